@@ -346,11 +346,7 @@ def test_a_server_that_does_not_run_as_it_was_started_measures_nothing(
     run: Run, spectui: Spectui, tmp_path: Path
 ) -> None:
     """Nor is anything of it kept: the same command measures all of it with another server."""
-    commands: tuple[tuple[str, *tuple[object, ...]], ...] = (
-        ("bench",),
-        ("tune", "--trials", 2),
-        ("sweep", "--draft-max", "2,3"),
-    )
+    commands = (("bench",), ("tune", "--trials", "2"), ("sweep", "--draft-max", "2,3"))
     for manner, (command, *more) in zip(cycle(MISSTARTED), commands, strict=False):
         binary = write_server(tmp_path / "llama-server", manner)
         assert run(command, *_TOGETHER, *more, "--server-bin", binary) == 5, spectui.err

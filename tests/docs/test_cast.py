@@ -59,15 +59,6 @@ def test_what_is_shortened_says_so_and_shows_the_real_clock() -> None:
     assert film[-1].text.startswith("18 ")
 
 
-def test_a_screen_that_is_held_is_no_longer_marked() -> None:
-    film, end_s = cut(RECORDING, [scene(0, 18, longest_s=2, hold_s=4)])
-    assert end_s == 6
-    assert film[-1].time_s == 2
-    assert film[-1].text.splitlines()[0] == film[-2].text.splitlines()[0]
-    assert "time-lapse" in caption(film[-2])
-    assert "time-lapse" not in caption(film[-1])
-
-
 def test_scenes_follow_each_other() -> None:
     film, end_s = cut(RECORDING, [scene(0, 3, longest_s=5), scene(3, 13, longest_s=1)])
     times = [one.time_s for one in film]
@@ -101,16 +92,6 @@ def test_what_stays_is_drawn_once_and_never_animated() -> None:
     picture = drawn(*(frame(index, f"label   {index}") for index in range(5)), end_s=5)
     assert picture.count(">label<") == 1
     assert len(re.findall("<set", picture)) == 1 + 5
-
-
-def test_what_comes_back_is_drawn_once() -> None:
-    picture = drawn(*(frame(index, "on" if index % 2 else "off") for index in range(4)), end_s=4)
-    assert picture.count(">on<") == picture.count(">off<") == 1
-
-
-def test_backgrounds_are_joined_over_lines() -> None:
-    picture = drawn(frame(0, "a", "b", "c", look=Look(background="#123456")), end_s=1)
-    assert picture.count('fill="#123456"') == 1
 
 
 def test_bars_are_areas_and_braille_is_dots() -> None:

@@ -21,6 +21,7 @@ _OF_OTHERS = frozenset({"-DGGML_CUDA", "-DGGML_HIP", "-DGGML_VULKAN", "-DGGML_RP
 _ELSEWHERE = frozenset({"CMAKE_ARGS", "SKBUILD_WHEEL_CMAKE"})
 """Variables that are read when something is installed."""
 _KEY_ID = re.compile(r"`\"?([a-z]+\.[a-z_]+)\"?`")
+PAGES = pytest.mark.parametrize("document", written(), ids=lambda one: one.name)
 _GLOSSARY = Document(DOCS / "glossary.md")
 
 
@@ -52,7 +53,7 @@ def _options() -> frozenset[str]:
     return frozenset(own | servers | _OF_OTHERS)
 
 
-@pytest.mark.parametrize("document", written(), ids=lambda one: one.name)
+@PAGES
 def test_every_option_exists(document: Document) -> None:
     named = {option for code in document.code for option in _OPTION.findall(code)}
     # `--spec-ngram-…` stands for all that begin so.
@@ -66,7 +67,7 @@ def _sources() -> str:
     return "\n".join(path.read_text("utf-8") for path in _SOURCE.rglob("*.py"))
 
 
-@pytest.mark.parametrize("document", written(), ids=lambda one: one.name)
+@PAGES
 def test_every_environment_variable_is_read(document: Document) -> None:
     named = {name for code in document.code for name in _VARIABLE.findall(code)}
     assert {name for name in named if name not in _sources()} <= _ELSEWHERE
@@ -168,7 +169,7 @@ def _text(document: Document) -> str:
     return _CODE.sub(lambda code: code[0] if code[1].startswith("draft_") else "", text)
 
 
-@pytest.mark.parametrize("document", written(), ids=lambda one: one.name)
+@PAGES
 def test_a_term_is_linked_where_it_first_occurs(document: Document) -> None:
     if document.name in _WITHOUT_LINKS or document.name.endswith("-format.md"):
         return

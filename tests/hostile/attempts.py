@@ -77,6 +77,19 @@ def _has_secret(path: Path) -> bool:
     return SECRET.encode() in path.read_bytes()
 
 
+def put(path: Path, kind: str) -> None:
+    """Have what is no file of spectui's at a place."""
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "sparse":
+        path.touch()
+        os.truncate(path, 1 << 40)
+    else:
+        path.symlink_to(path if kind == "loop" else kind)
+
+
 class Prompt:
     """Runs commands, each in the same child as long as that lives."""
 

@@ -11,7 +11,7 @@ from spectui.commands.measured import own_arguments, tuning_variables
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.errors import BadInputError
-from tests.hostile.attempts import SECRET, Prompt
+from tests.hostile.attempts import SECRET, Prompt, put
 from tests.support.models import TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -112,22 +112,19 @@ def _written(folder: Path, source: str, variables: dict[str, str], command: str)
     return folder / name
 
 
-@pytest.mark.parametrize("variable", VARIABLES)
 @pytest.mark.parametrize("source", SOURCES)
-def test_no_variable_of_a_command_reaches_a_process(
-    tmp_path: Path, source: str, variable: str
-) -> None:
-    path = _written(
-        tmp_path, source, {variable: "/evil", "OMP_NUM_THREADS": "3"}, "llama-server -m a"
-    )
-    if source == "prefix" and variable in {"IFS", "BASH_ENV"}:
-        with pytest.raises(BadInputError, match="is what only a running shell knows"):
-            read_command(str(path))
-        return
+def test_no_variable_of_a_command_reaches_a_process(tmp_path: Path, source: str) -> None:
+    refused = {"IFS", "BASH_ENV"} if source == "prefix" else set[str]()
+    variables = dict.fromkeys((one for one in VARIABLES if one not in refused), "/evil")
+    path = _written(tmp_path, source, {**variables, "OMP_NUM_THREADS": "3"}, "llama-server -m a")
     command = read_command(str(path))
     given = tuning_variables(take_over(command).start.environment)
     # That what is harmless arrives shows that variables are read at all; of a container none is.
     assert given == ({} if source in {"compose", "docker"} else {"OMP_NUM_THREADS": "3"})
+    for name in refused:
+        path = _written(tmp_path, source, {name: "/evil"}, "llama-server -m a")
+        with pytest.raises(BadInputError, match="is what only a running shell knows"):
+            read_command(str(path))
 
 
 _PROGRAM = """#!/bin/sh
@@ -163,10 +160,10 @@ def test_the_program_that_is_started_has_none_of_them(
     assert ("OMP_NUM_THREADS=3" in said) == (source not in {"compose", "docker"})
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-def test_no_option_that_fetches_writes_or_listens_is_measured(option: str) -> None:
-    words = read_command(f"llama-server -m a -fa on {option}").arguments
-    assert own_arguments(words) == ("-m", "a", "-fa", "on") or own_arguments(words) == ("-fa", "on")
+def test_no_option_that_fetches_writes_or_listens_is_measured() -> None:
+    for option in OPTIONS:
+        words = own_arguments(read_command(f"llama-server -m a -fa on {option}").arguments)
+        assert words in {("-m", "a", "-fa", "on"), ("-fa", "on")}, option
 
 
 SECRETS = (
@@ -181,13 +178,11 @@ SECRETS = (
 )
 
 
-@pytest.mark.parametrize("name", SECRETS)
 @pytest.mark.parametrize("source", SOURCES)
-def test_no_secret_is_printed_or_stored(
-    run: Prompt, tmp_path: Path, source: str, name: str
-) -> None:
+def test_no_secret_is_printed_or_stored(run: Prompt, tmp_path: Path, source: str) -> None:
     command = f"llama-server -m a --api-key {SECRET} --mmproj-url https://u:{SECRET}@h/p"
-    path = _written(tmp_path, source, {name: SECRET, "A": f"https://u:{SECRET}@h/"}, command)
+    variables = {**dict.fromkeys(SECRETS, SECRET), "A": f"https://u:{SECRET}@h/"}
+    path = _written(tmp_path, source, variables, command)
     for asked in (
         ["lint", "--no-models", path],
         ["lint", "--no-models", "--fix", path],
@@ -209,34 +204,34 @@ INJECTIONS = (
 )
 
 
-@pytest.mark.parametrize("text", INJECTIONS)
 @pytest.mark.parametrize("verb", ["lint", "export"])
-def test_a_printed_command_runs_nothing_else(
-    run: Prompt, tmp_path: Path, text: str, verb: str
-) -> None:
+def test_a_printed_command_runs_nothing_else(run: Prompt, tmp_path: Path, verb: str) -> None:
     """The printed command, run by a shell, gives its program exactly the hostile word."""
-    (tmp_path / "a.json").write_text(json.dumps({"arguments": ["--model", text, "-fa", "on"]}))
     (tmp_path / "llama-server").write_text('#!/bin/sh\nprintf "%s\\0" "$@" >got\n')
     (tmp_path / "llama-server").chmod(0o755)
     asked = ["lint", "--no-models", "--fix"] if verb == "lint" else ["export", "--from"]
-    made = run(*asked, tmp_path / "a.json", folder=tmp_path).check(tmp_path / "canary")
-    if made.code in {0, 4}:
-        script = made.out.replace("\x1b", "")
-        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-        subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, check=True)
-        assert text.encode() in (tmp_path / "got").read_bytes().split(b"\0")
-    assert not (tmp_path / "canary").exists()
+    for text in INJECTIONS:
+        (tmp_path / "a.json").write_text(json.dumps({"arguments": ["--model", text, "-fa", "on"]}))
+        made = run(*asked, tmp_path / "a.json", folder=tmp_path).check(tmp_path / "canary")
+        if made.code in {0, 4}:
+            script = made.out.replace("\x1b", "")
+            environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+            subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, check=True)
+            assert text.encode() in (tmp_path / "got").read_bytes().split(b"\0")
+        assert not (tmp_path / "canary").exists(), text
 
 
-@pytest.mark.parametrize("text", INJECTIONS)
-def test_a_read_command_runs_nothing(run: Prompt, tmp_path: Path, text: str) -> None:
-    (tmp_path / "a.sh").write_text(f"#!/bin/sh\nA={text}\nllama-server -m {text} --alias {text}\n")
-    (tmp_path / "b.service").write_text(
-        f"[Service]\nExecStartPre={text}\nExecStart=/b/llama-server -m {text}\n"
-    )
-    for name in ("a.sh", "b.service"):
-        for asked in (["lint", "--no-models"], ["export", "--from"]):
-            run(*asked, tmp_path / name, folder=tmp_path).check(tmp_path / "canary")
+def test_a_read_command_runs_nothing(run: Prompt, tmp_path: Path) -> None:
+    for text in INJECTIONS:
+        (tmp_path / "a.sh").write_text(
+            f"#!/bin/sh\nA={text}\nllama-server -m {text} --alias {text}\n"
+        )
+        (tmp_path / "b.service").write_text(
+            f"[Service]\nExecStartPre={text}\nExecStart=/b/llama-server -m {text}\n"
+        )
+        for name in ("a.sh", "b.service"):
+            for asked in (["lint", "--no-models"], ["export", "--from"]):
+                run(*asked, tmp_path / name, folder=tmp_path).check(tmp_path / "canary")
 
 
 BOMBS: dict[str, tuple[str, Callable[[], str]]] = {
@@ -316,24 +311,10 @@ def _reads(path: Path) -> list[list[object]]:
     ]
 
 
-@pytest.mark.parametrize("at", range(16))
-@pytest.mark.parametrize(
-    "kind", ["/dev/zero", "/dev/tty", "fifo", "loop", "folder", "/proc/self/mem", "sparse"]
-)
-def test_what_is_no_regular_file_is_not_read(
-    run: Prompt, tmp_path: Path, kind: str, at: int
-) -> None:
-    import os  # noqa: PLC0415 - only for the pipe
-
+@pytest.mark.parametrize("kind", ["/dev/zero", "fifo", "loop", "folder", "sparse"])
+def test_what_is_no_regular_file_is_not_read(run: Prompt, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a.toml"
-    if kind == "fifo":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    elif kind == "sparse":
-        path.touch()
-        os.truncate(path, 1 << 40)
-    else:
-        path.symlink_to(path if kind == "loop" else kind)
-    found = run(*_reads(path)[at], folder=tmp_path).check()
-    assert found.code != 0 or kind == "folder"
+    put(path, kind)
+    for asked in _reads(path):
+        found = run(*asked, folder=tmp_path).check()
+        assert found.code != 0 or kind == "folder", asked

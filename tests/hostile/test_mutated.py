@@ -32,7 +32,9 @@ def _mutated(draw: st.DrawFn, parser: Parser) -> bytes:
 def test_a_mutated_file_is_read_or_refused(kind: str, tmp_path: Path) -> None:
     parser = PARSERS[kind]
 
-    @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @settings(
+        max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    )
     @given(_mutated(parser))
     def holds(content: bytes) -> None:
         path = tmp_path / parser.name

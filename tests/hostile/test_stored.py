@@ -16,7 +16,7 @@ from spectui.sweep.store import SweepStore
 from spectui.trace.file import read_trace, write_beside, write_trace
 from spectui.writing import write_file, write_new_file, write_own_file
 from tests.golden.make_stored import STORED
-from tests.hostile.attempts import Prompt
+from tests.hostile.attempts import Prompt, put
 from tests.support.sweep import ScriptedMeasurer, sweep
 
 pytest_plugins = ["tests.support.cli_fixtures"]
@@ -56,11 +56,11 @@ DAMAGED: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("kind", DAMAGED)
-def test_a_damaged_session_keeps_no_other_from_being_offered(home: Path, kind: str) -> None:
+def test_a_damaged_session_keeps_no_other_from_being_offered(home: Path) -> None:
     folder = home / "data" / "sessions"
     (folder / "20260101T000000-1.jsonl").write_bytes(GOOD)
-    (folder / "20260102T000000-1.jsonl").write_bytes(DAMAGED[kind])
+    for number, content in enumerate(DAMAGED.values(), 2):
+        (folder / f"202601{number:02}T000000-1.jsonl").write_bytes(content)
     (found,) = recent_sessions(5)
     assert found.path.name == "20260101T000000-1.jsonl"
 
@@ -81,19 +81,6 @@ def test_what_is_no_session_is_neither_waited_for_nor_read(home: Path, kind: str
     put(folder / "20260102T000000-1.jsonl", kind)
     (found,) = recent_sessions(5)
     assert found.path.name == "20260101T000000-1.jsonl"
-
-
-def put(path: Path, kind: str) -> None:
-    """Have what is no file of spectui's at a place."""
-    if kind == "fifo":
-        os.mkfifo(path)
-    elif kind == "folder":
-        path.mkdir()
-    elif kind == "sparse":
-        path.touch()
-        os.truncate(path, 1 << 40)
-    else:
-        path.symlink_to(path if kind == "loop" else kind)
 
 
 @pytest.mark.parametrize("kind", ["file", "fifo", "link"])

@@ -272,15 +272,17 @@ CARRIERS: dict[str, Carry] = {
 }
 
 
-@pytest.mark.parametrize("escape", ESCAPES)
 @pytest.mark.parametrize("carrier", CARRIERS)
-def test_no_text_of_a_file_is_obeyed(
-    run: Prompt, tmp_path: Path, carrier: str, escape: str
-) -> None:
-    (tmp_path / "home").mkdir()
-    for command in CARRIERS[carrier](tmp_path, ESCAPES[escape]):
-        if "\0" not in "".join(map(str, command)):
-            run(*command, folder=tmp_path).check()
+def test_no_text_of_a_file_is_obeyed(run: Prompt, tmp_path: Path, carrier: str) -> None:
+    for number, escape in enumerate((*ESCAPES.values(), MARK)):
+        folder = tmp_path / str(number)
+        (folder / "home").mkdir(parents=True)
+        commands = [
+            one for one in CARRIERS[carrier](folder, escape) if "\0" not in "".join(map(str, one))
+        ]
+        found = [run(*one, folder=folder).check() for one in commands]
+    # What is never shown would pass, whatever is done with control characters.
+    assert any(MARK in one.out + one.err for one in found), [one.err for one in found]
 
 
 @pytest.mark.parametrize("escape", ESCAPES)
@@ -313,14 +315,6 @@ def test_no_text_of_a_server_is_obeyed(run: Prompt, tmp_path: Path, escape: str)
                 found.check()
 
 
-@pytest.mark.parametrize("carrier", CARRIERS)
-def test_the_text_of_a_file_is_shown(run: Prompt, tmp_path: Path, carrier: str) -> None:
-    """What is never shown would pass, whatever is done with control characters."""
-    (tmp_path / "home").mkdir()
-    found = [run(*one, folder=tmp_path) for one in CARRIERS[carrier](tmp_path, MARK)]
-    assert any(MARK in one.out + one.err for one in found), [one.err for one in found]
-
-
 def test_the_check_can_fail() -> None:
     assert [name for name, text in ESCAPES.items() if not obeyed(text)] == []
     assert obeyed("plain \x1b[1mbold\x1b[0m Ünïcode\n") == ""
@@ -329,6 +323,7 @@ def test_the_check_can_fail() -> None:
 def test_a_model_of_any_name_is_told(run: Prompt, tiny: TinyPath, tmp_path: Path) -> None:
     for number, text in enumerate(ESCAPES.values()):
         (tmp_path / f"{number}{text.replace('/', '_')}.gguf").symlink_to(tiny(TARGET))
-    for path in tmp_path.glob("*.gguf"):
-        for command in (["models", "scan", tmp_path], ["doctor", "-m", path]):
-            run(*command, folder=tmp_path).check()
+    run("models", "scan", tmp_path, folder=tmp_path).check()
+    # Every eighth: what doctor says of a name comes from the same place as what a scan does.
+    for path in sorted(tmp_path.glob("*.gguf"))[::8]:
+        run("doctor", "-m", path, folder=tmp_path).check()

@@ -40,40 +40,40 @@ def _records(text: str) -> tuple[VisitRecord, ...]:
     return record(off_cell(), 1.0), record(cell(4, draft=text), 1.2), broken
 
 
-@pytest.mark.parametrize("text", FORMULAS)
-def test_no_cell_of_a_table_is_computed(text: str) -> None:
-    records = _records(text)
-    cells = dict.fromkeys((one.visit.cell for one in records), text)
-    for page in (
-        results_csv(cells, records),
-        summary_csv(summarise(named(*cells), records)),
-    ):
-        found = [one for row in csv.reader(StringIO(page)) for one in row]
-        assert any("1" in one or "SUM" in one for one in found)
-        assert [one for one in found if _COMPUTED.match(one)] == []
+def test_no_cell_of_a_table_is_computed() -> None:
+    for text in FORMULAS:
+        records = _records(text)
+        cells = dict.fromkeys((one.visit.cell for one in records), text)
+        for page in (
+            results_csv(cells, records),
+            summary_csv(summarise(named(*cells), records)),
+        ):
+            found = [one for row in csv.reader(StringIO(page)) for one in row]
+            assert any("1" in one or "SUM" in one for one in found)
+            assert [one for one in found if _COMPUTED.match(one)] == []
+            assert not obeyed(page)
+
+
+def test_no_report_has_a_script_or_a_link_of_others() -> None:
+    for text in SCRIPTS:
+        records = _records(text)
+        summaries = summarise(named(*(one.visit.cell for one in records)), records)
+        notes = [*remarks(summaries), text]
+        page = markdown(text, [text], sheets(summaries), notes, {})
+        assert re.search(r"(?<!\\)(?:\\\\)*[<>\[\]`]", page) is None
         assert not obeyed(page)
 
 
-@pytest.mark.parametrize("text", SCRIPTS)
-def test_no_report_has_a_script_or_a_link_of_others(text: str) -> None:
-    records = _records(text)
-    summaries = summarise(named(*(one.visit.cell for one in records)), records)
-    notes = [*remarks(summaries), text]
-    page = markdown(text, [text], sheets(summaries), notes, {})
-    assert re.search(r"(?<!\\)(?:\\\\)*[<>\[\]`]", page) is None
-    assert not obeyed(page)
-
-
-@pytest.mark.parametrize("text", SCRIPTS)
-def test_no_plot_has_a_script_or_a_link(text: str) -> None:
-    points = (Point(x=1.0, y=1.1, low=1.0, high=1.2),)
-    chart = Chart(slug="a", title=text, panels=((text, {text: points}),), x_label="x")
-    for element in ET.fromstring(draw(chart, "svg")).iter():  # noqa: S314 - our own, below 1 MB
-        name = element.tag.rpartition("}")[2]
-        assert name not in {"script", "foreignObject", "image", "a", "iframe"}
-        for key, value in element.attrib.items():
-            assert not key.startswith("on")
-            assert not key.endswith("href") or value.startswith("#")
+def test_no_plot_has_a_script_or_a_link() -> None:
+    for text in SCRIPTS:
+        points = (Point(x=1.0, y=1.1, low=1.0, high=1.2),)
+        chart = Chart(slug="a", title=text, panels=((text, {text: points}),), x_label="x")
+        for element in ET.fromstring(draw(chart, "svg")).iter():  # noqa: S314 - our own, below 1 MB
+            name = element.tag.rpartition("}")[2]
+            assert name not in {"script", "foreignObject", "image", "a", "iframe"}
+            for key, value in element.attrib.items():
+                assert not key.startswith("on")
+                assert not key.endswith("href") or value.startswith("#")
 
 
 NAMES = (
