@@ -1,7 +1,7 @@
 """The app over a scripted engine: exact numbers, no threads, no waiting for time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -379,19 +379,6 @@ class Cockpit:
             async with self.app.run_test(size=size, message_hook=message_hook) as pilot:
                 await handled(pilot)
                 yield pilot
-
-    def run(
-        self,
-        scenario: Callable[[Pilot[None]], Awaitable[None]],
-        size: tuple[int, int] = (120, 40),
-    ) -> None:
-        """Drive it."""
-
-        async def drive() -> None:
-            async with self.shown(size) as pilot:
-                await scenario(pilot)
-
-        asyncio.run(drive())
 
     def tuning(self, state: TuningState) -> None:
         """Tell of a search."""
