@@ -161,12 +161,12 @@ def test_a_process_that_was_idle_is_replaced_without_a_word(
 
 
 def test_one_that_hangs_is_ended(tiny: TinyPath) -> None:
-    worker = ProcessWorker(patience=1)
+    worker = ProcessWorker(patience=2)
     with Engine(worker=worker) as engine:
         load(engine, tiny)
         first = pid_of(worker)
         engine.on_event = once(lambda: os.kill(first, signal.SIGSTOP), RoundFinished)
-        with pytest.raises(EngineDiedError, match="neither computed nor read for 1 s while genera"):
+        with pytest.raises(EngineDiedError, match="neither computed nor read for 2 s while genera"):
             engine.generate(ENDLESSLY)
         assert not psutil.pid_exists(first)
         assert engine.generate(COMMAND).stop is Stop.LENGTH

@@ -1,7 +1,7 @@
 """The app over a scripted engine: exact numbers, no threads, no waiting for time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +15,7 @@ from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.message import Message
 from textual.message_pump import MessagePump
+from textual.notifications import Notification
 from textual.pilot import Pilot
 
 from spectui.commands.sources.processes import RunningServer
@@ -379,19 +380,6 @@ class Cockpit:
                 await handled(pilot)
                 yield pilot
 
-    def run(
-        self,
-        scenario: Callable[[Pilot[None]], Awaitable[None]],
-        size: tuple[int, int] = (120, 40),
-    ) -> None:
-        """Drive it."""
-
-        async def drive() -> None:
-            async with self.shown(size) as pilot:
-                await scenario(pilot)
-
-        asyncio.run(drive())
-
     def tuning(self, state: TuningState) -> None:
         """Tell of a search."""
         self.threads.post(TuningChanged(state=state))
@@ -412,6 +400,8 @@ def without_idle_work() -> Iterator[None]:
         patch("textual.pilot.wait_for_idle", _take_turns),
         patch("textual.constants.TEXTUAL_ANIMATIONS", "none"),
         patch.object(Pace, "delay_s", return_value=0.0),
+        # A notice is there until it is looked at, however long that takes.
+        patch.object(Notification, "has_expired", new=False),
         patch.object(Stylesheet, "_parse_rules", _parse_once),
         # The same, without a call into Python for every rule that a widget is held against.
         patch.object(RuleSet, "__hash__", object.__hash__),
