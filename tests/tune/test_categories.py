@@ -113,6 +113,25 @@ def test_profiles_are_worth_it_where_the_categories_differ_for_sure() -> None:
     assert found.reason.startswith("A setting per category: it gained +")
 
 
+def test_a_gain_that_is_sure_has_to_be_the_least_one_as_well() -> None:
+    """Each half of the prompts of code has a favourite that is slower on the other half."""
+    records = trials(12, noise=0.02)
+    other = trial(3, ARMS[5], SPEEDS[LONG], n_each=12)
+    for record, favours in ((records.pop(), 0), (other, 1)):
+        scores = (
+            replace(one, decode_s=one.decode_s * (0.9 if n % 2 == favours else 1.15))
+            for n, one in enumerate(record.prompts)
+        )
+        records.append(replace(record, prompts=tuple(scores)))
+    found = judge_profiles(records, min_gain=0.0)
+    assert found.recommended
+    assert found.gain is not None
+    assert found.apparent_gain is not None
+    assert found.apparent_gain > found.gain
+    between = (found.gain + found.apparent_gain) / 2
+    assert not judge_profiles(records, min_gain=between).recommended
+
+
 def test_profiles_that_fit_only_the_prompts_that_chose_them_do_not_hold() -> None:
     """Each prompt has a favourite of its own, which tells nothing of its category."""
     speeds, dice = {"code": 1.0, "prose": 1.0}, random.Random(3)  # noqa: S311 - a test
