@@ -126,15 +126,15 @@ def test_a_forecast_needs_no_draft(engine: Engine) -> None:
         rollback=Rollback.TRUNCATE,
     )
     # 60 tokens once, and two and a half times for the costs, on four prompts at least.
-    assert forecaster.seconds(2, 10.0, 0.0) == pytest.approx(2 * 6 * 3.5)
-    assert forecaster.seconds(2, 10.0, 0.0, n_written=1) == pytest.approx(6 + 2 * 6 * 2.5)
-    assert forecaster.seconds(2, 10.0, 0.5, n_written=3) == pytest.approx(2 * 6 * 2.5)
-    assert forecaster.seconds(8, 10.0, 0.0) == pytest.approx(8 * 6 + 4 * 6 * 2.5)
+    assert forecaster.seconds(2, 60, 10.0, 0.0) == pytest.approx(2 * 6 * 3.5)
+    assert forecaster.seconds(2, 60, 10.0, 0.0, n_written=1) == pytest.approx(6 + 2 * 6 * 2.5)
+    assert forecaster.seconds(2, 60, 10.0, 0.5, n_written=3) == pytest.approx(2 * 6 * 2.5)
+    assert forecaster.seconds(8, 60, 10.0, 0.0) == pytest.approx(8 * 6 + 4 * 6 * 2.5)
     n_tokens = sum(len(item.tokens) for item in workload.items) / len(workload.items)
-    reading_s = forecaster.seconds(1, 10.0, 0.5) - 6 * 3.5
+    reading_s = forecaster.seconds(1, 60, 10.0, 0.5) - 6 * 3.5
     assert reading_s == pytest.approx(0.5 * n_tokens)
     events: list[TracingEvent] = []
-    found = forecaster.run(3, events.append)
+    found = forecaster.run(3, 60, events.append)
     kinds = [*[OutputRecorded] * 3, *[PromptProbed] * 3, CostsMeasured]
     assert [type(event) for event in events] == kinds
     assert forecaster.n_steps(3) == len(kinds)
