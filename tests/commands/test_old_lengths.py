@@ -37,6 +37,6 @@ def test_one_rule_for_all_who_ask(drafting: str, today: str) -> None:
 
 
 def test_a_length_is_told_unless_the_drafter_has_its_own() -> None:
-    for own, is_told in (("", True), (" --spec-ngram-simple-size-m 9", False)):
+    for own, is_told in (("", True), (" --spec-ngram-simple-size-m 12", False)):
         command = read_command(f"-m t --spec-type ngram-simple --draft-max 5{own}")
         assert ("written for 5" in " ".join(translated(command, READER).notes)) is is_told
