@@ -9,7 +9,7 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import drafting
 from spectui.commands.items import divide
 from spectui.commands.lint.checking import lint
-from spectui.commands.stages import Stage, in_order, read_stage
+from spectui.commands.stages import Stage, read_stage
 from spectui.commands.values import takes_values
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
@@ -113,11 +113,6 @@ def test_a_draft_that_nothing_asks() -> None:
     assert all(one[0] is not ERROR for one in found("-m t -md d -ctkd q8_1", IK))
     assert found("-m t -md d -ctkd q8_1 --spec-type draft", IK)[0][:2] == (ERROR, "-ctkd")
     assert (WARNING, "--spec-type", "") in found("-m t --spec-type eagle3", IK)
-
-
-def test_stages_in_order() -> None:
-    stages = [Stage(kind=kind) for kind in ("mtp", "suffix", "draft", "ngram-mod")]
-    assert [one.kind for one in in_order(stages)] == ["suffix", "ngram-mod", "mtp", "draft"]
 
 
 def test_what_is_taken_of_a_stage() -> None:

@@ -7,7 +7,7 @@ from spectui.commands.lint.checking import fixed
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import rewritten
 from spectui.commands.sources.reading import read_command
-from spectui.commands.translation import drafting_of
+from spectui.commands.translation import drafting_of, translated
 from spectui.options.dialect import Dialect
 from tests.support.tables import rules, table
 
@@ -34,3 +34,9 @@ def test_one_rule_for_all_who_ask(drafting: str, today: str) -> None:
     )
     exported = rewritten(drafting_of(command, READER, Dialect.LLAMA_CPP).command, READER)[0]
     assert lengths(exported.arguments) == expected, shlex.join(exported.arguments)
+
+
+def test_a_length_is_told_unless_the_drafter_has_its_own() -> None:
+    for own, is_told in (("", True), (" --spec-ngram-simple-size-m 12", False)):
+        command = read_command(f"-m t --spec-type ngram-simple --draft-max 5{own}")
+        assert ("written for 5" in " ".join(translated(command, READER).notes)) is is_told
