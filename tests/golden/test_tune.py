@@ -128,7 +128,8 @@ def test_interrupted(golden: Golden, place: Place) -> None:
 
 def test_disturbed(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     seen_by_watches(monkeypatch, DISTURBED)
-    golden("tune/disturbed", tuned(place, memory_bound, "disturbed", *PAIR, *MODEL, *LENGTH, *FEW))
+    search = (*PAIR, *MODEL, *LENGTH, *FEW)
+    golden("tune/disturbed", documented(place, memory_bound, "disturbed", *search))
 
 
 @pytest.mark.ci
@@ -201,15 +202,12 @@ def test_requests(golden: Golden, place: Place) -> None:
     trials = ("--trials", 3)
     deep = documented(place, memory_bound, "depths", *PAIR, *MODEL, *trials, *depths)
     several = documented(place, memory_bound, "several", *PAIR, *MODEL, *trials, *requests)
-    parts = {
-        "depths": json.loads(deep.pop("depths.json"))["depths"],
-        "requests": json.loads(several.pop("several.json"))["requests"],
-    }
+    requests_of = json.loads(several.pop("several.json"))["requests"]
     texts = {
         **deep,
         **several,
         **tuned(place, dear_prompts, "dear", *PAIR, *MODEL, *trials, "--request", "200+8"),
-        "parts.json": document_text(json.dumps(parts)),
+        "requests.json": document_text(json.dumps(requests_of)),
     }
     texts["refused.txt"] = "\n".join(
         place.run("tune", *PAIR, *MODEL, *wrong).text

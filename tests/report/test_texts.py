@@ -6,10 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from spectui.measure.arm import Arm
 from spectui.report.card import render_card
 from spectui.report.charts import Forest, Row, Scale, Seconds, scale_of
 from spectui.report.markdown import escaped, render_markdown
 from spectui.report.settings import arm_of
+from tests.golden.commands_support import SPECULATIONS
 from tests.report.studies import BEST, content, document, renamed
 from tests.report.test_page import HOSTILE
 
@@ -76,11 +78,14 @@ def test_the_headline_has_the_condition(reason: str, headline: str) -> None:
 
 def test_settings_of_documents_are_read_again() -> None:
     assert arm_of(BEST.document()) == BEST
-    for name in ("drafts/ngrams", "drafts/several", "verdicts/off"):
-        for one in (*document(name)["forecasts"], *document(name)["trials"]):
-            arm = arm_of(one["params"])
-            assert arm is not None
-            assert arm.document() == one["params"]
+    for speculation in SPECULATIONS.values():
+        one = Arm(draft=None, speculation=speculation)
+        assert arm_of(one.document()) == one
+    found = document("verdicts/use")
+    for plain in (*found["forecasts"], *found["trials"]):
+        read = arm_of(plain["params"])
+        assert read is not None
+        assert read.document() == plain["params"]
     assert arm_of({"draft_max": "many"}) is None
     assert arm_of({"draft_max": 3, "ahead": 5}) is None
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from threading import RLock
 
 import pytest
@@ -19,6 +20,7 @@ class KeptPlanner(Planner):
 
     def __init__(self) -> None:
         super().__init__(has_drafts=True)
+        self.folder = Path.cwd()
         self._lock = RLock()
 
     def plan(self, request: PlanRequest) -> Plan:
@@ -58,6 +60,9 @@ def keeping_planners() -> Iterator[None]:
     ) -> Planner:
         if rpc or timeout_s != TIMEOUT_S:
             return Planner(has_drafts=has_drafts, timeout_s=timeout_s, rpc=rpc)
+        # Its processes read relative paths from where they began.
+        if _kept and _kept[0].folder != Path.cwd():
+            end_planners()
         if not _kept:
             _kept.append(KeptPlanner())
         return _kept[0]
