@@ -264,6 +264,8 @@ async def test_what_can_be_chosen_and_why_not() -> None:
         assert stage.detail == f"Cannot be the draft: {why}."
         await stage.inspect(replace(inspected(GOOD), slowness=slowness))
         await stage.go_to(GOOD)
+        (row,) = (line for line in stage.lines() if "> Good-1B" in line)
+        assert "slow" in row
         assert stage.detail.startswith("Slow: ")
         assert stage.detail.endswith(f"{slowness}.")
         await stage.press("enter")
