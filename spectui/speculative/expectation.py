@@ -68,7 +68,7 @@ def largest_loss(model: RoundModel) -> tuple[Loss, float]:
     ideal = {
         Loss.REJECTIONS: replace(model, alpha=1.0, redone=0.0),
         Loss.DRAFT: replace(model, draft_step=0.0),
-        Loss.VERIFY: replace(model, verify=1.0),
+        Loss.VERIFY: replace(model, verify=min(model.verify, 1.0)),
         Loss.ROLLBACK: replace(model, rollback=0.0, redone=0.0),
     }
     without = {loss: full_speedup(changed) for loss, changed in ideal.items()}
