@@ -72,7 +72,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("len(rest) < step + _SHORTEST_LEG", "len(rest) < step"),
     ),
     "tune/looks": (
-        ("_POWER = 2", "_POWER = 1"),
+        ("2 * _NORMAL.cdf(bound) - 1", "_NORMAL.cdf(bound)"),
         ("(total - self._spent_before) / 2", "total - self._spent_before"),
     ),
     "tune/division": (("n_predict + 1 <= n_ctx", "n_predict <= n_ctx"),),

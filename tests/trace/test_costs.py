@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes
 from spectui.trace.costs import Costs, along
 from spectui.trace.fit import Observed, ObservedOff, Probed, fit_costs, rising
+from tests.support.replay import COSTS
 
 LENGTHS = (0, 1, 2, 4, 8, 16)
 STEP_S, CATCH_UP_S, TOKEN_S, FIXED_S = 0.004, 0.001, 0.0004, 0.0003
@@ -304,6 +305,12 @@ def test_a_cliff_is_named() -> None:
     assert fitted(smooth, {}).cliffs == ()
     cliff = [steep(one) if one.round.n_drafted == 16 else one for one in smooth]
     assert fitted(cliff, {}).cliffs == (16,)
+
+
+def test_a_cliff_costs_a_quarter_more_than_its_share_of_tokens() -> None:
+    """Nine tokens in place of five: 1.25 times 1.8."""
+    for times, cliffs in ((2.2, ()), (2.3, (8,))):
+        assert replace(COSTS, lengths=(4, 8), verify_s=(0.1, 0.1 * times)).cliffs == cliffs
 
 
 def test_nothing_drafted_has_no_costs() -> None:
