@@ -17,7 +17,7 @@ def heading(
     *,
     llama_cpp_python: str,
     llama_cpp: Known[str],
-    library: object | None,
+    library: Json | None,
 ) -> Json:
     """Fields at the start of a document.
 
@@ -26,7 +26,7 @@ def heading(
         machine: its document.
         llama_cpp_python: version of the binding.
         llama_cpp: version of the library, or why there is none.
-        library: facts of the library; None without one.
+        library: document of the library; None without one.
     """
     version = or_reason("llama_cpp", llama_cpp.value, llama_cpp.reason or "")
     return {
@@ -35,7 +35,7 @@ def heading(
         "engine": {
             "llama_cpp_python": llama_cpp_python,
             **version,
-            **or_reason("library", library and encoded(library), llama_cpp.reason or ""),
+            **or_reason("library", library, llama_cpp.reason or ""),
         },
         "machine": machine,
     }

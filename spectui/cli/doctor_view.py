@@ -147,7 +147,7 @@ def _machine(around: Surroundings) -> Iterator[str | Text]:
     yield from _library_lines(backend)
 
 
-def _library_lines(backend: Backend) -> Iterator[str | Text]:
+def _library_lines(backend: Backend) -> Iterator[str]:
     version = backend.llama_cpp.value
     if version is None:
         yield f"llama-cpp-python {backend.llama_cpp_python}; {backend.llama_cpp.reason}"
@@ -160,9 +160,7 @@ def _library_lines(backend: Backend) -> Iterator[str | Text]:
         built = ", ".join(backend.backends)
         yield f"llama-cpp-python {backend.llama_cpp_python}, llama.cpp {version}, built for {built}"
         if backend.library is not None:
-            # A path is to be copied: a terminal may break it, we must not.
-            whose = f"its library: {backend.library.file}{_whose(backend.library)}"
-            yield Text(whose, no_wrap=True, overflow="ignore")
+            yield f"its library: {backend.library.file}{_whose(backend.library)}"
             yield from _unused_lines(backend.library)
 
 

@@ -239,13 +239,14 @@ def _document(
     preset: Preset | None,
 ) -> Json:
     """``spectui.doctor/1``."""
+    facts = around.backend.library
     return {
         **heading(
             "doctor",
             around.machine.document(),
             llama_cpp_python=around.backend.llama_cpp_python,
             llama_cpp=around.backend.llama_cpp,
-            library=around.backend.library,
+            library=None if facts is None else facts.document(),
         ),
         "gpus": [_gpu(gpu) for gpu in around.backend.gpus],
         "links": {endpoint: asdict(link) for endpoint, link in around.links.items()},

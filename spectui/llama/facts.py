@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from spectui.documents import Json, encoded, or_reason
 from spectui.llama.search import Origin, find_server
 
 _CPUINFO = Path("/proc/cpuinfo")
@@ -36,6 +37,21 @@ class LibraryFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Of the processor, that it computes with."""
     unused: tuple[str, ...]
     """Features of the processor that would make batches cheaper, and that it leaves unused."""
+
+    def document(self) -> Json:
+        """The library's part of a document."""
+        return {
+            **encoded(self),
+            **or_reason("server", self.server, "the library lies beside none"),
+            **or_reason("version", self.version, "the library does not tell it"),
+            **or_reason("commit", self.commit, "it was built outside of a clone"),
+        }
+
+    @property
+    def without_folder(self) -> str:
+        """Whose it is, without a folder of this machine, such as ``xllamacpp, without AVX512``."""
+        origin = f"beside a {self.origin}" if self.origin == Origin.SERVER else self.origin
+        return ", without ".join([origin, *self.unused])
 
     @property
     def identity(self) -> tuple[str, ...]:

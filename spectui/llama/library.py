@@ -17,7 +17,7 @@ import sys
 import threading
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,7 +33,7 @@ from spectui.llama.search import LIBRARY_VARIABLE, PREBUILT, Origin, Place, plac
 # Without this a failed assertion starts a debugger, where one is installed, and hangs.
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
-_CHOSEN_VARIABLE = "SPECTUI_LIBRARY"
+_CHOSEN_VARIABLE = "_SPECTUI_LIBRARY"
 """What a process of spectui's own hands to its children: the library that it has chosen."""
 _SYSTEM_PACKAGES = {
     "libgomp.so.1": "libgomp1, on Fedora libgomp",
@@ -417,11 +417,9 @@ def _module(name: str) -> Any:  # noqa: ANN401 - ctypes
 def _binding(chosen: Library) -> Any:  # noqa: ANN401 - ctypes
     """Import the declarations alone: the package also brings a way of its own to run models."""
     found = find_spec("llama_cpp")
-    if found is None or found.submodule_search_locations is None:
+    if found is None:
         raise ImportError("llama-cpp-python is not installed; install spectui again")
-    package = ModuleType("llama_cpp")
-    package.__path__ = list(found.submodule_search_locations)
-    sys.modules["llama_cpp"] = package
+    sys.modules["llama_cpp"] = module_from_spec(found)
     opened = _Native(str(chosen.file), handle=layout.opened(chosen.file)._handle)
     loader: Any = importlib.import_module("llama_cpp._ctypes_extensions")
     loader.load_shared_library = lambda _name, _folder: opened

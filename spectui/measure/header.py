@@ -7,10 +7,11 @@ from spectui.monitor.machine import Machine
 
 def header(kind: str, machine: Machine) -> Json:
     """Fields at the start of a document, with the versions of binding and library."""
+    facts = known_library().value
     return heading(
         kind,
         machine.document(),
         llama_cpp_python=binding_version(),
         llama_cpp=known_version(),
-        library=known_library().value,
+        library=None if facts is None else facts.document(),
     )

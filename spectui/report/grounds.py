@@ -245,7 +245,7 @@ def _versions(content: Content) -> list[Cells]:
     elif engine is not None:
         rows.append(("measured by", f"llama.cpp {short(engine.llama_cpp)}, in spectui itself"))
     if engine is not None and engine.library is not None:
-        rows.append(("library", short(engine.library.name)))
+        rows.append(("library", short(engine.library.without_folder)))
     if engine is not None and engine.llama_cpp_python is not None:
         rows.append(("llama-cpp-python", short(engine.llama_cpp_python)))
     config = document.config

@@ -11,7 +11,7 @@ from spectui.known import Known
 from spectui.server.replies import one_line
 
 _MARK = "llama"
-_LIBRARIES = ("libllama", "libggml")
+_LIBRARIES = ("libllama", "libggml", "xllamacpp")
 _WEIGHTS = ".gguf"
 _PASS_ON = frozenset({"llama-swap"})
 """Programs named after llama.cpp that hand requests on."""

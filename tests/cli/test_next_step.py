@@ -57,7 +57,7 @@ def test_doctor_names_nothing_next_to_an_error(spectui: Spectui, pair: list[obje
     ("command", "words"),
     [
         ("llama-server -m a.gguf -np 1", ["tune", "--from", "llama-server -m a.gguf -np 1"]),
-        ("llama-server -m a.gguf --ctx 5", None),
+        ("llama-server -m a.gguf --draft-max", None),
     ],
 )
 def test_lint_names_the_search_from_what_it_has_corrected(

@@ -480,7 +480,7 @@ def _library_place() -> str:
 
 
 _MASKED = (
-    (re.compile(r"its library: .+"), "its library: <file>"),
+    (re.compile(r"its library:\s[^()]+\([\w-]+\)"), "its library: <file>"),
     (re.compile(rf"(?<=> of ){re.escape(_library_place())}"), "<library>"),
     (re.compile(re.escape(version("llama-cpp-python"))), "<llama-cpp-python>"),
     (re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?"), "<date>"),

@@ -18,7 +18,7 @@ OWN = {
         *("isolate", "timeout", "verbose", "yes"),
     },
     "cockpit": {"ascii", "from", "isolate", "monitor-replay", "preset", "theme", "yes"},
-    "doctor": {"from", "json", "preset", "prompts", "quiet", "verbose"},
+    "doctor": {"from", "json", "libraries", "preset", "prompts", "quiet", "verbose"},
     "trace": {
         *("costs", "from", "json", "keep-text", "out", "preset", "prompts", "quiet", "verbose"),
         "isolate",

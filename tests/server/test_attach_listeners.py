@@ -26,7 +26,7 @@ def running(*command: str) -> Iterator[psutil.Process]:
 
 
 WAIT = "print('ready', flush=True); input()"
-LOADED = "import spectui.llama.library as l; l.llama_cpp_version(); "
+LOADED = "import spectui.llama.library as l; l.native(); "
 
 
 @pytest.mark.parametrize(
