@@ -318,7 +318,8 @@ class Parts:
                 continue
             try:
                 found[field.name] = msgspec.convert(value, field.type)
-            except msgspec.ValidationError:
+            except (msgspec.ValidationError, UnicodeError):
+                # Half a surrogate cannot be said in the error either.
                 self._reasons[field.name] = "what is kept of it is not as spectui writes it"
         self.document = TuneDocument(**found)
 

@@ -539,6 +539,10 @@ def folded(value: object, indent: int = 0) -> str:
     return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}"
 
 
+_LIBRARY: dict[str, object] = {
+    "name": "<library>", "file": "<file>", "origin": "<origin>",
+    "features": [], "unused": [],
+}
 _WIDTH = 200
 
 
@@ -546,7 +550,7 @@ def _rounded(value: object, name: str = "") -> object:
     if isinstance(value, dict):
         if "features" in value and "origin" in value:
             # A llama.cpp library, which is this machine's.
-            return "<library>"
+            value = dict.fromkeys(value) | _LIBRARY
         return {key: _rounded(each, key) for key, each in value.items()}
     if isinstance(value, list):
         return [_rounded(each) for each in value]

@@ -149,6 +149,7 @@ def test_the_users_own_comes_before_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(LIBRARY_VARIABLE, raising=False)
+    monkeypatch.setattr("spectui.llama.search._named", [])
     monkeypatch.setenv("HOME", str(tmp_path))
     server = write_library(tmp_path / "llama" / "bin").with_name("llama-server")
     server.write_text("#!/bin/sh\n")
@@ -167,6 +168,7 @@ def test_what_others_can_write_is_not_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(LIBRARY_VARIABLE, raising=False)
+    monkeypatch.setattr("spectui.llama.search._named", [])
     server = write_library(tmp_path / "bin").with_name("llama-server")
     server.write_text("#!/bin/sh\n")
     server.chmod(0o755)
