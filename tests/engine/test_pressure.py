@@ -268,6 +268,6 @@ def test_a_search_pauses_beside_a_program_that_takes_the_memory(
             assert any("paused, because RAM has" in line for line in program.stderr)
             hog.kill()
         assert any("memory is there again, it goes on" in line for line in program.stderr)
-        assert any("against off on" in line for line in program.stderr)
+        assert any("against off, until it is decided" in line for line in program.stderr)
         program.communicate()
         assert program.returncode == 0

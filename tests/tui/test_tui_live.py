@@ -263,7 +263,8 @@ async def test_screens_that_are_closed_and_keys_that_are_hidden_are_let_go() -> 
         for activity in (Activity.ANSWERING, Activity.READY):
             cockpit.app.live.activity = activity
             await handled(pilot)
-        for pressed in ("f1", "f3", "f5", "f6", "f7", "f8", "f10", "ctrl+p"):
+        # Not the palette, which is Textual's: its search may still end.
+        for pressed in ("f1", "f3", "f5", "f6", "f7", "f8", "f10"):
             await press_keys(pilot, pressed)
             assert cockpit.app.screen is not cockpit.app.live
             shown += [weakref.ref(each) for each in cockpit.app.screen.query("*")]
