@@ -1,6 +1,7 @@
 """What the benchmarks share: the demo pair, the real server, and where results go."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -16,6 +17,7 @@ from spectui.commands.arguments import server_arguments
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.driver import Engine
 from spectui.llama.library import binding_version, llama_cpp_version
+from spectui.llama.search import LIBRARY_VARIABLE
 from spectui.measure.workload import Workload, tokenize
 from spectui.monitor.machine import this_machine
 from spectui.options.dialect import Dialect
@@ -57,6 +59,7 @@ def load_pair(
     devices: Devices = _ALL,
 ) -> Workload:
     """Load a demo pair and tokenize the first prompts of the built-in suite."""
+    use_servers_library()
     options, draft_options = demo_pair(target, devices, draft=draft)
     loaded = engine.load_target(options, CONTEXT, max_draft=max_draft)
     engine.load_draft(draft_options)
@@ -67,6 +70,11 @@ def load_pair(
         sampling=SamplingConfig(temp=0.0),
         n_ctx=loaded.n_ctx,
     )
+
+
+def use_servers_library() -> None:
+    """Have models run by the library of the llama-server that they are compared with."""
+    os.environ.setdefault(LIBRARY_VARIABLE, str(server_binary().parent))
 
 
 def server_binary() -> Path:

@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import add_row, read_rows, server_binary, write_results
+from benchmarks.common import add_row, read_rows, server_binary, use_servers_library, write_results
 from spectui.commands.arguments import server_arguments
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.engine.commands import Generate
@@ -63,6 +63,7 @@ def main() -> None:
     arguments = parser.parse_args()
     prompts = load_prompts(arguments.prompts)[: arguments.n_prompts]
     target = ModelOptions(path=ensure_demo_models((DemoModel.DRAFT,))[DemoModel.DRAFT])
+    use_servers_library()
     with Engine() as engine:
         loaded = engine.load_target(target, CONTEXT, max_draft=MAX_DRAFT)
         workload = tokenize(
