@@ -82,6 +82,13 @@ def _read_the_versions_of_storages_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _libraries_use_the_whole_processor() -> Iterator[None]:
+    """Else what is said of a result would depend on the processor that the tests run on."""
+    with patch("spectui.llama.library.wide_features", tuple):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _look_for_garbage_less_often() -> None:
     """Every screen is thousands of objects in cycles: looking for them took a third of its time."""
     gc.collect()

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from spectui.closing import Closing
+from spectui.commands.lint.regexes import fault_of
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.architectures import kind_of, not_generating
 from spectui.llama.devices import buffer_types, named, use_rpc
@@ -348,10 +349,11 @@ def _load_error(options: ModelOptions) -> BadInputError | DoesNotFitError | Usag
         )
     reasons = [line for line in lines if "error" in line or "invalid" in line or "failed" in line]
     reason = reasons[0].split(": ", 1)[-1] if reasons else "llama.cpp gave no reason"
-    if options.override_tensor and "expression" in reason:
-        # What std::regex says; llama.cpp compiles the patterns while it loads.
-        patterns = ", ".join(override.pattern for override in options.override_tensor)
-        return UsageError(f"-ot {patterns}: no valid regular expression ({reason}); correct it")
+    patterns = [override.pattern for override in options.override_tensor]
+    # llama.cpp compiles them while it loads; what std::regex says differs from build to build.
+    if patterns and ("expression" in reason or any(map(fault_of, patterns))):
+        text = ", ".join(patterns)
+        return UsageError(f"-ot {text}: no valid regular expression ({reason}); correct it")
     used = tuple(_overridden(options, native_log.tail()))
     if used:
         return UsageError(

@@ -540,8 +540,11 @@ def folded(value: object, indent: int = 0) -> str:
 
 
 _LIBRARY: dict[str, object] = {
-    "name": "<library>", "file": "<file>", "origin": "<origin>",
-    "features": [], "unused": [],
+    "name": "<library>",
+    "file": "<file>",
+    "origin": "<origin>",
+    "features": [],
+    "unused": [],
 }
 _WIDTH = 200
 
