@@ -1,8 +1,6 @@
 """The live screen over a scripted engine: every action, every state, what is said and when."""
 
-import gc
 import threading
-import weakref
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
@@ -70,7 +68,6 @@ from tests.support.cockpit import (
     TARGET,
     Cockpit,
     answer_events,
-    handled,
     launch,
     loaded,
     press_keys,
@@ -251,30 +248,6 @@ async def test_models_that_are_lost_come_back_and_the_text_stays() -> None:
         await ask(cockpit, pilot)
         await settled(pilot, lambda: "The search loads the models again" in said(cockpit))
         await ready(cockpit, pilot)
-
-
-@pytest.mark.ci
-async def test_screens_that_are_closed_and_keys_that_are_hidden_are_let_go() -> None:
-    cockpit = Cockpit()
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        shown = [weakref.ref[Widget](each) for each in cockpit.app.live.query(FooterKey)]
-        # Esc is shown while an answer is written.
-        for activity in (Activity.ANSWERING, Activity.READY):
-            cockpit.app.live.activity = activity
-            await handled(pilot)
-        # Not the palette, which is Textual's: its search may still end.
-        for pressed in ("f1", "f3", "f5", "f6", "f7", "f8", "f10"):
-            await press_keys(pilot, pressed)
-            assert cockpit.app.screen is not cockpit.app.live
-            shown += [weakref.ref(each) for each in cockpit.app.screen.query("*")]
-            await press_keys(pilot, "escape")
-        # What was on the screen last is held until something else was.
-        for pressed in ("f1", "escape", "f3", "escape"):
-            await press_keys(pilot, pressed)
-        gc.collect()
-        assert shown
-        assert [each() for each in shown if each() is not None] == []
 
 
 async def test_the_users_own_keys_are_named_where_models_are_lost() -> None:
