@@ -13,7 +13,7 @@ from spectui.children import Child, ProtocolError, parent_channel
 from spectui.errors import SpectuiError
 from spectui.known import Known
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.library import Library, handed_down, known_library
+from spectui.llama.library import Library, handed_down
 from spectui.llama.model import Model
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.speculative.models import Outputs
@@ -40,8 +40,6 @@ class BatchPrices:
 
     seconds: tuple[float, ...]
     """By ``LENGTHS``."""
-    features: tuple[str, ...]
-    """Of the processor, that the library computes with."""
 
     @property
     def verify_cost(self) -> float:
@@ -81,7 +79,7 @@ def _lower(known: Sequence[Known[BatchPrices]]) -> Known[BatchPrices]:
     if not values:
         return known[0]
     seconds = tuple(map(min, zip(*(one.seconds for one in values), strict=True)))
-    return Known(value=BatchPrices(seconds=seconds, features=values[0].features))
+    return Known(value=BatchPrices(seconds=seconds))
 
 
 def _price(library: Library, request: PriceRequest) -> Known[BatchPrices]:
@@ -115,10 +113,8 @@ def _measured(request: PriceRequest) -> BatchPrices:
                 before = decoder.native_s
                 decoder.decode(text[:length], Outputs.ALL)
                 taken[length].append(decoder.native_s - before)
-    facts = known_library().value
     return BatchPrices(
         seconds=tuple(statistics.median(taken[length][1:]) for length in LENGTHS),
-        features=() if facts is None else facts.features,
     )
 
 
