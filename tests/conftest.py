@@ -57,7 +57,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         marked = {mark.name for mark in item.iter_markers()}
         if "models" in marked:
             item.add_marker(pytest.mark.timeout(900))
-        if marked & {"models", "ci"} or not _SLOW_FOLDERS.isdisjoint(folders):
+        if "long" in marked:
+            item.add_marker(pytest.mark.ci)
+        if marked & {"models", "ci", "long"} or not _SLOW_FOLDERS.isdisjoint(folders):
             item.add_marker(pytest.mark.slow)
 
 
