@@ -45,6 +45,8 @@ from spectui.options.drafters import MTP_KIND
 from spectui.presets import Preset, find_preset
 from spectui.severity import Severity
 
+LookedAt = Examination | HeaderLook | None
+
 
 def doctor(
     planner: Planner, shared: dict[str, Any], *, draft_max: int, prices_libraries: bool
@@ -75,25 +77,17 @@ def doctor(
     progress = open_progress(quiet=given.quiet, verbose=given.verbose)
     try:
         around = surroundings(planner, this_machine())
-        examination: Examination | None = None
-        headers: HeaderLook | None = None
-        notes: tuple[Finding, ...] = ()
-        found_libraries: tuple[FoundLibrary, ...] = ()
-        if options.demo or options.model is not None:
-            try:
-                examination, notes = _examine(planner, options, draft_max, around, progress)
-            except MissingLibraryError as missing:
-                headers, notes = _by_headers(options, missing, progress)
+        looked_at, notes = _look(planner, options, draft_max, around, progress)
+        libraries: tuple[FoundLibrary, ...] = ()
         if prices_libraries:
-            found_libraries = look_at_libraries(_priced(examination, options), progress.say)
+            libraries = look_at_libraries(_priced(looked_at, options), progress.say)
     finally:
         progress.close()
-    found = (*(() if examination is None else findings(examination)), *notes)
-    looked_at = headers or examination
+    found = (*(findings(looked_at) if isinstance(looked_at, Examination) else ()), *notes)
     document = _document(around, looked_at, found, preset)
     if prices_libraries:
-        document["libraries"] = [one.document() for one in found_libraries]
-    text = told(around, looked_at, found, preset, found_libraries)
+        document["libraries"] = [one.document() for one in libraries]
+    text = told(around, looked_at, found, preset, libraries)
     error = _verdict(looked_at, found)
     if error is None:
         text = "\n".join((text.rstrip("\n"), "", *_next(options, looked_at)))
@@ -102,13 +96,29 @@ def doctor(
         raise error
 
 
-def _priced(examination: Examination | None, options: RunOptions) -> PriceRequest | None:
-    if examination is None:
+def _look(
+    planner: Planner,
+    options: RunOptions,
+    draft_max: int,
+    around: Surroundings,
+    progress: Progress,
+) -> tuple[LookedAt, tuple[Finding, ...]]:
+    """Examine the models, by their headers where there is no library; nothing without a target."""
+    if not options.demo and options.model is None:
+        return None, ()
+    try:
+        return _examine(planner, options, draft_max, around, progress)
+    except MissingLibraryError as missing:
+        return _by_headers(options, missing, progress)
+
+
+def _priced(looked_at: LookedAt, options: RunOptions) -> PriceRequest | None:
+    if not isinstance(looked_at, Examination):
         return None
-    return PriceRequest(target=examination.request.target, context=options.context)
+    return PriceRequest(target=looked_at.request.target, context=options.context)
 
 
-def _next(options: RunOptions, looked_at: Examination | HeaderLook | None) -> list[str]:
+def _next(options: RunOptions, looked_at: LookedAt) -> list[str]:
     """Lines on what to run after a diagnosis that found no error."""
     if looked_at is None and options.preset is not None:
         return next_lines("fetch its models", ["spectui", "models", "pull", options.preset])
@@ -199,9 +209,7 @@ def _mtp(options: RunOptions) -> bool | None:
     return None if options.takes_mtp else False
 
 
-def _verdict(
-    examination: Examination | HeaderLook | None, found: Sequence[Finding]
-) -> SpectuiError | None:
+def _verdict(examination: LookedAt, found: Sequence[Finding]) -> SpectuiError | None:
     """The error that determines the exit code; None for success."""
     if examination is None:
         return None
@@ -234,7 +242,7 @@ _UNKNOWN_SPEED = "weights lie in a memory of unknown speed"
 
 def _document(
     around: Surroundings,
-    examination: Examination | HeaderLook | None,
+    examination: LookedAt,
     found: Sequence[Finding],
     preset: Preset | None,
 ) -> Json:
@@ -275,7 +283,7 @@ def _gpu(gpu: DeviceMemory) -> Json:
     }
 
 
-def _looked_at(examination: Examination | HeaderLook | None, preset: Preset | None) -> Json:
+def _looked_at(examination: LookedAt, preset: Preset | None) -> Json:
     match examination:
         case None:
             return _nothing(preset)
