@@ -111,7 +111,15 @@ def start_server(
 
 
 def write_results(name: str, results: dict[str, Any]) -> None:
-    """Write ``results/<name>.json`` with what it was measured on, and print it.
+    """Write ``results/<name>.json`` with what it was measured on, and print it."""
+    RESULTS.mkdir(exist_ok=True)
+    text = document_text(results)
+    (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    print(text)
+
+
+def document_text(results: dict[str, Any]) -> str:
+    """Results with what they were measured on, as JSON.
 
     Nothing in it tells where on the machine something was: absolute paths lose their folders.
     """
@@ -124,10 +132,7 @@ def write_results(name: str, results: dict[str, Any]) -> None:
         "machine": asdict(this_machine()),
         **results,
     }
-    RESULTS.mkdir(exist_ok=True)
-    text = without_folders(json.dumps(document, indent=2))
-    (RESULTS / f"{name}.json").write_text(text + "\n", encoding="utf-8")
-    print(text)
+    return without_folders(json.dumps(document, indent=2))
 
 
 def without_folders(text: str) -> str:

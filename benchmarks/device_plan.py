@@ -86,7 +86,7 @@ def main() -> None:
         kinds = list(models)[1:2] if arguments.smallest else list(models)
         with Planner(rpc=rpc) as planner:
             rows = [
-                _compared(planner, kind, placement)
+                compared(planner, kind, placement)
                 for kind in kinds
                 for placement in _placements(models[kind], folder, rpc, mtp=_MTP in kind)
             ]
@@ -202,7 +202,8 @@ def _of_draft(draft: ModelOptions) -> dict[str, ModelOptions]:
     }
 
 
-def _compared(planner: Planner, kind: str, placement: Placement) -> Comparison:
+def compared(planner: Planner, kind: str, placement: Placement) -> Comparison:
+    """Plan a placement, allocate it, and free it again."""
     request = PlanRequest(
         target=placement.target,
         draft=placement.draft,

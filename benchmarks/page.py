@@ -39,7 +39,12 @@ def used_results() -> set[str]:
 
 
 def _description() -> dict[str, Any]:
+    """What page.yaml says, without rows of what was not measured yet where that is allowed."""
     described: dict[str, Any] = yaml.safe_load((HERE / "page.yaml").read_text("utf-8"))
+    for group in described["groups"]:
+        if group.get("where_measured", False):
+            group["rows"] = [r for r in group["rows"] if (RESULTS / f"{r['from']}.json").exists()]
+    described["groups"] = [group for group in described["groups"] if group["rows"]]
     return described
 
 
@@ -119,7 +124,7 @@ def _machine(found: Mapping[str, Any]) -> str:
     machine = found.get("machine")
     if machine is None:
         return ""
-    gpus = ", ".join(gpu["name"] for gpu in machine["gpus"]) or _NO_GPU
+    gpus = ", ".join(machine["gpus"]) or _NO_GPU
     return _line((machine["cpu"], machine["n_cores"], bytes_text(machine["memory_bytes"]), gpus))
 
 

@@ -56,8 +56,9 @@ def small_devices(build: RpcBuild, sizes: Sequence[int]) -> Iterator[tuple[str, 
 def server_chooses(
     binary: Path, arguments: Sequence[str], endpoints: Sequence[str], *, n_slots: int = 1
 ) -> Chosen:
-    """Start a llama-server that has RPC, and end it once it has placed its target."""
-    command = [str(binary), "--rpc", ",".join(endpoints), *arguments]
+    """Start a llama-server, and end it once it has placed its target."""
+    rpc = ["--rpc", ",".join(endpoints)] if endpoints else []
+    command = [str(binary), *rpc, *arguments]
     command += ["-np", str(n_slots), "-lv", "5", "--port", "0"]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
