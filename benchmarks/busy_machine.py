@@ -34,7 +34,6 @@ from spectui.measure.measurer import Measurer, Pair, measurements, steady
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.tune.race import BASELINE_SHARE
 
@@ -97,7 +96,7 @@ def _measurements(
             n_prompts=n_prompts,
             n_predict=_N_PREDICT,
         )
-        Measurer(engine, workload, Schedule.SERVER).warm_up(SETTING)
+        Measurer(engine, workload).warm_up(SETTING)
         for number in range(n_runs):
             for name in LOADS:
                 if (name, number) not in known:

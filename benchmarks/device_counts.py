@@ -29,7 +29,6 @@ from spectui.options.setup import (
     Devices,
     ModelOptions,
     SamplingConfig,
-    Schedule,
     SplitMode,
     TensorOverride,
 )
@@ -187,7 +186,6 @@ def in_process(
                     prompt=prompt,
                     n_predict=n_predict,
                     speculation=setting.speculation,
-                    schedule=Schedule.SERVER,
                     reuse_prompt=True,
                 )
             )

@@ -25,7 +25,6 @@ from spectui.engine.driver import Engine
 from spectui.measure.lossless import Divergence, parting
 from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 
@@ -109,7 +108,6 @@ def compare_one(
         prompt=item.tokens,
         n_predict=n_predict,
         speculation=config,
-        schedule=Schedule.SERVER,
         reuse_prompt=True,
     )
     pair = engine.generate_pair(GeneratePair(speculative=command, baseline_first=True, segment_s=0))

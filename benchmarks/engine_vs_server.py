@@ -1,9 +1,8 @@
 """Decode throughput of the engine against the real llama-server, same sources, same work.
 
-Every prompt is decoded five ways, one right after the other, in an order that rotates from prompt
-to prompt: server and engine without a draft; server, engine on the ``server`` schedule and engine
-on the ``fast`` schedule with one. What counts are the ratios within a prompt, since the machine's
-speed drifts between prompts.
+Every prompt is decoded four ways, one right after the other, in an order that rotates from prompt
+to prompt: server and engine without a draft, and with one. What counts are the ratios within a
+prompt, since the machine's speed drifts between prompts.
 
 With ``--rpc`` both models are on an RPC server on loopback: each of the three that decode has one
 of its own, since such a server serves one client, and only one of them works at a time.
@@ -23,15 +22,14 @@ from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import Devices, SamplingConfig, Schedule
+from spectui.options.setup import Devices, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from tests.support.rpc import rpc_build
 
 RATIOS = {
     "baseline": ("engine off", "server off"),
-    "server_schedule": ("engine server", "server on"),
-    "fast_schedule": ("engine fast", "server on"),
+    "draft": ("engine on", "server on"),
 }
 
 Way = Callable[[WorkItem], float]
@@ -90,10 +88,9 @@ def ways(
     """All ways to decode a prompt, by name."""
     return {
         "server off": lambda item: served(off, item, n_predict),
-        "engine off": lambda item: run(engine, item, n_predict, None, Schedule.SERVER),
+        "engine off": lambda item: run(engine, item, n_predict, None),
         "server on": lambda item: served(on, item, n_predict),
-        "engine server": lambda item: run(engine, item, n_predict, speculation, Schedule.SERVER),
-        "engine fast": lambda item: run(engine, item, n_predict, speculation, Schedule.FAST),
+        "engine on": lambda item: run(engine, item, n_predict, speculation),
     }
 
 
@@ -141,7 +138,6 @@ def run(
     item: WorkItem,
     n_predict: int,
     speculation: Speculation | None,
-    schedule: Schedule,
 ) -> float:
     """Tokens/s of the engine for the same tokens."""
     result = engine.generate(
@@ -150,7 +146,6 @@ def run(
             n_predict=n_predict,
             sampling=SamplingConfig(temp=0.0, ignore_eos=True),
             speculation=speculation,
-            schedule=schedule,
             reuse_prompt=True,
         )
     )

@@ -20,7 +20,6 @@ from spectui.measure.measurer import Measurer
 from spectui.measure.verdict import Basis, judge
 from spectui.measure.workload import Workload
 from spectui.options.drafters import NgramSimple
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.tune.race import BASELINE_SHARE, Race
 from spectui.tune.race_runs import race_runs
@@ -70,9 +69,7 @@ def main() -> None:
 
 
 def _raced(engine: Engine, workload: Workload, number: int) -> dict[str, Any]:
-    measurer = Measurer(
-        engine, workload, Schedule.SERVER, seed=number, baseline_share=BASELINE_SHARE
-    )
+    measurer = Measurer(engine, workload, seed=number, baseline_share=BASELINE_SHARE)
     runs = race_runs(measurer, [NEVER], load=lambda _arm: None, on_pair=lambda _pair: None)
     race = Race(runs, workload.items, min_gain=MIN_GAIN)
     race.run()

@@ -42,11 +42,17 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
-from spectui.options.setup import Devices, Schedule
+from spectui.options.setup import Devices
 from spectui.options.speculation import Speculation
-from spectui.speculative.drafters import ChainedDrafter, Draft, Drafter, NoDrafter, model_drafter
+from spectui.speculative.drafters import (
+    ChainedDrafter,
+    Draft,
+    Drafter,
+    DraftModelDrafter,
+    NoDrafter,
+)
 from spectui.speculative.models import Rollback
-from spectui.speculative.mtp import mtp_drafter
+from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import NgramMemory, ngram_drafter
 from tests.support.rpc import rpc_build
 
@@ -75,15 +81,13 @@ class Way:
     """Probability with which each token of one that knows the output is right."""
     config: Speculation | None = None
     draft: str = "same kind"
-    schedule: Schedule = Schedule.SERVER
 
 
 WAYS = (
     *(Way(name=f"scripted, {right:.0%} right", right=right) for right in RIGHT),
     *(
-        Way(name=f"model of the {draft}, {schedule}", config=MODEL, draft=draft, schedule=schedule)
+        Way(name=f"model of the {draft}", config=MODEL, draft=draft)
         for draft in ("same kind", "other kind")
-        for schedule in Schedule
     ),
     *(Way(name=one.kind, config=Speculation(one)) for one in NGRAMS),
     Way(name="all n-gram drafters, then a model", config=MODEL.after(NGRAMS)),
@@ -92,10 +96,7 @@ WAYS = (
 
 MTP = Speculation(DraftMtp(draft_max=6))
 MTP_WAYS = (
-    *(
-        Way(name=f"its own MTP layers, {schedule}", config=MTP, schedule=schedule)
-        for schedule in Schedule
-    ),
+    Way(name="its own MTP layers", config=MTP),
     Way(name="all n-gram drafters, then its own MTP layers", config=MTP.after(NGRAMS)),
 )
 """Of targets that draft for themselves."""
@@ -172,11 +173,11 @@ class Drafting:
     def _one(self, config: DrafterSetting) -> Drafter:
         if isinstance(config, NgramDrafter):
             return ngram_drafter(config, self._memories[config])
-        schedule, mtp = self._way.schedule, self._pair.mtp
+        mtp = self._pair.mtp
         if mtp is not None:
-            return mtp_drafter(mtp, config, schedule, time.perf_counter, n_layers=mtp.n_layers)
+            return MtpDrafter(mtp, config, time.perf_counter, n_layers=mtp.n_layers)
         draft = self._pair.drafts[self._way.draft]
-        return model_drafter(draft, config, schedule, time.perf_counter)
+        return DraftModelDrafter(draft, config, time.perf_counter)
 
 
 def main() -> None:

@@ -22,7 +22,6 @@ from spectui.llama.sampling import SamplerChain
 from spectui.llama.sequence import Batch
 from spectui.measure.workload import Workload
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 
 SUSPECTS: tuple[tuple[str, Any, str], ...] = (
@@ -51,24 +50,21 @@ def main() -> None:
             n_predict=arguments.n_predict,
         )
         ways = {
-            "off": (None, Schedule.SERVER),
-            "server": (speculation, Schedule.SERVER),
-            "fast": (speculation, Schedule.FAST),
+            "off": None,
+            "on": speculation,
         }
-        shares = {name: measure(engine, workload, *way) for name, way in ways.items()}
+        shares = {name: measure(engine, workload, way) for name, way in ways.items()}
     write_results("python_share", {"draft_max": arguments.draft_max, "ways": shares})
 
 
-def measure(
-    engine: Engine, workload: Workload, speculation: Speculation | None, schedule: Schedule
-) -> dict[str, Any]:
+def measure(engine: Engine, workload: Workload, speculation: Speculation | None) -> dict[str, Any]:
     """Share of everything but decoding, and its split."""
-    run_all(engine, workload, speculation, schedule)
-    results = run_all(engine, workload, speculation, schedule)
+    run_all(engine, workload, speculation)
+    results = run_all(engine, workload, speculation)
     wall_s = sum(result.decode_s for result in results)
     n_rounds = sum(result.counters.n_rounds for result in results)
     outside_s = wall_s - sum(result.native_s or 0.0 for result in results)
-    split = timed(lambda: run_all(engine, workload, speculation, schedule))
+    split = timed(lambda: run_all(engine, workload, speculation))
     return {
         "round_ms": 1e3 * wall_s / n_rounds,
         "outside_decode_ms": 1e3 * outside_s / n_rounds,
@@ -78,7 +74,7 @@ def measure(
 
 
 def run_all(
-    engine: Engine, workload: Workload, speculation: Speculation | None, schedule: Schedule
+    engine: Engine, workload: Workload, speculation: Speculation | None
 ) -> list[GenerationResult]:
     """Decode every prompt once."""
     return [
@@ -87,7 +83,6 @@ def run_all(
                 prompt=item.tokens,
                 n_predict=workload.n_predict,
                 speculation=speculation,
-                schedule=schedule,
                 reuse_prompt=True,
             )
         )

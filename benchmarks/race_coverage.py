@@ -36,7 +36,7 @@ from spectui.measure.measurer import Measurer, Pair
 from spectui.measure.verdict import Basis, Verdict, judge
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
@@ -151,7 +151,7 @@ class Simulated(Measurer):
 
     def __init__(self, rng: np.random.Generator, setting: Setting) -> None:
         """Draw the prompts, and choose a setting by the gains of the trials' prompts."""
-        super().__init__(cast("Backend", None), workload(setting.n_prompts), Schedule.SERVER)
+        super().__init__(cast("Backend", None), workload(setting.n_prompts))
         self._rng = rng
         self._noise = setting.noise
         self._clock = Clock(rng, setting.machine)

@@ -2,7 +2,7 @@
 
 Records each prompt once with both demo drafts, replays the settings, n-gram ones and such ahead of
 a draft model among them, then
-runs each for real on the ``server`` schedule, greedy and at a temperature with a seed. Counts are
+runs each for real, greedy and at a temperature with a seed. Counts are
 exact, so the machine's noise does not matter. Where a real run's output parts from the recorded
 one, since batching moves logits, the draft is recorded along that run's own output, and the replay
 must say what the run did there.
@@ -26,7 +26,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.measure.workload import Workload, tokenize
 from spectui.options.drafters import NgramSimple
-from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.speculative.models import Rollback
@@ -145,7 +145,7 @@ def cases(
         depth=DEPTH,
         n_ctx=n_ctx,
         rollback=Rollback.TRUNCATE,
-        schedule=None,
+        with_costs=False,
         on_event=lambda _event: None,
     ).run()
     sampling = workload.sampling
@@ -177,7 +177,6 @@ def compare(engine: Engine, case: Case) -> dict[str, Any]:
             n_predict=recording.n_predict,
             sampling=case.sampling,
             speculation=config,
-            schedule=Schedule.SERVER,
             reuse_prompt=True,
         )
     )

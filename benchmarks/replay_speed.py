@@ -30,7 +30,6 @@ COSTS = Costs(
     again_growth_s=(0.000001, 0.000001, 0.000003),
     step_s=0.004,
     step_growth_s=0.000001,
-    catch_up_s=0.001,
     token_s=0.0004,
     fixed_s=0.0003,
     off_s=0.05,

@@ -24,7 +24,7 @@ from spectui.engine.driver import Engine
 from spectui.measure.measurer import Measurer
 from spectui.measure.workload import Workload, tokenize
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.trace.costs import Costs
@@ -52,14 +52,13 @@ def main() -> None:
         workload, tracing = record(engine, arguments)
         before = predict(tracing, tracing.costs[DRAFT])
         chosen = choose(before, arguments.settings)
-        runs, costs = measure(engine, workload, arguments.schedule, chosen, arguments.repeats)
+        runs, costs = measure(engine, workload, chosen, arguments.repeats)
     predicted = predict(tracing, costs)
     rows = [told(config, runs, predicted, before) for config in chosen]
     write_results(
         "replay_times",
         {
             "target": str(arguments.target),
-            "schedule": str(arguments.schedule),
             "n_settings": len(rows),
             "n_prompts": len(workload.items),
             "n_predict": arguments.n_predict,
@@ -79,7 +78,6 @@ def parsed() -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", type=DemoModel, default=DemoModel.DENSE)
-    parser.add_argument("--schedule", type=Schedule, default=Schedule.SERVER)
     parser.add_argument("--settings", type=int, default=20)
     parser.add_argument("--prompts", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=3)
@@ -105,7 +103,6 @@ def record(engine: Engine, arguments: argparse.Namespace) -> tuple[Workload, Tra
         depth=DEPTH,
         n_ctx=loaded.n_ctx,
         rollback=loaded.rollback,
-        schedule=arguments.schedule,
         on_event=lambda event: print(type(event).__name__, file=sys.stderr),
     )
     return workload, tracer.run()
@@ -155,12 +152,11 @@ class Run:
 def measure(
     engine: Engine,
     workload: Workload,
-    schedule: Schedule,
     chosen: Sequence[Speculation],
     n_repeats: int,
 ) -> tuple[list[Run], Costs]:
     """All runs, and the costs of the same minutes."""
-    measurer = Measurer(engine, workload, schedule)
+    measurer = Measurer(engine, workload)
     dice = random.Random(1)  # noqa: S311 - an order needs no secrets
     runs: list[Run] = []
     probed: list[Probed] = []
@@ -186,7 +182,6 @@ def measure(
                 probe = CostProbe(
                     engine,
                     workload,
-                    schedule,
                     drafter=DraftSimple(draft_max=DEPTH),
                     seed=len(probed),
                 )

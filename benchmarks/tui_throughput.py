@@ -32,7 +32,7 @@ from benchmarks.common import CONTEXT, demo_pair, write_results
 from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.isolation import ProcessWorker
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.sessions import AnswerEnd, AnswerPart, recent_sessions
 from tests.support.terminal import Terminal
@@ -109,7 +109,6 @@ def decode_headless(threads: int, n_predict: int) -> float:
                 n_predict=n_predict,
                 sampling=SamplingConfig(temp=0.0, ignore_eos=True),
                 speculation=Speculation(),
-                schedule=Schedule.FAST,
             )
         )
     return result.n_decoded / result.decode_s
@@ -151,7 +150,6 @@ def isolated_speed(threads: int, n_predict: int, repeats: int) -> dict[str, Any]
                         n_predict=n_predict,
                         sampling=SamplingConfig(temp=0.0, ignore_eos=True),
                         speculation=Speculation(),
-                        schedule=Schedule.FAST,
                     )
                 )
                 speeds[name].append(result.n_decoded / result.decode_s)

@@ -33,7 +33,7 @@ from spectui.measure.workload import WorkItem, Workload, tokenize
 from spectui.monitor.machine import this_machine
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
@@ -231,7 +231,6 @@ def tune(
             replace(workload, items=division.trial_items),
             loader,
             space,
-            schedule=Schedule.SERVER,
             n_ctx=loaded.n_ctx,
             rollback=loaded.rollback,
         )
@@ -248,7 +247,7 @@ def tune(
                 workload=workload,
                 division=division,
                 n_ctx=loaded.n_ctx,
-                measurer=Measurer(engine, workload, Schedule.SERVER),
+                measurer=Measurer(engine, workload),
                 loader=loader,
                 limits=limits,
                 min_gain=0.02,

@@ -20,7 +20,7 @@ from spectui.measure.measurer import Measurer, measurements, steady
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import tokenize
 from spectui.options.drafters import DraftSimple, Ngram
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 
@@ -95,7 +95,7 @@ def measure_together(
             sampling=SamplingConfig(temp=0.0),
             n_ctx=loaded.n_ctx,
         )
-        measurer = Measurer(engine, workload, Schedule.SERVER)
+        measurer = Measurer(engine, workload)
         measurer.warm_up(None)
         for turn, item in enumerate(workload.items):
             for setting, pair in zip(distinct, measurer.block(item, distinct, turn), strict=True):

@@ -1,7 +1,7 @@
 """Promised against delivered on the demo pairs: speedups in-process and by the real llama-server.
 
 Every prompt is decoded four ways, one right after the other, in an order that changes: without and
-with the draft, by the engine on the ``server`` schedule and by servers of the same sources that run
+with the draft, by the engine and by servers of the same sources that run
 the exported flags. The ratio of the two speedups is told with its interval, paired by prompt;
 drafted and accepted counts and the output have to be equal.
 
@@ -28,7 +28,6 @@ from spectui.measure.promise import observed_of
 from spectui.measure.server_backend import result_of
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
 from spectui.verify.comparison import ratio_of, summarise, verdict
@@ -69,7 +68,7 @@ def compared(target: DemoModel, arguments: argparse.Namespace) -> dict[str, Any]
             n_prompts=arguments.prompts,
             n_predict=arguments.n_predict,
         )
-        measurer = Measurer(engine, workload, Schedule.SERVER)
+        measurer = Measurer(engine, workload)
 
         def ways(item: WorkItem) -> Ways:
             return {

@@ -32,7 +32,7 @@ _LIBRARIES = click.option(
 )
 _WITHOUT_EFFECT = (
     *("temp", "top_k", "top_p", "min_p", "seed", "ignore_eos"),
-    *("schedule", "prompts", "n_predict"),
+    *("prompts", "n_predict"),
 )
 """Options of ``tune`` that examine nothing, so that its commands can be examined."""
 _EXAMPLES = (

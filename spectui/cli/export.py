@@ -25,7 +25,6 @@ from spectui.commands.translation import translated
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
-from spectui.options.setup import Schedule
 from spectui.writing import write_file, write_new_file
 
 _DIALECTS = ("auto", "llama.cpp", "llama.cpp-legacy", "ik")
@@ -162,11 +161,6 @@ def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dia
         complain(
             "mind that an older spectui gave this verdict, which may rest on the prompts that "
             "chose the setting; its spectui tune command judges it on others"
-        )
-    if outcome.schedule is Schedule.FAST:
-        complain(
-            "mind that it was measured on the fast schedule, which llama-server does not have: "
-            "this is what would be possible, not what the command gives"
         )
     setup = outcome.exported()
     for options in setup.models:

@@ -112,10 +112,10 @@ def pull(
     json_path: str | None,
     quiet: bool,
 ) -> None:
-    """Fetch the models of PRESET from Hugging Face, check them, and print their paths.
+    """Fetch the models of PRESET from Hugging Face, and print their paths.
 
-    Stopped, it goes on where it was; what is there is not fetched again. HF_TOKEN, HF_ENDPOINT and
-    the other variables of huggingface_hub are honoured.
+    Files that are there whole are not fetched again. HF_TOKEN, HF_ENDPOINT and the other variables
+    of huggingface_hub, which fetches them, are honoured.
     """
     # Read when huggingface_hub is imported: counting users is not ours, and it would keep a file in
     # its own folder for that; what it warns of is told here in a sentence.

@@ -16,7 +16,6 @@ from spectui.cli.values import DrafterKind, ListOf, WholeNumber
 from spectui.options import catalogue, context, placement
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 from spectui.options.option import INT_MAX
-from spectui.options.setup import Schedule
 
 _MODEL = click_option(placement.MODEL)
 _DRAFT = click_option(replace(placement.MODEL_DRAFT, help="The draft, a GGUF file."))
@@ -114,14 +113,6 @@ _LENGTH: Decorator = click.option(
 )
 
 
-_SCHEDULE: Decorator = click.option(
-    "--schedule",
-    type=click.Choice([str(s) for s in Schedule]),
-    default=str(Schedule.SERVER),
-    show_default=True,
-    help="Work per round: as llama-server does it, or without its waste.",
-)
-
 OF_A_RUN: tuple[Decorator, ...] = (
     _MODEL,
     _DRAFTS,
@@ -133,12 +124,10 @@ OF_A_RUN: tuple[Decorator, ...] = (
     _TEMPERATURE,
     *_SAMPLING,
     _LENGTH,
-    _SCHEDULE,
 )
 """Options for the content of a run, which a preset may set; the others concern its output."""
 
 _RUN: tuple[Decorator, ...] = (
-    _SCHEDULE,
     click.option(
         "--prompts",
         type=click.Path(path_type=Path),
@@ -153,7 +142,6 @@ _RUN: tuple[Decorator, ...] = (
 DEMO_TOKENS = 128
 """Most tokens per answer of a demo model on the screen, unless the user says otherwise."""
 COCKPIT: tuple[Decorator, ...] = (
-    _SCHEDULE,
     click.option(
         "-n",
         "--n-predict",

@@ -16,7 +16,7 @@ def command() -> None:
 _EXAMPLES = (("Experts of the demo's mixture", "spectui probe experts --demo --target moe"),)
 
 
-@command.command(name="experts", examples=_EXAMPLES, without_effect=("schedule",))
+@command.command(name="experts", examples=_EXAMPLES)
 @shared_options
 def experts(**shared: Any) -> None:
     """Count the experts that batches of the target touch, on your prompts and its answers.

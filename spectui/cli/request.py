@@ -14,7 +14,7 @@ from spectui.models.sampling import model_sampling
 from spectui.options import placement
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 from spectui.options.reading import context_of, draft_of, fit_of, margins_of, target_of
-from spectui.options.setup import ContextOptions, Fit, ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ContextOptions, Fit, ModelOptions, SamplingConfig
 from spectui.paths import text_of
 
 _SAMPLING = frozenset(one.name for one in fields(SamplingConfig))
@@ -35,8 +35,6 @@ class RunOptions:
     model: Path | None
     model_draft: tuple[Path, ...]
     n_predict: int = -1
-    schedule: Schedule = Schedule.SERVER
-    """Work per round."""
     preset: str | None = None
     demo: bool = False
     target: str = "dense"
@@ -69,7 +67,6 @@ class RunOptions:
                     **{field.name: parsed[field.name] for field in fields(SamplingConfig)}
                 ),
                 "chosen_sampling": _chosen_sampling(),
-                "schedule": Schedule(parsed.get("schedule", Schedule.SERVER)),
             }
         )
 

@@ -18,7 +18,6 @@ from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.running_server import api_key_from_environment, questioned
 from spectui.cli.served_session import (
-    check_schedule,
     open_context,
     served_extra,
     wanted_binary,
@@ -61,7 +60,6 @@ from spectui.options.setup import (
     ContextOptions,
     ModelOptions,
     SamplingConfig,
-    Schedule,
     Setup,
 )
 from spectui.options.speculation import Speculation
@@ -72,7 +70,6 @@ from spectui.server.binary import ServerBinary
 from spectui.server.watch.poller import Attachment
 from spectui.server.watch.sample import HostState, ProcessSample, ServerFacts
 from spectui.speculative.models import unserved
-from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 
 _OF_BENCH = frozenset(
     {
@@ -162,19 +159,15 @@ class _Bench:
             if draft is not None and (why := unserved(target.rollback, draft.rollback)):
                 name = draft.info.path.name
                 self.progress.say(f"mind that llama-server cannot run {name} here: {why}")
-            drafter = target if draft is None else draft
-            schedule = effective_schedule(self.options.schedule, drafter.mtp_layers)
-            if schedule is not self.options.schedule:
-                self.progress.say(f"mind that this measures --schedule {schedule}: {ONLY_SERVER}")
             workload = tokenized(engine, self.prompts, self.options, target, self.progress.say)
             workloads = self._varied(workload, target.n_ctx)
-            found, ended = self._measure(_by(engine, workloads), speculation, schedule)
+            found, ended = self._measure(_by(engine, workloads), speculation)
         return BenchRun(
             found=found,
             ended=ended,
             target=target.document(),
             draft=_draft(None if draft is None else draft.document(), speculation),
-            setting={**speculation.document(), "schedule": str(schedule)},
+            setting=speculation.document(),
             backend=ENGINE,
             alteration=target.info.alteration,
             notes=(*_of_library(), *unmeasured_sentences(setup.target.path)),
@@ -185,7 +178,6 @@ class _Bench:
         setup = self._setup(speculation, names_kind=names_kind)
         setup = replace(setup, target=left_open(setup.target, self.options.fit))
         speculation = setup.speculation or speculation
-        check_schedule(self.options)
         binary = wanted_binary(self.parsed["server_bin"])
         target = look_at(setup.target)
         draft = None if setup.draft is None else look_at(setup.draft)
@@ -216,7 +208,7 @@ class _Bench:
             ended=ended,
             target=target.document(n_ctx),
             draft=_draft(None if draft is None else draft.document(n_ctx), speculation),
-            setting={**speculation.document(), "schedule": str(Schedule.SERVER)},
+            setting=speculation.document(),
             backend=served_by(
                 binary, arguments, keeps_both=fleet.keeps_off, n_starts=fleet.n_starts
             ),
@@ -268,7 +260,7 @@ class _Bench:
             ended=ended,
             target=_running_model(facts),
             draft={**or_reason("kind", None, _OWN), **or_reason("path", None, _OWN)},
-            setting={**_UNKNOWN_SETTING, "schedule": str(Schedule.SERVER)},
+            setting=_UNKNOWN_SETTING,
             backend=_running_by(self.parsed["server_url"], self.parsed["baseline_url"], facts),
             alteration=None,
             cause="the machine's noise, or what else the servers differ in",
@@ -331,7 +323,6 @@ class _Bench:
         self,
         work: Sequence[tuple[Backend, Workload]],
         speculation: Speculation | None,
-        schedule: Schedule = Schedule.SERVER,
         *,
         running: Sequence[Known[ProcessSample]] = (),
     ) -> tuple[list[Comparison], BaseException | None]:
@@ -340,14 +331,13 @@ class _Bench:
         Args:
             work: who decodes which workload.
             speculation: as ``compare``.
-            schedule: schedule of drafting.
             running: processes of the servers that decode, where spectui has not started them.
         """
         found: list[Comparison] = []
         for backend, workload in work:
             try:
                 one = compare(
-                    measurer_of(backend, workload, schedule),
+                    measurer_of(backend, workload),
                     speculation,
                     repeats=self.parsed["repeats"],
                     on_run=self.progress.on_run,

@@ -180,7 +180,6 @@ def _setup(
         draft=None if pair.draft is None else shared.draft_options(pair.draft),
         context=shared.context,
         speculation=None if pair.draft is None and speculation.needs_draft else speculation,
-        schedule=shared.schedule,
         sampling=shared.sampling_for(pair.target),
         n_predict=_most_tokens(shared.n_predict, pair.target),
         extra=() if taken is None else taken.extra,

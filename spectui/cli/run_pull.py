@@ -4,14 +4,12 @@ from typing import Any
 
 from spectui import __version__
 from spectui.cli.output import check_writable, complain, write_result
-from spectui.cli.progress import open_progress
 from spectui.errors import CancelledError
 from spectui.format import bytes_text, counted
 from spectui.interrupts import interrupts
 from spectui.paths import text_of
 from spectui.presets import find_preset
-from spectui.presets.plan import PlannedFile, PullPlan, Role, State
-from spectui.presets.pull import Watch, plan_pull, pull
+from spectui.presets.pull import PlannedFile, PullPlan, Role, State, plan_pull, pull
 
 
 def run(
@@ -26,18 +24,18 @@ def run(
     """Query the hub, print an overview, and fetch the files.
 
     Raises:
-        CancelledError: it was interrupted; what was fetched is kept.
+        CancelledError: it was interrupted; whole files are kept.
     """
     preset = find_preset(name)
     check_writable(json_path, (preset.path,))
     try:
         plan = plan_pull(preset, only=Role(only) if only else None, globs=globs)
-        check_writable(json_path, [path for file in plan.files for path in (file.path, file.part)])
+        check_writable(json_path, [file.path for file in plan.files])
         if not dry_run:
             _fetch(plan, quiet=quiet)
     except KeyboardInterrupt:
         raise CancelledError(
-            "interrupted; what was fetched is kept, and the same command goes on"
+            "interrupted; whole files are kept, and the same command fetches the rest"
         ) from None
     interrupts.hold()
     paths = "\n".join(f"{file.role}\t{file.path}" for file in plan.files)
@@ -48,11 +46,7 @@ def run(
 def _fetch(plan: PullPlan, *, quiet: bool) -> None:
     if not quiet:
         complain(_overview(plan))
-    progress = open_progress(quiet=quiet, verbose=False)
-    try:
-        pull(plan, Watch(on_event=progress.on_pull))
-    finally:
-        progress.close()
+    pull(plan, None if quiet else lambda name: complain(f"fetching {name}"))
 
 
 def _overview(plan: PullPlan) -> str:
@@ -63,14 +57,10 @@ def _overview(plan: PullPlan) -> str:
 
 
 def _how_much(file: PlannedFile) -> str:
-    size = bytes_text(file.source.size_bytes)
+    size = bytes_text(file.size_bytes)
     match file.state:
-        case State.VERIFIED:
+        case State.THERE:
             return f"{size}, there"
-        case State.UNCHECKED:
-            return f"{size}, there, to be checked"
-        case State.PARTIAL:
-            return f"{size}, {bytes_text(file.present_bytes)} there"
         case State.MISSING:
             return size
         case State.FOREIGN:
@@ -78,7 +68,7 @@ def _how_much(file: PlannedFile) -> str:
 
 
 def _name(file: PlannedFile) -> str:
-    return f"{file.source.name} of {file.source.repo}"
+    return f"{file.name} of {file.repo}"
 
 
 def _sum(plan: PullPlan) -> str:
@@ -104,12 +94,10 @@ def _document(plan: PullPlan, *, dry_run: bool) -> dict[str, Any]:
 def _file_document(file: PlannedFile) -> dict[str, Any]:
     return {
         "role": file.role,
-        "repo": file.source.repo,
-        "commit": file.source.commit,
-        "name": file.source.name,
+        "repo": file.repo,
+        "commit": file.commit,
+        "name": file.name,
         "path": text_of(str(file.path)),
-        "size_bytes": file.source.size_bytes,
-        "present_bytes": file.present_bytes,
-        "sha256": file.source.sha256,
+        "size_bytes": file.size_bytes,
         "state": file.state,
     }

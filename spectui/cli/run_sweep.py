@@ -16,7 +16,6 @@ from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import (
-    check_schedule,
     served_extra,
     wanted_binary,
     wanted_slots,
@@ -178,8 +177,6 @@ def _setup(
 ) -> SweepSetup:
     """Find models and prompts; nothing is loaded."""
     is_server = parsed["backend"] == BackendKind.SERVER
-    if is_server:
-        check_schedule(shared)
     binary = wanted_binary(parsed["server_bin"]) if is_server else None
     needs_models = not grid.kinds.isdisjoint(MODEL_KINDS)
     shared = with_preset_models(shared, most_drafts=None if needs_models else 0)
@@ -210,7 +207,6 @@ def _setup(
         base=with_slot_context(base, 1) if is_server else base,
         drafts={name: shared.draft_options(path) for name, path in drafts.items()},
         sampling=sampling,
-        schedule=shared.schedule,
         prompts=read_prompts(shared)[: parsed["n_prompts"] or of_suite],
         machine=this_machine(),
         binary=binary,

@@ -99,7 +99,7 @@ def _recorded(
             depth=depth,
             n_ctx=target.n_ctx,
             rollback=target.rollback,
-            schedule=options.schedule if costs else None,
+            with_costs=costs,
             on_event=lambda event: progress.say(words.traced(event)),
         ).run()
         interrupts.hold()
@@ -109,7 +109,6 @@ def _recorded(
         target=target,
         candidates=candidates,
         workload=workload,
-        schedule=options.schedule,
     )
     return tracing, recorded, target
 

@@ -79,10 +79,10 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
         if direct:
             prompts = read_prompts(shared, of_suite=SUITE_PROMPTS)
             claim = _of_options(shared, speculation, prompts, progress)
-            schedule = None if parsed["no_promise"] or not has_library() else shared.schedule
+            measures_promise = not parsed["no_promise"] and has_library()
         else:
-            claim, schedule = _of_study(study, parsed["storage"], shared.prompts), None
-        found = verification.verify(claim, schedule=schedule)
+            claim, measures_promise = _of_study(study, parsed["storage"], shared.prompts), False
+        found = verification.verify(claim, measures_promise=measures_promise)
         interrupts.hold()
     finally:
         progress.close()

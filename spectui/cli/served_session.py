@@ -10,7 +10,6 @@ from click.core import ParameterSource
 from spectui.cli.defaults import taken_command
 from spectui.cli.options_common import BackendKind
 from spectui.cli.output import complain
-from spectui.cli.request import RunOptions
 from spectui.cli.taken import is_taken
 from spectui.commands.items import divide, words_of
 from spectui.commands.measured import beyond_engine
@@ -18,7 +17,7 @@ from spectui.engine.placing import OpenContext
 from spectui.errors import UsageError
 from spectui.llama.library import has_library, library
 from spectui.llama.search import LIBRARY_VARIABLE, find_server
-from spectui.options.setup import MOST_SLOTS, Schedule, Setup
+from spectui.options.setup import MOST_SLOTS, Setup
 from spectui.server.binary import ServerBinary, examine
 
 _SLOTS = "parallel"
@@ -73,19 +72,6 @@ def wanted_binary(server_bin: str | None) -> ServerBinary:
         )
     complain(f"measured through {found}")
     return examine(str(found))
-
-
-def check_schedule(shared: RunOptions) -> None:
-    """Refuse a schedule that llama-server does not have.
-
-    Raises:
-        UsageError: it was asked for.
-    """
-    if shared.schedule is not Schedule.SERVER:
-        raise UsageError(
-            f"--schedule {shared.schedule} is spectui's own engine's; leave it out with "
-            "--backend server"
-        )
 
 
 def served_extra() -> tuple[str, ...]:

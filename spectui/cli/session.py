@@ -30,7 +30,6 @@ from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.speculative.models import unserved
-from spectui.speculative.mtp import ONLY_SERVER, effective_schedule
 from spectui.tune.candidates import Candidate
 
 SUITE_PROMPTS = 8
@@ -187,9 +186,6 @@ def load_models(
     target, mtp = _load_target(engine, shared, command, takes_mtp=takes_mtp, drafts=models.drafts)
     if mtp is not None and mtp.reason is not None:
         progress.say(f"left out {mtp.name}: {mtp.reason}")
-    wanted = shared.schedule
-    if effective_schedule(wanted, target.mtp_layers) is not wanted:
-        progress.say(f"mind that --schedule {wanted} is not for {MTP_KIND}: {ONLY_SERVER}")
     candidates = _load_drafts(engine, shared, models, target, progress)
     # The target's own layers come first: nothing has to be loaded for them.
     return target, candidates if mtp is None else (mtp, *candidates)

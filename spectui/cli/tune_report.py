@@ -27,7 +27,6 @@ from spectui.measure.requests import Request
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Answer, Basis
-from spectui.options.setup import Schedule
 from spectui.tune.categories import (
     CategoryResult,
 )
@@ -110,11 +109,6 @@ def _notes(found: Tuned) -> Iterator[str]:
         yield (
             f"compared with the target alone and --n-cpu-moe {result.off.n_cpu_moe}, which fits "
             "without a draft."
-        )
-    if setup.schedule_of(result.best) is Schedule.FAST:
-        yield (
-            "measured on the fast schedule, which llama-server does not have: this is what would "
-            "be possible, not what the command gives."
         )
     if found.tuning.machines:
         yield (

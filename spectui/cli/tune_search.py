@@ -10,7 +10,6 @@ from spectui.cli.progress import Progress
 from spectui.cli.repeated_options import kept_options
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import (
-    check_schedule,
     served_extra,
     with_slot_context,
     with_slots,
@@ -154,7 +153,6 @@ class Search:
             UsageError: there is nothing to search.
         """
         shared = self.shared
-        check_schedule(shared)
         models = find_candidates(shared, self.progress)
         target = look_at(left_open(shared.target_options(models.target), shared.fit))
         drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
@@ -272,7 +270,6 @@ class Search:
             mtp_layers=mtp_layers,
             workload=workload,
             space=space,
-            schedule=shared.schedule,
             limits=self.limits,
             min_gain=options.min_gain,
             study=self.joins

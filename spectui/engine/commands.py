@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from spectui.llama.planned import PlanRequest
-from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 
 
@@ -71,7 +71,6 @@ class Generate:
     sampling: SamplingConfig = GREEDY
     speculation: Speculation | None = None
     """None runs the target alone."""
-    schedule: Schedule = Schedule.SERVER
     draft_lengths: tuple[int, ...] = ()
     """Bounds of the drafts, one per round and over again, beside those of ``speculation``: for
     measuring what rounds of every length cost. Empty for none."""

@@ -29,12 +29,12 @@ from spectui.speculative.drafters import (
     ChainedDrafter,
     Clock,
     Drafter,
+    DraftModelDrafter,
     NoDrafter,
     VariedDrafter,
-    model_drafter,
 )
 from spectui.speculative.models import Outputs, usable_snapshots
-from spectui.speculative.mtp import mtp_drafter
+from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
 
 Emit = Callable[[Event], None]
@@ -149,15 +149,13 @@ class Generation:
             is_chat, chat = self._command.conversation, self._models.conversation
             memory = chat.ngram_memory(options) if is_chat else None
             return ngram_drafter(options, memory)
-        schedule, clock = self._command.schedule, time.perf_counter
+        clock = time.perf_counter
         if isinstance(options, DraftMtp):
             mtp = self._models.mtp
             # Where lengths are prescribed, what chains of that length cost is to be measured.
             bounded = bool(self._command.draft_lengths)
-            return mtp_drafter(
-                mtp, options, schedule, clock, n_layers=mtp.n_layers, bounded=bounded
-            )
-        return model_drafter(self._models.draft, options, schedule, clock)
+            return MtpDrafter(mtp, options, clock, n_layers=mtp.n_layers, bounded=bounded)
+        return DraftModelDrafter(self._models.draft, options, clock)
 
     def run(self) -> GenerationFinished:
         """Generate to the end, emitting on the way."""

@@ -346,7 +346,7 @@ def dram_estimate(
 ) -> Reading:
     """Estimate what the last rounds read from RAM per second.
 
-    The draft's own verification pass (schedule ``server``) is left out: a round does not
+    The draft's second pass over the verified batch is left out: a round does not
     tell it apart.
     """
     if not is_decoding or not recent:

@@ -115,7 +115,6 @@ def tuning_setup(
             mtp_layers=target.mtp_layers,
             mtp_files=candidate.mtp_file,
         ),
-        schedule=setup.schedule,
         limits=limits,
         command=CommandOptions.of(setup.taken, setup.extra),
         prompts=path,

@@ -19,7 +19,7 @@ from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, EngineDiedError, UsageError
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import DraftMtp, Model
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.paths import data_dir
 from spectui.speculative.counters import Round
@@ -43,7 +43,6 @@ class Run:
 
     speculation: Speculation | None
     """None for the target alone."""
-    schedule: Schedule
     n_prompt: int
     rounds: tuple[Round, ...]
     n_decoded: int
@@ -69,7 +68,6 @@ class RunMeter:
             case events.GenerationFinished(result=result):
                 return Run(
                     speculation=command.speculation,
-                    schedule=command.schedule,
                     n_prompt=result.n_prompt_tokens,
                     rounds=tuple(self._rounds),
                     n_decoded=result.n_decoded,
@@ -295,7 +293,6 @@ def chat_trace(
     *,
     target: events.ModelLoaded,
     drafter: events.ModelLoaded,
-    schedule: Schedule,
     costs: Costs | None,
 ) -> Trace:
     """Return the recorded answers that were sampled as the last one was; with text.
@@ -304,7 +301,6 @@ def chat_trace(
         recording: recording of the answers.
         target: target that wrote them.
         drafter: who went along them: the draft, or the target for its own MTP layers.
-        schedule: the work per round that ``costs`` are of.
         costs: costs of rounds; None if unknown.
 
     Raises:
@@ -325,7 +321,6 @@ def chat_trace(
         target=identity(target),
         drafts={recording.draft: identity(drafter)},
         sampling=sampling,
-        schedule=schedule,
         # Without the target alone beside them they predict nothing.
         costs={recording.draft: costs} if costs is not None and costs.off_s else {},
         has_text=True,

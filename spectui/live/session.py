@@ -30,7 +30,7 @@ from spectui.live.setup import (
     TuningChanged,
 )
 from spectui.monitor.dram import RamGauge
-from spectui.options.setup import ModelOptions, Schedule
+from spectui.options.setup import ModelOptions
 from spectui.prompts import Prompt
 from spectui.trace.costs import Costs
 from spectui.trace.grid import MAX_DEPTH
@@ -195,7 +195,6 @@ class LiveSession:
             n_predict=setup.n_predict,
             sampling=setup.sampling,
             speculation=self._pair.usable(setup.speculation),
-            schedule=setup.schedule,
             conversation=True,
         )
         with self._lock:
@@ -361,9 +360,7 @@ class LiveSession:
             self._recorder.close()
             self._recorder = None
 
-    def chat_trace(
-        self, recording: ChatRecording, schedule: Schedule, costs: Costs | None
-    ) -> Trace:
+    def chat_trace(self, recording: ChatRecording, costs: Costs | None) -> Trace:
         """Return the recorded answers as a trace, with text.
 
         Raises:
@@ -372,7 +369,7 @@ class LiveSession:
         target, drafter = self._pair.target, self._pair.drafter
         if target is None or drafter is None or drafter_name(drafter) != recording.draft:
             raise UsageError("the pair that this was recorded with is no longer loaded")
-        return chat_trace(recording, target=target, drafter=drafter, schedule=schedule, costs=costs)
+        return chat_trace(recording, target=target, drafter=drafter, costs=costs)
 
     def _generate(self, prompt: tuple[int, ...]) -> None:
         # From the engine's thread: the screen's next look may be a tenth of a second away.

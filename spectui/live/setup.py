@@ -11,7 +11,7 @@ import msgspec
 from spectui.demo import DemoModel
 from spectui.errors import EngineDiedError
 from spectui.models.facts import is_mtp_file
-from spectui.options.setup import SamplingConfig, Schedule, Setup
+from spectui.options.setup import SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.sessions import LoadOptions
 from spectui.settings import Settings
@@ -31,7 +31,6 @@ class LiveSetup(Setup):
     """None leaves the draft unused."""
     resting: Speculation | None = None
     """The way in which it drafted before that was switched off."""
-    schedule: Schedule = Schedule.SERVER
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     n_predict: int = -1
     """Most tokens per answer, -1 for as many as the context holds."""
@@ -52,12 +51,6 @@ class LiveSetup(Setup):
     def has_mtp_file(self) -> bool:
         """Whether its draft is a file of MTP layers alone."""
         return self.draft is not None and is_mtp_file(self.draft.path)
-
-    @property
-    def drafting_schedule(self) -> Schedule | None:
-        """The work per round of the model that drafts; None where none does."""
-        drafting = self.drafting
-        return None if drafting is None or drafting.model is None else self.schedule
 
     @property
     def wanted(self) -> Speculation:

@@ -15,7 +15,6 @@ from spectui.live.devices import concerned
 from spectui.live.setup import BaselineMeasured, RamMeasured
 from spectui.llama.buffers import ModelMemory
 from spectui.monitor.readings import GpuSource, Reading, Ring, Snapshot
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, count
 
@@ -54,11 +53,6 @@ class ThroughputState:
     """Whole minutes since the baseline was measured."""
     is_baseline_disturbed: bool = False
     """Whether others had the machine while it was: then it is too low."""
-    schedule: Schedule | None = None
-    """The work per round of the model that drafts; None where none does."""
-    fast_tokens_per_s: float | None = None
-    """At most what the ``fast`` schedule would have given in this turn: its rounds without the
-    draft's second pass over the verified batch. None where there was none."""
     prompt: PromptEvaluated | None = None
     history: tuple[float | None, ...] = ()
     """Tokens per second of each half second of decoding; None between turns."""
@@ -106,10 +100,7 @@ class ThroughputMeter:
         self._prompt: PromptEvaluated | None = None
         self._clock = clock
         self._measured_s = 0.0
-        self._schedule: Schedule | None = None
         self._turn, self._session, self._sample = Rate(), Rate(), Rate()
-        self._fast = Rate()
-        """The turn's rounds without the draft's second pass."""
         self._recent: deque[tuple[int, float]] = deque()
         self._recent_s = 0.0
         self._history = Ring(_N_SAMPLES)
@@ -132,14 +123,13 @@ class ThroughputMeter:
             return None
         return int((self._clock() - self._measured_s) // _MINUTE_S)
 
-    def begin_turn(self, schedule: Schedule | None) -> None:
-        """Start counting a turn, in which a model drafts on ``schedule``, or none does."""
+    def begin_turn(self) -> None:
+        """Start counting a turn."""
         if self._turn.n_tokens:
             self._history.append(None)
-        self._schedule = schedule
         self.phase = Phase.PROMPT
         self._prompt = None
-        self._turn, self._sample, self._fast = Rate(), Rate(), Rate()
+        self._turn, self._sample = Rate(), Rate()
         self._recent.clear()
         self._recent_s = 0.0
 
@@ -147,9 +137,8 @@ class ThroughputMeter:
         """Decoding begins."""
         self.phase, self._prompt = Phase.DECODING, prompt
 
-    def add(self, n_tokens: int, seconds: float, second_pass_s: float = 0.0) -> None:
-        """Count a round, in which the draft evaluated the verified batch for ``second_pass_s``."""
-        self._fast.add(n_tokens, seconds - second_pass_s)
+    def add(self, n_tokens: int, seconds: float) -> None:
+        """Count a round."""
         for rate in (self._turn, self._session, self._sample):
             rate.add(n_tokens, seconds)
         self._recent.append((n_tokens, seconds))
@@ -173,8 +162,6 @@ class ThroughputMeter:
             baseline_tokens_per_s=self.baseline_tokens_per_s,
             baseline_age_min=self._baseline_age_min(),
             is_baseline_disturbed=self.is_baseline_disturbed,
-            schedule=self._schedule,
-            fast_tokens_per_s=self._fast.per_s if self._fast.seconds < self._turn.seconds else None,
             prompt=self._prompt,
             history=self._history.values(),
         )
@@ -210,7 +197,6 @@ class LiveTally:
         self._throughput = ThroughputMeter(self._clock)
         self._verify = rounds.VerifyTimes()
         self._speculation: Speculation | None = None
-        self._schedule: Schedule | None = None
         self._speculates = True
         self._turn = Counters()
         self._reset_setting()
@@ -254,21 +240,18 @@ class LiveTally:
         gpus = () if self._snapshot is None else self._snapshot.gpus
         return any(gpu.source is GpuSource.NVML for gpu in gpus)
 
-    def generation_started(
-        self, speculation: Speculation | None, schedule: Schedule | None = None
-    ) -> None:
+    def generation_started(self, speculation: Speculation | None) -> None:
         """Begin a turn.
 
         Args:
             speculation: how it drafts; None runs the target alone.
-            schedule: the work per round of the model that drafts; None where none does.
         """
         self._speculates = speculation is not None
-        if (speculation, schedule) != (self._speculation, self._schedule):
-            self._speculation, self._schedule = speculation, schedule
+        if speculation != self._speculation:
+            self._speculation = speculation
             self._reset_setting()
         self._turn = Counters()
-        self._throughput.begin_turn(schedule)
+        self._throughput.begin_turn()
 
     def prompt_evaluated(self, event: PromptEvaluated) -> None:
         """Take the prompt's time; decoding begins."""
@@ -281,20 +264,9 @@ class LiveTally:
         self._setting += counters
         n_tokens, seconds = len(finished.tokens), finished.times.total_s
         self._setting_rate.add(n_tokens, seconds)
-        self._throughput.add(n_tokens, seconds, self._second_pass_s(finished))
+        self._throughput.add(n_tokens, seconds)
         self._verify.add(finished.n_drafted + 1, finished.times.verify_s)
         self._recent.append(finished)
-
-    def _second_pass_s(self, finished: Round) -> float:
-        """Seconds that a draft model spent on the verified batch after its chain.
-
-        MTP layers and drafts behind n-gram drafters need most of that pass on any schedule.
-        """
-        speculation = self._speculation
-        is_alone = speculation is not None and speculation.needs_draft and not speculation.ngrams
-        if not is_alone or self._schedule is not Schedule.SERVER:
-            return 0.0
-        return max(0.0, finished.times.draft_s - finished.chain_s)
 
     def generation_finished(self) -> None:
         """End the turn."""

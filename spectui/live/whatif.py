@@ -2,16 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
-
-import numpy as np
 
 from spectui.format import counted
 from spectui.live.recording import ChatRecording, Run
 from spectui.options.drafters import Model
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Observed, Probed, fit_costs
@@ -38,34 +35,22 @@ class KnownCosts:
 
 
 def known_costs(
-    runs: Sequence[Run],
-    baseline: Run | None,
-    schedule: Schedule,
-    tuned: Costs | None,
-    *,
-    tuned_on: Schedule = Schedule.SERVER,
-    mtp: bool = False,
+    runs: Sequence[Run], baseline: Run | None, tuned: Costs | None, *, mtp: bool = False
 ) -> KnownCosts:
     """Return the best costs that there are.
 
     Args:
         runs: runs that generated the session's answers.
         baseline: the target alone.
-        schedule: the work per round of the answers to come.
         tuned: costs that tuning measured for this pair.
-        tuned_on: the schedule that it measured on; nothing follows from ``fast`` for ``server``.
         mtp: the target's own MTP layers draft, not a draft model.
     """
-    drafting = [run for run in runs if _drafts_as(run, schedule, mtp=mtp)]
-    if tuned is not None and tuned_on in {Schedule.SERVER, schedule}:
-        if tuned_on is not schedule:
-            lacking = _lacking(drafting) if mtp else 1.0
-            tuned = on_schedule(tuned, schedule, n_lacking=lacking)
+    if tuned is not None:
         return KnownCosts(costs=tuned, source="as tuning measured them")
     alone = [run for run in (*runs, baseline) if run is not None and run.speculation is None]
-    chat = _frequent(_observed(drafting, schedule, mtp=mtp))
+    chat = _frequent(_observed([run for run in runs if _drafts_alone(run, mtp=mtp)]))
     # The target alone tells what verifying one token takes, and nothing of a draft.
-    single = _frequent(_observed(alone, schedule))
+    single = _frequent(_observed(alone))
     lengths = sorted({one.round.n_drafted for one in (*chat, *single)})
     if len(lengths) < _MIN_LENGTHS or not any(one.round.n_steps for one in chat):
         return KnownCosts(costs=None, source=_too_few(lengths))
@@ -82,46 +67,19 @@ def known_costs(
     )
 
 
-def _observed(runs: Sequence[Run], schedule: Schedule, *, mtp: bool = False) -> list[Observed]:
+def _observed(runs: Sequence[Run]) -> list[Observed]:
     return [
         one
         for group, run in enumerate(runs)
         # The first round after a prompt is slower than the rest.
-        for one in observed_rounds(run.rounds, run.n_prompt, group, schedule, mtp=mtp)[1:]
+        for one in observed_rounds(run.rounds, run.n_prompt, group)[1:]
     ]
 
 
-def on_schedule(costs: Costs, schedule: Schedule, *, n_lacking: float = 1.0) -> Costs:
-    """Return costs on the ``server`` schedule as they are on ``schedule``.
-
-    ``fast`` does not evaluate the batch on the draft again; instead a chain begins with more than
-    one token where the last draft was right to its end, or for MTP layers at all.
-
-    Args:
-        costs: measured costs.
-        schedule: the wanted one.
-        n_lacking: tokens that such a chain begins with beside the last one, in the mean.
-    """
-    if schedule is Schedule.SERVER:
-        return costs
-    one, more = costs.drafting_again(np.array([0.0, n_lacking]))
-    free = (0.0,) * len(costs.lengths)
-    catch_up_s = max(0.0, float(more - one))
-    return replace(costs, again_s=free, again_growth_s=free, catch_up_s=catch_up_s)
-
-
-def _lacking(runs: Sequence[Run]) -> float:
-    """Mean number of tokens that MTP layers read again after an accepting round; at least 1."""
-    accepted = [one.n_accepted for run in runs for one in run.rounds if one.n_accepted]
-    return sum(accepted) / len(accepted) if accepted else 1.0
-
-
-def _drafts_as(run: Run, schedule: Schedule, *, mtp: bool) -> bool:
+def _drafts_alone(run: Run, *, mtp: bool) -> bool:
     """Whether its rounds did the same work as rounds that the recorded drafter drafts alone."""
     speculation = run.speculation
-    if speculation is None or speculation.ngrams or speculation.is_mtp is not mtp:
-        return False
-    return run.schedule is schedule
+    return speculation is not None and not speculation.ngrams and speculation.is_mtp is mtp
 
 
 def _frequent(observed: Sequence[Observed]) -> list[Observed]:
@@ -167,8 +125,6 @@ class WhatIfState:
     recording: ChatRecording | None = None
     """None where nothing is recorded; ``reason`` says why."""
     reason: str | None = None
-    schedule: Schedule = Schedule.SERVER
-    """The work per round of the answers to come."""
     known: KnownCosts = _UNKNOWN
     measured: tuple[Measured, ...] = ()
     applied: Model | None = None
@@ -180,49 +136,34 @@ class WhatIfState:
 def whatif_state(
     recording: ChatRecording,
     *,
-    schedule: Schedule,
     applied: Speculation | None,
     tuned: Costs | None = None,
-    tuned_on: Schedule = Schedule.SERVER,
     trials: Sequence[TrialRecord] = (),
 ) -> WhatIfState:
     """Put together what is known.
 
     Args:
         recording: recording of the session's answers.
-        schedule: the work per round of the answers to come.
         applied: drafting of the next answers.
         tuned: costs that tuning measured of this pair with who is recorded.
-        tuned_on: the schedule that the search measures on.
         trials: trials of the search.
     """
     alone = recording.alone(applied)
     return WhatIfState(
         recording=recording,
-        schedule=schedule,
-        known=known_costs(
-            recording.runs,
-            recording.baseline,
-            schedule,
-            tuned,
-            tuned_on=tuned_on,
-            mtp=recording.is_mtp,
-        ),
-        measured=(
-            *chat_points(recording, schedule),
-            *trial_points(recording, trials if tuned_on is schedule else ()),
-        ),
+        known=known_costs(recording.runs, recording.baseline, tuned, mtp=recording.is_mtp),
+        measured=(*chat_points(recording), *trial_points(recording, trials)),
         applied=alone,
         other=applied if alone is None else None,
     )
 
 
-def chat_points(recording: ChatRecording, schedule: Schedule) -> tuple[Measured, ...]:
+def chat_points(recording: ChatRecording) -> tuple[Measured, ...]:
     """Return the throughput of every setting that answers ran with."""
     by_setting: dict[Model, list[Run]] = {}
     for run in recording.runs:
         setting = recording.alone(run.speculation)
-        if setting is not None and run.schedule is schedule:
+        if setting is not None:
             by_setting.setdefault(setting, []).append(run)
     return tuple(
         Measured(

@@ -17,7 +17,7 @@ _WORDS = {
     "target": "with another target",
     "drafts": "with other drafts",
     "prompts": "with other prompts",
-    "schedule": "with another --schedule",
+    "schedule": "with --schedule fast, which is gone",
     "n_predict": "with another -n",
     "n_slots": "with another -np",
     "server": "with another llama-server",

@@ -14,7 +14,7 @@ from spectui.measure.backend import Backend
 from spectui.measure.prices import SteadySeconds, steady_seconds
 from spectui.measure.statistics import PairedMeasurement
 from spectui.measure.workload import WARM_UP_TOKENS, WorkItem, Workload
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
@@ -120,7 +120,6 @@ class Measurer:
         self,
         engine: Backend,
         workload: Workload,
-        schedule: Schedule,
         *,
         seed: int | None = None,
         baseline_share: float = 1.0,
@@ -130,14 +129,12 @@ class Measurer:
         Args:
             engine: decodes.
             workload: the prompts, and how they are continued.
-            schedule: schedule of drafting.
             seed: seed of the order of turns; None for that of the sampling.
             baseline_share: share of each answer that the target decodes alone as well, where both
                 sides take turns within it.
         """
         self.engine = engine
         self.workload = workload
-        self._schedule = schedule
         self._baseline_share = baseline_share
         self._seed = workload.sampling.seed if seed is None else seed
         self._longest_target = self._longest_draft = (0.0, 1)
@@ -304,7 +301,6 @@ class Measurer:
             n_predict=n_predict,
             sampling=self.workload.sampling_of(item),
             speculation=speculation,
-            schedule=self._schedule,
             reuse_prompt=True,
             n_prefix=item.n_prefix,
         )

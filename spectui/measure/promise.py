@@ -11,7 +11,7 @@ from spectui.llama.facts import LibraryFacts
 from spectui.measure.measurer import Pair
 from spectui.measure.statistics import PairedMeasurement, Speedup
 from spectui.measure.verdict import Basis
-from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup
+from spectui.options.setup import ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 
 
@@ -54,7 +54,6 @@ class Promise:
     """Measured gain of a case, and how it was measured."""
 
     case: Case
-    schedule: Schedule
     prompts: Path | None
     """The user's; None for the built-in suite."""
     observed: tuple[Observed, ...]

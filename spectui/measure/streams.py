@@ -8,7 +8,6 @@ from spectui.measure.backend import Backend
 from spectui.measure.measurer import Measurer, Pair
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.workload import WorkItem, Workload
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 
 Timed = tuple[GenerationResult, float]
@@ -36,7 +35,7 @@ class StreamMeasurer(Measurer):
         self, servers: ServerBackend, workload: Workload, *, seed: int | None = None
     ) -> None:
         """Measure ``workload``; arguments as ``Measurer``."""
-        super().__init__(servers, workload, Schedule.SERVER, seed=seed)
+        super().__init__(servers, workload, seed=seed)
         self._servers = servers
 
     @property
@@ -119,7 +118,6 @@ def stream_pairs(
 def measurer_of(
     backend: Backend,
     workload: Workload,
-    schedule: Schedule,
     *,
     seed: int | None = None,
     baseline_share: float = 1.0,
@@ -130,7 +128,6 @@ def measurer_of(
     Args:
         backend: decodes.
         workload: the prompts.
-        schedule: schedule of drafting.
         seed: as ``Measurer``.
         baseline_share: as ``Measurer``.
         alone: measure one prompt at a time where a server has several slots, which others keep
@@ -140,4 +137,4 @@ def measurer_of(
         backend.company = tuple(item.tokens for item in workload.items)
         if backend.n_slots > 1 and not alone:
             return StreamMeasurer(backend, workload, seed=seed)
-    return Measurer(backend, workload, schedule, seed=seed, baseline_share=baseline_share)
+    return Measurer(backend, workload, seed=seed, baseline_share=baseline_share)

@@ -10,18 +10,6 @@ from pathlib import Path
 from spectui.options.speculation import Speculation
 
 
-class Schedule(StrEnum):
-    """Schedule of re-evaluation: the tokens that the draft decodes again in each round.
-
-    ``SERVER`` mirrors llama-server, which feeds every verified batch to the draft again, so that a
-    number measured here is the number llama-server gives. ``FAST`` gives the draft only the one or
-    two tokens it lacks.
-    """
-
-    SERVER = "server"
-    FAST = "fast"
-
-
 class FlashAttention(StrEnum):
     """``-fa``: on, off, or llama.cpp's own choice."""
 

@@ -58,6 +58,14 @@ def schema_of(kept: object) -> object:
 _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
+def is_of_fast_schedule(kept: object) -> bool:
+    """Whether an earlier version measured this on ``--schedule fast``.
+
+    That was less work per round than llama-server's, so the seconds hold no more; counts do.
+    """
+    return isinstance(kept, Mapping) and kept.get("schedule") == "fast"
+
+
 _NESTED = (dict, list, tuple)
 
 

@@ -1,76 +1,90 @@
-"""Plans and fetches a preset's models, so that a file of the final name is always whole.
-
-Bytes are gathered in a file of another name, checked, and only then renamed. Stopping at any moment
-loses nothing that was written: the next run goes on where the gathered bytes end.
-"""
+"""Fetches a preset's models: which files of the hub they are, and huggingface_hub's download."""
 
 import os
-import time
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from enum import StrEnum
+from http import HTTPStatus
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
 
-from filelock import lock_descriptor
+from huggingface_hub import HfApi, constants, hf_hub_download
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+)
+from huggingface_hub.utils import disable_progress_bars
 
+from spectui import __version__
 from spectui.errors import BadInputError
 from spectui.paths import ensure_dir
-from spectui.presets.content import ModelFiles, Preset
-from spectui.presets.hub import ConnectionLostError, find_files, read_from
-from spectui.presets.plan import (
-    HubFile,
-    PlannedFile,
-    PullEvent,
-    PullPaused,
-    PullPlan,
-    PullProgress,
-    Role,
-    State,
-    Step,
-    remember,
-    sha256_of,
-)
+from spectui.presets.content import ModelFiles, Preset, stays_inside, takes
 
-PAUSES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-"""Before the hub is asked again and again while nothing comes; only once after what will last."""
 _GB, _TB = 1e9, 1e12
+_SHOWN_NAMES = 12
+_LISTING_S = 60.0
+_LONGEST_NAME, _LONGEST_PATH = 200, 1000
+"""Bytes of a name, and of one with its folders: the library puts files of its own beside them."""
+
+
+class Role(StrEnum):
+    """Role of a model in a preset."""
+
+    TARGET = "target"
+    DRAFT = "draft"
+
+
+class State(StrEnum):
+    """Whether a file is on this machine."""
+
+    THERE = "there"
+    MISSING = "missing"
+    FOREIGN = "foreign"
+    """Something else has its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
-    """Turns bytes and time into events."""
+class PlannedFile:
+    """A file of a preset's models: where it is on the hub, and where it belongs."""
 
-    on_event: Callable[[PullEvent], None]
-    """Called in the thread that fetches, for every chunk."""
-    clock: Callable[[], float] = time.monotonic
-    """In seconds."""
-    sleep: Callable[[float], None] = time.sleep
-    """Sleep for seconds; an interrupt ends it."""
+    role: Role
+    repo: str
+    commit: str
+    name: str
+    """Within the repository, with its folders."""
+    size_bytes: int
+    path: Path
 
-    def begin(self, file: PlannedFile, step: Step, done_bytes: int = 0) -> Callable[[int], None]:
-        """Report that a step begins; return what reports how far it is."""
-        began_s = self.clock()
+    @property
+    def state(self) -> State:
+        """Whether it is here, by its size: a name is given only to what was fetched whole."""
+        if self.path.is_file() and self.path.stat().st_size == self.size_bytes:
+            return State.THERE
+        # A link that leads nowhere is the user's as well.
+        return State.FOREIGN if os.path.lexists(self.path) else State.MISSING
 
-        def report(now_bytes: int) -> None:
-            took_s = self.clock() - began_s
-            self.on_event(
-                PullProgress(
-                    file=file.path.name,
-                    step=step,
-                    done_bytes=now_bytes,
-                    size_bytes=file.source.size_bytes,
-                    bytes_per_s=(now_bytes - done_bytes) / took_s if took_s > 0 else None,
-                )
-            )
 
-        report(done_bytes)
-        return report
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullPlan:
+    """All files that a preset needs. Facts of the disk are the present ones."""
 
-    def pause(self, file: PlannedFile, pause_s: float, reason: str) -> None:
-        """Tell why nothing comes, and wait."""
-        self.on_event(PullPaused(file=file.path.name, reason=reason, pause_s=pause_s))
-        self.sleep(pause_s)
+    preset: str
+    folder: Path
+    files: tuple[PlannedFile, ...]
+
+    @property
+    def missing_bytes(self) -> int:
+        """Bytes still to be fetched."""
+        return sum(one.size_bytes for one in self.files if one.state is not State.THERE)
+
+    @property
+    def free_bytes(self) -> int:
+        """Free bytes of the disk that the folder is on, or will be."""
+        folders = (self.folder, *self.folder.parents)
+        return shutil.disk_usage(next(path for path in folders if path.is_dir())).free
 
 
 def plan_pull(preset: Preset, *, only: Role | None = None, globs: Sequence[str] = ()) -> PullPlan:
@@ -88,13 +102,12 @@ def plan_pull(preset: Preset, *, only: Role | None = None, globs: Sequence[str] 
     files: dict[Path, PlannedFile] = {}
     skipped: list[str] = []
     for role, model in _models(preset, only):
-        for source in find_files(model.repo, model.files):
-            _check_own(preset, source)
-            if globs and not any(PurePosixPath(source.name).match(glob) for glob in globs):
-                skipped.append(source.name)
-                continue
-            path = preset.models_folder / source.name
-            files.setdefault(path, PlannedFile(role=role, source=source, path=path))
+        for file in _found(preset, role, model):
+            _check_own(preset, file)
+            if globs and not any(PurePosixPath(file.name).match(glob) for glob in globs):
+                skipped.append(file.name)
+            else:
+                files.setdefault(file.path, file)
     if not files:
         raise _nothing(preset, only, globs, skipped)
     return PullPlan(preset=preset.name, folder=preset.models_folder, files=tuple(files.values()))
@@ -108,12 +121,54 @@ def _models(preset: Preset, only: Role | None) -> Iterator[tuple[Role, ModelFile
             yield Role.DRAFT, draft
 
 
-def _check_own(preset: Preset, source: HubFile) -> None:
+def _found(preset: Preset, role: Role, model: ModelFiles) -> Iterator[PlannedFile]:
+    """Files of a model, at the newest commit of its repository."""
+    with _explained(model.repo):
+        info = HfApi(library_name="spectui", library_version=__version__).model_info(
+            model.repo, files_metadata=True, timeout=_LISTING_S
+        )
+    listed = {one.rfilename: one.size for one in info.siblings or ()}
+    names = sorted(name for name in listed if name.endswith(".gguf") and name.isprintable())
+    for glob in model.files:
+        matching = [name for name in names if takes(glob, name)]
+        if not matching:
+            raise BadInputError(_no_match(model.repo, glob, names))
+        for name in matching:
+            size_bytes = listed[name]
+            if not _is_usable(name) or size_bytes is None or info.sha is None:
+                raise BadInputError(
+                    f"{model.repo} has a file called {name[:_LONGEST_NAME]!r}, which would not "
+                    "stay in the preset's folder, has too long a name, or is of no size that is "
+                    "said; nothing was fetched, give the preset another repository"
+                )
+            yield PlannedFile(
+                role=role,
+                repo=model.repo,
+                commit=info.sha,
+                name=name,
+                size_bytes=size_bytes,
+                path=preset.models_folder / name,
+            )
+
+
+def _is_usable(name: str) -> bool:
+    encoded = os.fsencode(name)
+    is_short = max(map(len, encoded.split(b"/"))) <= _LONGEST_NAME and len(encoded) <= _LONGEST_PATH
+    return stays_inside(name) and is_short
+
+
+def _no_match(repo: str, glob: str, names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SHOWN_NAMES]) or "no .gguf file at all"
+    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    return f"no file of {repo} matches {glob}: it has {shown}{more}; correct the preset"
+
+
+def _check_own(preset: Preset, file: PlannedFile) -> None:
     """Refuse a file that would later be found as a model of another repository."""
     for role, model in _models(preset, None):
-        if model.repo != source.repo and model.takes(source.name):
+        if model.repo != file.repo and model.takes(file.name):
             raise BadInputError(
-                f"preset {preset.name} would take {source.name} of {source.repo} for the {role} "
+                f"preset {preset.name} would take {file.name} of {file.repo} for the {role} "
                 f"{model} as well, as all its models lie in one folder; name the files of each "
                 "more exactly in the preset, or split it"
             )
@@ -133,29 +188,37 @@ def _nothing(
     )
 
 
-def pull(plan: PullPlan, watch: Watch) -> None:
-    """Fetch and check what is missing.
+def pull(plan: PullPlan, on_file: Callable[[str], None] | None) -> None:
+    """Fetch what is missing, with huggingface_hub's own bars.
 
     Args:
         plan: from ``plan_pull``.
-        watch: is told how far it is.
+        on_file: told the name of each file that is fetched; None shows no bars either.
 
     Raises:
         BadInputError: a file that is there is not the hub's; the disk is too small, which is found
-            before anything is fetched; another process fetches the same; the hub or the disk fails;
-            a fetched file is broken, and was deleted.
+            before anything is fetched; the hub or the disk fails.
     """
+    _check(plan)
+    if on_file is None:
+        disable_progress_bars()
+    for file in plan.files:
+        if file.state is State.THERE:
+            continue
+        if on_file is not None:
+            on_file(file.name)
+        with _explained(file.repo):
+            ensure_dir(plan.folder)
+            hf_hub_download(file.repo, file.name, revision=file.commit, local_dir=plan.folder)
+
+
+def _check(plan: PullPlan) -> None:
     for file in plan.files:
         if file.state is State.FOREIGN:
-            raise _foreign(file)
-    _check_room(plan)
-    ensure_dir(plan.folder)
-    for file in plan.files:
-        with _writing(file.path):
-            _pull_file(file, watch)
-
-
-def _check_room(plan: PullPlan) -> None:
+            raise BadInputError(
+                f"{file.path} is there and is not what {file.repo} has now; it was left as it is: "
+                "move it away to fetch the other, or leave it out with --only or --file"
+            )
     missing_bytes, free_bytes = plan.missing_bytes, plan.free_bytes
     if missing_bytes > free_bytes:
         raise BadInputError(
@@ -167,118 +230,52 @@ def _check_room(plan: PullPlan) -> None:
 
 def _size(n_bytes: int) -> str:
     # Exact enough to tell by how little it fails.
-    is_large = n_bytes >= _TB
-    return f"{n_bytes / _TB:,.2f} TB" if is_large else f"{n_bytes / _GB:.2f} GB"
-
-
-def _foreign(file: PlannedFile) -> BadInputError:
-    return BadInputError(
-        f"{file.path} is there and is not what {file.source.repo} has now; it was left as it is: "
-        "move it away to fetch the other, or leave it out with --only or --file"
-    )
+    return f"{n_bytes / _TB:,.2f} TB" if n_bytes >= _TB else f"{n_bytes / _GB:.2f} GB"
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _explained(repo: str) -> Iterator[None]:
+    """Turn what huggingface_hub raises inside into one sentence about ``repo``.
+
+    What it, its client and its parser raise has no common class, so all but defects is caught.
+    """
     try:
         yield
-    except OSError as error:
-        raise BadInputError(
-            f"{path} cannot be written ({error.strerror}); put that right or make room: what was "
-            "fetched is kept, and the same command goes on"
-        ) from error
+    except Exception as error:
+        # What it raises where it cannot ask for a file has the reason as its cause.
+        cause = error.__cause__ if isinstance(error, FileNotFoundError) else None
+        raise BadInputError(_sentence(cause or error, repo)) from error
 
 
-def _pull_file(file: PlannedFile, watch: Watch) -> None:
-    match file.state:
-        case State.VERIFIED:
-            return
-        case State.UNCHECKED | State.FOREIGN:
-            _check_present(file, watch)
-        case State.PARTIAL | State.MISSING:
-            _fetch(file, watch)
-
-
-def _check_present(file: PlannedFile, watch: Watch) -> None:
-    if file.state is State.FOREIGN or not _is_right(file, file.path, watch):
-        raise _foreign(file)
-    remember(file.path, file.source.sha256)
-
-
-def _fetch(file: PlannedFile, watch: Watch) -> None:
-    file.path.parent.mkdir(parents=True, exist_ok=True)
-    for path in file.other_parts():
-        with _locked(path):
-            path.unlink()
-    with _locked(file.part) as part:
-        if not os.path.lexists(file.path):
-            _gather(file, part, watch)
-        # Whoever has put a file there meanwhile keeps it.
-        if os.path.lexists(file.path):
-            _check_present(file, watch)
-            file.part.unlink()
-        else:
-            file.part.rename(file.path)
-            remember(file.path, file.source.sha256)
-
-
-def _gather(file: PlannedFile, part: BinaryIO, watch: Watch) -> None:
-    _fetch_rest(file, part, watch)
-    if not _is_right(file, file.part, watch):
-        file.part.unlink()
-        raise BadInputError(
-            f"{file.path.name} of {file.source.repo} arrived broken, its SHA-256 is not the one "
-            "that the hub names; it was deleted, and the same command fetches it again"
-        )
-
-
-def _fetch_rest(file: PlannedFile, part: BinaryIO, watch: Watch) -> None:
-    report = watch.begin(file, Step.FETCHING, part.tell())
-    pauses_s, lasted = iter(PAUSES_S), False
-    while (there := part.tell()) < file.source.size_bytes:
-        try:
-            for chunk in read_from(file.source, there):
-                part.write(chunk)
-                report(part.tell())
-        except ConnectionLostError as error:
-            if part.tell() > there:
-                pauses_s = iter(PAUSES_S)
-            pause_s = next(pauses_s, None)
-            if pause_s is None or (lasted and error.is_lasting):
-                raise
-            lasted = error.is_lasting
-            watch.pause(file, pause_s, error.reason)
-    part.flush()
-    os.fsync(part.fileno())
-
-
-def _is_right(file: PlannedFile, path: Path, watch: Watch) -> bool:
-    report = watch.begin(file, Step.CHECKING)
-    return sha256_of(path, report) == file.source.sha256
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to append to it, which is made where there is none, and keep others out.
-
-    Raises:
-        BadInputError: another process has it.
-        OSError: it cannot be opened.
-    """
-    while True:
-        with path.open("ab") as file:
-            if not lock_descriptor(file.fileno(), blocking=False):
-                raise BadInputError(
-                    f"{path} is being fetched by another spectui; wait until it is done"
+def _sentence(error: BaseException, repo: str) -> str:
+    where = f"{constants.ENDPOINT}/{repo}"
+    match error:
+        case GatedRepoError():
+            return (
+                f"{repo} is open to those who have accepted its licence: accept it at {where}, "
+                "set HF_TOKEN to a token of that account, and run the same command again"
+            )
+        case RepositoryNotFoundError():
+            return (
+                f"there is no repository {where}, or it is private: correct the name in the "
+                "preset, or set HF_TOKEN to a token that may read it"
+            )
+        case HfHubHTTPError(response=response):
+            status = f"{response.status_code} {response.reason_phrase}"
+            if response.status_code in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+                return (
+                    f"{where} may not be read ({status}): correct its name in the preset, or set "
+                    "HF_TOKEN to a token that may read it"
                 )
-            if _is_at(path, file):
-                yield file
-                return
-
-
-def _is_at(path: Path, file: BinaryIO) -> bool:
-    """Tell whether nobody renamed or deleted the file between opening and locking it."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
-    except FileNotFoundError:
-        return False
+            return f"{where} cannot be read now ({status}); try the same command later"
+        case OfflineModeIsEnabled():
+            return (
+                f"HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set, so {repo} cannot be fetched; "
+                "unset it"
+            )
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return (
+        f"{where} cannot be fetched ({reason}); check the network, HF_ENDPOINT, HF_TOKEN, "
+        "proxies, certificates and the room on the disk: whole files are kept, and the same "
+        "command goes on"
+    )

@@ -134,7 +134,6 @@ def _config(content: Content) -> Json | None:
     if config is None:
         return None
     return {
-        "schedule": _text(config.schedule),
         "temp": config.temp,
         "seed": config.seed,
         "n_predict": config.n_predict,

@@ -188,7 +188,6 @@ def _promised(promise: Promise) -> dict[str, object]:
             n_predict=case.n_predict,
             n_prompts=len(promise.prompt_ids),
             temp=sampling.temp,
-            schedule=str(promise.schedule),
             seed=sampling.seed,
             min_gain=promise.min_gain,
             top_k=sampling.top_k,

@@ -176,7 +176,6 @@ class ConfigPart(Struct, frozen=True):
     n_predict: Count
     n_prompts: Count
     temp: Amount
-    schedule: str = ""
     seed: Count = 0
     min_gain: Amount = 0.0
     top_k: int = 0

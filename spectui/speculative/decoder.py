@@ -63,7 +63,7 @@ class Decoder:
     """Generates one sequence with one target and one drafter.
 
     After every round the caches of target and drafter agree on a prefix that lacks only the last
-    emitted token (and, on the ``fast`` schedule, what the draft has still to catch up with).
+    emitted token.
     """
 
     def __init__(

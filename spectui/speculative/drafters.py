@@ -11,7 +11,6 @@ from itertools import cycle
 from typing import Protocol
 
 from spectui.options.drafters import ModelDrafter
-from spectui.options.setup import Schedule
 from spectui.speculative.models import DraftModel, Outputs
 
 Clock = Callable[[], float]
@@ -121,7 +120,7 @@ def float32(value: float) -> float:
 
 def draft_chain(
     model: DraftModel,
-    pending: Sequence[int],
+    last: int,
     config: ModelDrafter,
     n_max: int,
     clock: Clock,
@@ -129,15 +128,15 @@ def draft_chain(
     """Draft token by token, as ``common_speculative_impl_draft_simple::draft`` does.
 
     Args:
-        model: the draft, in step with the target but for ``pending``.
-        pending: tokens to decode first; the last one is the last emitted token.
+        model: the draft, in step with the target but for ``last``.
+        last: the last emitted token, decoded first.
         config: bounds; the floor ``draft_p_min`` holds for each token alone.
         n_max: bound of this round from context and budget, at least 1.
         clock: times the chain's single-token decodes.
 
     Returns:
         The draft, empty if it stayed shorter than ``draft_min``. The model has decoded
-        ``pending`` and every drafted token but the last, or the last as well if the chain
+        ``last`` and every drafted token but the last, or the last as well if the chain
         ended at the floor.
     """
     floor = float32(config.draft_p_min)
@@ -146,7 +145,7 @@ def draft_chain(
     probabilities: list[float] = []
     started = clock()
     model.mark()
-    model.decode(pending, Outputs.LAST)
+    model.decode((last,), Outputs.LAST)
     n_steps = 1
     while True:
         token, probability = model.top()
@@ -166,13 +165,16 @@ def draft_chain(
     )
 
 
-class ModelFollower:
-    """Base of the drafters of both schedules."""
+class DraftModelDrafter:
+    """A draft model driven as llama-server does: the verified batch is evaluated a second time."""
 
     _follows_with = Outputs.LAST
     """Logits of what is evaluated only to follow the target; llama-server asks for them, too."""
+    _is_marked = False
+    """Whether it is cheap to go back to where the round began."""
 
     def __init__(self, model: DraftModel, config: ModelDrafter, clock: Clock) -> None:
+        """Draft with ``model``, whose cache holds the prompt or a beginning of it."""
         self._model = model
         self._config = config
         self._clock = clock
@@ -185,19 +187,9 @@ class ModelFollower:
             self._model.decode(lacking, self._follows_with)
         self._n_past = len(prompt)
 
-    def judged(self, n_accepted: int) -> None:
-        """Do nothing: a model's drafts do not depend on the outcome."""
-
-
-class ServerModelDrafter(ModelFollower):
-    """A draft model driven as llama-server does: the verified batch is evaluated a second time."""
-
-    _is_marked = False
-    """Whether it is cheap to go back to where the round began."""
-
     def draft(self, last: int, n_max: int) -> Draft:
         """Draft from ``last``, then forget the chain: ``verified`` evaluates it again."""
-        draft = draft_chain(self._model, (last,), self._config, n_max, self._clock)
+        draft = draft_chain(self._model, last, self._config, n_max, self._clock)
         # Where it was marked: the mark serves the batch as well.
         self._model.truncate(self._n_past)
         self._is_marked = True
@@ -221,47 +213,8 @@ class ServerModelDrafter(ModelFollower):
         self._n_past += 1 + n_accepted
         self._model.truncate(self._n_past)
 
-
-class FastModelDrafter(ModelFollower):
-    """A draft model that evaluates only what it lacks: one token, or two after full acceptance."""
-
-    _lacking: tuple[int, ...] = ()
-    """Tokens of the sequence that the draft's cache does not hold."""
-    _batch: tuple[int, ...] = ()
-
-    def begin(self, prompt: Sequence[int]) -> None:
-        """Evaluate what the model's cache lacks of the prompt."""
-        super().begin(prompt)
-        self._lacking = ()
-
-    def draft(self, last: int, n_max: int) -> Draft:
-        """Catch up and draft in one go."""
-        return draft_chain(self._model, (*self._lacking, last), self._config, n_max, self._clock)
-
-    def verified(self, batch: Sequence[int]) -> None:
-        """Remember ``batch``; the cache holds most of it from drafting."""
-        self._batch = tuple(batch)
-
-    def taken_back(self, n_accepted: int) -> None:
-        """Keep what counts."""
-        self._model.truncate(min(self._model.n_past, self._n_past + 1 + n_accepted))
-
-    def accept(self, n_accepted: int) -> None:
-        """Forget the rejected tokens and note which accepted ones the cache lacks."""
-        sequence = (*self._lacking, *self._batch[: 1 + n_accepted])
-        start = self._n_past - len(self._lacking)
-        self._n_past += 1 + n_accepted
-        held = min(self._model.n_past, self._n_past)
-        self._model.truncate(held)
-        self._lacking = sequence[held - start :]
-
-
-def model_drafter(
-    model: DraftModel, config: ModelDrafter, schedule: Schedule, clock: Clock
-) -> Drafter:
-    """The drafter of ``schedule`` over a draft model."""
-    drafter = ServerModelDrafter if schedule is Schedule.SERVER else FastModelDrafter
-    return drafter(model, config, clock)
+    def judged(self, n_accepted: int) -> None:
+        """Do nothing: a model's drafts do not depend on the outcome."""
 
 
 class ChainedDrafter:

@@ -81,7 +81,7 @@ class NgramMemory:
 
 
 def ngram_drafter(options: Ngram, memory: NgramMemory | None = None) -> Drafter:
-    """The drafter of ``options``. Both schedules have the same: no model is to be kept in step.
+    """The drafter of ``options``.
 
     Args:
         options: which one, and its numbers.

@@ -33,10 +33,9 @@ from spectui.measure.workload import (
 )
 from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import MTP_KIND
-from spectui.options.setup import Schedule, Setup
+from spectui.options.setup import Setup
 from spectui.server.binary import ServerBinary
 from spectui.speculative.models import unserved
-from spectui.speculative.mtp import effective_schedule
 from spectui.sweep.cells import Cell, Place, Task, Visit
 from spectui.sweep.record import Decoded, PromptRun, VisitRecord, VisitState
 from spectui.sweep.setup import SweepSetup
@@ -51,11 +50,11 @@ class CellMeasurer(ABC):
         self._workloads: dict[Task, Workload] = {}
 
     @abstractmethod
-    def load(self, cell: Cell, off: Setup) -> tuple[Backend, Schedule, int]:
+    def load(self, cell: Cell, off: Setup) -> tuple[Backend, int]:
         """Load what ``cell`` needs; ``off`` is the target alone in its place.
 
         Returns:
-            What decodes, the work per round, and the size of the context.
+            What decodes, and the size of the context.
 
         Raises:
             SpectuiError: the cell cannot run.
@@ -123,8 +122,8 @@ class CellMeasurer(ABC):
         )
         context = replace(base.context, threads=place.threads)
         off = replace(base, target=target, context=context, n_slots=place.n_slots)
-        backend, schedule, n_ctx = self.load(cell, off)
-        measurer = measurer_of(backend, self._workload(cell.task, n_ctx, off), schedule)
+        backend, n_ctx = self.load(cell, off)
+        measurer = measurer_of(backend, self._workload(cell.task, n_ctx, off))
         if measurer.n_beside_off != 0:
             for speculation in dict.fromkeys((None, cell.speculation)):
                 measurer.warm_up(speculation)
@@ -163,17 +162,14 @@ class EngineMeasurer(CellMeasurer):
         self._unusable: dict[str | tuple[Place, bool], SpectuiError] = {}
         """Errors of drafts and places, which are no others for the next cell."""
 
-    def load(self, cell: Cell, off: Setup) -> tuple[Backend, Schedule, int]:
+    def load(self, cell: Cell, off: Setup) -> tuple[Backend, int]:
         """Load target and draft if other ones are loaded."""
         target = self._load_target(cell, off)
         if cell.own_mtp:
             self._unload_mtp_file()
         elif cell.arm.draft is not None:
             self._load_draft(cell.arm.draft, target, mtp=cell.mtp)
-        drafter = target if cell.own_mtp else self._loaded
-        mtp_layers = drafter.mtp_layers if cell.mtp and drafter is not None else 0
-        schedule = effective_schedule(self._setup.schedule, mtp_layers)
-        return self._engine, schedule, target.n_ctx
+        return self._engine, target.n_ctx
 
     def tokenize(self, n_predict: int, n_ctx: int, _off: Setup) -> tuple[WorkItem, ...]:
         """Tokenize with the loaded target."""
@@ -245,7 +241,7 @@ class ServedMeasurer(CellMeasurer):
         self._redoes_rounds = look_at(setup.base.target).redoes_rounds
         self._has_served = False
 
-    def load(self, cell: Cell, off: Setup) -> tuple[Backend, Schedule, int]:
+    def load(self, cell: Cell, off: Setup) -> tuple[Backend, int]:
         """Name the draft; servers start on first use."""
         backend = ServerBackend(
             self._servers,
@@ -254,7 +250,7 @@ class ServedMeasurer(CellMeasurer):
             redoes_rounds=self._redoes_rounds,
         )
         backend.load(cell.arm.draft)
-        return backend, Schedule.SERVER, off.context.ctx_size
+        return backend, off.context.ctx_size
 
     def tokenize(self, n_predict: int, n_ctx: int, off: Setup) -> tuple[WorkItem, ...]:
         """Tokenize with the server of the target alone, each text once."""

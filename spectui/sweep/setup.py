@@ -15,7 +15,7 @@ from spectui.measure.backend import ENGINE
 from spectui.measure.comparable import as_stored, conditions, model_identity, spec_digest
 from spectui.measure.servers import version_document
 from spectui.monitor.machine import Machine
-from spectui.options.setup import ModelOptions, SamplingConfig, Schedule, Setup
+from spectui.options.setup import ModelOptions, SamplingConfig, Setup
 from spectui.paths import text_of
 from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary, identity_of
@@ -38,7 +38,6 @@ class SweepSetup:
     """Drafts by their names in cells."""
     sampling: SamplingConfig
     """Cells say the temperature."""
-    schedule: Schedule
     prompts: Sequence[Prompt]
     """Prompts of every cell."""
     machine: Machine
@@ -83,7 +82,8 @@ def sweep_spec(setup: SweepSetup, backend: Mapping[str, object]) -> dict[str, An
         "drafts": {name: _identity(options) for name, options in setup.drafts.items()},
         "context": {key: value for key, value in conditions(context).items() if key != "threads"},
         "sampling": {key: value for key, value in asdict(sampling).items() if key != "temp"},
-        "schedule": setup.schedule,
+        # llama-server's work per round: once there was another.
+        "schedule": "server",
         "prompts": spec_digest({"prompts": list(setup.prompts)}),
     }
     return as_stored(spec)

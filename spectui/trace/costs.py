@@ -20,8 +20,6 @@ class RoundPrices:
 
     chain: Vector
     """[depth + 1]: a chain of n decodes, n = 0 for none."""
-    catch_up: float
-    """Additional price of a chain that begins with two tokens, on the ``fast`` schedule."""
     batch: Vector
     """[depth + 1]: verifying a draft of n tokens, what the draft does with it afterwards, and
     saving the target's state before it."""
@@ -55,7 +53,6 @@ class Prices:
         share = max(share, 0.0)
         return RoundPrices(
             chain=near.chain + share * (far.chain - near.chain),
-            catch_up=near.catch_up + share * (far.catch_up - near.catch_up),
             batch=near.batch + share * (far.batch - near.batch),
             token=near.token + share * (far.token - near.token),
             fixed=near.fixed + share * (far.fixed - near.fixed),
@@ -86,7 +83,7 @@ class Costs:
     """Growth of V(n + 1) per token of depth, for each length; never so much that an empty context
     would cost nothing. That holds for all growth here."""
     again_s: tuple[float, ...]
-    """D(n + 1): the draft evaluates the batch again, on the ``server`` schedule. Never falling.
+    """D(n + 1): the draft evaluates the batch again. Never falling.
     Without a draft model, what looking the n-gram up takes."""
     again_growth_s: tuple[float, ...]
     """Growth of D(n + 1) per token of depth, for each length."""
@@ -94,8 +91,6 @@ class Costs:
     """d(1): one decode of the chain; 0 without a draft model."""
     step_growth_s: float
     """Growth of d(1) per token of depth."""
-    catch_up_s: float
-    """Additional seconds per token that a chain has to catch up with, on the ``fast`` schedule."""
     token_s: float
     """Per emitted token."""
     fixed_s: float
@@ -145,7 +140,6 @@ class Costs:
         lengths = np.arange(depth + 1.0)
         return RoundPrices(
             chain=self.step_s * lengths,
-            catch_up=self.catch_up_s,
             batch=self.verifying(lengths)
             + self.drafting_again(lengths)
             + self.mark_s * (lengths > 0),
@@ -177,7 +171,6 @@ class Costs:
             verify_s=tuple(scale * seconds for seconds in self.verify_s),
             step_s=0.0,
             step_growth_s=0.0,
-            catch_up_s=0.0,
             again_s=free,
             again_growth_s=free,
         )
@@ -218,7 +211,6 @@ class Costs:
             "draft_step_s": self.step_s,
             "draft_step_growth_s": self.step_growth_s,
             "c": self.step_s / self.single_s,
-            "catch_up_s": self.catch_up_s,
             "per_token_s": self.token_s,
             "per_round_s": self.fixed_s,
             "per_drafting_round_s": self.mark_s,
@@ -249,7 +241,7 @@ class MeanRound:
     """γ: drafted tokens per round; a mean need not be whole."""
     chain_s: float
     again_s: float
-    """The draft evaluates the verified batch again, on the ``server`` schedule."""
+    """The draft evaluates the verified batch again."""
     verify_s: float
     fixed_s: float
     """Everything else that a round takes whatever comes of it."""

@@ -6,6 +6,7 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from errno import ELOOP
 from itertools import chain, count, pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Literal
 import msgspec
 
 from spectui.errors import BadInputError
-from spectui.options.stored import check_schema
+from spectui.options.stored import check_schema, is_of_fast_schedule
 from spectui.paths import ensure_dir
 from spectui.reading import read_file
 from spectui.speculative.decoder import Stop
@@ -36,9 +37,14 @@ class _Envelope(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     trace: msgspec.Raw
 
 
+class _OlderTrace(msgspec.Struct):
+    schedule: str = "server"
+
+
 _encoder = msgspec.json.Encoder()
 _envelope_decoder = msgspec.json.Decoder(_Envelope)
 _trace_decoder = msgspec.json.Decoder(Trace)
+_older_decoder = msgspec.json.Decoder(_OlderTrace)
 
 
 def write_trace(trace: Trace, path: Path, *, is_own: bool = False) -> None:
@@ -147,6 +153,8 @@ def _decode(content: bytes, path: Path) -> Trace:
         )
     try:
         trace = _trace_decoder.decode(payload)
+        if is_of_fast_schedule(msgspec.structs.asdict(_older_decoder.decode(payload))):
+            trace = replace(trace, costs={})
         check_trace(trace)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise BadInputError(f"{path} contradicts itself ({error}); {_HINT}") from error
@@ -351,7 +359,7 @@ def _check_costs(costs: Costs, where: str) -> None:
     if any(len(curve) != len(lengths) for curve in curves):
         raise ValueError(f"{where} lack a length")
     growth = (*costs.verify_growth_s, *costs.again_growth_s, costs.step_growth_s)
-    parts = (costs.step_s, costs.catch_up_s, costs.token_s, costs.fixed_s, costs.mark_s)
+    parts = (costs.step_s, costs.token_s, costs.fixed_s, costs.mark_s)
     rollback = (costs.rollback_s, costs.rollback_token_s)
     _check_seconds((*costs.again_s, *parts, *rollback, *growth, costs.off_growth_s), where, least=0)
     # A nanosecond: no decode is faster, and speedups divide by these.

@@ -25,8 +25,6 @@ class Observed:
     """The generation."""
     n_past: int
     """Tokens in the cache when it began."""
-    catches_up: bool
-    """Whether its chain began with two tokens."""
     round: Round
 
 
@@ -240,7 +238,7 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
     # The draft was measured when the machine was as it was then.
     level = float(np.mean([verify.level(group) for group in {o.group for o in observed}]))
     lengths = np.array(verify.lengths, float)
-    step_s, step_growth_s, catch_up_s = _chain_costs(observed, n_past)
+    step_s, step_growth_s = _chain_costs(observed, n_past)
     rejected = [o.round for o in observed if o.round.end is RoundEnd.MISMATCH]
     upheld = [o.round for o in observed if o.round.end is not RoundEnd.MISMATCH]
     undone = mean([_rewinding_s(one) for one in upheld])
@@ -256,7 +254,6 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
         ),
         step_s=step_s / level,
         step_growth_s=step_growth_s / level,
-        catch_up_s=catch_up_s / level,
         token_s=sum(o.round.times.sample_s for o in observed)
         / sum(len(o.round.tokens) for o in observed),
         fixed_s=mean([o.round.times.other_s for o in observed]) + undone,
@@ -293,7 +290,6 @@ def _levelled(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Cost
         again_growth_s=scaled(costs.again_growth_s),
         step_s=share * costs.step_s,
         step_growth_s=share * costs.step_growth_s,
-        catch_up_s=share * costs.catch_up_s,
         token_s=share * costs.token_s,
         fixed_s=share * costs.fixed_s,
         rollback_s=share * costs.rollback_s,
@@ -305,7 +301,7 @@ def _levelled(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Cost
 def _modelled_s(observed: Observed, prices: Prices) -> float:
     one, price = observed.round, prices.at(observed.n_past)
     seconds = price.batch[one.n_drafted] + price.chain[one.n_steps] + price.fixed
-    seconds += price.token * len(one.tokens) + price.catch_up * observed.catches_up
+    seconds += price.token * len(one.tokens)
     if one.end is RoundEnd.MISMATCH:
         seconds += price.rollback + price.rollback_token * one.n_accepted
     return float(seconds)
@@ -352,22 +348,20 @@ def _bounded(costs: Costs) -> Costs:
     )
 
 
-def _chain_costs(observed: Sequence[Observed], n_past: float) -> tuple[float, float, float]:
-    """Seconds of a step at ``n_past``, its growth, and what catching up adds."""
+def _chain_costs(observed: Sequence[Observed], n_past: float) -> tuple[float, float]:
+    """Seconds of a step at ``n_past``, and its growth."""
     chains = [o for o in observed if o.round.n_steps]
-    steady = [o for o in chains if not o.catches_up] or chains
     growth_s, _weight = growth(
-        np.array([o.n_past for o in steady], float),
-        np.array([o.round.chain_s / o.round.n_steps for o in steady]),
+        np.array([o.n_past for o in chains], float),
+        np.array([o.round.chain_s / o.round.n_steps for o in chains]),
     )
     growth_s = max(0.0, growth_s)
 
     def flat_s(one: Observed) -> float:
         return one.round.chain_s - growth_s * (one.n_past - n_past) * one.round.n_steps
 
-    step_s = mean([flat_s(o) / o.round.n_steps for o in steady])
-    late = [flat_s(o) - step_s * o.round.n_steps for o in chains if o.catches_up]
-    return max(0.0, step_s), growth_s, max(0.0, mean(late))
+    step_s = mean([flat_s(o) / o.round.n_steps for o in chains])
+    return max(0.0, step_s), growth_s
 
 
 def _rollback_costs(rejected: Sequence[Round], undone_s: float) -> tuple[float, float]:

@@ -82,7 +82,7 @@ def replay_grid(
 ) -> Replayed:
     """Replay every setting of ``grid``.
 
-    Counts are exact: those of ``Decoder`` over the same tokens, on either schedule.
+    Counts are exact: those of ``Decoder`` over the same tokens.
 
     Args:
         recording: the target's output.
@@ -114,15 +114,6 @@ def check_depth(grid: Grid, chains: Chains) -> None:
         )
 
 
-class _Chain(NamedTuple):
-    """[n_p_min, n_max, 1]: what the draft does in a round that begins here."""
-
-    steps: _Small
-    """Decodes."""
-    is_full: _Flags
-    """Whether it ended at its longest, not at the floor."""
-
-
 class _Outcome(NamedTuple):
     """[n_p_min, n_max, n_min]: what a round that begins here does; 0 for those that wait."""
 
@@ -131,8 +122,6 @@ class _Outcome(NamedTuple):
     emitted: _Small
     wrong: _Flags
     """Whether it ends in a mismatch."""
-    redone: _Flags
-    """Whether the target had to go back for that, and emitted one token more."""
 
 
 class _Walk:
@@ -170,8 +159,6 @@ class _Walk:
         )
         self._batches = np.zeros((chains.depth + 1, *grid.shape), dtype) if with_batches else None
         self._seconds = None if prices is None else np.zeros(grid.shape)
-        self._lacks = np.zeros(grid.shape, np.bool_)
-        """Whether the draft lacks the last accepted token: it catches up with two at once."""
 
     def run(self) -> Replayed:
         for position in range(len(self._recording.output) - 1):
@@ -200,7 +187,7 @@ class _Walk:
         drafted = np.minimum(chain, np.uint8(min(cap, self._depth))) * (chain >= self._min) * here
         outcome = self._count(position, here, drafted)
         self._steps += steps * here
-        self._pay(position, here, _Chain(steps, chain == longest), outcome)
+        self._pay(position, here, steps, outcome)
 
     def _cap(self, position: int) -> int:
         recording = self._recording
@@ -245,7 +232,7 @@ class _Walk:
         if self._batches is not None:
             for length in range(self._depth + 1):
                 self._batches[length] += here & (drafted == length)
-        return _Outcome(drafted, accepted, emitted, wrong, redone)
+        return _Outcome(drafted, accepted, emitted, wrong)
 
     def _ends_inside(self, position: int) -> bool:
         """Whether a long enough draft from here would hold the end of the text, and be right."""
@@ -254,22 +241,15 @@ class _Walk:
         ends = recording.stop is Stop.END_OF_GENERATION
         return ends and self._runs[position] == n_left <= self._depth
 
-    def _pay(self, position: int, here: _Flags, chain: _Chain, outcome: _Outcome) -> None:
+    def _pay(self, position: int, here: _Flags, steps: _Small, outcome: _Outcome) -> None:
         if self._prices is None or self._seconds is None:
             return
         price = self._prices.at(len(self._recording.prompt) + position)
-        drafted, accepted, emitted, wrong, redone = outcome
-        seconds = price.batch[drafted] + price.chain[chain.steps]
+        drafted, accepted, emitted, wrong = outcome
+        seconds = price.batch[drafted] + price.chain[steps]
         seconds += price.fixed + price.token * emitted
         seconds += (price.rollback + price.rollback_token * accepted) * wrong
-        seconds += price.catch_up * (self._lacks & (chain.steps > 0))
         self._seconds += seconds * here
-        # Fully accepted, and the last token of the chain was drafted but never decoded. MTP layers
-        # read everything that was accepted again.
-        is_behind = (accepted == drafted) & chain.is_full | self._is_mtp
-        # Nor has it the token that the target wanted in a round that it has redone.
-        lacks = is_behind & (accepted > 0) | redone
-        self._lacks = np.where(here, lacks, self._lacks)
 
 
 def _ascending_floors(chains: Sequence[Tail], depth: int) -> npt.NDArray[np.float32]:

@@ -10,13 +10,12 @@ import numpy as np
 
 from spectui.errors import UsageError
 from spectui.options.drafters import ModelDrafter
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, RoundEnd
 from spectui.speculative.decoder import Decoder, Stop
-from spectui.speculative.drafters import ChainedDrafter, Drafter, float32, model_drafter
+from spectui.speculative.drafters import ChainedDrafter, Drafter, DraftModelDrafter, float32
 from spectui.speculative.models import Outputs, can_forget, usable_snapshots
-from spectui.speculative.mtp import mtp_drafter
+from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
 from spectui.trace.costs import Costs, Prices, RoundPrices
 from spectui.trace.grid import Grid, check_depth
@@ -57,7 +56,7 @@ def replay_ngrams(
 ) -> tuple[Total, ...]:
     """Replay n-gram settings on every recording.
 
-    Counts are exact, on either schedule.
+    Counts are exact.
 
     Args:
         recordings: recordings of a trace; chains are not needed.
@@ -87,7 +86,7 @@ def replay_chained(
 ) -> tuple[Total, ...]:
     """Replay settings of a draft model with n-gram drafters ahead of it on every recording.
 
-    Counts are exact, on either schedule.
+    Counts are exact.
 
     Args:
         recordings: recordings of a trace, all with this draft's chains.
@@ -131,7 +130,7 @@ def _total(
         batches[one.n_drafted] += 1
     off_s = None if costs is None else off_seconds(recordings, costs)
     prices = None if costs is None else costs.prices(len(batches) - 1)
-    seconds = None if prices is None else _seconds_of(recordings, walks, prices, speculation)
+    seconds = None if prices is None else _seconds_of(recordings, walks, prices)
     return Total(
         draft=draft,
         speculation=speculation,
@@ -159,46 +158,38 @@ def _drafter(recording: Recording, speculation: Speculation, draft: str | None) 
 
 
 def _own_drafter(recording: Recording, own: ModelDrafter, draft: str) -> Drafter:
-    # Both schedules draft the same; of the time that passes here nothing is kept.
     chains = recording.chains[draft]
-    given = RecordedDraft(recording, chains), own, Schedule.SERVER, lambda: 0.0
+    # Of the time that passes here nothing is kept.
+    given = RecordedDraft(recording, chains), own, lambda: 0.0
     if chains.mtp_layers:
-        return mtp_drafter(*given, n_layers=chains.mtp_layers)
-    return model_drafter(*given)
+        return MtpDrafter(*given, n_layers=chains.mtp_layers)
+    return DraftModelDrafter(*given)
 
 
 def _seconds_of(
     recordings: Sequence[Recording],
     walks: Sequence[Sequence[Round]],
     prices: Prices,
-    speculation: Speculation,
 ) -> list[float]:
     """[n_recordings]."""
     return [
-        _seconds(rounds, prices, len(recording.prompt), is_mtp=speculation.is_mtp)
+        _seconds(rounds, prices, len(recording.prompt))
         for recording, rounds in zip(recordings, walks, strict=True)
     ]
 
 
-def _seconds(rounds: Sequence[Round], prices: Prices, n_past: int, *, is_mtp: bool) -> float:
-    total, lacking = 0.0, 0
+def _seconds(rounds: Sequence[Round], prices: Prices, n_past: int) -> float:
+    total = 0.0
     for one in rounds:
-        total += _round_s(one, prices.at(n_past), lacking=lacking)
+        total += _round_s(one, prices.at(n_past))
         n_past += len(one.tokens)
-        # Of a chain that was accepted to its end the draft model has not decoded the last token;
-        # of what others drafted, nothing. MTP layers read what was accepted again.
-        if one.n_steps:
-            is_behind = one.n_drafted == one.n_accepted == one.n_steps
-            lacking = int(is_behind or one.is_redone or (is_mtp and one.n_accepted > 0))
-        else:
-            lacking += len(one.tokens)
     return total
 
 
-def _round_s(one: Round, price: RoundPrices, *, lacking: int) -> float:
+def _round_s(one: Round, price: RoundPrices) -> float:
     seconds = float(price.batch[one.n_drafted]) + price.fixed + price.token * len(one.tokens)
     if one.n_steps:
-        seconds += float(price.chain[one.n_steps]) + price.catch_up * lacking
+        seconds += float(price.chain[one.n_steps])
     if one.end is RoundEnd.MISMATCH:
         seconds += price.rollback + price.rollback_token * one.n_accepted
     return seconds

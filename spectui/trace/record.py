@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig
 from spectui.speculative.decoder import Stop, draft_cap
 from spectui.speculative.models import DraftModel, Outputs, Rollback, SequenceModel
 from spectui.speculative.mtp import longest_draft
@@ -101,8 +101,6 @@ class Trace:
     target: ModelIdentity
     drafts: dict[str, ModelIdentity]
     sampling: SamplingConfig
-    schedule: Schedule
-    """The work per round that ``costs`` are of; counts do not depend on it."""
     costs: dict[str, Costs]
     """Costs of rounds by draft; without those that were not measured."""
     has_text: bool

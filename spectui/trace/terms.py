@@ -135,7 +135,7 @@ class RoundTerms:
     draft_s: float
     """The chain."""
     again_s: float
-    """The second pass of the draft, on the ``server`` schedule."""
+    """The second pass of the draft."""
     verify_s: float
     sample_s: float
     rollback_s: float

@@ -20,7 +20,6 @@ from spectui.commands.launch import ExportSetup, Launch
 from spectui.errors import BadInputError
 from spectui.live.setup import LiveSetup
 from spectui.options.dialect import Dialect
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
 from spectui.tui.text.display import Display
@@ -322,8 +321,6 @@ def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Speculation | None,
         threads = setup.context.threads
         # Otherwise they are as many as llama-server takes.
         measured = f" Measured with -t {threads}, which the command says." if threads else ""
-        if state.schedule is Schedule.FAST:
-            measured += " Measured on the fast schedule, which llama-server does not have."
         return advised, f"{result.verdict.reason}{measured}", True
     if result is not None and (earlier := result.earlier) is not None:
         return earlier.speculation, earlier.verdict.reason, True

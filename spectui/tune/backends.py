@@ -76,7 +76,6 @@ class InProcess:
             target=self._target,
             candidates=setup.candidates,
             context=setup.off.context,
-            schedule=setup.schedule,
             workload=setup.workload,
             searches_experts=setup.space.placements is not None,
         )
@@ -104,7 +103,6 @@ class InProcess:
             replace(setup.workload, items=division.trial_items),
             loader,
             study.space,
-            schedule=setup.schedule,
             n_ctx=self._target.n_ctx,
             rollback=self._target.rollback,
             kept=kept if self._keeps_trace else None,
@@ -118,7 +116,6 @@ class InProcess:
             target=self._target,
             candidates=[one for one in setup.candidates if one.error is None],
             workload=setup.workload,
-            schedule=setup.schedule,
         )
 
 

@@ -138,7 +138,6 @@ class Tuned:
 def _config(setup: TuningSetup) -> Json:
     """How it was measured."""
     return {
-        "schedule": str(setup.schedule),
         **setup.workload.document(),
         "n_prompts": len(setup.workload.items),
         "min_gain": setup.min_gain,

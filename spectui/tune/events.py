@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from spectui.engine.events import GenerationResult
 from spectui.format import counted
 from spectui.measure.arm import Arm
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig
 from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
 from spectui.tune.tracing import TracingEvent
@@ -144,8 +144,6 @@ class StudyOpened:
     """The study is open; nothing is measured yet."""
 
     name: str
-    schedule: Schedule
-    """The work per round of what will be measured."""
     greedy_twin: str | None = None
     """Where the study is new: one that is there and differs in its temperature of 0 only."""
 

@@ -10,7 +10,6 @@ from spectui.errors import BadInputError
 from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
 from spectui.options.drafters import Ngram
-from spectui.options.setup import Schedule
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.ngrams import (
@@ -231,7 +230,6 @@ class Forecaster:
         loader: Loader,
         space: SearchSpace,
         *,
-        schedule: Schedule,
         n_ctx: int,
         rollback: Rollback,
         kept: KeptTrace | None = None,
@@ -242,7 +240,6 @@ class Forecaster:
             workload: prompts to record.
             loader: has loaded the target, and loads the drafts.
             space: settings to replay.
-            schedule: the work per round.
             n_ctx: context size of the target.
             rollback: the target's way to forget.
             kept: the study's trace, for when it goes on; None keeps none.
@@ -254,7 +251,6 @@ class Forecaster:
         self._workload = workload
         self._loader = loader
         self._space = space
-        self._schedule = schedule
         self._n_ctx = n_ctx
         self._rollback = rollback
 
@@ -334,7 +330,6 @@ class Forecaster:
             depth=self._space.max_draft,
             n_ctx=self._n_ctx,
             rollback=self._rollback,
-            schedule=self._schedule,
             on_event=on_event,
         )
         tracing = tracer.run(has_time=has_time, is_late=is_late, outputs=outputs)

@@ -9,7 +9,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.promise import Case
 from spectui.measure.verdict import Verdict
 from spectui.options.dialect import Dialect
-from spectui.options.setup import Schedule, Setup
+from spectui.options.setup import Setup
 from spectui.tune.result import TuneResult
 from spectui.verify.subject import Advice
 
@@ -35,8 +35,6 @@ class Outcome(Setup):
 
     ended: datetime
     verdict: Verdict
-    schedule: Schedule
-    """On which it was measured."""
     gain: Gain | None
     """Gain of the best setting, whether or not it is advised; None where none was confirmed."""
     given: frozenset[str] | None = None
@@ -73,15 +71,12 @@ def advised(result: TuneResult) -> Arm:
     return result.best if result.verdict.use_speculation and result.best is not None else OFF
 
 
-def outcome_of(
-    result: TuneResult, *, setup: ExportSetup, schedule: Schedule, dialect: Dialect
-) -> Outcome:
+def outcome_of(result: TuneResult, *, setup: ExportSetup, dialect: Dialect) -> Outcome:
     """The stored form of a result, with absolute paths, valid from any folder.
 
     Args:
         result: result of the search.
         setup: setup of the advised arm.
-        schedule: schedule that it was measured on.
         dialect: dialect of the printed command.
     """
     speedup, draft = result.speedup, setup.draft
@@ -100,7 +95,6 @@ def outcome_of(
         draft=None if draft is None else draft.absolute(),
         context=setup.context,
         speculation=setup.speculation,
-        schedule=schedule,
         gain=gain,
         extra=setup.extra,
         given=setup.given,

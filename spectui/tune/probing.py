@@ -10,7 +10,6 @@ from spectui.errors import CancelledError
 from spectui.measure.backend import again_after_a_death
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DrafterSetting
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop
@@ -30,7 +29,6 @@ class CostProbe:
         self,
         engine: Engine,
         workload: Workload,
-        schedule: Schedule,
         *,
         drafter: DrafterSetting,
         seed: int = 0,
@@ -40,13 +38,11 @@ class CostProbe:
         Args:
             engine: has loaded the target, and the draft that drafts.
             workload: how far to decode, and how to sample.
-            schedule: the work per round.
             drafter: drafts, with its longest draft to be measured.
             seed: seed of the order of lengths.
         """
         self._engine = engine
         self._workload = workload
-        self._schedule = schedule
         self._depth = drafter.longest
         self._speculation = Speculation(drafter)
         self._random = random.Random(seed)  # noqa: S311 - an order of measurements needs no secrets
@@ -77,8 +73,6 @@ class CostProbe:
                 self._rounds_of(item, self._lengths()),
                 n_prompt,
                 group,
-                self._schedule,
-                mtp=self._speculation.is_mtp,
             )[1:]
             after = self._rounds_of(item, None)
             if min(len(before), len(after)) > 1 and found:
@@ -121,7 +115,6 @@ class CostProbe:
                 n_predict=_OFF_TOKENS if lengths is None else self._workload.n_predict,
                 sampling=self._workload.sampling,
                 speculation=None if lengths is None else self._speculation,
-                schedule=self._schedule,
                 draft_lengths=lengths or (),
                 reuse_prompt=True,
             )
@@ -146,32 +139,17 @@ def observed_off(group: int, n_prompt: int, rounds: Sequence[Round]) -> Observed
     )
 
 
-def observed_rounds(
-    rounds: Sequence[Round], n_prompt: int, group: int, schedule: Schedule, *, mtp: bool = False
-) -> list[Observed]:
-    """Rounds with the depth at which each began, and whether its draft had to catch up.
+def observed_rounds(rounds: Sequence[Round], n_prompt: int, group: int) -> list[Observed]:
+    """Rounds with the depth at which each began.
 
     Args:
         rounds: rounds of one generation.
         n_prompt: tokens of its prompt.
         group: its number.
-        schedule: the work per round.
-        mtp: the target's own MTP layers drafted, which read again whatever was accepted.
     """
     found = []
     n_past = n_prompt
-    lacks = False
     for one in rounds:
-        found.append(
-            Observed(group=group, n_past=n_past, catches_up=lacks and one.n_steps > 0, round=one)
-        )
+        found.append(Observed(group=group, n_past=n_past, round=one))
         n_past += len(one.tokens)
-        is_behind = _leaves_one_behind(one) or one.is_redone or (mtp and one.n_accepted > 0)
-        lacks = schedule is Schedule.FAST and is_behind
     return found
-
-
-def _leaves_one_behind(one: Round) -> bool:
-    """Whether the draft's cache lacks a token after the round, on the ``fast`` schedule."""
-    # Without a step it took no part; fully accepted, its last token was never decoded.
-    return one.n_steps == 0 or one.n_accepted == one.n_drafted == one.n_steps

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from spectui.measure.arm import Arm
-from spectui.options.setup import Schedule
 from spectui.trace.costs import Costs
 from spectui.tune.events import (
     ConfirmationStarted,
@@ -55,8 +54,6 @@ class TuningState:
     short_of_memory: str | None = None
     """Why it measures nothing now; None where there is memory."""
     study: str | None = None
-    schedule: Schedule = Schedule.SERVER
-    """The work per round that is measured."""
     n_trials: int = 0
     """Trials asked for, earlier sessions' included."""
     records: tuple[TrialRecord, ...] = ()
@@ -100,7 +97,7 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
     """Return the state after ``event``."""
     match event:
         case StudyOpened():
-            state = replace(state, study=event.name, schedule=event.schedule)
+            state = replace(state, study=event.name)
         case StudyResumed():
             state = replace(state, records=event.records)
         case TraceProgress():

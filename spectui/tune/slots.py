@@ -15,7 +15,6 @@ from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.streams import measurer_of
 from spectui.measure.workload import Workload
 from spectui.monitor.watch import MachineWatch
-from spectui.options.setup import Schedule
 from spectui.tune.result import TuneResult
 
 
@@ -91,7 +90,7 @@ def _compared(
     """The winner against off on one backend."""
     backend.load(best.draft)
     return compare(
-        measurer_of(backend, workload, Schedule.SERVER),
+        measurer_of(backend, workload),
         best.speculation,
         repeats=1,
         on_run=on_run,

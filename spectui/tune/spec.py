@@ -10,7 +10,7 @@ from spectui.llama.library import binding_version, library_facts
 from spectui.measure.comparable import as_stored, conditions, digest, model_identity, spec_digest
 from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine
-from spectui.options.setup import ContextOptions, ModelOptions, Schedule, Setup
+from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.tune.candidates import Candidate
 
 
@@ -21,7 +21,6 @@ def study_spec(
     target: ModelLoaded,
     candidates: Sequence[Candidate],
     context: ContextOptions,
-    schedule: Schedule,
     workload: Workload,
     searches_experts: bool = False,
 ) -> dict[str, Any]:
@@ -42,7 +41,8 @@ def study_spec(
             if candidate.loaded is not None
         },
         "context": conditions(context),
-        "schedule": schedule,
+        # llama-server's work per round: once there was another.
+        "schedule": "server",
         "prompts": digest([item.tokens for item in workload.items]),
         "n_predict": workload.n_predict,
         "sampling": workload.sampling,

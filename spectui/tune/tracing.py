@@ -20,7 +20,6 @@ from spectui.measure.backend import again_after_a_death
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DrafterSetting, DraftMtp, DraftSimple, NgramSimple
-from spectui.options.setup import Schedule
 from spectui.paths import text_of
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
@@ -113,7 +112,7 @@ class Tracer:
         depth: int,
         n_ctx: int,
         rollback: Rollback,
-        schedule: Schedule | None,
+        with_costs: bool = True,
         on_event: Callable[[TracingEvent], None],
     ) -> None:
         """Prepare; nothing runs yet.
@@ -125,7 +124,7 @@ class Tracer:
             depth: longest draft that the trace shall answer for.
             n_ctx: context size of the target.
             rollback: the target's way to forget.
-            schedule: the work per round whose costs are measured as well; None for counts only.
+            with_costs: whether the costs of rounds are measured as well.
             on_event: told what happens, on the caller's thread.
         """
         self._engine = loader.engine
@@ -134,7 +133,7 @@ class Tracer:
         self._depth = depth
         self._n_ctx = n_ctx
         self._rollback = rollback
-        self._schedule = schedule
+        self._with_costs = with_costs
         self._on_event = on_event
         self._has_time: Callable[[], bool] = lambda: True
         self._is_late: Callable[[], bool] = lambda: False
@@ -287,13 +286,12 @@ class Tracer:
         ]
 
     def _probe(self, name: str, drafter: DrafterSetting) -> None:
-        if self._schedule is None:
+        if not self._with_costs:
             return
         items = self._workload.items[: len(self._recordings)]
         probe = CostProbe(
             self._engine,
             self._workload,
-            self._schedule,
             drafter=drafter,
         )
         probed = probe.run(
@@ -388,7 +386,6 @@ def trace_of(
     target: ModelLoaded,
     candidates: Sequence[Candidate],
     workload: Workload,
-    schedule: Schedule,
 ) -> Trace:
     """The recordings as they are stored, with text."""
     recorded = {name for recording in tracing.recordings for name in recording.chains}
@@ -404,7 +401,6 @@ def trace_of(
             if c.loaded is not None and c.name in recorded
         },
         sampling=workload.sampling,
-        schedule=schedule,
         costs={
             name: costs
             for name, costs in tracing.costs.items()

@@ -27,8 +27,7 @@ from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch
 from spectui.options.dialect import Dialect
 from spectui.options.request import RequestShape
-from spectui.options.setup import ModelOptions, Schedule, Setup
-from spectui.speculative.mtp import effective_schedule
+from spectui.options.setup import ModelOptions, Setup
 from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import conditions
 from spectui.tune.division import Division, divide
@@ -88,7 +87,6 @@ class TuningSetup:
     """MTP layers of the target; 0 where they may not draft."""
     workload: Workload
     space: SearchSpace
-    schedule: Schedule
     limits: Limits = field(default_factory=Limits)
     min_gain: float = 0.02
     """Least gain with which speculation is worth it; 0.02 is 2 %."""
@@ -113,12 +111,6 @@ class TuningSetup:
     def drafts(self) -> dict[str, ModelOptions]:
         """Files and placements of the candidates by name."""
         return {one.name: one.options for one in self.candidates}
-
-    def schedule_of(self, arm: Arm | None) -> Schedule:
-        """Schedule that ``arm`` is measured on."""
-        return effective_schedule(
-            self.schedule, 0 if arm is None else self.space.layers_of(arm.draft)
-        )
 
 
 class TuningBackend(Protocol):
@@ -225,7 +217,7 @@ class Tuning:
         if setup.experts is not None and study.space.placements is not None:
             setup.experts.check(study.space.placements, study.name)
         twin = self._greedy_twin(study)
-        on_event(StudyOpened(name=study.name, schedule=setup.schedule, greedy_twin=twin))
+        on_event(StudyOpened(name=study.name, greedy_twin=twin))
 
     def _search_setup(
         self,
@@ -241,9 +233,7 @@ class Tuning:
             workload=setup.workload,
             division=division,
             n_ctx=setup.off.context.ctx_size,
-            measurer=measurer_of(
-                measuring, setup.workload, setup.schedule, baseline_share=BASELINE_SHARE
-            ),
+            measurer=measurer_of(measuring, setup.workload, baseline_share=BASELINE_SHARE),
             loader=loader,
             limits=setup.limits,
             min_gain=setup.min_gain,
@@ -317,7 +307,6 @@ class Tuning:
         outcome = outcome_of(
             result,
             setup=self.setup_of(arm),
-            schedule=setup.schedule_of(arm),
             dialect=command.dialect,
         )
         try:
@@ -354,7 +343,6 @@ class Tuning:
                 extra=setup.off.extra,
                 n_slots=setup.off.n_slots,
             ),
-            schedule=setup.schedule_of(arm),
             prompts=setup.prompts,
             observed=observed_of(result.pairs),
             speedup=result.speedup,

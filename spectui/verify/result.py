@@ -17,7 +17,6 @@ from spectui.measure.statistics import NO_INTERVAL, Speedup
 from spectui.measure.verdict import Basis, doubt, judge
 from spectui.measure.workload import left_out_note
 from spectui.monitor.disturbance import DisturbanceSummary
-from spectui.options.setup import Schedule
 from spectui.server.help_text import Version
 from spectui.verify.comparison import Summary, agreement, ratio_of, summarise, verdict
 from spectui.verify.subject import Origin
@@ -156,7 +155,6 @@ class Verified:
         return {
             **or_reason("study", origin and origin.study, "it was measured just now"),
             **or_reason("advice", advice, "no study has advised anything"),
-            "schedule": str(promise.schedule),
             **promised.document(),
         }
 
@@ -187,10 +185,6 @@ def warnings(found: Verified) -> Iterator[str]:
 
 def notes(found: Verified, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
     """Notes on circumstances of the measurement."""
-    if found.promise is not None and found.promise.schedule is Schedule.FAST:
-        yield (
-            "what was promised was measured on the fast schedule, which llama-server does not have."
-        )
     threads = None if found.promise is None else found.promise.screen_threads
     if threads is not None:
         yield (

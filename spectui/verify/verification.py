@@ -19,10 +19,8 @@ from spectui.measure.statistics import paired_speedup
 from spectui.measure.streams import measurer_of
 from spectui.measure.workload import served_workload, tokenize
 from spectui.monitor.watch import MachineWatch
-from spectui.options.setup import Schedule
 from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary
-from spectui.speculative.mtp import effective_schedule
 from spectui.verify.result import Verified
 from spectui.verify.subject import Origin, subject
 
@@ -65,15 +63,15 @@ class Verification:
     has_time: Callable[[], bool] = lambda: True
     """Asked after every prompt whether there is time for another one."""
 
-    def verify(self, claim: Claim, *, schedule: Schedule | None = None) -> Verified:
+    def verify(self, claim: Claim, *, measures_promise: bool = False) -> Verified:
         """Serve the prompts.
 
         An interrupt or a failing server ends it early, with what was measured.
 
         Args:
             claim: the case, and what was promised of it.
-            schedule: schedule to measure the promise on in this process first; None to take the
-                one of ``claim``.
+            measures_promise: whether what a server should deliver is measured in this process
+                first, in place of what ``claim`` promises.
 
         Raises:
             BadInputError: no prompt made the model decode anything, or the binary has no words for
@@ -88,8 +86,8 @@ class Verification:
             "on": measuring_arguments(case, self.binary),
         }
         promise, ended = claim.promise, None
-        if schedule is not None:
-            promise, ended = self._promise(claim, schedule)
+        if measures_promise:
+            promise, ended = self._promise(claim)
         found = Verified(
             case=case,
             binary=self.binary.path,
@@ -108,13 +106,11 @@ class Verification:
         """Whether both servers run at once."""
         return keeps_off(case.off, (request_of(case),), wanted=self.keeps_both)
 
-    def _promise(self, claim: Claim, wanted: Schedule) -> tuple[Promise, BaseException | None]:
+    def _promise(self, claim: Claim) -> tuple[Promise, BaseException | None]:
         """Measure in-process what a server should deliver; return what ended that early as well."""
         case = claim.case
         with self.open_engine() as engine:
-            target, draft = load_setup(engine, case)
-            drafter = target if draft is None else draft
-            schedule = effective_schedule(wanted, drafter.mtp_layers)
+            target, _draft = load_setup(engine, case)
             workload = tokenize(
                 engine,
                 claim.prompts,
@@ -123,11 +119,10 @@ class Verification:
                 n_ctx=target.n_ctx,
             )
             self.say("measuring in-process what llama-server is to deliver")
-            found = self._compare(Measurer(engine, workload, schedule, seed=self.seed), case)
+            found = self._compare(Measurer(engine, workload, seed=self.seed), case)
         observed = observed_of(found.pairs)
         promise = Promise(
             case=case,
-            schedule=schedule,
             prompts=None,
             observed=observed,
             speedup=paired_speedup([one.measurement for one in observed]),
@@ -166,7 +161,6 @@ class Verification:
             measurer = measurer_of(
                 backend,
                 workload,
-                Schedule.SERVER,
                 seed=self.seed,
                 alone=found.is_alone,
             )

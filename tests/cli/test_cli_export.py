@@ -14,7 +14,7 @@ from spectui.errors import BadInputError
 from spectui.measure.verdict import Verdict
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions, Schedule
+from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.records import OUTCOME, to_plain
@@ -59,7 +59,6 @@ def test_a_verdict_to_use_it_is_exported_with_its_setting(spectui: Spectui, home
         draft=draft,
         context=ContextOptions(ctx_size=8192),
         speculation=Speculation(DraftSimple(draft_max=6, draft_p_min=0.15000000000000002)),
-        schedule=Schedule.FAST,
         gain=None,
         extra=("--jinja",),
     )
@@ -72,7 +71,6 @@ def test_a_verdict_to_use_it_is_exported_with_its_setting(spectui: Spectui, home
     arguments = server_arguments(*given, dialect=Dialect.LLAMA_CPP)
     assert spectui.out == f"{shlex.join(['llama-server', *arguments])} --jinja\n"
     assert "Use it: worth +20 %." in spectui.err
-    assert "mind that it was measured on the fast schedule" in spectui.err
     assert "mind that /m/it's d.gguf is not there any more" in spectui.err
 
 

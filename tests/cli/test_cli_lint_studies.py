@@ -10,7 +10,7 @@ import pytest
 
 from spectui.measure.verdict import Verdict
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions, Schedule
+from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Gain, Outcome
 from spectui.tune.studies.records import OUTCOME, to_plain
@@ -40,7 +40,6 @@ def store(home: Path, name: str, target: object, draft: object | None, length: i
         draft=None if draft is None else ModelOptions(path=Path(str(draft))),
         context=ContextOptions(),
         speculation=None if length is None else Speculation(DraftSimple(draft_max=length)),
-        schedule=Schedule.SERVER,
         gain=Gain(speedup=1.25, low=1.1, high=1.4, n_prompts=6),
     )
     (home / "data").mkdir(parents=True, exist_ok=True)

@@ -23,7 +23,7 @@ from tests.commands.test_export import hostile
 from tests.support.tables import rules, table
 
 NOT_LLAMA_SERVERS = {
-    *("preset", "demo", "from", "target", "n-predict", "schedule", "prompts", "json"),
+    *("preset", "demo", "from", "target", "n-predict", "prompts", "json"),
     *("quiet", "verbose", "repeats", "isolate", "prompt-length"),
     *("backend", "server-bin", "server-url", "baseline-url", "keep-both", "timeout"),
     *("parallel", "request", "yes"),

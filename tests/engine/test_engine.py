@@ -33,7 +33,7 @@ from spectui.engine.events import (
 from spectui.engine.isolation import ProcessWorker
 from spectui.engine.worker import LocalWorker, Worker
 from spectui.errors import BadInputError, CancelledError, SpectuiError, UsageError
-from spectui.options.setup import KvOverride, ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import KvOverride, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
@@ -62,7 +62,6 @@ from tests.support.models import (
 pytest_plugins = ("tests.support.fixtures",)
 
 PROMPT = (88, 102, 126, 263, 261, 109, 271)
-SCHEDULES = tuple(Schedule)
 LARGER_VOCABULARY = Tiny(noise=0.02, n_extra=128)
 DRAFTS = {
     "itself": TARGET,
@@ -113,7 +112,6 @@ def request(
     *,
     prompt: tuple[int, ...] = PROMPT,
     sampling: SamplingConfig = ENDLESS,
-    schedule: Schedule = Schedule.SERVER,
     reuse_prompt: bool = False,
 ) -> Generate:
     return Generate(
@@ -121,7 +119,6 @@ def request(
         n_predict=n_predict,
         sampling=sampling,
         speculation=draft,
-        schedule=schedule,
         reuse_prompt=reuse_prompt,
     )
 
@@ -232,10 +229,9 @@ def test_every_event_survives_pickling(tiny: TinyPath, make_worker: MakeWorker) 
 # Lossless
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("draft", DRAFTS.values(), ids=DRAFTS)
 def test_greedy_output_does_not_depend_on_the_draft(
-    engine: Engine, tiny: TinyPath, draft: Tiny, schedule: Schedule
+    engine: Engine, tiny: TinyPath, draft: Tiny
 ) -> None:
     engine.load_draft(ModelOptions(path=tiny(draft)))
     for sampling in (SamplingConfig(temp=0.0), ENDLESS):
@@ -249,7 +245,7 @@ def test_greedy_output_does_not_depend_on_the_draft(
             speculation(8, draft_min=2, draft_p_min=0.4),
             speculation(8, draft_p_min=1.0),
         ):
-            result = engine.generate(replace(command, speculation=config, schedule=schedule))
+            result = engine.generate(replace(command, speculation=config))
             assert_lossless(engine, command, plain, result)
 
 
@@ -261,11 +257,8 @@ def test_a_target_that_lacks_the_drafts_tokens_is_served_as_well(tiny: TinyPath)
         command = request(n_predict=200)
         plain = started.generate(command)
         assert max(plain.tokens) >= 273  # the draft has no such token
-        for schedule in SCHEDULES:
-            result = started.generate(
-                replace(command, speculation=speculation(4), schedule=schedule)
-            )
-            assert_lossless(started, command, plain, result)
+        result = started.generate(replace(command, speculation=speculation(4)))
+        assert_lossless(started, command, plain, result)
 
 
 def test_a_mixture_of_experts_is_lossless_too(tiny: TinyPath) -> None:
@@ -283,7 +276,6 @@ def test_a_mixture_of_experts_is_lossless_too(tiny: TinyPath) -> None:
     config=st.builds(speculation, st.integers(1, MAX_DRAFT), st.integers(0, 6), st.floats(0, 0.5)),
     n_predict=st.integers(1, 80),
     prompt=st.lists(st.integers(5, 272), min_size=1, max_size=40),
-    schedule=st.sampled_from(SCHEDULES),
 )
 @settings(max_examples=40, deadline=None)
 def test_greedy_output_does_not_depend_on_any_setting(
@@ -291,19 +283,17 @@ def test_greedy_output_does_not_depend_on_any_setting(
     config: Speculation,
     n_predict: int,
     prompt: list[int],
-    schedule: Schedule,
 ) -> None:
     command = request(n_predict, prompt=tuple(prompt))
-    result = engine.generate(replace(command, speculation=config, schedule=schedule))
+    result = engine.generate(replace(command, speculation=config))
     assert_lossless(engine, command, engine.generate(command), result)
     assert len(result.tokens) == n_predict
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_seeded_text_does_not_depend_on_the_draft(own_engine: Engine, schedule: Schedule) -> None:
+def test_a_seeded_text_does_not_depend_on_the_draft(own_engine: Engine) -> None:
     def text(seed: int, draft: Speculation | None) -> tuple[int, ...]:
         sampling = SamplingConfig(temp=0.8, seed=seed, ignore_eos=True)
-        command = request(draft=draft, sampling=sampling, schedule=schedule)
+        command = request(draft=draft, sampling=sampling)
         return own_engine.generate(command).tokens
 
     assert text(1, None) == text(1, speculation(2)) == text(1, speculation(8, 2, 0.3))
@@ -313,24 +303,10 @@ def test_a_seeded_text_does_not_depend_on_the_draft(own_engine: Engine, schedule
 
 def test_a_draft_equal_to_the_target_is_accepted(own_engine: Engine, tiny: TinyPath) -> None:
     own_engine.load_draft(ModelOptions(path=tiny(TARGET)))
-    results = {
-        schedule: own_engine.generate(request(61, draft=speculation(4), schedule=schedule))
-        for schedule in SCHEDULES
-    }
-    for result in results.values():
-        assert result.counters.acceptance_rate == 1
-        assert result.counters.n_rounds == 12
-        assert result.counters.mean_accepted_length == 5
-
-
-def test_both_schedules_count_the_same(own_engine: Engine) -> None:
-    server, fast = (
-        own_engine.generate(request(100, draft=speculation(6, 1, 0.12), schedule=schedule))
-        for schedule in SCHEDULES
-    )
-    assert server.tokens == fast.tokens
-    assert without_times(server.counters) == without_times(fast.counters)
-    assert 0 < (server.counters.acceptance_rate or 0) < 1
+    result = own_engine.generate(request(61, draft=speculation(4)))
+    assert result.counters.acceptance_rate == 1
+    assert result.counters.n_rounds == 12
+    assert result.counters.mean_accepted_length == 5
 
 
 # Limits
@@ -491,12 +467,11 @@ def test_conversations_are_tokenized_with_the_template(engine: Engine) -> None:
 # Prompts are reused
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_a_reused_prompt_changes_nothing(own_engine: Engine, schedule: Schedule) -> None:
+def test_a_reused_prompt_changes_nothing(own_engine: Engine) -> None:
     other_prompt = (*PROMPT[::-1], 99)
     for draft in (None, speculation(4), speculation(16, 0, 0.3)):
         for prompt in (PROMPT, other_prompt):
-            command = request(draft=draft, prompt=prompt, schedule=schedule)
+            command = request(draft=draft, prompt=prompt)
             fresh = own_engine.generate(command)
             keeping = replace(command, reuse_prompt=True)
             for _ in range(2):
@@ -762,8 +737,7 @@ def test_shutdown_is_answered_last(tiny: TinyPath, make_worker: MakeWorker) -> N
 
 @pytest.mark.ci
 @pytest.mark.models
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_smollm2_drafts_for_itself_without_loss(smollm2: Path, schedule: Schedule) -> None:
+def test_smollm2_drafts_for_itself_without_loss(smollm2: Path) -> None:
     with Engine() as started:
         options = ModelOptions(path=smollm2)
         started.load_target(options, small_context(1024), max_draft=MAX_DRAFT)
@@ -774,7 +748,7 @@ def test_smollm2_drafts_for_itself_without_loss(smollm2: Path, schedule: Schedul
         plain = started.generate(command)
         assert "\N{REPLACEMENT CHARACTER}" not in plain.text
         for config in (speculation(4), speculation(8, 2, 0.5)):
-            result = started.generate(replace(command, speculation=config, schedule=schedule))
+            result = started.generate(replace(command, speculation=config))
             assert_lossless(started, command, plain, result)
             assert (result.counters.acceptance_rate or 0) > 0.9
 

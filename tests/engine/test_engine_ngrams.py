@@ -10,7 +10,7 @@ from spectui.engine.driver import Engine
 from spectui.errors import UsageError
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import NgramSimple
-from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS, replay_ngrams
@@ -65,12 +65,11 @@ def test_the_output_is_the_targets_and_the_counts_are_those_of_a_replay(
     totals = replay_ngrams((recording,), [ngrams(*sizes) for sizes in SIZES])
     assert sum(total.n_drafted for total in totals) > 0
     for total in totals:
-        for schedule in Schedule:
-            wanted = replace(command, speculation=total.speculation, schedule=schedule)
-            result = engine.generate(wanted)
-            assert_lossless(engine, command, plain, result)
-            for name in ("n_rounds", "n_drafted", "n_accepted", "n_rejections"):
-                assert getattr(total, name) == getattr(result.counters, name), total.speculation
+        wanted = replace(command, speculation=total.speculation)
+        result = engine.generate(wanted)
+        assert_lossless(engine, command, plain, result)
+        for name in ("n_rounds", "n_drafted", "n_accepted", "n_rejections"):
+            assert getattr(total, name) == getattr(result.counters, name), total.speculation
 
 
 def test_a_lookup_is_no_step_and_takes_draft_time(engine: Engine) -> None:
@@ -121,7 +120,6 @@ def test_a_forecast_needs_no_draft(engine: Engine) -> None:
         workload,
         loader,
         space,
-        schedule=Schedule.SERVER,
         n_ctx=512,
         rollback=Rollback.TRUNCATE,
     )

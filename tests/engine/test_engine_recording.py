@@ -10,7 +10,7 @@ import pytest
 from spectui.engine.commands import Generate, RecordChains, Tokenize
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, UsageError
-from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
 from spectui.trace.grid import Grid, replay_grid
@@ -59,13 +59,11 @@ def recorded(engine: Engine, command: Generate, depth: int = DEPTH) -> Recording
     )
 
 
-def assert_predicts(
-    engine: Engine, command: Generate, schedule: Schedule, grid: Grid = GRID
-) -> None:
+def assert_predicts(engine: Engine, command: Generate, grid: Grid = GRID) -> None:
     recording = recorded(engine, command)
     replayed = replay_grid(recording, recording.chains["draft"], grid)
     for index, config in enumerate(grid.settings(mtp=False)):
-        drafting = replace(command, speculation=Speculation(config), schedule=schedule)
+        drafting = replace(command, speculation=Speculation(config))
         result = engine.generate(drafting)
         assert result.tokens == recording.output
         counters = result.counters
@@ -92,14 +90,13 @@ def test_a_recording_predicts_every_setting(
 ) -> None:
     engine.load_draft(ModelOptions(path=tiny(DRAFTS[draft])))
     command = Generate(prompt=PROMPT, n_predict=48, sampling=SAMPLING[sampling])
-    for schedule in Schedule if sampling == "endless" else [Schedule.SERVER]:
-        assert_predicts(engine, command, schedule)
+    assert_predicts(engine, command)
 
 
 def test_a_full_context_is_predicted(engine: Engine, tiny: TinyPath) -> None:
     engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
     command = Generate(prompt=PROMPT * 70, n_predict=-1, sampling=ENDLESS)
-    assert_predicts(engine, command, Schedule.SERVER)
+    assert_predicts(engine, command)
 
 
 def test_a_recording_leaves_the_chat_alone(engine: Engine, tiny: TinyPath) -> None:
@@ -138,4 +135,4 @@ def test_a_recording_of_smollm2_predicts_every_setting(smollm2: Path) -> None:
         prompt = engine.tokenize(Tokenize(messages=messages))
         command = Generate(prompt=prompt, n_predict=16, sampling=sampling)
         grid = Grid(draft_max=(3, 12), draft_p_min=(0.0, 0.9))
-        assert_predicts(engine, command, Schedule.SERVER, grid)
+        assert_predicts(engine, command, grid)

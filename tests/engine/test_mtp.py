@@ -29,7 +29,7 @@ from spectui.models.facts import check_is_target
 from spectui.models.header import GgufFile, TensorInfo
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
-from spectui.options.setup import ModelOptions, Schedule
+from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 from spectui.speculative.models import Outputs, Rollback
@@ -187,22 +187,16 @@ def test_its_buffers_come_on_top_of_the_targets(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("prompt", PROMPTS[:2], ids=len)
-def test_output_is_the_targets_own_and_both_schedules_draft_the_same(
-    engine: Engine, prompt: tuple[int, ...]
-) -> None:
+def test_output_is_the_targets_own(engine: Engine, prompt: tuple[int, ...]) -> None:
     command = Generate(prompt=prompt, n_predict=40, sampling=ENDLESS, reuse_prompt=True)
     plain = engine.generate(command)
     assert plain.counters.n_drafted == 0
     n_drafted = n_accepted = 0
     for setting in (mtp(1), mtp(3), mtp(8, 0.3), mtp(4, 0.2, 2)):
-        drafting = replace(command, speculation=setting)
-        results = [engine.generate(replace(drafting, schedule=kind)) for kind in Schedule]
-        for result in results:
-            assert_lossless(engine, command, plain, result)
-        server, fast = (result.counters for result in results)
-        assert (server.n_drafted, server.n_accepted) == (fast.n_drafted, fast.n_accepted)
-        n_drafted += server.n_drafted
-        n_accepted += server.n_accepted
+        result = engine.generate(replace(command, speculation=setting))
+        assert_lossless(engine, command, plain, result)
+        n_drafted += result.counters.n_drafted
+        n_accepted += result.counters.n_accepted
     assert 0 < n_accepted < n_drafted
 
 
@@ -213,18 +207,16 @@ def test_drafts_stop_where_the_context_does(folder: Path) -> None:
         loaded = engine.load_target(options, small_context(64), max_draft=MAX_DRAFT, mtp=True)
         plain = engine.generate(command)
         assert len(command.prompt) + len(plain.tokens) == loaded.n_ctx
-        for schedule in Schedule:
-            drafting = replace(command, speculation=mtp(MAX_DRAFT), schedule=schedule)
-            assert_lossless(engine, command, plain, engine.generate(drafting))
+        drafting = replace(command, speculation=mtp(MAX_DRAFT))
+        assert_lossless(engine, command, plain, engine.generate(drafting))
 
 
 def test_after_ngrams_it_follows_what_they_drafted(engine: Engine) -> None:
     command = Generate(prompt=PROMPTS[0], n_predict=60, sampling=ENDLESS)
     plain = engine.generate(command)
     ngrams = NgramSimple(size_n=2, size_m=6)
-    for schedule in Schedule:
-        drafting = replace(command, speculation=mtp(3).after([ngrams]), schedule=schedule)
-        assert_lossless(engine, command, plain, engine.generate(drafting))
+    drafting = replace(command, speculation=mtp(3).after([ngrams]))
+    assert_lossless(engine, command, plain, engine.generate(drafting))
 
 
 def test_a_prompt_of_several_batches_teaches_what_one_batch_does(folder: Path) -> None:
@@ -269,14 +261,9 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-@pytest.mark.parametrize("schedule", Schedule)
-def test_a_chats_next_turn_decodes_nothing_twice(
-    engine: Engine, decoded: list[int], schedule: Schedule
-) -> None:
+def test_a_chats_next_turn_decodes_nothing_twice(engine: Engine, decoded: list[int]) -> None:
     text: tuple[int, ...] = PROMPTS[0]
-    turn = Generate(
-        prompt=text, sampling=ENDLESS, schedule=schedule, speculation=mtp(3), conversation=True
-    )
+    turn = Generate(prompt=text, sampling=ENDLESS, speculation=mtp(3), conversation=True)
     for n_predict in range(10, 16):
         said = engine.generate(replace(turn, prompt=text, n_predict=n_predict)).tokens
         text = (*text, *said, 90, 91, 92)
@@ -287,13 +274,10 @@ def test_a_chats_next_turn_decodes_nothing_twice(
         text = (*text, *said, 93)
 
 
-@pytest.mark.parametrize("schedule", Schedule)
-def test_a_chat_may_switch_drafting_on_and_off(engine: Engine, schedule: Schedule) -> None:
+def test_a_chat_may_switch_drafting_on_and_off(engine: Engine) -> None:
     text: tuple[int, ...] = PROMPTS[0]
     for setting in (mtp(3), None, mtp(3), mtp(2)):
-        command = Generate(
-            prompt=text, n_predict=20, sampling=ENDLESS, schedule=schedule, conversation=True
-        )
+        command = Generate(prompt=text, n_predict=20, sampling=ENDLESS, conversation=True)
         said = engine.generate(replace(command, speculation=setting))
         alone = engine.generate(replace(command, conversation=False))
         assert_lossless(engine, replace(command, conversation=False), alone, said)
@@ -301,9 +285,8 @@ def test_a_chat_may_switch_drafting_on_and_off(engine: Engine, schedule: Schedul
         text = (*text, *said.tokens, 90, 91, 92)
 
 
-@pytest.mark.parametrize("schedule", Schedule)
 def test_a_chat_that_is_cut_back_drafts_as_a_new_one_does(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch, schedule: Schedule
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[float] = []
 
@@ -313,9 +296,7 @@ def test_a_chat_that_is_cut_back_drafts_as_a_new_one_does(
 
     monkeypatch.setattr(engine, "on_event", listen)
     # Longer than the window of those that have one.
-    fresh = Generate(
-        prompt=PROMPTS[0], n_predict=40, sampling=ENDLESS, schedule=schedule, speculation=mtp(3)
-    )
+    fresh = Generate(prompt=PROMPTS[0], n_predict=40, sampling=ENDLESS, speculation=mtp(3))
     engine.generate(fresh)
     expected = found.copy()
     turn = replace(fresh, conversation=True)
@@ -465,7 +446,7 @@ def test_the_form_of_settings_leaves_it_on_and_export_has_what_drafts(tmp_path: 
 
 
 @pytest.mark.parametrize(("usable", "written"), [(8, 0), (6, 6)])
-def test_the_screen_takes_llama_servers_threads_caches_and_schedule(
+def test_the_screen_takes_llama_servers_threads_and_caches(
     folder: Path, monkeypatch: pytest.MonkeyPatch, usable: int, written: int
 ) -> None:
     monkeypatch.setattr("spectui.cores.default_threads", lambda: 8)
@@ -478,10 +459,6 @@ def test_the_screen_takes_llama_servers_threads_caches_and_schedule(
     threads = {one.setup.context.threads for one in choices}
     assert threads == {setup.context.threads} == {written}
     assert (setup.target.cache_type_k_mtp, setup.target.cache_type_k) == ("q8_0", "f16")
-    assert setup.schedule is Schedule.SERVER
-    for schedule in Schedule:
-        told = launch(*options, "--schedule", schedule)
-        assert told.make_setup(pair).schedule is schedule
 
 
 READERS = {

@@ -13,7 +13,7 @@ from spectui.engine.generation import Generation
 from spectui.engine.pairing import PairGeneration, Stopwatch
 from spectui.errors import BadInputError, CancelledError
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramMod, NgramSimple
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
@@ -65,14 +65,12 @@ def command(
     prompt: tuple[int, ...] = REPEATING,
     n_predict: int = 96,
     sampling: SamplingConfig = ENDLESS,
-    schedule: Schedule = Schedule.SERVER,
 ) -> Generate:
     return Generate(
         prompt=prompt,
         n_predict=n_predict,
         sampling=sampling,
         speculation=speculation,
-        schedule=schedule,
         reuse_prompt=True,
     )
 
@@ -114,14 +112,13 @@ def drafters(architecture: str) -> list[Speculation]:
     ]
 
 
-@pytest.mark.parametrize("schedule", Schedule)
 @pytest.mark.parametrize("number", range(4))
 @pytest.mark.parametrize("baseline_first", [True, pytest.param(False, marks=pytest.mark.ci)])
 def test_both_sides_are_as_if_alone(
-    engine: Engine, architecture: str, number: int, schedule: Schedule, *, baseline_first: bool
+    engine: Engine, architecture: str, number: int, *, baseline_first: bool
 ) -> None:
     speculation = drafters(architecture)[number]
-    wanted = command(speculation, schedule=schedule)
+    wanted = command(speculation)
     alone = engine.generate(replace(wanted, speculation=None))
     together = engine.generate(wanted)
     pair = in_turns(engine, wanted, baseline_first=baseline_first)

@@ -9,7 +9,7 @@ import pytest
 from spectui.engine.commands import Generate, GeneratePair
 from spectui.engine.driver import Engine
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
-from spectui.options.setup import ContextOptions, ModelOptions, Schedule
+from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from tests.support.engine import ENDLESS, MAX_DRAFT
 from tests.support.models import Tiny, write_tiny
@@ -45,23 +45,19 @@ def engine(architecture: str, tmp_path: Path) -> Iterator[Engine]:
         yield started
 
 
-def command(architecture: str, schedule: Schedule = Schedule.SERVER) -> Generate:
+def command(architecture: str) -> Generate:
     own = DraftMtp(draft_max=2) if architecture == "qwen35" else DraftSimple(draft_max=2)
     return Generate(
         prompt=PROMPT,
         n_predict=6,
         sampling=ENDLESS,
         speculation=Speculation(own),
-        schedule=schedule,
         reuse_prompt=True,
     )
 
 
-@pytest.mark.parametrize("schedule", Schedule)
-def test_a_new_prompt_tells_what_target_and_draft_took(
-    engine: Engine, architecture: str, schedule: Schedule
-) -> None:
-    result = engine.generate(command(architecture, schedule))
+def test_a_new_prompt_tells_what_target_and_draft_took(engine: Engine, architecture: str) -> None:
+    result = engine.generate(command(architecture))
     assert result.is_prompt_new
     assert (result.n_evaluated, result.n_read) == (len(PROMPT), len(PROMPT))
     assert result.prompt_draft_s is not None

@@ -52,7 +52,6 @@ from spectui.options.setup import (
     ContextOptions,
     ModelOptions,
     SamplingConfig,
-    Schedule,
     Setup,
     TensorOverride,
 )
@@ -90,7 +89,6 @@ _REST: dict[str, Any] = {
     "ended": datetime(2026, 5, 1, tzinfo=UTC).isoformat(),
     "verdict": {"use_speculation": True, "reason": "-"},
     "context": {},
-    "schedule": "server",
     "gain": None,
 }
 """What an outcome holds besides, and an export does not read."""
@@ -366,7 +364,6 @@ def _outcome(setting: Speculation | None) -> Outcome:
         draft=_DRAFT if has_model else None,
         context=_CONTEXT,
         speculation=setting,
-        schedule=Schedule.FAST if setting == _MTP else Schedule.SERVER,
         gain=None if setting is None else Gain(speedup=1.2, low=1.1, high=None, n_prompts=12),
         extra=("--jinja", "--alias", "it's"),
         given=frozenset({"model", "ctx-size"}) if setting == Speculation(_SIMPLE) else None,
@@ -396,7 +393,6 @@ def _promise() -> Promise:
     )
     return Promise(
         case=case,
-        schedule=Schedule.SERVER,
         prompts=Path("/models/prompts.jsonl"),
         observed=(
             Observed(
@@ -489,7 +485,6 @@ def names_and_digests(folder: Path) -> dict[str, Any]:
         base=Setup(target=models[0], draft=None, context=_CONTEXT, speculation=None),
         drafts={"draft": models[1]},
         sampling=SamplingConfig(temp=0.0),
-        schedule=Schedule.SERVER,
         prompts=prompts,
         machine=MACHINE,
     )

@@ -107,6 +107,9 @@ def test_a_trace(name: str, spectui: Spectui, golden: Golden, tmp_path: Path) ->
     trace = json.loads(gzip.decompress(path.read_bytes()))["trace"]
     content = inside.trace_written_again(path, tmp_path / "again.trace.json.gz")
     again = json.loads(gzip.decompress(content))["trace"]
+    # Every round does the work of the schedule ``server``, in which nothing is caught up with.
+    assert trace.pop("schedule") == "server"
+    assert {costs.pop("catch_up_s") for costs in trace["costs"].values()} <= {0.0}
     # Verifying included it then.
     assert {costs.pop("mark_s") for costs in again["costs"].values()} <= {0.0}
     assert again == trace

@@ -14,8 +14,7 @@ from spectui.live.setup import BaselineMeasured
 from spectui.live.tally import LiveTally, Phase
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.monitor.readings import Reading, Snapshot
-from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
-from spectui.options.setup import Schedule
+from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, RoundTimes
 from spectui.speculative.expectation import expected_tokens, ideal_speedup
@@ -103,50 +102,6 @@ def test_throughput_comes_from_the_rounds_own_times() -> None:
     assert state.turn_tokens_per_s == pytest.approx(20)
     assert state.speedup_now == pytest.approx(2)
     assert list(state.history) == pytest.approx([20, 20, 20])
-
-
-SECOND_PASS = RoundTimes(draft_s=0.05, verify_s=0.1)
-"""Of rounds whose chains of four take 16 ms."""
-
-
-def test_fast_is_what_the_turn_would_have_given_without_the_drafts_second_pass() -> None:
-    tally = LiveTally()
-    tally.generation_started(Speculation(DraftSimple(draft_max=4)), Schedule.SERVER)
-    tally.prompt_evaluated(PROMPT)
-    tally.round_finished(make_round(4, 3, SECOND_PASS))
-    state = tally.state().throughput
-    assert state.schedule is Schedule.SERVER
-    assert state.turn_tokens_per_s == pytest.approx(4 / 0.15)
-    assert state.fast_tokens_per_s == pytest.approx(4 / 0.116)
-
-
-@pytest.mark.parametrize(
-    ("speculation", "schedule"),
-    [
-        (Speculation(DraftSimple(draft_max=4)), Schedule.FAST),
-        (Speculation(DraftMtp(draft_max=4)), Schedule.SERVER),
-        (Speculation(DraftSimple(draft_max=4), (NgramSimple(),)), Schedule.SERVER),
-        (Speculation(NgramSimple()), None),
-        (None, None),
-    ],
-)
-def test_where_the_second_pass_would_not_go_nothing_is_said_of_fast(
-    speculation: Speculation | None, schedule: Schedule | None
-) -> None:
-    tally = LiveTally()
-    tally.generation_started(speculation, schedule)
-    tally.prompt_evaluated(PROMPT)
-    tally.round_finished(make_round(4, 3, SECOND_PASS))
-    state = tally.state().throughput
-    assert (state.schedule, state.fast_tokens_per_s) == (schedule, None)
-
-
-def test_another_schedule_is_another_setting() -> None:
-    tally = answering()
-    for schedule in (Schedule.SERVER, Schedule.SERVER, Schedule.FAST):
-        tally.generation_started(Speculation(), schedule)
-        tally.round_finished(make_round(4, 3))
-    assert tally.state().acceptance.setting.n_rounds == 1
 
 
 def test_now_means_the_last_two_seconds() -> None:

@@ -56,7 +56,7 @@ from spectui.monitor import dram
 from spectui.monitor.dram import RamGauge
 from spectui.monitor.readings import Reading
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.paths import own_storage_file
 from spectui.prompts import ChatMessage, Prompt, load_prompts
@@ -402,7 +402,7 @@ def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     watched.load(setup)
-    own = replace(setup, extra=("--jinja",), schedule=Schedule.FAST)
+    own = replace(setup, extra=("--jinja",))
     order: list[str] = []
 
     def ask_once(event: object) -> None:
@@ -433,7 +433,6 @@ def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
     assert outcome.verdict == state.result.verdict
     assert (outcome.context, outcome.extra) == (setup.context, ("--jinja",))
     assert outcome.target == setup.target
-    assert state.schedule is outcome.schedule is Schedule.FAST
     assert (outcome.speculation is None) == (not outcome.verdict.use_speculation)
     # What chats were recorded for it is kept beside it.
     assert len(list(home.rglob("*.trace.json.gz"))) == 1

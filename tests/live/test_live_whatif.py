@@ -32,9 +32,9 @@ from spectui.live.recording import (
     save_trace,
 )
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
-from spectui.live.whatif import Source, WhatIf, known_costs, on_schedule, whatif_state
+from spectui.live.whatif import Source, WhatIf, known_costs, whatif_state
 from spectui.options.drafters import Model, NgramSimple
-from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop
@@ -142,13 +142,11 @@ def run(
     rounds: tuple[Round, ...] = (),
     wanted: Speculation | None = None,
     *,
-    schedule: Schedule = Schedule.SERVER,
     n_decoded: int = 10,
     decode_s: float = 1.0,
 ) -> Run:
     return Run(
         speculation=wanted,
-        schedule=schedule,
         n_prompt=100,
         rounds=rounds,
         n_decoded=n_decoded,
@@ -162,13 +160,8 @@ def known_rounds() -> tuple[Round, ...]:
     return (found[0], *(one for one in found))
 
 
-def without_catching_up(rounds: tuple[Round, ...]) -> tuple[Round, ...]:
-    """On the ``server`` schedule no chain begins with two tokens."""
-    return tuple(replace(one, chain_s=0.004 * one.n_drafted) for one in rounds)
-
-
 def test_costs_are_fitted_to_the_rounds_of_the_chat() -> None:
-    chat = run(without_catching_up(known_rounds()), speculation(16))
+    chat = run(known_rounds(), speculation(16))
     # No draft model took part: its second pass took no time.
     off = run(
         tuple(
@@ -177,7 +170,7 @@ def test_costs_are_fitted_to_the_rounds_of_the_chat() -> None:
             if not one.n_drafted
         )
     )
-    known = known_costs([chat], off, Schedule.SERVER, None)
+    known = known_costs([chat], off, None)
     assert known.costs is not None
     lengths = (0, 1, 2, 4, 8, 16)
     assert known.costs.verify_s == pytest.approx([0.05 + 0.006 * n for n in lengths])
@@ -187,14 +180,13 @@ def test_costs_are_fitted_to_the_rounds_of_the_chat() -> None:
 
 
 def test_slow_rounds_raise_the_level_and_bend_no_curve() -> None:
-    rounds = without_catching_up(known_rounds())
+    rounds = known_rounds()
     slow = tuple(
         replace(one, times=replace(one.times, other_s=1.0)) if index % 10 == 9 else one
         for index, one in enumerate(rounds)
     )
     calm, noisy = (
-        known_costs([run(some, speculation(16))], None, Schedule.SERVER, None).costs
-        for some in (rounds, slow)
+        known_costs([run(some, speculation(16))], None, None).costs for some in (rounds, slow)
     )
     assert calm is not None
     assert noisy is not None
@@ -207,55 +199,28 @@ def test_slow_rounds_raise_the_level_and_bend_no_curve() -> None:
 
 
 def test_costs_of_other_work_per_round_are_left_out() -> None:
-    rounds = known_rounds()
-    fast = run(rounds, speculation(16), schedule=Schedule.FAST)
-    ngram = run(rounds, Speculation(NgramSimple(size_m=16)))
-    for other in (fast, ngram):
-        assert known_costs([other], None, Schedule.SERVER, None).costs is None
+    ngram = run(known_rounds(), Speculation(NgramSimple(size_m=16)))
+    assert known_costs([ngram], None, None).costs is None
 
 
 def test_too_few_lengths_are_no_costs_and_a_reason() -> None:
-    nothing = known_costs([], None, Schedule.SERVER, None)
+    nothing = known_costs([], None, None)
     assert nothing.costs is None
     assert "drafted nothing often enough" in nothing.source
     two = tuple(one for one in known_rounds() if one.n_drafted in {0, 4})
-    found = known_costs([run(two, speculation(4))], None, Schedule.SERVER, None)
+    found = known_costs([run(two, speculation(4))], None, None)
     assert found.costs is None
     assert "tokens/s is not known" in found.source
     assert "drafted only 0 and 4 with it alone;" in found.source
     # A length that came up once or twice does not count.
     rare = next(one for one in known_rounds() if one.n_drafted == 8)
-    assert known_costs([run((*two, rare))], None, Schedule.SERVER, None).costs is None
+    assert known_costs([run((*two, rare))], None, None).costs is None
 
 
 def test_what_tuning_measured_comes_first() -> None:
-    known = known_costs([run(known_rounds(), speculation(16))], None, Schedule.SERVER, COSTS)
+    known = known_costs([run(known_rounds(), speculation(16))], None, COSTS)
     assert known.costs == COSTS
     assert known.source == "as tuning measured them"
-
-
-def test_costs_of_the_fast_schedule_tell_nothing_about_the_servers() -> None:
-    runs = [run(known_rounds(), speculation(16))]
-    known = known_costs(runs, None, Schedule.SERVER, COSTS, tuned_on=Schedule.FAST)
-    assert known.source.startswith("fitted to")
-    same = known_costs(runs, None, Schedule.FAST, COSTS, tuned_on=Schedule.FAST)
-    assert same.costs == COSTS
-
-
-def test_on_the_fast_schedule_the_batch_is_not_evaluated_again() -> None:
-    fast = on_schedule(COSTS, Schedule.FAST)
-    assert fast.again_s == (0.0,) * 5
-    assert fast.catch_up_s == pytest.approx(0.001)
-    assert (
-        replace(
-            fast,
-            again_s=COSTS.again_s,
-            again_growth_s=COSTS.again_growth_s,
-            catch_up_s=COSTS.catch_up_s,
-        )
-        == COSTS
-    )
-    assert on_schedule(COSTS, Schedule.SERVER) is COSTS
 
 
 def test_what_was_measured_is_drawn_by_setting() -> None:
@@ -265,27 +230,24 @@ def test_what_was_measured_is_drawn_by_setting() -> None:
         runs=(
             run((), speculation(4), n_decoded=30, decode_s=1.0),
             run((), speculation(4), n_decoded=30, decode_s=2.0),
-            run((), speculation(2), schedule=Schedule.FAST),
             run((), None),
             run((), Speculation(NgramSimple(size_m=8))),
         ),
     )
     trials = (trial(0), trial(1, arm(3), 1.2), failed(2, "no"))
-    state = whatif_state(chat, schedule=Schedule.SERVER, applied=None, trials=trials)
+    state = whatif_state(chat, applied=None, trials=trials)
     first, second = state.measured
     assert (first.source, first.setting) == (Source.CHAT, drafting(4))
     assert first.tokens_per_s == pytest.approx(20.0)
     assert (second.source, second.setting) == (Source.TRIAL, drafting(3))
     assert second.tokens_per_s == pytest.approx(12.0)
-    fast = whatif_state(chat, schedule=Schedule.FAST, applied=None, trials=trials)
-    assert [one.setting for one in fast.measured] == [drafting(2)]
 
 
 def test_an_n_gram_setting_is_none_that_a_draft_could_run() -> None:
     chat = ChatRecording(draft="draft", depth=DEPTH)
     ngram = Speculation(NgramSimple(size_m=8))
-    assert whatif_state(chat, schedule=Schedule.FAST, applied=ngram).applied is None
-    plain = whatif_state(chat, schedule=Schedule.FAST, applied=speculation(2))
+    assert whatif_state(chat, applied=ngram).applied is None
+    plain = whatif_state(chat, applied=speculation(2))
     assert plain.applied == drafting(2)
 
 
@@ -359,7 +321,6 @@ def turn(n_predict: int = 24, prompt: tuple[int, ...] = PROMPT, **changes: objec
         n_predict=n_predict,
         sampling=ENDLESS,
         speculation=speculation(3),
-        schedule=Schedule.FAST,
         conversation=True,
     )
     return replace(command, **changes)  # type: ignore[arg-type] # its own fields
@@ -531,7 +492,6 @@ def trace_of_chat(chat: ChatRecording) -> Trace:
         chat,
         target=loaded(Role.TARGET),
         drafter=loaded(Role.DRAFT),
-        schedule=Schedule.FAST,
         costs=COSTS,
     )
 
@@ -547,7 +507,6 @@ def test_a_saved_trace_can_be_read_and_replays_the_same(
     assert read.has_text is keep_text
     assert (read.recordings[0].output == RECORDINGS[0].output) is keep_text
     assert read.sampling == ENDLESS
-    assert read.schedule is Schedule.FAST
     one = WhatIf(read.recordings, "draft", longest=DEPTH, costs=read.costs["draft"])
     other = WhatIf(RECORDINGS[:1], "draft", longest=DEPTH, costs=COSTS)
     assert one.line(drafting(3, 1, 0.4)) == other.line(drafting(3, 1, 0.4))
@@ -603,7 +562,7 @@ def test_a_session_records_its_answers_and_its_baseline(watched: Watched, tiny: 
         ChatRecorded,
         lambda event: event.recording is not None and event.recording.baseline is not None,
     )
-    trace = watched.session.chat_trace(recording, setup.schedule, None)
+    trace = watched.session.chat_trace(recording, None)
     assert trace.target.file == tiny(TARGET).name
     assert trace.costs == {}
 
@@ -618,7 +577,7 @@ def test_another_pair_begins_without_recordings(watched: Watched, tiny: TinyPath
     watched.session.load(replace(setup, draft=None))
     watched.wait(ModelLoaded)
     with pytest.raises(UsageError, match="no longer loaded"):
-        watched.session.chat_trace(recording, setup.schedule, None)
+        watched.session.chat_trace(recording, None)
     # Without a draft there is nothing to record.
     watched.session.send(replace(setup, draft=None), QUESTION)
     watched.wait(GenerationFinished)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from spectui.engine.events import GenerationFinished, GenerationResult
@@ -16,25 +15,20 @@ from spectui.live.whatif import (
     Source,
     WhatIf,
     chat_points,
-    known_costs,
-    on_schedule,
     trial_points,
     whatif_state,
 )
 from spectui.measure.arm import Arm
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, Model, Ngram, NgramSimple
-from spectui.options.setup import ModelOptions, Schedule
+from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
-from spectui.speculative.mtp import effective_schedule
 from spectui.trace.file import read_trace
 from tests.live.test_live_session import QUESTION, Watched
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context
-from tests.support.live import make_round
 from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
 from tests.support.mtp import WRITERS
-from tests.support.replay import COSTS
 from tests.tui.test_tui_tune import arm, trial
 
 pytest_plugins = ("tests.support.fixtures", "tests.support.cli_fixtures")
@@ -99,7 +93,6 @@ def setup_of(path: Path, speculation: Speculation | None = None) -> LiveSetup:
         draft=None,
         context=small_context(),
         speculation=speculation or Speculation(mtp(3)),
-        schedule=effective_schedule(Schedule.FAST, N_LAYERS[path.stem]),
         sampling=ENDLESS,
         n_predict=40,
     )
@@ -179,7 +172,7 @@ def test_beside_a_draft_model_it_is_the_draft_that_is_recorded(
     assert (own.draft, own.is_mtp) == (MTP_KIND, True)
     assert (draft.draft, draft.is_mtp) == (tiny(CLOSE_DRAFT).stem, False)
     with pytest.raises(UsageError, match="no longer loaded"):
-        chat.session.chat_trace(own, Schedule.FAST, None)
+        chat.session.chat_trace(own, None)
 
 
 def test_a_draft_model_of_that_name_is_told_apart(
@@ -201,7 +194,7 @@ def test_a_saved_trace_is_replayed_by_the_command_line(
     chat.load(setup)
     chat.ask(setup, mtp(2))
     found = chat.recording(is_recorded)
-    trace = chat.session.chat_trace(found, setup.schedule, None)
+    trace = chat.session.chat_trace(found, None)
     path = save_trace(trace, keep_text=False)
     read = read_trace(path)
     assert read.drafts[MTP_KIND] == read.target
@@ -227,22 +220,20 @@ def test_costs_come_of_the_rounds_that_it_drafted(chat: Chat, folder: Path, name
     for longest in (1, 2, 3):
         chat.ask(setup, mtp(longest))
     found = chat.recording(lambda state: is_recorded(state) and len(state.runs) == 4)
-    state = whatif_state(found, schedule=setup.schedule, applied=Speculation(mtp(3)))
+    state = whatif_state(found, applied=Speculation(mtp(3)))
     assert state.known.costs is not None
     assert state.known.costs.step_s > 0
-    assert (state.known.costs.catch_up_s == 0) or setup.schedule is Schedule.FAST
     assert [point.setting for point in state.measured] == [mtp(1), mtp(2), mtp(3)]
     assert all(point.source is Source.CHAT for point in state.measured)
     # Of a draft model they say nothing.
     model = replace(found, draft="draft", mtp_layers=0)
-    other = whatif_state(model, schedule=setup.schedule, applied=Speculation(mtp(3)))
+    other = whatif_state(model, applied=Speculation(mtp(3)))
     assert (other.known.costs, other.measured, other.applied) == (None, (), None)
 
 
 def run(wanted: Model | Ngram | None, rounds: tuple[Round, ...] = ()) -> Run:
     return Run(
         speculation=None if wanted is None else Speculation(wanted),
-        schedule=Schedule.FAST,
         n_prompt=100,
         rounds=rounds,
         n_decoded=10,
@@ -261,7 +252,7 @@ def test_settings_of_layers_and_of_a_draft_model_are_never_mixed() -> None:
         (OWN, mtp(4), mtp(3)),
         (MODEL, model, DraftSimple(draft_max=3)),
     ):
-        points = chat_points(replace(recording, runs=tuple(runs)), Schedule.FAST)
+        points = chat_points(replace(recording, runs=tuple(runs)))
         assert [point.setting for point in points] == [chatted]
         assert [point.setting for point in trial_points(recording, trials)] == [tried]
         assert recording.alone(Speculation(chatted)) == chatted
@@ -275,22 +266,5 @@ def test_of_several_layers_a_longer_draft_is_one_of_their_number() -> None:
     assert THREE.alone(Speculation(mtp(20, 0.5))) == mtp(3, 0.5)
     # It drops every draft; with another one it would not.
     assert THREE.alone(Speculation(mtp(8, draft_min=5))) == mtp(3, draft_min=5)
-    points = chat_points(replace(THREE, runs=(run(mtp(3)), run(mtp(16)))), Schedule.FAST)
+    points = chat_points(replace(THREE, runs=(run(mtp(3)), run(mtp(16)))))
     assert [point.setting for point in points] == [mtp(3)]
-
-
-def test_layers_catch_up_with_all_that_was_accepted() -> None:
-    accepting = (make_round(4, 4), make_round(4, 2), make_round(4, 0))
-    alone = known_costs([], None, Schedule.FAST, COSTS, mtp=True).costs
-    assert alone == on_schedule(COSTS, Schedule.FAST)
-    found = known_costs([run(mtp(4), accepting)], None, Schedule.FAST, COSTS, mtp=True).costs
-    assert found == on_schedule(COSTS, Schedule.FAST, n_lacking=3)
-    one, four = COSTS.drafting_again(np.array([0.0, 3.0]))
-    assert found is not None
-    assert found.catch_up_s == pytest.approx(four - one)
-    # On llama-server's schedule nothing is caught up with, and a draft model's rounds do not count.
-    assert known_costs([run(mtp(4), accepting)], None, Schedule.SERVER, COSTS, mtp=True).costs == (
-        COSTS
-    )
-    model = [run(DraftSimple(draft_max=4), accepting)]
-    assert known_costs(model, None, Schedule.FAST, COSTS, mtp=True).costs == alone

@@ -22,7 +22,7 @@ from spectui.measure.workload import Workload
 from spectui.monitor.disturbance import Kind
 from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from tests.support.machine import Machine
 from tests.support.search import items, result
@@ -79,7 +79,7 @@ class Reader(Recorder):
 def measurer(backend: Recorder, n_items: int, seed: int, temp: float = 0.0) -> Measurer:
     sampling = SamplingConfig(temp=temp, seed=seed)
     workload = Workload(items=items(n_items), n_predict=32, sampling=sampling)
-    return Measurer(cast("Engine", backend), workload, Schedule.SERVER)
+    return Measurer(cast("Engine", backend), workload)
 
 
 def pairs(backend: Recorder, n_items: int, repeats: int, seed: int) -> list[Pair]:

@@ -362,7 +362,7 @@ def test_both_take_turns_without_starting_more_servers_than_needed(
         servers = decoding(fleet)
         servers.load("d")
         workload = Workload(items=items(4), n_predict=5, sampling=SamplingConfig(temp=0.0))
-        measurer = Measurer(servers, workload, Generate(prompt=()).schedule)
+        measurer = Measurer(servers, workload)
         measurer.warm_up(None)
         pairs = list(measurer.pairs(workload.items, Speculation(DraftSimple(draft_max=4)), 2))
     assert [pair.item.id for pair in pairs] == order

@@ -18,7 +18,7 @@ from spectui.measure.statistics import Speedup, paired_speedup
 from spectui.measure.streams import StreamMeasurer, StreamPair, measurer_of
 from spectui.measure.verdict import Answer
 from spectui.options.drafters import NgramMod
-from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.tune.race_runs import race_runs
 from tests.support.models import Tiny, write_tiny
@@ -26,7 +26,7 @@ from tests.support.streams import BASE, ITEMS, ON, WORKLOAD, Recorded, backend, 
 
 
 def measured(servers: Recorded, n_slots: int, repeats: int = 1) -> list[Pair]:
-    measurer = measurer_of(backend(servers, n_slots), WORKLOAD, Schedule.SERVER)
+    measurer = measurer_of(backend(servers, n_slots), WORKLOAD)
     return list(measurer.pairs(WORKLOAD.items, ON, repeats))
 
 
@@ -57,7 +57,7 @@ def test_a_race_measures_every_request_in_flight(*, keeps_off: bool) -> None:
         Arm(draft=None, speculation=ON),
         list[Pair](),
     )
-    measurer = measurer_of(backend(servers, 3), WORKLOAD, Schedule.SERVER)
+    measurer = measurer_of(backend(servers, 3), WORKLOAD)
     runs = race_runs(measurer, (arm,), load=lambda _arm: None, on_pair=told.append)
     for start, leg in ((0, ITEMS[:4]), (4, ITEMS[4:])):
         runs.measure((arm,), start, leg)
@@ -76,7 +76,7 @@ def test_a_race_measures_every_request_in_flight(*, keeps_off: bool) -> None:
 
 def test_a_race_apart_that_is_interrupted_keeps_whole_pairs() -> None:
     servers, arm = Recorded(keeps_off=False), Arm(draft=None, speculation=ON)
-    measurer = measurer_of(backend(servers, 2), WORKLOAD, Schedule.SERVER)
+    measurer = measurer_of(backend(servers, 2), WORKLOAD)
 
     def check(_n_done: int) -> None:
         if len(servers.asked) == 5:
@@ -92,14 +92,14 @@ def test_a_race_apart_that_is_interrupted_keeps_whole_pairs() -> None:
 
 def test_one_prompt_at_a_time_is_measured_where_a_promise_was() -> None:
     some = backend(Recorded(keeps_off=True), 3)
-    found = measurer_of(some, WORKLOAD, Schedule.SERVER, alone=True)
+    found = measurer_of(some, WORKLOAD, alone=True)
     assert type(found) is Measurer
     assert some.company == tuple(item.tokens for item in ITEMS)
 
 
 def test_one_slot_is_measured_prompt_by_prompt() -> None:
     servers = Recorded(keeps_off=True)
-    assert type(measurer_of(backend(servers, 1), WORKLOAD, Schedule.SERVER)) is Measurer
+    assert type(measurer_of(backend(servers, 1), WORKLOAD)) is Measurer
     pairs = measured(servers, 1)
     assert {type(pair) for pair in pairs} == {Pair}
     assert [one.partition("|")[0].lower() for one in servers.asked[::2]] == list("abcdefg")
@@ -108,7 +108,7 @@ def test_one_slot_is_measured_prompt_by_prompt() -> None:
 def test_drafters_that_remember_are_kept_busy_with_their_own_prompts() -> None:
     ngram = Speculation(NgramMod())
     servers = Recorded(keeps_off=True)
-    measurer = measurer_of(backend(servers, 2, ngram), WORKLOAD, Schedule.SERVER)
+    measurer = measurer_of(backend(servers, 2, ngram), WORKLOAD)
     list(measurer.pairs(ITEMS[:3], ngram))
     assert {one for one in servers.asked if one.isupper()} == {"AB", "C"}
     assert servers.ended == []
@@ -211,7 +211,7 @@ def test_a_single_measured_prompt_has_company() -> None:
     command = Generate(prompt=ITEMS[1].tokens, n_predict=11, sampling=SamplingConfig())
     assert some.generate(command).n_decoded == 10
     assert servers.asked == ["b|acdefg"]
-    assert isinstance(measurer_of(some, WORKLOAD, Schedule.SERVER), StreamMeasurer)
+    assert isinstance(measurer_of(some, WORKLOAD), StreamMeasurer)
 
 
 @pytest.mark.parametrize(

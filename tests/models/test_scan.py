@@ -217,13 +217,10 @@ def test_a_command_is_printable_and_read_back_by_a_shell(tmp_path: Path) -> None
     assert got == b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
-def test_no_model_is_no_failure(spectui: Spectui, tmp_path: Path) -> None:
+def test_no_model_is_no_failure(spectui: Spectui, tiny: TinyPath, tmp_path: Path) -> None:
     assert spectui("models", "scan", tmp_path) == 0
     assert spectui.out.startswith("No GGUF model was found in ")
     assert document(spectui, tmp_path)["models"] == []
-
-
-def test_nothing_but_the_target_is_said(spectui: Spectui, tiny: TinyPath, tmp_path: Path) -> None:
     (tmp_path / "link.gguf").symlink_to(tiny(MOE))
     assert spectui("models", "scan", tmp_path, "-m", tiny(MOE)) == 0
     told = " ".join(spectui.out.split())
@@ -280,34 +277,24 @@ def test_without_a_folder_the_usual_ones_and_the_users_own_are_searched(
     (tmp_path / "own").mkdir()
     shutil.copy(tiny(TARGET), tmp_path / "own" / "mine.gguf")
     (home / "config").mkdir(parents=True)
-    (home / "config" / "config.toml").write_text(f'model_folders = ["{tmp_path}/own"]')
+    unknown = "~nobody-of-that-name/models"
+    own = home / "config" / "config.toml"
+    own.write_text(f'model_folders = ["{tmp_path}/own", "{unknown}"]')
     (home / "cache").mkdir()
     shutil.copy(tiny(MOE), home / "cache" / "built.gguf")
-    assert list(by_name(document(spectui))) == ["mine", "built"]
-
-
-def test_a_folder_of_a_user_that_is_unknown_is_passed_over(
-    spectui: Spectui, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for variable in ("HOME", "XDG_CACHE_HOME", "LLAMA_CACHE", "HF_HUB_CACHE"):
-        monkeypatch.setenv(variable, str(tmp_path / "nowhere"))
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    (home / "config").mkdir(parents=True)
-    own = home / "config" / "config.toml"
-    own.write_text('model_folders = ["~nobody-of-that-name/models"]')
     found = document(spectui)
-    assert found["folders"][0] == "~nobody-of-that-name/models"
-    reason = "~nobody-of-that-name/models cannot be read (No such file or directory)"
-    assert found["passed_over"] == [reason]
+    assert list(by_name(found)) == ["mine", "built"]
+    assert found["passed_over"] == [f"{unknown} cannot be read (No such file or directory)"]
+
+
+_SCAN = Scan.__iter__
 
 
 def interrupting(after: int) -> Callable[[Scan], Iterator[FoundModel]]:
     """As a scan, but Ctrl-C is pressed behind the first models."""
-    whole = Scan.__iter__
 
     def cut(scan: Scan) -> Iterator[FoundModel]:
-        for index, model in enumerate(whole(scan)):
+        for index, model in enumerate(_SCAN(scan)):
             if index == after:
                 raise KeyboardInterrupt
             yield model
@@ -318,6 +305,9 @@ def interrupting(after: int) -> Callable[[Scan], Iterator[FoundModel]]:
 def test_an_interrupted_scan_prints_what_was_found(
     spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(Scan, "__iter__", interrupting(after=0))
+    assert spectui("models", "scan", folder, "--quiet") == 130
+    assert spectui.out.startswith("Interrupted before a model was read.\n")
     monkeypatch.setattr(Scan, "__iter__", interrupting(after=2))
     result = tmp_path / "found.json"
     assert spectui("models", "scan", folder, "--json", result, "--quiet") == 130
@@ -326,14 +316,6 @@ def test_an_interrupted_scan_prints_what_was_found(
     assert found["interrupted"] is True
     assert len(found["models"]) == 2
     assert all(model["name"][:8] in spectui.out for model in found["models"])
-
-
-def test_an_interrupt_before_the_first_model_does_not_say_that_there_is_none(
-    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Scan, "__iter__", interrupting(after=0))
-    assert spectui("models", "scan", folder, "--quiet") == 130
-    assert spectui.out.startswith("Interrupted before a model was read.\n")
 
 
 def test_an_interrupt_while_a_file_is_read_keeps_those_before(
@@ -354,17 +336,6 @@ def test_an_interrupt_while_a_file_is_read_keeps_those_before(
     found = json.loads(spectui.out)
     assert found["interrupted"] is True
     assert found["models"]
-
-
-def test_the_first_draft_is_told_by_what_its_tokens_read(spectui: Spectui, folder: Path) -> None:
-    target = folder / "target-1B-Q4_K_M.gguf"
-    assert spectui("models", "scan", folder, "-m", target) == 0
-    share = read_bytes(folder / f"{LONG}.gguf") / read_bytes(target)
-    text = " ".join(spectui.out.split())
-    assert f"a token of it reads {100 * share:.1f} % of what one of the target reads." in text
-    assert "reads: weights that a token reads" in text
-    row = next(line for line in spectui.out.splitlines() if line.startswith("rough"))
-    assert row.split()[1:3] == [f"{100 * share:.1f}", "%"]
 
 
 def test_a_hybrid_has_no_cache_per_token_and_says_why(spectui: Spectui, tmp_path: Path) -> None:
@@ -405,17 +376,6 @@ def test_a_target_larger_than_memory_is_a_doubt(
     assert by_name(found)["rough"]["compatible"]
     assert spectui("models", "scan", *arguments) == 0
     assert "Mind that the target takes " in spectui.out
-
-
-def test_every_model_is_told_as_it_is_read(spectui: Spectui, folder: Path) -> None:
-    assert spectui("models", "scan", folder) == 0
-    first, *reading = spectui.err.splitlines()
-    assert first == "looking for models in 1 folder"
-    assert [line.split()[-1] for line in reading] == [f"({n})" for n in range(1, 9)]
-    assert reading[-1] == "reading rough (8)"
-    assert spectui("models", "scan", folder, "-m", folder / "target-1B-Q4_K_M.gguf") == 0
-    assert "reading rough (7)" in spectui.err
-    assert "target-1B" not in spectui.err
 
 
 def test_listing_loads_no_vocabulary(

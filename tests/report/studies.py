@@ -11,7 +11,7 @@ import msgspec
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.verdict import Answer, Verdict
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions, Schedule
+from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.report.content import Content, content_of
 from spectui.tune.outcome import Gain, Outcome
@@ -74,7 +74,6 @@ def study(
         extra=extra,
         ended=datetime(2026, 5, 1, tzinfo=UTC),
         verdict=Verdict(use_speculation=True, reason="Use it: it pays.", answer=Answer.USE),
-        schedule=Schedule.SERVER,
         gain=Gain(speedup=3.01699, low=2.37066, high=3.68105, n_prompts=8),
     )
     return StoredStudy(

@@ -16,7 +16,6 @@ from spectui.options.drafters import (
     NgramMod,
     NgramSimple,
 )
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, RoundEnd, RoundTimes, count
 from spectui.speculative.decoder import Decoder, Stop, accept, draft_cap
@@ -24,14 +23,14 @@ from spectui.speculative.drafters import (
     ChainedDrafter,
     Clock,
     Drafter,
+    DraftModelDrafter,
     NoDrafter,
     VariedDrafter,
     draft_chain,
     float32,
-    model_drafter,
 )
 from spectui.speculative.models import Outputs, Rollback, usable_snapshots
-from spectui.speculative.mtp import mtp_drafter
+from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
 from tests.support.scripted import (
     EOG,
@@ -48,7 +47,6 @@ from tests.support.scripted import (
     scripted_target,
 )
 
-SCHEDULES = tuple(Schedule)
 PROMPT = (11, 12, 13)
 
 
@@ -86,9 +84,9 @@ class Case:
         propose = hashed_draft(self.choose, self.seed, agreement=self.agreement)
         return ScriptedDraft(self.n_ctx, propose)
 
-    def drafter(self, draft: ScriptedDraft, schedule: Schedule, clock: Clock) -> Drafter:
-        make = mtp_drafter if isinstance(self.config, DraftMtp) else model_drafter
-        return make(draft, self.config, schedule, clock)
+    def drafter(self, draft: ScriptedDraft, clock: Clock) -> Drafter:
+        make = MtpDrafter if isinstance(self.config, DraftMtp) else DraftModelDrafter
+        return make(draft, self.config, clock)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,21 +131,19 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-schedules = st.sampled_from(SCHEDULES)
-
-
 def run(
     case: Case,
-    schedule: Schedule | None,
     after_round: Callable[[Run], None] = lambda _run: None,
     lengths: Sequence[int] = (),
     ahead: Sequence[Drafter] = (),
+    *,
+    drafts: bool = True,
 ) -> Run:
-    """Generate; ``schedule`` None runs without a draft; ``lengths`` vary the rounds' drafts."""
+    """Generate; ``lengths`` vary the rounds' drafts."""
     target, draft, clock = case.target(), case.draft(), FakeClock()
     drafter: Drafter = NoDrafter()
-    if schedule is not None:
-        drafter = case.drafter(draft, schedule, clock)
+    if drafts:
+        drafter = case.drafter(draft, clock)
     if ahead:
         drafter = ChainedDrafter((*ahead, drafter))
     if lengths:
@@ -190,19 +186,17 @@ def target_only(case: Case) -> tuple[tuple[int, ...], Stop]:
 # Any generation
 
 
-@given(case=cases(), schedule=schedules)
+@given(case=cases())
 @settings(max_examples=200)
-def test_a_draft_changes_no_output_and_every_round_keeps_its_bounds(
-    case: Case, schedule: Schedule
-) -> None:
+def test_a_draft_changes_no_output_and_every_round_keeps_its_bounds(case: Case) -> None:
     def check(state: Run) -> None:
         """The caches hold the text but its last token."""
         text = [*case.prompt, *state.tokens[:-1]]
         assert state.target.tokens == text
         assert state.draft.tokens == text[: state.draft.n_past]
-        assert schedule is Schedule.FAST or state.draft.n_past == len(text)
+        assert state.draft.n_past == len(text)
 
-    finished = run(case, schedule, check)
+    finished = run(case, check)
     assert (finished.tokens, finished.stop) == target_only(case)
     floor = float32(case.config.draft_p_min)
     for r in finished.rounds:
@@ -229,55 +223,45 @@ def test_a_draft_changes_no_output_and_every_round_keeps_its_bounds(
         assert counters.acceptance_rate <= counters.alpha <= 1
 
 
-@given(
-    case=cases(), schedule=schedules, lengths=st.lists(st.integers(0, 9), min_size=1, max_size=9)
-)
-def test_drafts_of_varied_lengths_change_no_output(
-    case: Case, schedule: Schedule, lengths: list[int]
-) -> None:
-    found = run(case, schedule, lengths=lengths)
+@given(case=cases(), lengths=st.lists(st.integers(0, 9), min_size=1, max_size=9))
+def test_drafts_of_varied_lengths_change_no_output(case: Case, lengths: list[int]) -> None:
+    found = run(case, lengths=lengths)
     assert (found.tokens, found.stop) == target_only(case)
     for finished, length in zip(found.rounds, cycle(lengths), strict=False):
         assert finished.n_drafted <= min(length, case.config.draft_max)
 
 
-@given(case=cases(), schedule=schedules)
-def test_drafters_ahead_of_the_model_change_no_output(case: Case, schedule: Schedule) -> None:
+@given(case=cases())
+def test_drafters_ahead_of_the_model_change_no_output(case: Case) -> None:
     chosen = (
         NgramSimple(size_n=1, size_m=2),
         NgramMod(n_match=1, n_min=0, n_max=5),
     )
     ahead = [ngram_drafter(one) for one in chosen]
-    finished = run(case, schedule, ahead=ahead)
+    finished = run(case, ahead=ahead)
     assert (finished.tokens, finished.stop) == target_only(case)
 
 
 @given(case=cases())
 @settings(max_examples=50)
 def test_output_without_a_draft_is_the_targets_own(case: Case) -> None:
-    plain = run(case, None)
+    plain = run(case, drafts=False)
     assert (plain.tokens, plain.stop) == target_only(case)
     assert all(len(r.tokens) == 1 and not r.draft for r in plain.rounds)
 
 
 @given(case=cases())
-def test_both_schedules_decide_alike_and_the_fast_one_decodes_each_token_once(case: Case) -> None:
-    server, fast = (run(case, schedule) for schedule in (Schedule.SERVER, Schedule.FAST))
-    assert server.decisions == fast.decisions
-    n_steps = sum(r.n_steps for r in fast.rounds)
-    redone = [r for r in server.rounds if r.is_redone]
+def test_the_draft_evaluates_every_verified_batch_again(case: Case) -> None:
+    found = run(case)
+    n_steps = sum(r.n_steps for r in found.rounds)
+    redone = [r for r in found.rounds if r.is_redone]
     if isinstance(case.config, DraftMtp):
-        assert fast.draft.n_decodes == 1 + n_steps
-        assert server.draft.n_decodes == 1 + n_steps + len(server.rounds) + len(redone)
+        assert found.draft.n_decodes == 1 + n_steps + len(found.rounds) + len(redone)
         assert not redone or case.rollback is Rollback.CHECKPOINT
         return
     # What counts, and the token that the target wanted instead.
-    again = sum(1 + r.n_drafted for r in server.rounds) + sum(2 + r.n_accepted for r in redone)
-    assert server.draft.n_decoded_tokens == len(case.prompt) + n_steps + again
-    # Rounds without room for a draft add what a later round catches up with.
-    caught_up = sum(1 for r in fast.rounds if r.draft and r.n_accepted == r.n_drafted)
-    behind = caught_up + sum(r.n_steps == 0 for r in fast.rounds) + len(redone)
-    assert fast.draft.n_decoded_tokens <= len(case.prompt) + n_steps + behind
+    again = sum(1 + r.n_drafted for r in found.rounds) + sum(2 + r.n_accepted for r in redone)
+    assert found.draft.n_decoded_tokens == len(case.prompt) + n_steps + again
 
 
 def test_a_drafts_state_is_marked_once_a_round_whoever_proposes() -> None:
@@ -288,10 +272,9 @@ def test_a_drafts_state_is_marked_once_a_round_whoever_proposes() -> None:
             super().mark()
             marks.append(self.n_past)
 
-    drafter = model_drafter(
+    drafter = DraftModelDrafter(
         Marked(64, hashed_draft(hashed_target(0), 0, agreement=1.0)),
         DraftSimple(draft_max=2),
-        Schedule.SERVER,
         FakeClock(),
     )
     drafter.begin(PROMPT)
@@ -302,16 +285,13 @@ def test_a_drafts_state_is_marked_once_a_round_whoever_proposes() -> None:
         drafter.accept(0)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("draft_max", [2, 3, 4])
-def test_an_end_of_text_in_the_draft_is_the_last_token_and_in_no_cache(
-    schedule: Schedule, draft_max: int
-) -> None:
+def test_an_end_of_text_in_the_draft_is_the_last_token_and_in_no_cache(draft_max: int) -> None:
     text, clock = [21, 22, 23, EOG, 24, 25], FakeClock()
     target = ScriptedTarget(64, scripted_target(3, text))
     draft = ScriptedDraft(64, scripted_draft(3, [(token, 1.0) for token in text]))
     config = DraftSimple(draft_max=draft_max)
-    drafter = model_drafter(draft, config, schedule, clock)
+    drafter = DraftModelDrafter(draft, config, clock)
     decoder = Decoder(target, drafter, n_predict=-1, clock=clock)
     *_, last = decoder.rounds(decoder.start(PROMPT))
     assert decoder.stop is Stop.END_OF_GENERATION
@@ -322,14 +302,12 @@ def test_an_end_of_text_in_the_draft_is_the_last_token_and_in_no_cache(
     assert draft.tokens == target.tokens[: draft.n_past]
 
 
-@given(case=cases(), schedule=schedules, n_rounds=st.integers(0, 5))
+@given(case=cases(), n_rounds=st.integers(0, 5))
 @settings(max_examples=50)
-def test_cancellation_ends_the_text_at_a_round_boundary(
-    case: Case, schedule: Schedule, n_rounds: int
-) -> None:
-    whole = run(case, schedule)
+def test_cancellation_ends_the_text_at_a_round_boundary(case: Case, n_rounds: int) -> None:
+    whole = run(case)
     clock = FakeClock()
-    drafter = case.drafter(case.draft(), schedule, clock)
+    drafter = case.drafter(case.draft(), clock)
     decoder = Decoder(case.target(), drafter, n_predict=case.n_predict, clock=clock)
     first = decoder.start(case.prompt)
     polls = counter()
@@ -339,14 +317,13 @@ def test_cancellation_ends_the_text_at_a_round_boundary(
     assert [r.tokens for r in rounds] == [r.tokens for r in whole.rounds[:n_rounds]]
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
-def test_prompts_that_stand_in_the_caches_are_not_decoded_again(schedule: Schedule) -> None:
+def test_prompts_that_stand_in_the_caches_are_not_decoded_again() -> None:
     case = Case(config=DraftSimple(draft_max=4), prompt=PROMPT, n_ctx=64, n_predict=20)
-    fresh = run(case, schedule)
+    fresh = run(case)
     target, draft, clock = case.target(), case.draft(), FakeClock()
     target.decode(PROMPT, Outputs.LAST)
     draft.decode(PROMPT, Outputs.LAST)
-    drafter = model_drafter(draft, case.config, schedule, clock)
+    drafter = DraftModelDrafter(draft, case.config, clock)
     decoder = Decoder(target, drafter, n_predict=20, clock=clock)
     first = decoder.start(PROMPT)
     assert target.n_decodes == draft.n_decodes == 1
@@ -428,31 +405,11 @@ def test_draft_chain_stops_where_llama_cpp_stops(
     model = ScriptedDraft(64, scripted_draft(len(PROMPT) + 1, pairs))
     model.decode(PROMPT, Outputs.LAST)
     config = DraftSimple(**limits)  # type: ignore[arg-type]
-    draft = draft_chain(model, (20,), config, n_max, FakeClock())
+    draft = draft_chain(model, 20, config, n_max, FakeClock())
     assert draft.probabilities == expected
     assert draft.tokens == tuple(21 + index for index in range(len(expected)))
     assert draft.n_steps == n_steps == model.n_decodes - 1
     assert model.n_past == len(PROMPT) + n_steps
-
-
-def test_draft_chain_decodes_all_that_is_pending_in_one_step() -> None:
-    model = ScriptedDraft(64, scripted_draft(5, [(21, 0.5)]))
-    model.decode(PROMPT, Outputs.LAST)
-    draft = draft_chain(model, (19, 20), DraftSimple(draft_max=1), 1, FakeClock())
-    assert draft.tokens == (21,)
-    assert model.tokens == [*PROMPT, 19, 20]
-
-
-def test_fast_draft_catches_up_with_two_tokens_after_full_acceptance() -> None:
-    text = list(range(1, 20))
-    target = ScriptedTarget(64, scripted_target(3, text))
-    draft = ScriptedDraft(64, scripted_draft(3, [(token, 1.0) for token in text]))
-    config, clock = DraftSimple(draft_max=2), FakeClock()
-    drafter = model_drafter(draft, config, Schedule.FAST, clock)
-    decoder = Decoder(target, drafter, n_predict=7, clock=clock)
-    rounds = decoder.rounds(decoder.start(PROMPT))
-    # The last drafted token is accepted and was never decoded.
-    assert [target.n_past - draft.n_past for _ in rounds] == [1, 1]
 
 
 # Acceptance
@@ -596,10 +553,8 @@ class TickingModels:
     def clock(self) -> float:
         return self.now
 
-    def decoder(self, case: Case, schedule: Schedule | None) -> Decoder:
-        drafter: Drafter = NoDrafter()
-        if schedule is not None:
-            drafter = case.drafter(self.draft, schedule, self.clock)
+    def decoder(self, case: Case, *, drafts: bool = True) -> Decoder:
+        drafter = case.drafter(self.draft, self.clock) if drafts else NoDrafter()
         return Decoder(self.target, drafter, n_predict=case.n_predict, clock=self.clock)
 
     class _Target(ScriptedTarget):
@@ -634,31 +589,26 @@ class TickingModels:
             self._owner.now += 10.0
 
 
-@pytest.mark.parametrize(
-    ("schedule", "draft_s"), [(Schedule.FAST, 40.0), (Schedule.SERVER, 40.0 + 10.0)]
-)
-def test_time_is_booked_on_who_spent_it(schedule: Schedule, draft_s: float) -> None:
+def test_time_is_booked_on_who_spent_it() -> None:
     config = DraftSimple(draft_max=4)
     case = Case(config=config, prompt=PROMPT, n_ctx=64, n_predict=6, agreement=1.0)
     models = TickingModels(case)
-    decoder = models.decoder(case, schedule)
+    decoder = models.decoder(case)
     (finished,) = decoder.rounds(decoder.start(PROMPT))
     assert finished.n_accepted == 4
     assert finished.chain_s == 40.0
     assert finished.times == RoundTimes(
-        draft_s=draft_s, verify_s=100.0, sample_s=5.0, rollback_s=3.0, other_s=0.0
+        draft_s=50.0, verify_s=100.0, sample_s=5.0, rollback_s=3.0, other_s=0.0
     )
 
 
-@pytest.mark.parametrize(("schedule", "mark_s"), [(Schedule.FAST, 7.0), (None, 0.0)])
-def test_saving_the_state_before_a_draft_is_rollback(
-    schedule: Schedule | None, mark_s: float
-) -> None:
+@pytest.mark.parametrize(("drafts", "mark_s"), [(True, 7.0), (False, 0.0)])
+def test_saving_the_state_before_a_draft_is_rollback(*, drafts: bool, mark_s: float) -> None:
     case = Case(
         config=DraftSimple(draft_max=4), prompt=PROMPT, n_ctx=64, n_predict=6, agreement=1.0
     )
     models = TickingModels(case, Rollback.CHECKPOINT)
-    decoder = models.decoder(case, schedule)
+    decoder = models.decoder(case, drafts=drafts)
     finished = next(decoder.rounds(decoder.start(PROMPT)))
     assert finished.mark_s == mark_s
     assert finished.times.verify_s == 100.0
@@ -666,11 +616,11 @@ def test_saving_the_state_before_a_draft_is_rollback(
     assert count((finished, finished)).mark_s == 2 * finished.mark_s
 
 
-@given(case=cases(), schedule=st.none() | schedules)
+@given(case=cases())
 @settings(max_examples=50)
-def test_times_of_the_rounds_add_up_to_the_wall_time(case: Case, schedule: Schedule | None) -> None:
+def test_times_of_the_rounds_add_up_to_the_wall_time(case: Case) -> None:
     models = TickingModels(case)
-    decoder = models.decoder(case, schedule)
+    decoder = models.decoder(case)
     first = decoder.start(case.prompt)
     began = models.now
     totals: list[float] = []

@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import re
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -13,7 +11,6 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 COMMIT = "c" * 40
-_RANGE = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,18 +20,12 @@ class Served:
     content: bytes
     claimed_bytes: int | None = None
     """What its size is said to be, where that is a lie."""
-    is_plain: bool = False
-    """Kept in git itself, so that no SHA-256 is known."""
     sent: bytes | None = None
     """What arrives instead."""
 
     def described(self, name: str) -> dict[str, Any]:
         size = len(self.content) if self.claimed_bytes is None else self.claimed_bytes
-        description: dict[str, Any] = {"rfilename": name, "size": size, "blobId": "b" * 40}
-        if not self.is_plain:
-            sha256 = hashlib.sha256(self.content).hexdigest()
-            description["lfs"] = {"size": size, "sha256": sha256, "pointerSize": 135}
-        return description
+        return {"rfilename": name, "size": size, "blobId": "b" * 40}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +42,6 @@ class Fetched:
     """A request for bytes of a file."""
 
     name: str
-    start: int
-    stop: int
-    """After the last byte that was asked for, at most the end of the file."""
     authorization: str | None
 
 
@@ -67,19 +55,16 @@ class Hub:
         self.repos: dict[str, dict[str, Served]] = {}
         self.listing_refused: Refusal | None = None
         self.file_refused: Refusal | None = None
-        self.sent_first: deque[Refusal] = deque()
-        """What comes instead of bytes, for one request after the other."""
-        self.drops_after: deque[int] = deque()
-        """Bytes after which the connection of one request after the other is closed."""
         self.authorizations: list[str | None] = []
         """Of requests to the hub itself."""
         self.fetched: list[Fetched] = []
-        self.strange: list[str] = []
-        """Paths of requests that fetching has no need of."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     hub: Hub
+
+    def do_HEAD(self) -> None:
+        self._resolve(unquote(urlsplit(self.path).path))
 
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
@@ -95,7 +80,6 @@ class _Handler(BaseHTTPRequestHandler):
         elif path.startswith("/kept/"):
             self._send(path.removeprefix("/kept/"))
         else:
-            self.hub.strange.append(path)
             self._refuse(Refusal(status=404))
 
     def _list(self, repo: str) -> None:
@@ -116,41 +100,21 @@ class _Handler(BaseHTTPRequestHandler):
         if self.hub.file_refused is not None:
             self._refuse(self.hub.file_refused)
         else:
-            location = f"{self.hub.elsewhere}/kept/{repo}/{name}"
-            self._refuse(Refusal(status=302, headers={"Location": location}))
+            served = self.hub.repos[repo][name]
+            headers = {
+                "Location": f"{self.hub.elsewhere}/kept/{repo}/{name}",
+                "X-Repo-Commit": COMMIT,
+                "X-Linked-Etag": f'"{hashlib.sha256(served.content).hexdigest()}"',
+                "X-Linked-Size": str(len(served.content)),
+            }
+            self._refuse(Refusal(status=302, headers=headers))
 
     def _send(self, path: str) -> None:
         owner, repo, name = path.split("/", 2)
         served = self.hub.repos[f"{owner}/{repo}"][name]
         content = served.content if served.sent is None else served.sent
-        asked = self._asked(len(content))
-        self.hub.fetched.append(
-            Fetched(
-                name=name,
-                start=asked.start,
-                stop=asked.stop,
-                authorization=self.headers["Authorization"],
-            )
-        )
-        if self.hub.sent_first:
-            self._refuse(self.hub.sent_first.popleft())
-            return
-        rest = content[asked.start : asked.stop]
-        budget = self.hub.drops_after.popleft() if self.hub.drops_after else len(rest)
-        if budget == 0:
-            return
-        self.send_response(206)
-        span = f"{asked.start}-{asked.stop - 1}/{len(content)}"
-        self.send_header("Content-Range", f"bytes {span}")
-        self.send_header("Content-Length", str(len(rest)))
-        self.end_headers()
-        self.wfile.write(rest[:budget])
-
-    def _asked(self, size_bytes: int) -> range:
-        found = _RANGE.fullmatch(self.headers.get("Range", "bytes=0-"))
-        assert found is not None
-        last = int(found[2]) if found[2] else size_bytes - 1
-        return range(int(found[1]), min(last + 1, size_bytes))
+        self.hub.fetched.append(Fetched(name=name, authorization=self.headers["Authorization"]))
+        self._refuse(Refusal(status=200, body=content))
 
     def _refuse(self, refusal: Refusal) -> None:
         self.send_response(refusal.status)
@@ -158,7 +122,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(refusal.body)))
         self.end_headers()
-        self.wfile.write(refusal.body)
+        if self.command != "HEAD":
+            self.wfile.write(refusal.body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
         """Say nothing."""

@@ -9,7 +9,6 @@ from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.models.weights import WeightTraffic
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes
 from tests.support.constructed import snapshots
@@ -132,7 +131,7 @@ def _talking(models: dict[Role, ModelMemory], machine: list[Snapshot]) -> LiveTa
     for role, memory in models.items():
         tally.loaded(role, memory)
     tally.baseline(BaselineMeasured(tokens_per_s=1 / 0.0605, step_s=0.058))
-    tally.generation_started(Speculation(DraftSimple(draft_max=5)), Schedule.SERVER)
+    tally.generation_started(Speculation(DraftSimple(draft_max=5)))
     tally.prompt_evaluated(PromptEvaluated(n_tokens=412, seconds=1.84, n_reused=0))
     accepted = (5, 5, 3, 5, 0, 4, 5, 2, 5, 5, 1, 5)
     for number, snapshot in enumerate(machine[60:]):

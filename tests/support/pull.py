@@ -1,17 +1,11 @@
 """What pulls are tested with: a preset of one's own, and the command that fetches it."""
 
-import hashlib
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.support.cli import Spectui
-from tests.support.hub import Hub
 
 MIB = 1 << 20
-CHUNK = 1 << 16
-"""Bytes that are written at a time."""
 FIRST, SECOND = "Q8_0/Target-00001-of-00002.gguf", "Q8_0/Target-00002-of-00002.gguf"
 TARGET, DRAFT = "them/Target-GGUF", "them/Draft-GGUF"
 PRESET = f"""
@@ -26,7 +20,6 @@ files = ["Draft.gguf"]
 SMALL = b"GGUF draft"
 BIG = bytes(range(256)) * (3 * MIB // 256) + b"!"
 MINE = "hf_mine"
-GOES_ON = "the same command goes on"
 _AMBIENT = re.compile(
     r"HF_.*|HUGGING_FACE_HUB_TOKEN|TRANSFORMERS_OFFLINE|.*_PROXY|SSL_CERT_.*|GITHUB_ACTIONS",
     re.IGNORECASE,
@@ -34,11 +27,7 @@ _AMBIENT = re.compile(
 
 
 class Pull(Spectui):
-    """``spectui models pull`` in this process, which does not wait."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        super().__init__(monkeypatch, capsys)
-        self.pauses_s: list[float] = []
+    """``spectui models pull`` in this process."""
 
     def __call__(self, *arguments: object) -> int:
         return super().__call__("models", "pull", *arguments)
@@ -59,16 +48,6 @@ def last_error(err: str) -> str:
     [error] = [line for line in err.splitlines() if line.startswith("error: ")]
     assert err.endswith(f"{error}\n")
     return error
-
-
-def part_of(path: Path, content: bytes) -> Path:
-    """Where a file is gathered."""
-    return path.with_name(f"{path.name}.{hashlib.sha256(content).hexdigest()[:12]}.part")
-
-
-def starts(hub: Hub, name: str) -> list[int]:
-    """From where on a file was asked for."""
-    return [request.start for request in hub.fetched if request.name == name]
 
 
 def put(path: Path, content: bytes) -> None:

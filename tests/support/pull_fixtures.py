@@ -5,14 +5,11 @@ Test modules take them with ``pytest_plugins``, with those of the command line.
 
 import os
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 from huggingface_hub import close_session, constants
 
-from spectui.cli import run_pull
-from spectui.presets.pull import Watch
 from tests.support.hub import Hub, Served, serving
 from tests.support.pull import (
     BIG,
@@ -36,7 +33,7 @@ def hub() -> Iterator[Hub]:
             FIRST: Served(content=BIG),
             SECOND: Served(content=BIG[::-1]),
             "Q4_0/Other.gguf": Served(content=b"other"),
-            "README.md": Served(content=b"read me", is_plain=True),
+            "README.md": Served(content=b"read me"),
         }
         hub.repos[DRAFT] = {"Draft.gguf": Served(content=SMALL)}
         yield hub
@@ -80,7 +77,6 @@ def pull(
     for name, constant in values.items():
         monkeypatch.setattr(constants, name, constant)
     pull = Pull(monkeypatch, capsys)
-    monkeypatch.setattr(run_pull, "Watch", partial(Watch, sleep=pull.pauses_s.append))
     # Proxies and certificates are read when the client is made.
     close_session()
     yield pull

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import NoDrafter
 from spectui.speculative.models import Rollback
@@ -138,7 +138,6 @@ COSTS = Costs(
     again_growth_s=(0.0, 0.000001, 0.000002, 0.000003, 0.000004),
     step_s=0.005,
     step_growth_s=0.000001,
-    catch_up_s=0.001,
     token_s=0.0005,
     fixed_s=0.0002,
     off_s=0.049,
@@ -159,7 +158,6 @@ def trace_of(*recordings: Recording) -> Trace:
         target=TARGET,
         drafts={"draft": DRAFT},
         sampling=SamplingConfig(temp=0.0),
-        schedule=Schedule.SERVER,
         costs={"draft": COSTS},
         has_text=True,
         recordings=recordings,

@@ -12,7 +12,7 @@ from spectui.measure.backend import Backend, one_after_the_other
 from spectui.measure.workload import WorkItem
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftSimple, Ngram, NgramSimple
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule, Setup
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.sweep.axes import Axes
@@ -113,7 +113,6 @@ def sweep(
         ),
         drafts={"draft": ModelOptions(path=Path("draft.gguf"))},
         sampling=SamplingConfig(temp=0.0),
-        schedule=Schedule.SERVER,
         prompts=tuple(Prompt(id=f"p{n}", category="x", text=str(n)) for n in range(6)),
         machine=machine,
         repeats=repeats,
@@ -138,12 +137,12 @@ class ScriptedMeasurer(CellMeasurer):
         self.interrupt_at: Cell | None = None
         self.anchors: Iterator[float] = iter(())
 
-    def load(self, cell: Cell, off: Setup) -> tuple[Backend, Schedule, int]:
+    def load(self, cell: Cell, off: Setup) -> tuple[Backend, int]:
         assert off.is_off
         self.taken.append(cell)
         if cell in self.fails:
             raise self.fails[cell]
-        return self, Schedule.SERVER, 4096
+        return self, 4096
 
     def tokenize(self, n_predict: int, n_ctx: int, off: Setup) -> tuple[WorkItem, ...]:
         assert off.is_off

@@ -16,7 +16,7 @@ from spectui.trace.fit import Observed, ObservedOff, Probed, fit_costs, rising
 from tests.support.replay import COSTS
 
 LENGTHS = (0, 1, 2, 4, 8, 16)
-STEP_S, CATCH_UP_S, TOKEN_S, FIXED_S = 0.004, 0.001, 0.0004, 0.0003
+STEP_S, TOKEN_S, FIXED_S = 0.004, 0.0004, 0.0003
 ROLLBACK_S, REDONE_S = 0.0002, 0.0001
 
 
@@ -28,15 +28,12 @@ def again_s(n: int) -> float:
     return 0.003 + 0.001 * n
 
 
-def observed(
-    n: int, *, group: int, n_past: int, scale: float = 1.0, catches_up: bool = False
-) -> Observed:
+def observed(n: int, *, group: int, n_past: int, scale: float = 1.0) -> Observed:
     n_accepted = n // 2
-    chain_s = scale * (STEP_S * n + CATCH_UP_S * catches_up)
+    chain_s = scale * STEP_S * n
     return Observed(
         group=group,
         n_past=n_past,
-        catches_up=catches_up,
         round=Round(
             draft=(1,) * n,
             probabilities=(0.5,) * n,
@@ -66,7 +63,6 @@ def rounds(
             group=group,
             n_past=depth + index,
             scale=level * (1 + noise * dice.uniform(-1, 1)),
-            catches_up=n > 0 and index % 3 == 2,
         )
         for group, (level, depth) in enumerate(zip(levels, depths, strict=True))
         for index, n in enumerate(LENGTHS * n_each)
@@ -97,7 +93,6 @@ def assert_costs(costs: Costs, tolerance: float) -> None:
 def test_known_costs_are_found() -> None:
     costs = fitted(rounds([1.0] * 5, [100] * 5), dict.fromkeys(range(5), 0.049))
     assert_costs(costs, 1e-9)
-    assert costs.catch_up_s == pytest.approx(CATCH_UP_S)
     assert costs.off_s == pytest.approx(0.049)
     assert costs.spread == pytest.approx(0.0, abs=1e-9)
     assert set(costs.verify_growth_s) == {0.0}
@@ -177,7 +172,7 @@ def test_rounds_without_a_chain_have_no_step() -> None:
         return replace(one, round=replace(one.round, n_steps=0, chain_s=0.0, times=times))
 
     costs = fitted([without_chain(one) for one in rounds([1.0] * 3, [100] * 3)], {})
-    assert (costs.step_s, costs.catch_up_s) == (0.0, 0.0)
+    assert costs.step_s == 0.0
     assert costs.verify_s == pytest.approx([verify_s(n) for n in LENGTHS])
     assert costs.again_s == pytest.approx([again_s(n) for n in LENGTHS])
 
@@ -193,7 +188,7 @@ def deep(one: Observed, level: float = 1.0) -> Observed:
     second_s = level * (again_s(n) + 5e-7 * (n + 1) * more)
     verified_s = level * (verify_s(n) + GROWTH_S[n] * more)
     changed = replace(times, draft_s=chain_s + second_s, verify_s=verified_s)
-    return replace(one, catches_up=False, round=replace(one.round, chain_s=chain_s, times=changed))
+    return replace(one, round=replace(one.round, chain_s=chain_s, times=changed))
 
 
 def test_growth_with_depth_is_found_for_each_length() -> None:

@@ -6,14 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spectui.errors import UsageError
 from spectui.options.drafters import DraftMtp, DraftSimple
-from spectui.options.setup import Schedule
 from spectui.speculative.counters import Counters, Round, count
 from spectui.speculative.decoder import Decoder
-from spectui.speculative.drafters import model_drafter
+from spectui.speculative.drafters import DraftModelDrafter
 from spectui.speculative.models import Outputs, Rollback
 from spectui.trace.costs import Prices, RoundPrices
 from spectui.trace.grid import Grid, replay_grid
@@ -29,20 +27,20 @@ GRID = Grid(
 )
 
 
-def run(scene: Scene, config: DraftSimple | DraftMtp, schedule: Schedule) -> list[Round]:
-    drafter = model_drafter(scene.draft(), config, schedule, lambda: 0.0)
+def run(scene: Scene, config: DraftSimple | DraftMtp) -> list[Round]:
+    drafter = DraftModelDrafter(scene.draft(), config, lambda: 0.0)
     decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=lambda: 0.0)
     return list(decoder.rounds(decoder.start(scene.prompt)))
 
 
 @settings(max_examples=60, deadline=None)
-@given(scene=scenes(), schedule=st.sampled_from(Schedule))
-def test_every_setting_is_replayed_exactly(scene: Scene, schedule: Schedule) -> None:
+@given(scene=scenes())
+def test_every_setting_is_replayed_exactly(scene: Scene) -> None:
     recording, chains = record(scene)
     replayed = replay_grid(recording, chains, GRID, batches=True)
     assert replayed.batches is not None
     for index, config in enumerate(GRID.settings(mtp=False)):
-        rounds = run(scene, config, schedule)
+        rounds = run(scene, config)
         counted: Counters = count(rounds)
         assert replayed.n_rounds.flat[index] == counted.n_rounds
         assert replayed.n_drafted.flat[index] == counted.n_drafted
@@ -106,29 +104,26 @@ class PricedDraft(ScriptedDraft):
         self.wages.now += DRAFT_S[min(len(tokens), DEPTH + 1)]
 
 
-def prices_of(schedule: Schedule) -> Prices:
-    again = np.array(DRAFT_S[1:]) if schedule is Schedule.SERVER else np.zeros(DEPTH + 1)
-    return Prices(
-        depths=(0,),
-        rounds=(
-            RoundPrices(
-                chain=DRAFT_S[1] * np.arange(DEPTH + 1.0),
-                catch_up=DRAFT_S[2] - DRAFT_S[1] if schedule is Schedule.FAST else 0.0,
-                batch=np.array(TARGET_S[1:]) + again,
-                token=0.5,
-                fixed=0.0,
-                rollback=ROLLBACK_S,
-                rollback_token=REDONE_S,
-            ),
+PRICES = Prices(
+    depths=(0,),
+    rounds=(
+        RoundPrices(
+            chain=DRAFT_S[1] * np.arange(DEPTH + 1.0),
+            batch=np.array(TARGET_S[1:]) + np.array(DRAFT_S[1:]),
+            token=0.5,
+            fixed=0.0,
+            rollback=ROLLBACK_S,
+            rollback_token=REDONE_S,
         ),
-    )
+    ),
+)
 
 
 @settings(max_examples=20)
-@given(scene=scenes(), schedule=st.sampled_from(Schedule))
-def test_the_seconds_of_a_replay_are_those_of_the_loop(scene: Scene, schedule: Schedule) -> None:
+@given(scene=scenes())
+def test_the_seconds_of_a_replay_are_those_of_the_loop(scene: Scene) -> None:
     recording, chains = record(replace(scene, rollback=Rollback.TRUNCATE))
-    replayed = replay_grid(recording, chains, GRID, prices=prices_of(schedule))
+    replayed = replay_grid(recording, chains, GRID, prices=PRICES)
     assert replayed.seconds is not None
     for index, config in enumerate(GRID.settings(mtp=False)):
         wages = Wages()
@@ -136,7 +131,7 @@ def test_the_seconds_of_a_replay_are_those_of_the_loop(scene: Scene, schedule: S
         target = PricedTarget(scene.n_ctx, scene.choose, eog=EOG, stream=stream)
         draft = PricedDraft(scene.n_ctx, scene.propose)
         target.wages = draft.wages = wages
-        drafter = model_drafter(draft, config, schedule, wages)
+        drafter = DraftModelDrafter(draft, config, wages)
         decoder = Decoder(target, drafter, n_predict=scene.n_predict, clock=wages)
         first = decoder.start(scene.prompt)
         began = wages.now

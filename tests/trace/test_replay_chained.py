@@ -5,15 +5,13 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spectui.errors import UsageError
 from spectui.options.drafters import DraftSimple, NgramMapK, NgramSimple
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, RoundEnd, count
 from spectui.speculative.decoder import Decoder
-from spectui.speculative.drafters import ChainedDrafter, model_drafter
+from spectui.speculative.drafters import ChainedDrafter, DraftModelDrafter
 from spectui.speculative.ngram import ngram_drafter
 from spectui.trace.ngrams import replay_chained, replay_ngrams
 from tests.support.replay import COSTS, DEPTH, SCENE, Scene, record, repetitive_scenes, scenes
@@ -28,21 +26,21 @@ OWN = (
 SETTINGS = tuple(own.after(ahead) for own in OWN for ahead in ((SIMPLE,), (SIMPLE, MAP)))
 
 
-def run(scene: Scene, setting: Speculation, schedule: Schedule) -> list[Round]:
+def run(scene: Scene, setting: Speculation) -> list[Round]:
     assert setting.model is not None
     ngrams = [ngram_drafter(one) for one in setting.ahead]
-    model = model_drafter(scene.draft(), setting.model, schedule, lambda: 0.0)
+    model = DraftModelDrafter(scene.draft(), setting.model, lambda: 0.0)
     drafter = ChainedDrafter((*ngrams, model))
     decoder = Decoder(scene.target(), drafter, n_predict=scene.n_predict, clock=lambda: 0.0)
     return list(decoder.rounds(decoder.start(scene.prompt)))
 
 
 @settings(max_examples=60, deadline=None)
-@given(scene=repetitive_scenes() | scenes(), schedule=st.sampled_from(Schedule))
-def test_every_setting_is_replayed_exactly(scene: Scene, schedule: Schedule) -> None:
+@given(scene=repetitive_scenes() | scenes())
+def test_every_setting_is_replayed_exactly(scene: Scene) -> None:
     recording, _chains = record(scene)
     for total in replay_chained((recording,), "draft", SETTINGS):
-        rounds = run(scene, total.speculation, schedule)
+        rounds = run(scene, total.speculation)
         counted = count(rounds)
         for name in ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch"):
             assert getattr(total, name) == getattr(counted, name), (name, total.speculation)
@@ -57,7 +55,7 @@ REPETITIVE = replace(SCENE, prompt=(1, 2, 3) * 6, n_predict=20)
 
 
 def seconds(rounds: Sequence[Round]) -> float:
-    """By hand, at one depth, on the server schedule."""
+    """By hand, at one depth."""
     total = 0.0
     for one in rounds:
         index = COSTS.lengths.index(one.n_drafted)
@@ -73,37 +71,19 @@ def test_only_the_models_own_chains_take_a_chains_time() -> None:
     n = len(COSTS.lengths)
     flat = replace(
         COSTS,
-        catch_up_s=0.0,
         verify_growth_s=(0.0,) * n,
         again_growth_s=(0.0,) * n,
         step_growth_s=0.0,
         off_growth_s=0.0,
     )
     setting = Speculation(DraftSimple(draft_max=2)).after((NgramSimple(size_n=1, size_m=1),))
-    rounds = run(REPETITIVE, setting, Schedule.SERVER)
+    rounds = run(REPETITIVE, setting)
     by_ngrams = [one for one in rounds if one.n_drafted and not one.n_steps]
     by_model = [one for one in rounds if one.n_steps]
     assert by_ngrams
     assert by_model
     (total,) = replay_chained((recording,), "draft", [setting], flat)
     assert total.seconds == pytest.approx(seconds(rounds))
-
-
-def test_after_a_round_of_an_ngram_drafter_the_model_has_to_catch_up() -> None:
-    recording, _chains = record(REPETITIVE)
-    setting = Speculation(DraftSimple(draft_max=2)).after((NgramSimple(size_n=1, size_m=1),))
-    (without,) = replay_chained((recording,), "draft", [setting], replace(COSTS, catch_up_s=0.0))
-    (catching,) = replay_chained((recording,), "draft", [setting], replace(COSTS, catch_up_s=1.0))
-    assert without.seconds is not None
-    assert catching.seconds is not None
-    rounds = run(REPETITIVE, setting, Schedule.FAST)
-    n_caught_up = lacking = 0
-    for one in rounds:
-        n_caught_up += lacking * (one.n_steps > 0)
-        lacking = 0 if one.n_steps else lacking + len(one.tokens)
-        lacking += one.n_steps > 0 and one.n_drafted == one.n_accepted == one.n_steps
-    assert n_caught_up
-    assert catching.seconds - without.seconds == pytest.approx(n_caught_up)
 
 
 def test_a_draft_longer_than_the_trace_and_a_model_among_ngrams_are_refused() -> None:

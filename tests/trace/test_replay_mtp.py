@@ -2,20 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.options.drafters import MTP_KIND, DraftMtp, NgramSimple
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import ChainedDrafter
 from spectui.speculative.models import Outputs, usable_snapshots
-from spectui.speculative.mtp import mtp_drafter
+from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
 from spectui.trace.file import check_trace
 from spectui.trace.grid import Grid, replay_grid
@@ -67,10 +65,10 @@ def record_mtp(scene: Scene, n_layers: int) -> tuple[Recording, Chains]:
     return replace(recording, chains={MTP_KIND: chains}), chains
 
 
-def run(scene: Scene, config: Speculation, schedule: Schedule, n_layers: int) -> list[Round]:
+def run(scene: Scene, config: Speculation, n_layers: int) -> list[Round]:
     assert config.model is not None
     ngrams = [ngram_drafter(one) for one in config.ahead]
-    mtp = mtp_drafter(layers_of(scene), config.model, schedule, lambda: 0.0, n_layers=n_layers)
+    mtp = MtpDrafter(layers_of(scene), config.model, lambda: 0.0, n_layers=n_layers)
     drafter = ChainedDrafter((*ngrams, mtp))
     decoder = Decoder(
         scene.target(usable_snapshots(config)),
@@ -82,25 +80,25 @@ def run(scene: Scene, config: Speculation, schedule: Schedule, n_layers: int) ->
 
 
 @settings(max_examples=60, deadline=None)
-@given(scene=scenes(), schedule=st.sampled_from(Schedule), n_layers=N_LAYERS)
-def test_every_setting_is_replayed_exactly(scene: Scene, schedule: Schedule, n_layers: int) -> None:
+@given(scene=scenes(), n_layers=N_LAYERS)
+def test_every_setting_is_replayed_exactly(scene: Scene, n_layers: int) -> None:
     recording, chains = record_mtp(scene, n_layers)
     steps = replay_grid(recording, chains, GRID).n_steps
     for index, total in enumerate(replay_trace((recording,), MTP_KIND, GRID)):
         assert total.speculation.is_mtp
-        counted = count(run(scene, total.speculation, schedule, n_layers))
+        counted = count(run(scene, total.speculation, n_layers))
         for name in COUNTS:
             assert getattr(total, name) == getattr(counted, name), (name, total.speculation)
         assert steps.flat[index] == counted.n_steps
 
 
 @settings(max_examples=40, deadline=None)
-@given(scene=repetitive_scenes(), schedule=st.sampled_from(Schedule), n_layers=N_LAYERS)
-def test_behind_an_ngram_drafter_as_well(scene: Scene, schedule: Schedule, n_layers: int) -> None:
+@given(scene=repetitive_scenes(), n_layers=N_LAYERS)
+def test_behind_an_ngram_drafter_as_well(scene: Scene, n_layers: int) -> None:
     recording, _chains = record_mtp(scene, n_layers)
     own = (Speculation(DraftMtp(draft_max=n, draft_p_min=0.3)) for n in (1, DEPTH))
     for total in replay_chained((recording,), MTP_KIND, [one.after((AHEAD,)) for one in own]):
-        counted = count(run(scene, total.speculation, schedule, n_layers))
+        counted = count(run(scene, total.speculation, n_layers))
         for name in COUNTS:
             assert getattr(total, name) == getattr(counted, name), (name, total.speculation)
 
@@ -115,21 +113,6 @@ def test_a_setting_alone_takes_the_time_that_it_takes_in_a_grid(
     alone = replay_chained((recording,), MTP_KIND, [one.speculation for one in totals], COSTS)
     for one, other in zip(totals, alone, strict=True):
         assert one.seconds == pytest.approx(other.seconds)
-
-
-def test_what_was_accepted_is_read_again_on_the_fast_schedule() -> None:
-    recording, _chains = record_mtp(SCENE, 1)
-    setting = Speculation(DraftMtp(draft_max=2))
-    (free,) = replay_chained((recording,), MTP_KIND, [setting], replace(COSTS, catch_up_s=0.0))
-    (dear,) = replay_chained((recording,), MTP_KIND, [setting], replace(COSTS, catch_up_s=1.0))
-    rounds = run(SCENE, setting, Schedule.FAST, 1)
-    n_caught_up = 0
-    for before, one in pairwise(rounds):
-        n_caught_up += before.n_accepted > 0 and one.n_steps > 0
-    assert n_caught_up
-    assert free.seconds is not None
-    assert dear.seconds is not None
-    assert dear.seconds - free.seconds == pytest.approx(n_caught_up)
 
 
 def test_several_layers_answer_for_longer_drafts_which_they_do_not_make() -> None:

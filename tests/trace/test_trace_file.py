@@ -1,6 +1,8 @@
 """Trace files: what is written comes back, and nothing else is believed."""
 
 import gzip
+import hashlib
+import json
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -49,6 +51,17 @@ def test_what_is_written_comes_back(
         write_trace(written, path)
         assert read_trace(path) == written
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("schedule", ["server", "fast"])
+def test_costs_of_less_work_than_llama_servers_are_set_aside(path: Path, schedule: str) -> None:
+    trace = read_trace(path)
+    kept = json.loads(gzip.decompress(path.read_bytes()))["trace"] | {"schedule": schedule}
+    payload = json.dumps(kept)
+    digest = hashlib.sha256(payload.encode()).hexdigest()
+    envelope = f'{{"schema":"spectui.trace/4","sha256":"{digest}","trace":{payload}}}'
+    path.write_bytes(gzip.compress(envelope.encode()))
+    assert read_trace(path) == (trace if schedule == "server" else replace(trace, costs={}))
 
 
 def test_the_same_trace_gives_the_same_bytes(path: Path, tmp_path: Path) -> None:

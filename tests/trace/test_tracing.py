@@ -15,7 +15,7 @@ from spectui.engine.isolation import ProcessWorker
 from spectui.engine.worker import Worker
 from spectui.errors import EngineDiedError
 from spectui.measure.workload import WorkItem, Workload
-from spectui.options.setup import ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
@@ -68,7 +68,6 @@ def trace(
             depth=DEPTH,
             n_ctx=512,
             rollback=Rollback.TRUNCATE,
-            schedule=Schedule.SERVER,
             on_event=events.append,
         )
         return tracer.run(has_time=has_time, is_late=is_late, outputs=outputs), events
@@ -203,7 +202,6 @@ def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: T
             depth=DEPTH,
             n_ctx=512,
             rollback=Rollback.TRUNCATE,
-            schedule=Schedule.SERVER,
             on_event=events.append,
         ).run()
         assert loader.n_cpu_moe == 1

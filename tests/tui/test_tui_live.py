@@ -35,7 +35,7 @@ from spectui.errors import (
 from spectui.live.session import LiveSession
 from spectui.live.setup import Activity, LiveSetup, ModelsLost, ModelsRestored, Pair
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
-from spectui.options.setup import ContextOptions, ModelOptions, Schedule, TensorOverride
+from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.paths import cache_dir
 from spectui.sessions import (
@@ -502,14 +502,10 @@ async def test_settings_are_applied_from_the_next_answer_on() -> None:
         screen.query_one("#draft_p_min", Input).value = "0.25"
         screen.query_one("#temp", Input).value = "0.7"
         screen.query_one("#system", Input).value = "Be brief."
-        screen.query_one("#schedule", ChoiceRow).focus()
-        await press_keys(pilot, "right")
-        screen.query_one("#system", Input).focus()
         await press_keys(pilot, "enter")
         changed = setup_of(cockpit)
         assert changed.speculation == Speculation(DraftSimple(draft_max=8, draft_p_min=0.25))
         assert changed.sampling.temp == 0.7
-        assert changed.schedule is Schedule.FAST
         await ask(cockpit, pilot)
         (sent,) = [value for name, value in cockpit.script.asked if name == "send"]
         assert isinstance(sent, tuple)
@@ -756,32 +752,6 @@ async def test_another_pair_is_not_loaded_as_the_stored_one() -> None:
         cockpit.app.session.loader.resume(stored, Pair(target=Path("/other.gguf"), draft=DRAFT))
         await ready(cockpit, pilot)
         assert setup_of(cockpit).target.path == Path("/other.gguf")
-
-
-async def test_where_layers_allow_one_schedule_alone_it_stands_there_and_another_is_refused() -> (
-    None
-):
-    def make_setup(pair: Pair) -> LiveSetup:
-        return replace(setup(pair), speculation=Speculation(DraftMtp(draft_max=2)))
-
-    cockpit = Cockpit(launch(make_setup=make_setup, pair=Pair(target=TARGET, draft=None)))
-    cockpit.script.load_events = [[replace(loaded(Role.TARGET), mtp_layers=3)], []]
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        assert setup_of(cockpit).schedule is Schedule.SERVER
-        assert cockpit.app.live.query_one(StatusBar).left[-2:] == (
-            "schedule server",
-            "sampling greedy",
-        )
-        await press_keys(pilot, "f3")
-        cockpit.app.screen.query_one("#schedule", ChoiceRow).focus()
-        await press_keys(pilot, "left")
-        cockpit.app.screen.query_one("#system", Input).focus()
-        await press_keys(pilot, "enter")
-        assert setup_of(cockpit).schedule is Schedule.SERVER
-        told = [notice.message for notice in cockpit.app._notifications]
-        reason = "several MTP layers draft on llama-server's schedule alone"
-        assert told == [f"The schedule stays server: {reason}."]
 
 
 async def test_a_target_that_drafted_for_itself_is_loaded_to_do_so_again() -> None:

@@ -12,16 +12,12 @@ from textual.app import ComposeResult
 from textual.geometry import Region
 from textual.strip import Strip
 
-from spectui.engine.events import PromptEvaluated, Role
+from spectui.engine.events import Role
 from spectui.known import Known
 from spectui.live.setup import RamMeasured
 from spectui.live.tally import LiveState, LiveTally
 from spectui.llama.buffers import DeviceMemory
 from spectui.monitor.readings import GpuSource, Reading, Throttle, unread_gpu
-from spectui.options.drafters import DraftSimple
-from spectui.options.setup import Schedule
-from spectui.options.speculation import Speculation
-from spectui.speculative.counters import RoundTimes
 from spectui.tui.chat.screen import Panels
 from spectui.tui.colours import ColouredApp
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
@@ -143,14 +139,6 @@ async def shown_panels(glyphs: Glyphs = UNICODE) -> AsyncIterator[Show]:
             return [*lines, *app.screen_lines()]
 
         yield show
-
-
-def on_schedule(schedule: Schedule) -> LiveState:
-    tally = LiveTally()
-    tally.generation_started(Speculation(DraftSimple(draft_max=4)), schedule)
-    tally.prompt_evaluated(PromptEvaluated(n_tokens=9, seconds=0.1, n_reused=0))
-    tally.round_finished(make_round(4, 3, RoundTimes(draft_s=0.05, verify_s=0.1)))
-    return tally.state()
 
 
 # Charts
@@ -347,7 +335,7 @@ async def test_what_is_told_where_there_is_room() -> None:
         assert text.count(" ".join(NO_GPU.split()[:2])) >= 2
 
 
-async def test_an_old_baseline_and_the_schedule_are_told() -> None:
+async def test_an_old_baseline_is_told() -> None:
     state = LiveTally().state()
     ages = ((0, "tokens/s"), (1, "1 min ago"), (59, "59 min ago"), (125, "2 h ago"))
     async with shown_panels() as show:
@@ -358,12 +346,6 @@ async def test_an_old_baseline_and_the_schedule_are_told() -> None:
             lines = await show(replace(state, throughput=throughput), "usual")
             (line,) = {one for one in lines if "12.0 tokens/s" in one and "│" not in one}
             assert line.rstrip().endswith(end)
-        text = " ".join(" ".join(await show(on_schedule(Schedule.SERVER), "tall")).split())
-        assert "schedule server fast, not in llama-server: up to 34.5 tokens/s" in text
-        text = " ".join(" ".join(await show(on_schedule(Schedule.FAST), "tall")).split())
-        assert "schedule fast" in text
-        assert "up to" not in text
-        assert "Tune measures the server schedule, and finds another speedup" in text
 
 
 async def test_only_the_line_that_differs_is_repainted_and_a_resize_changes_the_detail() -> None:

@@ -23,7 +23,7 @@ from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Verdict, judge
 from spectui.monitor.readings import Reading
 from spectui.options.drafters import DraftSimple, NgramSimple
-from spectui.options.setup import GREEDY, SamplingConfig, Schedule
+from spectui.options.setup import GREEDY, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 from spectui.speculative.counters import Counters
@@ -626,14 +626,6 @@ def test_progress_counts_trials_and_then_the_prompts_of_the_confirmation() -> No
         "step 7 of 28, to replay every setting",
         0.25,
     )
-
-
-def test_the_schedule_is_named_and_fast_is_called_a_possibility() -> None:
-    fast = replace(SEARCHING, schedule=Schedule.FAST)
-    for state, schedule in ((SEARCHING, "server"), (fast, "fast")):
-        assert f"{schedule} schedule" in words.headline(state, Ledger(), UNICODE)
-    assert words.possibility(SEARCHING) is None
-    assert "which llama-server does not have" in (words.possibility(fast) or "")
 
 
 def test_the_confirmed_setting_is_the_best_although_a_trial_was_faster() -> None:

@@ -28,7 +28,7 @@ from spectui.live.whatif import (
     whatif_state,
 )
 from spectui.options.drafters import Model, NgramSimple
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.sessions import AnswerPart, UserTurn
 from spectui.settings import Settings
@@ -100,12 +100,11 @@ CHAT = ChatRecording(
 )
 FOUND = WhatIfState(
     recording=CHAT,
-    schedule=Schedule.FAST,
     known=KNOWN,
     measured=MEASURED,
     applied=drafting(4),
 )
-WITHOUT_COSTS = replace(FOUND, known=known_costs((), None, Schedule.FAST, None), measured=())
+WITHOUT_COSTS = replace(FOUND, known=known_costs((), None, None), measured=())
 REPLAYED = WhatIf(RECORDINGS, CHAT.draft, longest=DEPTH, costs=COSTS)
 REPLAYED.replay_space()
 
@@ -224,7 +223,7 @@ async def test_it_begins_with_what_is_applied_and_says_what_is_predicted_and_mea
         shown = app.text()
         for said in (
             "What if SmolLM2-135M drafts: 148 tokens of 2 answers, replayed exactly.",
-            "Speed: predicted (fast schedule), costs fitted to 210 rounds",
+            "Speed: predicted, costs fitted to 210 rounds",
             "accepted • in use",
             f"Best predicted: max {best.draft_max}, ",
         ):
@@ -260,7 +259,7 @@ SIMPLE = NgramSimple(size_m=48)
 
 async def test_it_says_whom_of_those_who_draft_it_does_not_answer_for() -> None:
     def of(applied: Speculation | None) -> WhatIfState:
-        return whatif_state(CHAT, schedule=Schedule.FAST, applied=applied)
+        return whatif_state(CHAT, applied=applied)
 
     async with opened(of(Speculation(SIMPLE))) as (app, stage):
         said = "In the chat ngram-simple drafts, which is not replayed here."
@@ -735,12 +734,11 @@ async def test_a_trace_is_saved_where_the_app_says(
     monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
     cockpit = Cockpit()
 
-    def chat_trace(recording: ChatRecording, schedule: Schedule, costs: Costs | None) -> Trace:
+    def chat_trace(recording: ChatRecording, costs: Costs | None) -> Trace:
         return make_trace(
             recording,
             target=loaded(Role.TARGET),
             drafter=loaded(Role.DRAFT),
-            schedule=schedule,
             costs=costs,
         )
 

@@ -9,7 +9,7 @@ from spectui.live.setup import ChatRecorded, LiveSetup, Pair
 from spectui.live.whatif import KnownCosts, WhatIf, WhatIfState
 from spectui.measure.arm import Arm
 from spectui.options.drafters import MTP_KIND, DraftMtp
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.tune.progress import TuningState
 from tests.support.cockpit import (
@@ -46,7 +46,6 @@ def recorded(n_layers: int) -> ChatRecording:
 def state(n_layers: int, applied: DraftMtp | None) -> WhatIfState:
     return WhatIfState(
         recording=recorded(n_layers),
-        schedule=Schedule.SERVER,
         known=KnownCosts(costs=COSTS, source="fitted to 80 rounds of up to 3 drafted"),
         applied=applied,
     )

@@ -11,7 +11,7 @@ from spectui.engine.driver import Engine
 from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
 from spectui.options.drafters import NGRAM_KINDS, DraftSimple, NgramCache, NgramSimple, kind_of
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
@@ -205,7 +205,6 @@ def forecaster(kept: KeptTrace, space: SearchSpace = SPACE, n_predict: int = 1) 
         workload,
         loader,
         space,
-        schedule=Schedule.SERVER,
         n_ctx=64,
         rollback=Rollback.TRUNCATE,
         kept=kept,

@@ -17,7 +17,7 @@ from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
-from spectui.options.setup import ContextOptions, KvOverride, ModelOptions, Schedule, TensorOverride
+from spectui.options.setup import ContextOptions, KvOverride, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Gain, Outcome, advised, outcome_of
 from spectui.tune.pace import Spent
@@ -35,7 +35,6 @@ OUTCOME_OFF = Outcome(
     draft=None,
     context=ContextOptions(),
     speculation=None,
-    schedule=Schedule.SERVER,
     gain=None,
 )
 
@@ -101,7 +100,7 @@ def kept(found: TuneResult) -> Outcome:
         speculation=arm.speculation,
         name="t",
     )
-    return outcome_of(found, setup=setup, schedule=Schedule.FAST, dialect=Dialect.IK)
+    return outcome_of(found, setup=setup, dialect=Dialect.IK)
 
 
 @settings(deadline=None)
@@ -127,7 +126,7 @@ def test_paths_are_kept_so_that_they_are_found_from_anywhere() -> None:
     assert outcome.draft.path == Path.cwd() / "s.gguf"
     assert outcome.target.path == Path.cwd() / "t.gguf"
     assert outcome.speculation == BEST.speculation
-    assert (outcome.schedule, outcome.dialect) == (Schedule.FAST, Dialect.IK)
+    assert outcome.dialect is Dialect.IK
     assert not outcome.is_confirmed
 
 

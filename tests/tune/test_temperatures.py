@@ -16,7 +16,7 @@ from spectui.measure.measurer import Measurer, Pair, measurements
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import Workload
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import SamplingConfig, Schedule
+from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.tune.division import divide
@@ -102,7 +102,7 @@ class Case:
             workload=workload,
             division=divide(workload, 4),
             n_ctx=4096,
-            measurer=Measurer(engine_, workload, Schedule.SERVER),
+            measurer=Measurer(engine_, workload),
             loader=cast("Loading", self.loader),
             limits=Limits(),
             min_gain=0.02,

@@ -26,7 +26,6 @@ from spectui.options.setup import (
     KvOverride,
     ModelOptions,
     SamplingConfig,
-    Schedule,
     Setup,
     TensorOverride,
 )
@@ -79,7 +78,6 @@ def seen(name: str, gain: float, *, digest: str = "same", tokens: int = 10) -> O
 
 PROMISE = Promise(
     case=CASE,
-    schedule=Schedule.SERVER,
     prompts=Path("p.jsonl"),
     observed=(seen("a", 1.2), seen("b", 1.3), seen("a", 1.25)),
     speedup=speedup(1.25, 1.2, 1.3),

@@ -14,7 +14,7 @@ from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Basis, Verdict
 from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.server.help_text import Version
 from spectui.speculative.counters import Counters
@@ -59,7 +59,6 @@ def delivered(gain: float) -> tuple[Pair, ...]:
 def promise(observed: tuple[Observed, ...]) -> Promise:
     return Promise(
         case=CASE,
-        schedule=Schedule.SERVER,
         prompts=None,
         observed=observed,
         speedup=paired_speedup([one.measurement for one in observed]),
@@ -157,7 +156,6 @@ def outcome(speculation: Speculation | None) -> Outcome:
         draft=None if speculation is None else CASE.draft,
         context=CASE.context,
         speculation=speculation,
-        schedule=Schedule.SERVER,
         gain=None,
     )
 

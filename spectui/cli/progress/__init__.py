@@ -7,7 +7,6 @@ if TYPE_CHECKING:
     from spectui.demo import DemoProgress
     from spectui.engine.events import Event
     from spectui.measure.measurer import Run
-    from spectui.presets.plan import PullEvent
     from spectui.tune.events import TuneEvent
 
 
@@ -20,9 +19,6 @@ class Progress:
 
     def on_demo(self, progress: "DemoProgress") -> None:
         """A demo model is being built."""
-
-    def on_pull(self, event: "PullEvent") -> None:
-        """A file of a preset is being fetched, or waited for."""
 
     def on_engine(self, event: "Event") -> None:
         """An event of the engine."""

@@ -10,7 +10,6 @@ from spectui.demo import DemoProgress
 from spectui.engine.events import Event, LoadProgress, LoadWarned, MemoryPaused
 from spectui.format import percent_text, rate_text
 from spectui.measure.measurer import Run
-from spectui.presets.plan import PullEvent, PullProgress, Step
 from spectui.tune.events import (
     ConfirmationStarted,
     DepthStarted,
@@ -45,7 +44,6 @@ class Lines(Progress):
         """Purpose of the current measurement."""
         self._records: list[TrialRecord] = []
         self._building: str | None = None
-        self._pulled: tuple[str, Step, int] | None = None
 
     def on_demo(self, progress: DemoProgress) -> None:
         """Print one line per model."""
@@ -53,16 +51,6 @@ class Lines(Progress):
         if progress.fraction < 1 and self._building != progress.model:
             self._building = str(progress.model)
             self.say(f"building the demo model {progress.model}")
-
-    def on_pull(self, event: PullEvent) -> None:
-        """Print one line per file and step, per tenth of its size, and per pause."""
-        if isinstance(event, PullProgress):
-            tenth = 10 * event.done_bytes // max(1, event.size_bytes)
-            told = (event.file, event.step, tenth)
-            if self._pulled == told:
-                return
-            self._pulled = told
-        self.say(words.pulling(event))
 
     def on_engine(self, event: Event) -> None:
         """Print the progress of slow loads, and warnings."""

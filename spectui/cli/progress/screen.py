@@ -26,7 +26,6 @@ from spectui.engine.events import (
 from spectui.format import left_text, percent_text, rate_text, times_text
 from spectui.interrupts import interrupts
 from spectui.measure.measurer import Run
-from spectui.presets.plan import PullEvent, PullPaused
 from spectui.speculative.counters import Counters, count
 from spectui.tune.events import (
     ConfirmationStarted,
@@ -73,11 +72,6 @@ class Screen(Progress):
         """Show which model is built."""
         if progress.fraction < 1:
             self.say(f"building the demo model {progress.model}: {percent_text(progress.fraction)}")
-
-    def on_pull(self, event: PullEvent) -> None:
-        """Show how far the file is, or what is waited for."""
-        self._status = words.pulling(event)
-        self._paint(force=isinstance(event, PullPaused))
 
     def on_engine(self, event: Event) -> None:
         """Show loading, and what the current rounds accept."""

@@ -1,10 +1,7 @@
 """Text for numbers and steps of progress."""
 
-from collections.abc import Iterator
-
-from spectui.format import bytes_text, counted, duration_text, percent_text, rate_text, times_text
+from spectui.format import counted, percent_text, rate_text, times_text
 from spectui.measure.measurer import Run
-from spectui.presets.plan import PullEvent, PullPaused, PullProgress
 from spectui.trace.costs import Costs
 from spectui.tune.events import (
     ConfirmationStarted,
@@ -126,20 +123,3 @@ def traced(event: TracingEvent) -> str:
 
 def _unsteady(costs: Costs) -> str:
     return "" if costs.spread is None else f", the machine unsteady by {percent_text(costs.spread)}"
-
-
-def pulling(event: PullEvent) -> str:
-    """Describe a file's progress, the varying part first: narrow terminals cut the end."""
-    match event:
-        case PullPaused(file=file, reason=reason, pause_s=pause_s):
-            return f"waiting {duration_text(pause_s)} to go on ({reason}): {file}"
-        case PullProgress(file=file, step=step):
-            return f"{', '.join(_how_far(event))}: {step} {file}"
-
-
-def _how_far(progress: PullProgress) -> Iterator[str]:
-    yield percent_text(progress.done_bytes / max(1, progress.size_bytes))
-    if progress.bytes_per_s and progress.left_s is not None:
-        yield f"{bytes_text(round(progress.bytes_per_s))}/s"
-        yield f"{duration_text(progress.left_s)} left"
-    yield f"{bytes_text(progress.done_bytes)} of {bytes_text(progress.size_bytes)}"

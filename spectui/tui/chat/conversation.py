@@ -11,7 +11,6 @@ from spectui.format import counted
 from spectui.live.chat import Chat, SessionStore
 from spectui.live.setup import LiveSetup
 from spectui.live.tally import LiveTally
-from spectui.options.setup import Schedule
 from spectui.speculative.decoder import Stop
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.text.conversation import Conversation, Role, Token
@@ -77,7 +76,7 @@ class ConversationController:
         self.chat.ask(text)
         self.is_answering, self._prompt = True, None
         self._text.start_turn("assistant")
-        self._tally.generation_started(setup.drafting, setup.drafting_schedule)
+        self._tally.generation_started(setup.drafting)
 
     def say(self, role: Role, text: str) -> None:
         """Show a turn that is complete."""
@@ -112,8 +111,7 @@ class ConversationController:
                 self._tally.prompt_evaluated(event)
             case events.GenerationFinished(result=result):
                 self.flush()
-                schedule = None if self._setup is None else self._setup.drafting_schedule
-                note = describe_answer(result, self._prompt, schedule)
+                note = describe_answer(result, self._prompt)
                 self._text.end_turn(note)
                 self.chat.finish(note, n_decoded=result.n_decoded, decode_s=result.decode_s)
                 self._end()
@@ -207,17 +205,11 @@ def _tokens(part: sessions.AnswerPart) -> Iterator[Token]:
         at = end
 
 
-def describe_answer(
-    result: events.GenerationResult,
-    prompt: events.PromptEvaluated | None,
-    schedule: Schedule | None,
-) -> str:
-    """Return the line of numbers below an answer, drafted on ``schedule`` if by a model."""
+def describe_answer(result: events.GenerationResult, prompt: events.PromptEvaluated | None) -> str:
+    """Return the line of numbers below an answer."""
     parts = [counted(len(result.tokens), "token")]
     if result.tokens_per_s is not None:
-        # Lines are short on a phone: what a llama-server gives needs no words.
-        on = " (fast schedule)" if schedule is Schedule.FAST else ""
-        parts.append(f"{result.tokens_per_s:.1f} tokens/s{on}")
+        parts.append(f"{result.tokens_per_s:.1f} tokens/s")
     counters = result.counters
     if counters.n_drafted:
         parts.append(f"{counters.n_accepted} of {counters.n_drafted} drafted accepted")

@@ -14,9 +14,7 @@ from spectui.errors import (
     SpectuiError,
 )
 from spectui.live.setup import Activity, Launch, LiveSetup, ModelsLost, ModelsRestored, Pair
-from spectui.options.setup import Schedule
 from spectui.sessions import Session
-from spectui.speculative.mtp import effective_schedule
 from spectui.tui.question import QuestionScreen
 from spectui.tui.threads import DemoBuilt, StartFailed, Threads
 from spectui.tui.widgets import key_of
@@ -49,7 +47,6 @@ class PairLoader:
         self._threads = threads
         self._choose_models = choose_models
         self.target: events.ModelLoaded | None = None
-        self._mtp_layers = 0
         """Those of what was loaded last."""
         self._pair: Pair | None = None
         """The pair that was asked for last."""
@@ -166,18 +163,12 @@ class PairLoader:
         self._session.tally.loaded(event.role, event.memory)
         if event.role is events.Role.TARGET:
             self.target = event
-        self._mtp_layers = event.mtp_layers
-        self._screen.setup = setup = replace(setup, schedule=self.possible(setup.schedule))
         if event.role is events.Role.TARGET and setup.draft is not None:
             self._screen.loading_bars.set_part(setup.draft.path.name, 0.0)
             engine.load_draft(setup.draft, mtp=setup.has_mtp_file)
             return
         self._finish()
         self._session.ready()
-
-    def possible(self, wanted: Schedule) -> Schedule:
-        """The schedule that what was loaded last can run."""
-        return effective_schedule(wanted, self._mtp_layers)
 
     def _finish(self) -> None:
         self._screen.loading_bars.finish()

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from spectui.format import counted
 from spectui.live.rounds import LOSSES, AcceptanceState, ExpectationState, RoundState, VerifyCost
 from spectui.live.tally import Phase, ThroughputState
-from spectui.options.setup import Schedule
 from spectui.speculative.counters import RoundTimes
 from spectui.trace.terms import RoundTerms
 from spectui.tui.panels.base import (
@@ -48,7 +47,6 @@ class ThroughputPanel(Panel[ThroughputState]):
         return (
             _headline(state, pen),
             growing(10, _averages(state, pen), step=30),
-            growing(15, _schedule(state, pen), step=20),
             _history(state, pen),
             block((60, _prompt(state, pen))),
         )
@@ -96,25 +94,6 @@ def _averages(state: ThroughputState, pen: Pen) -> tuple[Lines, ...]:
     factor = pen.factor(state.speedup_turn)
     two = pen.spread(average, (factor,)), baseline_line
     return (short,), two, (*two, session)
-
-
-def _schedule(state: ThroughputState, pen: Pen) -> tuple[Lines, ...]:
-    """The schedule behind the numbers; what another would give is named as no llama-server's."""
-    if state.schedule is None or (state.now_tokens_per_s or state.turn_tokens_per_s) is None:
-        return ()
-    named: Line = labelled("schedule", state.schedule)
-    if state.schedule is Schedule.FAST:
-        why = "Not llama-server's: Tune measures the server schedule, and finds another speedup."
-        return (pen.spread(named, labelled("Tune measures", "server")),), (
-            named,
-            *pen.sentence(why),
-        )
-    if state.fast_tokens_per_s is None:
-        return ((named,),)
-    fast = state.fast_tokens_per_s
-    short = labelled("fast would be", f"<{pen.number(fast, 1)}")
-    full = pen.sentence(f"fast, not in llama-server: up to {pen.tokens_per_s(fast)}")
-    return (pen.spread(named, short),), (named, *full)
 
 
 def _age(state: ThroughputState) -> Line:

@@ -293,14 +293,13 @@ def describe(setup: LiveSetup) -> tuple[str, ...]:
         off = f"draft off ({_resting(setup)})" if setup.can_draft else "no draft"
         return name, off, sampled
     *ahead, last = (f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
-    schedule = f"schedule {setup.schedule}"
     if setup.drafting.is_mtp:
         pair = name if setup.draft is None else f"{name} + {setup.draft.path.stem}"
-        return pair, *ahead, last, schedule, sampled
+        return pair, *ahead, last, sampled
     if setup.draft is None or not setup.drafting.needs_draft:
         return name, *ahead, last, sampled
     pair = f"{name} + {setup.draft.path.stem}"
-    return pair, *ahead, f"draft {setup.drafting.own.summary}", schedule, sampled
+    return pair, *ahead, f"draft {setup.drafting.own.summary}", sampled
 
 
 def _resting(setup: LiveSetup) -> str:

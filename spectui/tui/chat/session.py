@@ -26,7 +26,6 @@ from spectui.live.setup import (
 from spectui.live.tally import LiveTally
 from spectui.monitor.readings import Snapshot
 from spectui.options.speculation import Speculation
-from spectui.speculative.mtp import ONLY_SERVER
 from spectui.tui.chat.conversation import ConversationController, explain_failure
 from spectui.tui.chat.loading import LostModels, PairLoader
 from spectui.tui.threads import DemoBuilt, EngineStarted, MonitorFailed, StartFailed, Threads
@@ -147,12 +146,8 @@ class SessionController:
         self.speculate(changed.wanted)
         if changed.speculation is None:
             self.speculate(None)
-        schedule = self.loader.possible(changed.schedule)
-        if schedule is not changed.schedule:
-            self._warn(f"The schedule stays {schedule}: {ONLY_SERVER}.")
         self.screen.setup = replace(
             self.setup,
-            schedule=schedule,
             sampling=changed.sampling,
             n_predict=changed.n_predict,
             system=changed.system,

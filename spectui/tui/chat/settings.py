@@ -15,12 +15,10 @@ from spectui.live.setup import LiveSetup
 from spectui.options import catalogue, drafters
 from spectui.options.number import Number
 from spectui.options.option import INT_MAX, Decimal, Option, Whole
-from spectui.options.setup import Schedule
 from spectui.options.speculation import Speculation
 from spectui.tui.widgets import ChoiceRow, KeyBar, key, key_of
 
 _USES = ("on", "off")
-_SCHEDULES = tuple(Schedule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,8 +166,6 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
         setup = self._setup
         is_off = int(setup.speculation is None)
         yield ChoiceRow("draft", _USES, index=is_off, id="draft", disabled=not setup.can_draft)
-        schedule = _SCHEDULES.index(setup.schedule)
-        yield ChoiceRow("schedule", _SCHEDULES, index=schedule, id="schedule")
 
     def on_mount(self) -> None:
         """Begin with what is changed most."""
@@ -224,7 +220,6 @@ class SettingsScreen(ModalScreen[LiveSetup | None]):
             speculation=None if self.query_one("#draft", ChoiceRow).index else speculation,
             resting=speculation,
             sampling=replace(self._setup.sampling, **numbers),
-            schedule=_SCHEDULES[self.query_one("#schedule", ChoiceRow).index],
             n_predict=n_predict,
             system=self.query_one("#system", Input).value,
         )

@@ -193,8 +193,6 @@ class TuneStatus(Vertical):
             facts += self._reasons(result)
             if state.race is not None:
                 facts.append(("race", state.race.text, None))
-            if (possibility := words.possibility(state)) is not None:
-                facts.append(("schedule", possibility, "status--caution"))
             more = (
                 ("output", words.lossless(result, glyphs)),
                 ("depths", words.depths(result)),

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from spectui.format import counted, gain_percent, left_text
-from spectui.options.setup import Schedule
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tune import estimates
@@ -71,7 +70,7 @@ def headline(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str:
     if state.is_running and state.seconds_left is not None:
         facts.append(left_text(state.seconds_left))
     if state.study is not None:
-        facts += [f"study {glyphs.one_line(state.study)}", f"{state.schedule} schedule"]
+        facts.append(f"study {glyphs.one_line(state.study)}")
     return f" {glyphs.bullet} ".join(facts)
 
 
@@ -172,16 +171,6 @@ def depths(result: TuneResult) -> str | None:
     )
     stops = "" if found.limit is None else f"; it stops paying at about {found.limit:,} tokens"
     return f"{gains}{stops}"
-
-
-def possibility(state: TuningState) -> str | None:
-    """Return that what was measured is no llama-server's; None if it is."""
-    if state.schedule is Schedule.SERVER:
-        return None
-    return (
-        f"measured on the {state.schedule} schedule, which llama-server does not have: this is "
-        "what would be possible"
-    )
 
 
 def machine(result: TuneResult) -> str | None:

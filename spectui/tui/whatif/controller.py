@@ -100,10 +100,8 @@ class WhatIfController:
         make = partial(
             whatif_state,
             recording,
-            schedule=setup.schedule,
             applied=setup.speculation,
             tuned=None if search is None else search.costs.get(recording.draft),
-            tuned_on=setup.schedule if search is None else search.schedule,
             trials=() if search is None else search.records,
         )
         conversation = self._app.session.conversation
@@ -150,7 +148,7 @@ def _save(
     """Write a trace; return what it holds and where it is."""
     from spectui.live.recording import save_trace  # noqa: PLC0415 - numpy is not needed to start
 
-    trace = engine.chat_trace(recording, state.schedule, state.known.costs)
+    trace = engine.chat_trace(recording, state.known.costs)
     path = save_trace(trace, keep_text=keep_text)
     text = "with the text" if keep_text else "without text"
     told = f"Saved {counted(len(trace.recordings), 'answer')}, {text}, to {path}"

@@ -91,7 +91,7 @@ def basis(state: WhatIfState, whatif: WhatIf, glyphs: Glyphs) -> str:
     if whatif.costs is None:
         parts.append(f"{source[:1].upper()}{source[1:]}.")
     else:
-        parts.append(f"Speed: predicted ({state.schedule} schedule), costs {source}.")
+        parts.append(f"Speed: predicted, costs {source}.")
     return " ".join(parts)
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 import optuna
 
-from spectui.errors import UsageError
+from spectui.errors import BadInputError, UsageError
 from spectui.measure.arm import Arm
 from spectui.measure.comparable import (
     UNLISTED,
@@ -19,7 +19,7 @@ from spectui.measure.comparable import (
     wherever_built,
 )
 from spectui.monitor.machine import this_machine
-from spectui.options.stored import check_schema, current
+from spectui.options.stored import check_schema, current, is_of_fast_schedule
 from spectui.tune.parameters import is_searched, params_of, suggest_arm
 from spectui.tune.space import SearchSpace
 from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
@@ -52,7 +52,8 @@ def check_study(name: str, attributes: Mapping[str, Any]) -> None:
     """Refuse a study that this spectui does not read.
 
     Raises:
-        BadInputError: a newer one made it, or it was not imported whole.
+        BadInputError: a newer one made it, it was not imported whole, or it was measured on the
+            ``fast`` schedule.
     """
     check_schema(
         attributes.get(SCHEMA, STUDY_SCHEMA),
@@ -61,6 +62,11 @@ def check_study(name: str, attributes: Mapping[str, Any]) -> None:
         what="study",
         advice="delete it with spectui studies delete, or give another --study",
     )
+    if any(is_of_fast_schedule(attributes.get(key)) for key in (SPEC, OUTCOME, PROMISE)):
+        raise BadInputError(
+            f"the study {name} was measured with --schedule fast, which is gone: llama-server "
+            "never did so little work per round; tune again without it, as another --study"
+        )
 
 
 _GROUPED = "--group NAME keeps this machine's trials as a study of its own beside it"

@@ -158,6 +158,7 @@ def read_study(path: Path) -> StudyFile:
         kept = msgspec.json.decode(content)
         check_schema(schema_of(kept), _SCHEMA, str(path), what="exported study", advice=_HINT)
         found = msgspec.convert(kept, StudyFile)
+        check_study(found.name, found.attributes)
         _check(found)
     except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError) as error:
         reason = printable(str(error))[:_LONGEST_NAME]
