@@ -21,8 +21,6 @@ HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 REAL = HERE.parent / "data" / "commands" / "commands.toml"
 FOLDER = "@FOLDER@"
-REAL_SCRIPTS = ("script", "unit-with-a-shell")
-"""Real commands of which a shell is more than the starter."""
 OWN_FORMATS = {
     "compose": "compose",
     "compose-more": "compose",
@@ -40,10 +38,10 @@ def groups() -> dict[str, dict[str, Entry]]:
     """All commands by group and name."""
     found = {path.stem: tomllib.loads(path.read_text("utf-8")) for path in CORPUS.glob("*.toml")}
     real = tomllib.loads(REAL.read_text("utf-8"))
-    kinds: dict[str, dict[str, Entry]] = {"real": {}, "real-files": {}, "real-scripts": {}}
+    kinds: dict[str, dict[str, Entry]] = {"real": {}, "real-files": {}}
     for name, entry in real.items():
         kind = "real-files" if "file" in entry else "real"
-        kinds["real-scripts" if name in REAL_SCRIPTS else kind][name] = entry
+        kinds[kind][name] = entry
     return dict(sorted((found | kinds).items()))
 
 
