@@ -23,7 +23,6 @@ REAL = HERE.parent / "data" / "commands" / "commands.toml"
 FOLDER = "@FOLDER@"
 OWN_FORMATS = {
     "compose": "compose",
-    "compose-more": "compose",
     "docker": "compose",
     "llama-swap": "llama-swap",
     "preset-files": "ini",

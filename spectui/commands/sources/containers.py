@@ -27,7 +27,7 @@ _ROLES = frozenset({"--server", "-s"})
 """First words with which the full image starts the server."""
 _WRITTEN = frozenset({"entrypoint", "command", "environment"})
 """Keys that an export writes itself."""
-_OF_OTHERS = ("depends_on", "links", "volumes_from", "extends")
+_OF_OTHERS = ("depends_on", "links", "volumes_from")
 """Keys about other services, which are not exported."""
 _ONE = {
     **dict.fromkeys(("-u", "--user"), "user"),

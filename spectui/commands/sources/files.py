@@ -44,9 +44,9 @@ def text_of_file(path: Path) -> str:
 class Replacement:
     """Bounds the size of substituted variables, which may refer to each other."""
 
-    def __init__(self, most: int = _MOST_REPLACED) -> None:
-        """Start with nothing substituted; at most ``most`` characters may be."""
-        self._left = most
+    def __init__(self) -> None:
+        """Start with nothing substituted."""
+        self._left = _MOST_REPLACED
 
     def of(self, text: str) -> str:
         """Return the text, after counting it.
