@@ -55,10 +55,8 @@ class Place:
         self._monkeypatch = monkeypatch
 
     def given(self, name: str, entry: Entry) -> str:
-        """Write the files of an entry, go where it is started; what names it for spectui."""
+        """Write the file of an entry, go where it is started; what names it for spectui."""
         folder = self._folder / name
-        for file, text in entry.get("beside", {}).items():
-            self._write(folder / file, text, folder)
         at = folder / entry.get("at", ".")
         at.mkdir(parents=True, exist_ok=True)
         self._monkeypatch.chdir(at)
@@ -67,12 +65,9 @@ class Place:
         if "file" not in entry:
             return command
         path = folder / entry["file"]
-        self._write(path, command.removeprefix("\n"), folder)
-        return f"{path}:{entry['choose']}" if "choose" in entry else str(path)
-
-    def _write(self, path: Path, text: str, folder: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.replace(FOLDER, str(folder)), "utf-8")
+        path.write_text(command.removeprefix("\n"), "utf-8")
+        return f"{path}:{entry['choose']}" if "choose" in entry else str(path)
 
     def hidden(self, text: str) -> str:
         """The text without the folder's path and the version."""
