@@ -1,4 +1,4 @@
-"""``spectui export``: the flags that tuning advised, or a command in another dialect."""
+"""``spectui export``: the flags that tuning advised, or a command in today's words."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +45,7 @@ _EXAMPLES = (
         "A study's flags for Compose, in a file",
         "spectui export STUDY --format compose --out new.yml",
     ),
-    ("A command in the words of ik_llama.cpp", "spectui export --from serve.sh --dialect ik"),
+    ("A command in today's words, as a file", "spectui export --from serve.sh --format compose"),
 )
 
 
@@ -124,7 +124,7 @@ def command(
         existing = _from_command(command_line, format_)
         own = recognise(existing)
         if own.dialect is Dialect.IK and dialect == _AUTO and server_bin is None:
-            complain(f"written for {own.dialect}, since {own.reason}; --dialect says otherwise")
+            complain(f"written for {own.dialect}, since {own.reason}")
         _export(existing, own.dialect, reader, out, force=force)
 
 

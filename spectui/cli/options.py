@@ -47,7 +47,7 @@ _FROM: Decorator = click.option(
     callback=from_option,
     help=(
         'Take the options of an existing command, its sampling among them: "llama-server -m '
-        '...", a file that holds one (a script, a systemd unit, a Compose, llama-swap or models '
+        '...", a file that holds one (a script, a Compose, llama-swap or models '
         "preset file; FILE:NAME for one of several), or pid:NUMBER of a llama-server that runs."
     ),
 )

@@ -28,6 +28,8 @@ class Recognised:
 
     dialect: Dialect
     reason: str
+    is_open: bool = False
+    """Whether nothing tells, so that it may be of any."""
 
 
 def recognise(command: ServerCommand) -> Recognised:
@@ -51,7 +53,7 @@ def recognise(command: ServerCommand) -> Recognised:
     reason = "nothing in it says that it is for ik_llama.cpp"
     if own:
         reason = f"only llama.cpp has {_shown(others)}, though only ik_llama.cpp has {_shown(own)}"
-    return Recognised(dialect=Dialect.LLAMA_CPP, reason=reason)
+    return Recognised(dialect=Dialect.LLAMA_CPP, reason=reason, is_open=not others)
 
 
 def _shown(signs: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import takewhile
 
-from spectui.commands.arguments import all_layers, first_experts
+from spectui.commands.arguments import all_layers
 from spectui.commands.command import LAYERS, Edits, ServerCommand
 from spectui.commands.drafting import in_stages, is_of_stage, own_options
 from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide, words_of
@@ -226,7 +226,6 @@ def rewritten(
     reader: Reader,
     *,
     start: int = 0,
-    source: Dialect = Dialect.LLAMA_CPP,
 ) -> tuple[ServerCommand, tuple[Item, ...]]:
     """The command in words that the reader takes, and the options that it has under no name.
 
@@ -236,12 +235,9 @@ def rewritten(
         command: command to rewrite.
         reader: llama-server that will read it.
         start: index of the first item that may change; those before it are in the reader's words.
-        source: the dialect that the command is written in.
     """
-    from_first = reader.dialect is Dialect.IK and source is not Dialect.IK
-    detached = (own for item in command.items for own in _detached(item))
-    items = (own for item in detached for own in (_from_first(item) if from_first else (item,)))
-    command = replace(command, items=tuple(items))
+    items = tuple(own for item in command.items for own in _detached(item))
+    command = replace(command, items=items)
     dropped: list[Item] = []
     for _ in range(_MOST_ROUNDS):
         found = next(_changes(command, reader, start), None)
@@ -252,15 +248,6 @@ def rewritten(
             dropped.append(item)
         command = command.edited(edits)
     return command, tuple(dropped)
-
-
-def _from_first(item: Item) -> tuple[Item, ...]:
-    """``--n-cpu-moe`` of llama.cpp as a pattern: in ik_llama.cpp it counts from the last layer."""
-    value = item.value
-    if item.name != "n-cpu-moe" or not (value.isascii() and value.isdigit() and int(value)):
-        return (item,)
-    override = first_experts(int(value))
-    return tuple(divide(("-ot", f"{override.pattern}={override.buffer}"), item.variable))
 
 
 def _detached(item: Item) -> tuple[Item, ...]:

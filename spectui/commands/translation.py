@@ -32,7 +32,6 @@ from spectui.commands.programs import as_server, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.rewriting import passed_on, rewritten
-from spectui.commands.stages import KNOWN_TO_IK
 from spectui.commands.takeover import names_model, prints_and_ends, taken_options
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
@@ -83,28 +82,22 @@ class Drafting:
     """Sentences about changes to the drafting."""
 
 
-def drafting_of(command: ServerCommand, reader: Reader, source: Dialect) -> Drafting:
+def drafting_of(command: ServerCommand, reader: Reader) -> Drafting:
     """Write out the drafters and their settings, as far as spectui knows them.
 
     Args:
-        command: the command.
+        command: the command, in the reader's dialect.
         reader: the llama-server that will read it.
-        source: the dialect that it is written in.
-
-    Raises:
-        BadInputError: the reader has no words for who drafts.
     """
     kinds = {kind.partition(":")[0] for kind in command.kinds}
-    if not kinds and command.has("spec-type"):
-        return _none(command, reader)
-    if not kinds and not command.has_draft:
-        return Drafting(command=_without_settings(command, reader))
-    if not kinds <= _OURS or (not kinds and _is_recognised(command)):
-        return _by_server(command, kinds, reader)
-    # Numbers that are left out are others in ik_llama.cpp.
-    is_ik = reader.dialect is Dialect.IK
-    if source is Dialect.IK if is_ik else _is_readers_own(command, kinds, reader):
+    if not kinds and (command.has("spec-type") or not command.has_draft):
+        return Drafting(command=command)
+    if not reader.is_current:
+        # Numbers that are left out are others there.
         return Drafting(command=command, reason=f"its settings are {reader.dialect}'s own")
+    if not kinds <= _OURS or (not kinds and _is_recognised(command)):
+        shown = ", ".join(sorted(kinds - _OURS)) or "a draft that llama-server knows by its file"
+        return Drafting(command=command, reason=f"{shown}: llama-server alone knows how it drafts")
     taken = _options(command)
     assumed = {n: v for n, v in assumed_lengths(command, reader).items() if n not in taken}
     options = {**{name: (value,) for name, value in assumed.items()}, **taken}
@@ -119,58 +112,16 @@ def drafting_of(command: ServerCommand, reader: Reader, source: Dialect) -> Draf
         command=_settled(command, words_of(wanted)),
         speculation=speculation,
         notes=(
-            *_notes(assumed, reader),
+            *_notes(assumed),
             *_longer(command, taken),
-            *_reordered(command, speculation, reader),
+            *_reordered(command, speculation),
         ),
     )
-
-
-def _without_settings(command: ServerCommand, reader: Reader) -> ServerCommand:
-    """Drop settings where nothing drafts; in ik_llama.cpp's form they would enable a drafter."""
-    if reader.dialect is not Dialect.IK:
-        return command
-    kept = (item for item in command.items if item.name not in _SETTINGS)
-    return replace(command, items=tuple(kept))
-
-
-def _none(command: ServerCommand, reader: Reader) -> Drafting:
-    """Handle ``--spec-type none``: older builds draft with any draft model, so it has to go."""
-    if reader.is_current:
-        return Drafting(command=command)
-    kept = (item for item in command.items if not item.is_speculative)
-    return Drafting(command=replace(command, items=tuple(kept)))
-
-
-def _by_server(command: ServerCommand, kinds: set[str], reader: Reader) -> Drafting:
-    shown = ", ".join(sorted(kinds - _OURS)) or "a draft that llama-server recognises by its file"
-    is_read = reader.is_current or _is_readers_own(command, kinds, reader)
-    if not is_read:
-        raise BadInputError(
-            f"{reader.dialect} has no flags for {shown} that spectui knows; export for "
-            f"{Dialect.LLAMA_CPP}, or take it out"
-        )
-    return Drafting(command=command, reason=f"{shown}: llama-server alone knows how it drafts")
 
 
 def _is_recognised(command: ServerCommand) -> bool:
     name = (command.value("model-draft", "spec-draft-hf") or "").rpartition("/")[2].lower()
     return any(mark in name for mark in KINDS_BY_NAME)
-
-
-def _is_readers_own(command: ServerCommand, kinds: set[str], reader: Reader) -> bool:
-    """Whether an older reader takes all of it unchanged, and not only a draft model's part."""
-    settings = [item for item in command.items if item.name in _SETTINGS]
-    is_ik = reader.dialect is Dialect.IK
-    # Numbers behind a kind are ik_llama.cpp's form, and so are kinds beyond n-gram drafters.
-    is_form = is_ik or not any(":" in item.value for item in settings)
-    return (
-        not reader.is_current
-        and is_form
-        and kinds.issubset(KNOWN_TO_IK if is_ik else NGRAM_KINDS)
-        and bool(kinds - {"draft", "draft-simple", MTP_KIND})
-        and all(reader.takes(item.flag) for item in settings)
-    )
 
 
 def _options(command: ServerCommand) -> dict[str, tuple[str, ...]]:
@@ -201,11 +152,11 @@ def _is_draft(item: Item) -> bool:
     return item.name in {"model-draft", "spec-draft-hf"}
 
 
-def _reordered(command: ServerCommand, speculation: Speculation, reader: Reader) -> Iterator[str]:
+def _reordered(command: ServerCommand, speculation: Speculation) -> Iterator[str]:
     """Yield a note where the drafters are named in another order than before."""
     kinds = [one.kind for one in speculation.chain]
     named = [MTP_KIND if kind in BY_LAYERS else kind for kind in command.kinds]
-    if reader.is_current and named != kinds and set(named) == set(kinds):
+    if named != kinds and set(named) == set(kinds):
         yield (
             f"mind that llama-server asks {', '.join(kinds)} in this order, whatever --spec-type "
             "says: it is written so"
@@ -222,19 +173,19 @@ def _longer(command: ServerCommand, taken: Mapping[str, tuple[str, ...]]) -> Ite
             yield f"mind that {told}: it is written for {longest}"
 
 
-def _notes(assumed: Mapping[str, str], reader: Reader) -> Iterator[str]:
+def _notes(assumed: Mapping[str, str]) -> Iterator[str]:
     for name, value in assumed.items():
-        flag = MODEL_FLAGS[name] if reader.is_current else f"--{name}"
         yield (
             f"mind that the command gives no --{name}, whose default was {OLD_LENGTHS[name]} until "
-            f"spring 2026 and is {NEW_LENGTHS[name]} since: {flag} {value} is written out"
+            f"spring 2026 and is {NEW_LENGTHS[name]} since: {MODEL_FLAGS[name]} {value} is written "
+            "out"
         )
 
 
 def translated(
     command: ServerCommand, reader: Reader, *, program: str | None = None, has_gpu: bool = True
 ) -> Launch:
-    """The command in the words of the llama-server that will read it.
+    """The command in today's words of its dialect, for the llama-server that will read it.
 
     Args:
         command: the command.
@@ -243,15 +194,15 @@ def translated(
         has_gpu: whether llama.cpp has a GPU on this machine.
 
     Raises:
-        BadInputError: the reader has no words for it, or would find no model.
+        BadInputError: it is of another dialect, the reader stops at it, or would find no model.
     """
-    source = recognise(command).dialect
+    _check_dialect(command, reader)
     own_program, command = started_by(command), as_server(command)
     needs_model = not (command.is_section or prints_and_ends(command.items))
-    drafting = drafting_of(command, reader, source)
-    written, dropped = rewritten(drafting.command, reader, source=source)
+    drafting = drafting_of(command, reader)
+    written, dropped = rewritten(drafting.command, reader)
     # Variables are written as arguments.
-    items = tuple(replace(item, variable=None) for item in _by_precedence(written, source))
+    items = tuple(replace(item, variable=None) for item in _by_precedence(written, reader))
     remarks = tuple(one for one in command.remarks if one.replacement is None)
     corrected, lost = _corrected(replace(written, items=items, remarks=remarks), reader)
     items = corrected.items
@@ -279,10 +230,9 @@ def translated(
             ),
             *drafting.notes,
             *map(_told, command.remarks),
-            *_counted_otherwise(command, source, reader),
             *_renamed(command, reader, dropped),
             *(f"left out, since {reader.name} has no such option: {one}" for one in lost),
-            *_ignored(command, source, reader),
+            *_ignored(command, reader),
             *_read_otherwise(command, reader),
             *_unread(command, drafting.command, reader),
             *_added(command, written, reader),
@@ -291,6 +241,21 @@ def translated(
         ),
         document=_document(command, drafting),
     )
+
+
+def _check_dialect(command: ServerCommand, reader: Reader) -> None:
+    """Make sure that the reader is of the command's dialect.
+
+    Raises:
+        BadInputError: it is of another one.
+    """
+    own = recognise(command)
+    is_own = own.dialect is reader.dialect or own.is_open
+    if reader.dialect is Dialect.LEGACY or not is_own:
+        raise BadInputError(
+            f"spectui does not translate whole commands to {reader.dialect}; leave out what asks "
+            f"for it, and let spectui lint --dialect {reader.dialect} tell what stops there"
+        )
 
 
 def _of_program(
@@ -320,22 +285,11 @@ def _name(command: ServerCommand) -> str:
     return path.stem if path.suffix in {".gguf", ".ini"} else path.name
 
 
-def _by_precedence(command: ServerCommand, source: Dialect) -> list[Item]:
+def _by_precedence(command: ServerCommand, reader: Reader) -> list[Item]:
     """The items, those that count last: variables in ik_llama.cpp, arguments elsewhere."""
-    if source is not Dialect.IK:
+    if reader.is_current:
         return list(command.items)
     return sorted(command.items, key=lambda item: item.variable is not None)
-
-
-def _counted_otherwise(command: ServerCommand, source: Dialect, reader: Reader) -> Iterator[str]:
-    """Yield a note on experts that lie in other layers for the new reader."""
-    number = command.value("n-cpu-moe")
-    if source is Dialect.IK and reader.dialect is not Dialect.IK and number is not None:
-        yield (
-            f"mind that -ncmoe {printable(number)} keeps the experts of the first "
-            f"{printable(number)} layers in RAM in llama.cpp, and of the last ones in "
-            "ik_llama.cpp: as many, but others"
-        )
 
 
 def _corrected(written: ServerCommand, reader: Reader) -> tuple[ServerCommand, list[str]]:
@@ -390,15 +344,14 @@ def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) ->
             yield printable(f"left out, since {finding.what}: {own}")
 
 
-def _ignored(command: ServerCommand, source: Dialect, reader: Reader) -> Iterator[str]:
+def _ignored(command: ServerCommand, reader: Reader) -> Iterator[str]:
     """Yield a note on variables that the command's own server ignores, and are options now."""
-    is_own = reader.dialect is source
-    for finding in variables_rule(command, reader if is_own else Reader(dialect=source)):
+    for finding in variables_rule(command, reader):
         is_error = finding.severity is Severity.ERROR
         if finding.replacement and not is_error and not reader.reads(finding.flag):
-            now = finding.replacement if is_own else "an option"
             yield printable(
-                f"mind that {finding.what}: {finding.why}; it is {now} now, which counts"
+                f"mind that {finding.what}: {finding.why}; it is {finding.replacement} now, which "
+                "counts"
             )
 
 

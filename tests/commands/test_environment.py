@@ -35,23 +35,19 @@ COMMANDS = {
     "adding": "X+=y\nexport LLAMA_ARG_CTX_SIZE\nLLAMA_CACHE=/c llama-server -m a$X",
     "export": "export A CUDA_VISIBLE_DEVICES\nllama-server -m a.gguf",
     "set": "CUDA_VISIBLE_DEVICES=0\nLLAMA_CACHE=/c\nllama-server -m a.gguf",
-    "windows": "llama-server.exe -m %USERPROFILE%\\a.gguf",
-    "powershell": ".\\llama-server.exe -m $env:MODELS\\a.gguf",
     "docker": "docker run -e HF_TOKEN -e LLAMA_ARG_CTX_SIZE -v ~/m:/m -v $PWD/n:/n "
     "--env CUDA_VISIBLE_DEVICES llama.cpp:server -m /m/a.gguf",
     "shell": "bash -c 'exec llama-server -m $MODEL'",
     "quoted": "llama-server -m '$MODEL' --alias '~' --mmproj '~/x'",
 }
 FILES = {
-    "compose.yaml": "services:\n  a:\n    image: llama.cpp\n    command: -m /m/a.gguf -c ${X:-5}\n"
-    "    volumes: ['~/m:/m']\n    environment: [HF_TOKEN, LLAMA_ARG_CTX_SIZE, 'A=${A-b}']\n",
+    "compose.yaml": "services:\n  a:\n    image: llama.cpp\n    command: -m /m/a.gguf -c 5\n"
+    "    volumes: ['~/m:/m']\n    environment: [HF_TOKEN, LLAMA_ARG_CTX_SIZE]\n",
     "undefined.yaml": "services:\n  a:\n    image: llama.cpp\n    command: -m $MODEL\n",
     "swap.yaml": "models:\n  a:\n    cmd: llama-server -m ~/a.gguf\n    env: ['HF_HOME=/h']\n",
     "env.yaml": "models:\n  a:\n    cmd: llama-server -m ${env.MODEL} --port ${PORT}\n",
-    "a.service": "[Service]\nWorkingDirectory=~\nExecStart=%h/llama-server -m ${HOME}/a.gguf $X\n",
     "models.ini": "[a]\nmodel = ~/a.gguf\nctx-size = 5\n",
     "a.env": "LLAMA_ARG_MODEL=/m/a.gguf\nLLAMA_CACHE=$HOME/c\n",
-    "Dockerfile": 'FROM llama.cpp\nENV A=$X\nCMD ["-m", "a.gguf"]\n',
 }
 
 

@@ -8,7 +8,6 @@ from spectui.commands.reader import Reader
 from spectui.commands.rewriting import rewritten
 from spectui.commands.sources.reading import read_command
 from spectui.commands.translation import drafting_of, translated
-from spectui.options.dialect import Dialect
 from tests.support.tables import rules, table
 
 READER = Reader()
@@ -32,7 +31,7 @@ def test_one_rule_for_all_who_ask(drafting: str, today: str) -> None:
     assert expected.items() - {("draft-p-min", "0.0")} <= (
         lengths(fixed(command, READER).arguments).items()
     )
-    exported = rewritten(drafting_of(command, READER, Dialect.LLAMA_CPP).command, READER)[0]
+    exported = rewritten(drafting_of(command, READER).command, READER)[0]
     assert lengths(exported.arguments) == expected, shlex.join(exported.arguments)
 
 

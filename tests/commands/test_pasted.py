@@ -162,9 +162,6 @@ def test_what_is_the_shells_is_left_out_with_a_note(text: str, left: str) -> Non
     assert (remark.severity, remark.what) == (Severity.NOTE, f"left out: {left}")
 
 
-# Lists of words, images, and Kubernetes
-
-
 # What export tells of it
 
 

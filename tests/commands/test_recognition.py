@@ -10,7 +10,6 @@ from spectui.commands.recognition import recognise
 from spectui.commands.sources.reading import read_command
 from spectui.commands.translation import translated
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import NGRAM_KINDS
 from spectui.severity import Severity
 from tests.support.tables import rules, table
 
@@ -23,20 +22,6 @@ def test_the_dialect_of_a_command(text: str, dialect: str, reason: str) -> None:
     found = recognise(read_command(text))
     assert found.dialect == dialect, found
     assert found.reason.startswith(reason)
-
-
-@table(
-    "drafting",
-    [
-        *("-md b --draft-max 4", "-md b --spec-type draft-simple", "--spec-type draft-mtp"),
-        # The other of these is the same in both.
-        *(f"--spec-type {kind}" for kind in NGRAM_KINDS if kind != "ngram-cache"),
-    ],
-)
-def test_what_is_written_for_ik_is_recognised_when_it_is_read_again(drafting: str) -> None:
-    command = read_command(f"llama-server -m a -ngl all {drafting}")
-    written = translated(command, Reader(dialect=IK)).text
-    assert recognise(read_command(written)).dialect is IK, written
 
 
 @pytest.fixture
@@ -69,10 +54,6 @@ def test_ik_reads_a_few_variables_and_behind_the_arguments() -> None:
 def test_experts_stay_where_the_source_has_them() -> None:
     own = read_command("ik_llama.cpp/llama-server -m a -ncmoe 19")
     assert "-ncmoe 19" in translated(own, Reader(dialect=IK)).text
-    other = read_command("llama-server -m a -ncmoe 2")
-    assert r"-ot 'blk\.(0|1)\.ffn" in translated(other, Reader(dialect=IK)).text
-    moved = translated(own, Reader())
-    assert any("of the last ones in ik_llama.cpp" in note for note in moved.notes)
 
 
 def test_an_export_says_what_it_changes() -> None:

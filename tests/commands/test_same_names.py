@@ -45,10 +45,8 @@ def test_what_each_stops_at(text: str, ours: str, ik: str) -> None:
     ("text", "dialect", "arguments"),
     [
         ("llama-server -dr smollm2 -c 5", OURS, "--docker-repo smollm2 -c 5"),
-        ("llama-server -dr smollm2 -m x", IK, "-m x"),
-        ("llama-server -m x -dr -amb 512", OURS, "-m x"),
         ("llama-server -m x -dr -amb 512", IK, "-m x -dr -amb 512"),
-        ("llama-server -hf a/b:Q4 -hff f.gguf", IK, "-hfr a/b -hff f.gguf"),
+        ("llama-server -hf a/b:Q4 -hff f.gguf -rtr -mla 3", IK, "-hfr a/b -hff f.gguf -rtr -mla 3"),
         ("llama-server -hf a/b:Q4 -hff f.gguf", OURS, "-hf a/b:Q4 -hff f.gguf"),
     ],
 )

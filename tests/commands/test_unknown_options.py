@@ -35,9 +35,10 @@ def test_an_option_newer_than_the_tables_is_a_warning_and_stays(reader: Reader) 
         assert drawn_from(reader.dialect) in one.why
         assert "did you mean" not in one.why
         assert fixed(command, reader).arguments == command.arguments
-        launch = translated(command, reader)
-        assert newer in launch.text
-        assert any(note.startswith("passed on") and newer in note for note in launch.notes)
+        if reader is not LEGACY:
+            launch = translated(command, reader)
+            assert newer in launch.text
+            assert any(note.startswith("passed on") and newer in note for note in launch.notes)
         taken = take_over(command)
         assert taken.extra == tuple(newer.split())
         export = setup_of(taken).launch(reader.dialect)
@@ -99,7 +100,7 @@ def test_an_unknown_variable_is_a_warning_and_stays() -> None:
         assert ("did you mean" in one.why) == (meant is not None)
         assert meant is None or f"did you mean {meant}='9 9'?" in one.why
         assert fixed(command, CURRENT).text == command.text
-        for dialect in Dialect:
-            launch = translated(command, Reader(dialect=dialect))
+        for reader in (CURRENT, IK):
+            launch = translated(command, reader)
             assert launch.start.environment == ((name, "9 9"),)
             assert any(name in note for note in launch.notes)

@@ -21,11 +21,8 @@ HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 REAL = HERE.parent / "data" / "commands" / "commands.toml"
 FOLDER = "@FOLDER@"
-REAL_SCRIPTS = ("script", "unit-with-a-shell")
-"""Real commands of which a shell is more than the starter."""
 OWN_FORMATS = {
     "compose": "compose",
-    "compose-more": "compose",
     "docker": "compose",
     "llama-swap": "llama-swap",
     "preset-files": "ini",
@@ -40,10 +37,10 @@ def groups() -> dict[str, dict[str, Entry]]:
     """All commands by group and name."""
     found = {path.stem: tomllib.loads(path.read_text("utf-8")) for path in CORPUS.glob("*.toml")}
     real = tomllib.loads(REAL.read_text("utf-8"))
-    kinds: dict[str, dict[str, Entry]] = {"real": {}, "real-files": {}, "real-scripts": {}}
+    kinds: dict[str, dict[str, Entry]] = {"real": {}, "real-files": {}}
     for name, entry in real.items():
         kind = "real-files" if "file" in entry else "real"
-        kinds["real-scripts" if name in REAL_SCRIPTS else kind][name] = entry
+        kinds[kind][name] = entry
     return dict(sorted((found | kinds).items()))
 
 
@@ -58,10 +55,8 @@ class Place:
         self._monkeypatch = monkeypatch
 
     def given(self, name: str, entry: Entry) -> str:
-        """Write the files of an entry, go where it is started; what names it for spectui."""
+        """Write the file of an entry, go where it is started; what names it for spectui."""
         folder = self._folder / name
-        for file, text in entry.get("beside", {}).items():
-            self._write(folder / file, text, folder)
         at = folder / entry.get("at", ".")
         at.mkdir(parents=True, exist_ok=True)
         self._monkeypatch.chdir(at)
@@ -70,12 +65,9 @@ class Place:
         if "file" not in entry:
             return command
         path = folder / entry["file"]
-        self._write(path, command.removeprefix("\n"), folder)
-        return f"{path}:{entry['choose']}" if "choose" in entry else str(path)
-
-    def _write(self, path: Path, text: str, folder: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.replace(FOLDER, str(folder)), "utf-8")
+        path.write_text(command.removeprefix("\n"), "utf-8")
+        return f"{path}:{entry['choose']}" if "choose" in entry else str(path)
 
     def hidden(self, text: str) -> str:
         """The text without the folder's path and the version."""

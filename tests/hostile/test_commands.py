@@ -54,11 +54,6 @@ OPTIONS = (
 Source = Callable[[dict[str, str], str], tuple[str, str]]
 
 
-def _unit(variables: dict[str, str], command: str) -> tuple[str, str]:
-    lines = "".join(f'Environment="{name}={value}"\n' for name, value in variables.items())
-    return "a.service", f"[Service]\n{lines}ExecStart=/b/{command}\n"
-
-
 def _compose(variables: dict[str, str], command: str) -> tuple[str, str]:
     service = {"image": "llama.cpp", "command": command.split()[1:], "environment": variables}
     return "compose.yaml", f"services: {json.dumps({'a': service})}\n"
@@ -87,7 +82,6 @@ def _document(variables: dict[str, str], command: str) -> tuple[str, str]:
 
 
 SOURCES: dict[str, Source] = {
-    "unit": _unit,
     "compose": _compose,
     "swap": _swap,
     "script": _shell("export {}='{}'\n", "#!/bin/sh\n{given}{command}\n"),
@@ -226,12 +220,8 @@ def test_a_read_command_runs_nothing(run: Prompt, tmp_path: Path) -> None:
         (tmp_path / "a.sh").write_text(
             f"#!/bin/sh\nA={text}\nllama-server -m {text} --alias {text}\n"
         )
-        (tmp_path / "b.service").write_text(
-            f"[Service]\nExecStartPre={text}\nExecStart=/b/llama-server -m {text}\n"
-        )
-        for name in ("a.sh", "b.service"):
-            for asked in (["lint", "--no-models"], ["export", "--from"]):
-                run(*asked, tmp_path / name, folder=tmp_path).check(tmp_path / "canary")
+        for asked in (["lint", "--no-models"], ["export", "--from"]):
+            run(*asked, tmp_path / "a.sh", folder=tmp_path).check(tmp_path / "canary")
 
 
 BOMBS: dict[str, tuple[str, Callable[[], str]]] = {
@@ -274,7 +264,8 @@ BOMBS: dict[str, tuple[str, Callable[[], str]]] = {
     "polynomial": ("j.sh", lambda: "llama-server -m a -ncmoe 9 -ot '" + ".*" * 12 + "Z=CPU'"),
     "nested": ("k.sh", lambda: "llama-server -m a -ncmoe 9 -ot '((.{1,9}){1,9}){1,9}Z=CUDA0'"),
     "sections": ("a.ini", lambda: "".join(f"[s{n}]\nmodel = a\n" for n in range(60_000))),
-    "specifiers": ("a.service", lambda: "[Service]\nExecStart=/b/llama-server " + "%h" * 200_000),
+    "a unit": ("a.service", lambda: "#\n" * 200_000 + "[Service]\nExecStart=/b/llama-server"),
+    "of Windows": ("a.bat", lambda: "llama-server ^\n" * 60_000 + "C:\\a'\"" * 9_000),
     "services": (
         "f.yaml",
         lambda: f"services: {json.dumps({f's{n}': {'command': '-m a'} for n in range(15_000)})}",

@@ -218,13 +218,6 @@ CARRIERS: dict[str, Carry] = {
     "value": _value,
     "script": _file("a.sh", lambda text: f"#!/bin/sh\nA='{text}'\nllama-server -m '{text}' $A\n"),
     "file name": _name,
-    "unit": _file(
-        "a.service",
-        lambda text: (
-            f"[Unit]\nDescription={text}\n[Service]\nEnvironment='A={text}'\n"
-            f"ExecStart=/b/llama-server -m '{text}' --x{text}\n"
-        ),
-    ),
     "service": _file(
         "compose.yaml",
         lambda text: _yaml(

@@ -2,7 +2,6 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +9,14 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.programs import names_server
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.containers import Container, outside
-from spectui.commands.sources.files import Replacement, Tree, assignments, chosen, text_of_file
+from spectui.commands.sources.files import Tree, chosen
 from spectui.commands.sources.shell import inside
 from spectui.commands.sources.source import IMAGES, runs_other
 from spectui.errors import BadInputError
 
-_INTERPOLATED = re.compile(
-    r"\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(?::?([-?+])([^{}]*))?\})"
-)
+_DOLLAR = re.compile(r"\$(?:(\$)|[A-Za-z_]\w*|\{[^}\n]*\}?)")
+"""A dollar sign that stands for itself, or a variable."""
+_RESOLVED_BEFORE = ("env_file", "extends")
 _PARTS = ("volumes", "networks", "secrets", "configs")
 
 
@@ -25,28 +24,24 @@ def read_compose(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     """A service's command, with its files where the host has them.
 
     Raises:
-        BadInputError: no service or several run llama-server, or a variable is not set.
+        BadInputError: no service or several run llama-server, or parts of it stand elsewhere.
     """
-    variables = _dotenv(path)
     services = {str(n): s for n, s in tree["services"].items() if isinstance(s, dict)}
     servers = [name for name, service in services.items() if _is_server(service)]
     # Who names a service knows what it runs.
     name = chosen(servers, wanted, path, "service", services)
-    interpolated = _interpolation(variables)
-    service = interpolated(services[name])
+    place = f"{path}: {name}"
+    service = _resolved(services[name], place)
     image = str(service.get("image", ""))
     if runs_other(image) and not _is_server(service):
-        raise BadInputError(
-            f"{path}: {name} runs {image}, which is no llama-server; give another service"
-        )
-    if "extends" in service:
-        raise BadInputError(
-            f"{path}: {name} extends another service; give what docker compose config prints"
-        )
+        raise BadInputError(f"{place} runs {image}, which is no llama-server; give another service")
+    for key in _RESOLVED_BEFORE:
+        if service.get(key):
+            raise _unresolved(place, key)
     container = dataclasses.replace(
-        Container.of(service, path.parent, variables),
+        Container.of(service, path.parent, {}),
         name=name,
-        around=interpolated(_around(service, tree, path)),
+        around=_resolved(_around(service, tree, path), place),
     )
     return outside(inside(container), container.mounts)
 
@@ -60,12 +55,6 @@ def _is_server(service: Tree) -> bool:
     )
 
 
-def _dotenv(path: Path) -> dict[str, str]:
-    """Variables of the file ``.env`` beside a Compose file; none beside a paste."""
-    own = path.parent / ".env"
-    return assignments(text_of_file(own)) if path.exists() and own.exists() else {}
-
-
 def _around(service: Tree, tree: Tree, path: Path) -> dict[str, Any]:
     """Parts of the file that a service refers to; its folder names the project of volumes."""
     found = {part: tree[part] for part in _PARTS if part in tree and service.get(part)}
@@ -76,35 +65,27 @@ def _around(service: Tree, tree: Tree, path: Path) -> dict[str, Any]:
     return {"name": tree.get("name", project or "llama"), **found}
 
 
-def _interpolation(variables: Mapping[str, str]) -> Callable[[Any], Any]:
-    """A function that replaces the variables in a tree by their values."""
-    replacement = Replacement()
+def _resolved(value: Any, place: str) -> Any:  # noqa: ANN401 - a tree of YAML values
+    """The value with plain dollar signs.
 
-    def interpolated(value: Any) -> Any:  # noqa: ANN401 - a tree of YAML values
-        match value:
-            case str():
-                return _INTERPOLATED.sub(lambda m: replacement.of(_variable(m, variables)), value)
-            case list():
-                return [interpolated(item) for item in value]
-            case dict():
-                return {key: interpolated(item) for key, item in value.items()}
-        return value
-
-    return interpolated
-
-
-def _variable(match: re.Match[str], variables: Mapping[str, str]) -> str:
-    if match[1]:
-        return "$"
-    name, operator, text = match[2] or match[3], match[4], match[5]
-    value = variables.get(name)
-    if operator == "+":
-        return str(text) if value else ""
-    if not value and operator == "-":
-        return str(text)
-    if value is None:
-        raise BadInputError(
-            f"the Compose file uses ${name}, which no .env beside it sets, and spectui takes "
-            "nothing from its own environment; write its value there"
-        )
+    Raises:
+        BadInputError: it has a variable, which Docker replaces.
+    """
+    match value:
+        case str():
+            for found in _DOLLAR.finditer(value):
+                if not found[1]:
+                    raise _unresolved(place, found[0])
+            return value.replace("$$", "$")
+        case list():
+            return [_resolved(item, place) for item in value]
+        case dict():
+            return {key: _resolved(item, place) for key, item in value.items()}
     return value
+
+
+def _unresolved(place: str, what: str) -> BadInputError:
+    return BadInputError(
+        f"{place} has {what}, which Docker resolves and spectui does not; give what docker compose "
+        "config prints"
+    )

@@ -9,25 +9,25 @@ import os
 import os.path
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
 
 from spectui.commands.command import ASSIGNMENT, COMPOSE, Entry, ServerCommand
-from spectui.commands.home import is_at_home, own_path, text_of
+from spectui.commands.home import is_at_home, text_of
 from spectui.commands.items import stands_for_option
 from spectui.commands.programs import names_server
-from spectui.commands.sources.files import Replacement, Tree, assignments, text_of_file
+from spectui.commands.sources.files import Tree
 from spectui.commands.sources.source import CONTAINERS, with_paths
 from spectui.errors import BadInputError
 
 _FULL_IMAGE = re.compile(r":full\b")
 _ROLES = frozenset({"--server", "-s"})
 """First words with which the full image starts the server."""
-_WRITTEN = frozenset({"entrypoint", "command", "environment", "env_file"})
+_WRITTEN = frozenset({"entrypoint", "command", "environment"})
 """Keys that an export writes itself."""
-_OF_OTHERS = ("depends_on", "links", "volumes_from", "extends")
+_OF_OTHERS = ("depends_on", "links", "volumes_from")
 """Keys about other services, which are not exported."""
 _ONE = {
     **dict.fromkeys(("-u", "--user"), "user"),
@@ -41,7 +41,6 @@ _MANY = {
     **dict.fromkeys(("-v", "--volume", "--mount"), "volumes"),
     **dict.fromkeys(("-e", "--env"), "environment"),
     **dict.fromkeys(("-p", "--publish"), "ports"),
-    "--env-file": "env_file",
     "--device": "devices",
     "--group-add": "group_add",
     "--cap-add": "cap_add",
@@ -88,7 +87,7 @@ class Container:
             variables: asked for those of its environment that have no value there.
 
         Raises:
-            BadInputError: a file cannot be read, or quotes are not balanced.
+            BadInputError: quotes are not balanced.
         """
         entry, command = _as_words(service.get("entrypoint")), _as_words(service.get("command"))
         words = [*entry, *command[len(_role(service)) :]]
@@ -96,7 +95,7 @@ class Container:
         has_program = entry or names_server(words[:1])
         return cls(
             words=tuple(words if has_program else ["llama-server", *words]),
-            environment=_environment(service, folder, variables),
+            environment=_environment(service, variables),
             mounts=_mounts(service, folder),
             service=service,
             folder=folder,
@@ -141,22 +140,10 @@ class Container:
         return kept
 
     def _kept_environment(self) -> dict[str, Any]:
-        """The service's variables unchanged, without those that are written as arguments.
-
-        Values that stand elsewhere stay there: they may be secrets.
-        """
-        own, files = _own_variables(self.service), list(_env_files(self.service))
-        of_files = {name: value for name, value in self.environment.items() if name not in own}
-        if any(map(stands_for_option, of_files)):
-            own, files = {**of_files, **own}, []
+        """The service's variables unchanged, without those that are written as arguments."""
+        own = _own_variables(self.service)
         kept = {name: value for name, value in own.items() if not stands_for_option(name)}
-        found = {"environment": kept, "env_file": [self._kept_file(file) for file in files]}
-        return {key: value for key, value in found.items() if value}
-
-    def _kept_file(self, file: object) -> object:
-        if isinstance(file, dict):
-            return {**file, "path": self._absolute(str(file.get("path", "")))}
-        return self._absolute(str(file))
+        return {"environment": kept} if kept else {}
 
     def _kept_volume(self, volume: object) -> object:
         if isinstance(volume, dict):
@@ -224,24 +211,11 @@ def _scalar(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _environment(service: Tree, folder: Path, variables: Mapping[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    bounded = Replacement()
-    for file in _env_files(service):
-        name = str(file.get("path", "") if isinstance(file, dict) else file)
-        path = Path(own_path(str(_below(folder, name))))
-        found |= assignments(bounded.of(text_of_file(path, f"env_file {path}")))
-    for name, value in _own_variables(service).items():
-        # One without a value is taken from where the container is started.
-        text = variables.get(name) if value is None else _scalar(value)
-        if text is not None:
-            found[name] = text
-    return found
-
-
-def _env_files(service: Tree) -> Iterator[object]:
-    files = service.get("env_file")
-    yield from files if isinstance(files, list) else [files] if files else []
+def _environment(service: Tree, variables: Mapping[str, str]) -> dict[str, str]:
+    """The service's variables; one without a value is taken from where the container is started."""
+    own = _own_variables(service).items()
+    texts = {n: variables.get(n) if value is None else _scalar(value) for n, value in own}
+    return {name: text for name, text in texts.items() if text is not None}
 
 
 def _own_variables(service: Tree) -> dict[str, Any]:
@@ -269,7 +243,7 @@ def _mounts(service: Tree, folder: Path) -> dict[PurePosixPath, Path]:
 
 
 def _below(folder: Path, path: str) -> Path:
-    """The path of a mount or a file; Compose knows the home folder in it."""
+    """The path of a mount; Compose knows the home folder in it."""
     return Path(path) if is_at_home(path) else folder / path
 
 
@@ -277,7 +251,7 @@ def docker_run(words: Sequence[str], folder: Path) -> Container | None:
     """The container that a command runs in ``folder``; None for any other command.
 
     Raises:
-        BadInputError: a file of its environment cannot be read.
+        BadInputError: its variables stand in a file.
     """
     program = next((n for n, w in enumerate(words) if PurePath(w).name in CONTAINERS), None)
     if program is None or "run" not in words[program + 1 : program + 3]:
@@ -287,6 +261,8 @@ def docker_run(words: Sequence[str], folder: Path) -> Container | None:
     left: list[str] = []
     while at < len(words) and words[at].startswith("-"):
         flag, equals, value = words[at].partition("=")
+        if flag == "--env-file":
+            raise BadInputError("--env-file is not read; give its variables with -e")
         is_short = not flag.startswith("--")
         at += 1
         if flag in _OF_THE_RUN or (is_short and _LETTERS.issuperset(flag[1:])):

@@ -1,11 +1,10 @@
-"""Reads files that hold commands: bounded text, assignments, one entry of several."""
+"""Reads files that hold commands: bounded text, one entry of several."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from errno import EFBIG
 from pathlib import Path
 from typing import Any
 
-from spectui.commands.command import ASSIGNMENT
 from spectui.errors import BadInputError
 from spectui.reading import read_file
 
@@ -17,54 +16,37 @@ _MOST_REPLACED = 100_000
 _MOST_SHOWN = 8
 
 
-def text_of_file(path: Path, what: str | None = None) -> str:
+def text_of_file(path: Path) -> str:
     r"""Text of a regular file of at most ``MOST_BYTES``, with lines that end in ``\n``.
-
-    Args:
-        path: path of the file.
-        what: name in messages; the path if None.
 
     Raises:
         BadInputError: it cannot be read, is a device or a pipe, too large, or no text.
     """
-    name = what or str(path)
     try:
         content = read_file(path, MOST_BYTES)
     except OSError as error:
         if error.errno == EFBIG:
             raise BadInputError(
-                f"{name} is too large to hold a command; give a file that holds one"
+                f"{path} is too large to hold a command; give a file that holds one"
             ) from error
         raise BadInputError(
-            f"{name} cannot be read ({error.strerror}); give a file that is there"
+            f"{path} cannot be read ({error.strerror}); give a file that is there"
         ) from error
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise BadInputError(f"{name} is no text; give a file that holds a command") from error
+        raise BadInputError(f"{path} is no text; give a file that holds a command") from error
     if "\0" in text:
-        raise BadInputError(f"{name} is no text; give a file that holds a command")
+        raise BadInputError(f"{path} is no text; give a file that holds a command")
     return text.replace("\r\n", "\n")
-
-
-def assignments(text: str) -> dict[str, str]:
-    """Variables of an environment file of systemd, Compose or Docker: one per line."""
-    found: dict[str, str] = {}
-    for line in text.replace("\\\n", "").splitlines():
-        match = ASSIGNMENT.fullmatch(line.strip().removeprefix("export "))
-        if match is not None:
-            value = match[2].strip()
-            is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-            found[match[1]] = value[1:-1] if is_quoted else value
-    return found
 
 
 class Replacement:
     """Bounds the size of substituted variables, which may refer to each other."""
 
-    def __init__(self, most: int = _MOST_REPLACED) -> None:
-        """Start with nothing substituted; at most ``most`` characters may be."""
-        self._left = most
+    def __init__(self) -> None:
+        """Start with nothing substituted."""
+        self._left = _MOST_REPLACED
 
     def of(self, text: str) -> str:
         """Return the text, after counting it.

@@ -16,12 +16,17 @@ from spectui.format import named
 from spectui.severity import Severity
 
 _SERVER = "llama-server"
-_OF_A_FILE = re.compile(r"(?:services|models|kind)[ \t]*:|\[[\w*./:-]+\][ \t]*$")
+_OF_A_FILE = re.compile(r"(?:services|models)[ \t]*:|\[[\w*./:-]+\][ \t]*$")
 """A line of YAML, of a unit or of a preset."""
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]*)?(```|~~~)")
 _QUOTED_LINE = re.compile(r"[ \t]*>[ \t]?")
 _CONTINUED = re.compile(r"(?m)(\\[ \t]*\r?\n)>[ \t]*(?=-)")
 """A line that a shell asks for with a prompt of its own; no file to write to begins with a dash."""
+_OF_WINDOWS = re.compile(
+    r"\"[^\"]*\"|'[^']*'|[ \t](?P<joint>[\^`])[ \t]*\r?(?=\n[ \t]*[^ \t\r\n])"
+    r"|(?<![^\s=])(?P<path>(?:[A-Za-z]:|\.{1,2})\\\w[^\s'\"<>|&;]*)(?=\s|\Z)"
+)
+"""Quotes, and what a shell of Windows has in place of ``\\`` at a line's end and in paths."""
 _CODE = re.compile(r"(?<![^\s(\[*_])(`{1,2})(?!`)([^`]*?)\1(?!`)")
 """Code within a line; in quotes a backtick is a sign like any other."""
 _BLANKS = "\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
@@ -68,7 +73,14 @@ def unfenced(text: str) -> str:
         lines = [_QUOTED_LINE.sub("", line, count=1) for line in lines]
     if any(map(_FENCE.match, lines)):
         lines = _code(lines)
-    return _CONTINUED.sub(r"\1", _inline("\n".join(lines)))
+    text = _CONTINUED.sub(r"\1", _inline("\n".join(lines)))
+    return _OF_WINDOWS.sub(_for_a_shell, text)
+
+
+def _for_a_shell(match: re.Match[str]) -> str:
+    """A line's end or a path of Windows as a shell reads it."""
+    path = match["path"]
+    return " \\" if match["joint"] else match[0] if path is None else f"'{path}'"
 
 
 def _inline(text: str) -> str:

@@ -7,18 +7,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import divide
 from spectui.commands.programs import is_server_today, starts_server
 from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
-from spectui.commands.sources.images import is_dockerfile, is_list, read_dockerfile, read_list
 from spectui.commands.sources.pasted import as_typed, unfenced
 from spectui.commands.sources.presets import preset_command, read_presets
+from spectui.commands.sources.refusals import check_file
 from spectui.commands.sources.shell import read_shell, unwrapped
 from spectui.commands.sources.source import PROCESS
-from spectui.commands.sources.windows import is_of_windows, read_windows
 from spectui.errors import BadInputError
 from spectui.severity import Severity
 
@@ -29,8 +28,7 @@ _FILE = re.compile(
 )
 """Text that is meant as a file even if there is none."""
 _SCRIPT = "#!"
-_YAML = re.compile(r"(?m)^(services|models|kind)[ \t]*:")
-_UNIT = re.compile(r"(?m)^[ \t]*\[Service\]")
+_YAML = re.compile(r"(?m)^(services|models)[ \t]*:")
 _PASTE = Path("the paste")
 """Stands for the file of a text that was pasted."""
 _QUOTED = re.compile(r"'.*'|\".*\"")
@@ -110,21 +108,23 @@ def _read(text: str) -> ServerCommand:
             raise BadInputError(f"{text} is no regular file; give a command, or a file of one")
         if _FILE.fullmatch(text):
             raise BadInputError(f"{text} does not exist; give a command, or a file that holds one")
-        return _of_shell(unfenced(text), None, None)
+        text = unfenced(text)
+        check_file(text)
+        return _of_json(text, None) or _of_shell(text, None, None)
     path, wanted = found
     return _of_file(text_of_file(path), path, wanted)
 
 
 def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand:
-    # A script may hold the text of another file.
-    is_script = text.startswith(_SCRIPT)
-    text = text if is_script else unfenced(text)
-    found = _of_unit(text, path, wanted)
-    if found is None and not is_script:
-        found = _of_yaml(text, path, wanted)
+    if text.startswith(_SCRIPT):
+        # It may hold the text of another file.
+        return _of_shell(text, path, wanted)
+    text = unfenced(text)
+    check_file(text, str(path))
+    found = _of_yaml(text, path, wanted) or (_of_json(text, path) if wanted is None else None)
     if found is not None:
         return found
-    presets = None if is_script or is_list(text) else read_presets(text, path)
+    presets = read_presets(text, path)
     if presets is not None:
         return preset_command(presets, path, wanted)
     arguments = _read_arguments(text) if wanted is None else None
@@ -132,11 +132,8 @@ def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand:
 
 
 def _of_shell(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
-    document = _json_tree(text) if wanted is None else None
-    if document is not None:
-        return _read_json(document, script)
     plain, changes = as_typed(text)
-    found = _of_plain(plain, script, wanted)
+    found = read_shell(plain, script=script, wanted=wanted)
     if not changes:
         return found
     # What stands beside the server's command is none of its problems.
@@ -152,37 +149,17 @@ def _of_shell(text: str, script: Path | None, wanted: str | None) -> ServerComma
 
 def _is_read_as(command: ServerCommand, text: str, script: Path | None, wanted: str | None) -> bool:
     try:
-        return _of_plain(text, script, wanted) == command
+        return read_shell(text, script=script, wanted=wanted) == command
     except BadInputError:
         return False
 
 
-def _of_plain(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
-    if wanted is None and is_list(text):
-        return read_list(text)
-    if wanted is None and is_dockerfile(text):
-        return read_dockerfile(text)
-    if is_of_windows(text):
-        return read_windows(text, script=script, wanted=wanted)
-    return read_shell(text, script=script, wanted=wanted)
-
-
-def _of_unit(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
-    """The command of a unit of systemd; None if the text is none."""
-    if _UNIT.search(text) is None:
-        return None
-    from spectui.commands.sources.systemd import is_unit, read_unit
-
-    return read_unit(text, path, wanted) if is_unit(text) else None
-
-
 def _of_yaml(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
-    """The command of a file of Compose, llama-swap or Kubernetes; None if the text is none."""
+    """The command of a file of Compose or llama-swap; None if the text is none."""
     if _YAML.search(text) is None:
         return None
     # It loads what reads YAML.
     from spectui.commands.sources.compose import read_compose
-    from spectui.commands.sources.kubernetes import read_kubernetes
     from spectui.commands.sources.llama_swap import read_swap
     from spectui.commands.sources.yaml_files import yaml_trees
 
@@ -191,8 +168,7 @@ def _of_yaml(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
         found = next((tree for tree in trees if isinstance(tree.get(key), dict)), None)
         if found is not None:
             return read(found, path, wanted)
-    pods = [tree for tree in trees if isinstance(tree.get("kind"), str)]
-    return read_kubernetes(pods, path, wanted) if pods else None
+    return None
 
 
 def _file_and_name(text: str) -> tuple[Path, str | None] | None:
@@ -214,21 +190,22 @@ def _mode(text: str) -> int:
         return 0
 
 
-def _json_tree(text: str) -> dict[str, Any] | None:
-    """The parsed JSON document; None if the text is none."""
-    try:
-        tree = json.loads(text) if text.lstrip().startswith("{") else None
-    except (ValueError, RecursionError):
-        return None
-    return tree if isinstance(tree, dict) else None
+def _of_json(text: str, path: Path | None) -> ServerCommand | None:
+    """The command in a list of words, or in a document of spectui or of a program that starts it.
 
-
-def _read_json(tree: dict[str, Any], path: Path | None) -> ServerCommand:
-    """The command in a document of spectui's, or of a program that starts others so.
+    None if the text is no JSON.
 
     Raises:
         BadInputError: it is another document.
     """
+    try:
+        tree = json.loads(text) if text.lstrip().startswith(("{", "[")) else None
+    except (ValueError, RecursionError):
+        return None
+    if _are_texts(tree):
+        return unwrapped(tree, {})
+    if not isinstance(tree, dict):
+        return None
     if _are_texts(tree.get("args")):
         variables = tree.get("env")
         pairs = variables.items() if isinstance(variables, dict) else ()

@@ -2,14 +2,36 @@
 
 import re
 
+from spectui.errors import BadInputError
+
 INSTEAD = (
     "spectui does not interpret that; give the plain command, or pid:NUMBER of the running server"
 )
+_RUNNING = "pid:NUMBER of the running server"
+_FILES = (
+    (
+        r"\A(?:[ \t]*(?:[#;][^\n]*)?\n)*[ \t]*\[(?:Unit|Service|Install)\]",
+        "a systemd unit",
+        "pid:$(systemctl show -p MainPID --value NAME) of the running service",
+    ),
+    (r"(?m)^kind[ \t]*:[ \t]*[A-Z]", "a Kubernetes file", _RUNNING),
+    (
+        r"\A(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:FROM|ARG|ENV|CMD|ENTRYPOINT)[ \t]",
+        "a Dockerfile",
+        _RUNNING,
+    ),
+    (
+        r"(?im)^[ \t]*(?:@echo[ \t]+off\b|set[ \t]+\"?\w+=|\$(?:env:)?\w+[ \t]*=)",
+        "a script for a shell of Windows",
+        _RUNNING,
+    ),
+)
+"""Files that hold commands and are not read, each with what to give in its place."""
 _MOST_SHOWN = 60
 PLACEHOLDER = re.compile(r"<(?:[A-Za-z][^<>\n;&|]*[^\s<>0-9&;|]|[A-Za-z][\w.-]*)>")
 _FOREIGN = (
     (
-        r"[\^`][ \t]*(?=\n|\Z)|%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*",
+        r"%\w+%|\$env:|\\[A-Za-z0-9][^ \t\n]*",
         "for a shell of Windows; write \\ at the ends of lines, and quotes around paths",
     ),
     (r"\[[A-Z][A-Z0-9_ -]*\]", "a placeholder; put there what it stands for"),
@@ -35,6 +57,20 @@ _FOREIGN = (
     (r"[\x00-\x1f\x7f-\x9f]+", "what a terminal obeys, and no shell; take it out"),
     (r".?", "a sign that means something to a shell (if not, put it in quotes)"),
 )
+
+
+def check_file(text: str, name: str = "it") -> None:
+    """Make sure that a text is of no kind that is not read.
+
+    Raises:
+        BadInputError: it is, and another way leads to its command.
+    """
+    for pattern, what, instead in _FILES:
+        if re.search(pattern, text) is not None:
+            raise BadInputError(
+                f"{name} is {what}, which spectui does not read; give {instead}, or the plain "
+                "command"
+            )
 
 
 def reason(text: str, at: int) -> str:

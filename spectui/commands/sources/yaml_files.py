@@ -1,4 +1,4 @@
-"""Reads YAML files of Compose, llama-swap and Kubernetes, bounded before they are built."""
+"""Reads YAML files of Compose and llama-swap, bounded before they are built."""
 
 import re
 from collections.abc import Iterator
