@@ -14,6 +14,8 @@ from typing import Any
 
 import click
 
+from spectui.cli.removed import refuse_removed
+
 _BRIEF = "spectui.brief"
 """Whether the present help shows the main options alone."""
 
@@ -36,10 +38,7 @@ _SUBJECTS: dict[str, tuple[str, ...]] = {
         *("demo", "target"),
     ),
     "Speculation": ("spec_type", "schedule", "draft_max", "draft_min", "draft_p_min"),
-    "Search": (
-        *("trials", "time_budget", "study", "storage", "resume", "sampler", "tuned"),
-        *("min_gain", "group"),
-    ),
+    "Search": (*("trials", "time_budget", "study", "storage", "resume", "tuned", "min_gain"),),
     "Grid": ("grid", "list_grids", "name", "restart", "retry_failed", "dry_run"),
     "Run": (
         *("prompts", "n_prompts", "n_predict", "prompt_length", "lengths", "requests"),
@@ -47,7 +46,7 @@ _SUBJECTS: dict[str, tuple[str, ...]] = {
     ),
     "llama-server": (
         *("backend", "server_bin", "server_url", "baseline_url", "parallel", "keeps_both"),
-        *("timeout", "no_promise", "counts", "dialect", "pin", "libraries"),
+        *("timeout", "no_promise", "dialect", "pin", "libraries"),
     ),
     "Sampling": (),
     "Context": (),
@@ -83,6 +82,9 @@ class Command(_WithExamples):
         typed = tuple(args)
         try:
             return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            refuse_removed(ctx, error.option_name)
+            raise
         except click.UsageError as error:
             takes = {param.name for param in self.params}
             left_over = _LEFT_OVER.match(error.message)
@@ -181,6 +183,16 @@ class Group(_WithExamples, click.Group):
     """A group of such commands."""
 
     command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            refuse_removed(ctx, error.command_name)
+            raise
 
 
 def subjects(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:
