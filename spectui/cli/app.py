@@ -27,12 +27,11 @@ _COMMANDS = {
     "replay": "Predict settings from a trace, without loading a model.",
     "report": "Write a report of a study, or of two, to show to others.",
     "serve": "Show the screen in a browser.",
-    "studies": "List, show, move, delete and repair what tune has kept.",
+    "studies": "List, show, move and delete what tune has kept.",
     "sweep": "Measure a grid of settings against the target alone.",
     "trace": "Record what settings can be predicted from.",
     "tune": "Find the fastest draft and settings, and whether they pay.",
     "verify": "Run your own llama-server with and without the flags.",
-    "worker": "Measure trials of a study beside the tune that works on it.",
 }
 """One-line help of each command in the module of its name: listing must not import them all."""
 

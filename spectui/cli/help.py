@@ -9,12 +9,12 @@ each start more time than the rest of the help.
 import inspect
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import click
 
-from spectui.cli.removed import REMOVED
+from spectui.cli.removed import COMMANDS, OPTIONS
 from spectui.errors import UsageError
 
 _BRIEF = "spectui.brief"
@@ -39,10 +39,7 @@ _SUBJECTS: dict[str, tuple[str, ...]] = {
         *("demo", "target"),
     ),
     "Speculation": ("spec_type", "draft_max", "draft_min", "draft_p_min"),
-    "Search": (
-        *("trials", "time_budget", "study", "storage", "resume", "sampler", "tuned"),
-        *("min_gain", "group"),
-    ),
+    "Search": (*("trials", "time_budget", "study", "storage", "resume", "tuned", "min_gain"),),
     "Grid": ("grid", "list_grids", "name", "restart", "retry_failed", "dry_run"),
     "Run": (
         *("prompts", "n_prompts", "n_predict", "prompt_length", "lengths", "requests"),
@@ -81,31 +78,14 @@ class _WithExamples(click.Command):
 class Command(_WithExamples):
     """A command whose help has subjects and examples."""
 
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,
-    ) -> click.Context:
-        """Parse.
-
-        Raises:
-            UsageError: an option of earlier versions was given.
-        """
-        try:
-            return super().make_context(info_name, args, parent, **extra)
-        except click.NoSuchOption as error:
-            reason = REMOVED.get(error.option_name.lstrip("-"))
-            if reason is None:
-                raise
-            raise UsageError(reason) from None
-
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; where a file is left over, say which option takes it."""
         typed = tuple(args)
         try:
             return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            _refuse(error.option_name.lstrip("-"), OPTIONS)
+            raise
         except click.UsageError as error:
             takes = {param.name for param in self.params}
             left_over = _LEFT_OVER.match(error.message)
@@ -204,6 +184,26 @@ class Group(_WithExamples, click.Group):
     """A group of such commands."""
 
     command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            _refuse(f"{ctx.command_path} {error.command_name}".partition(" ")[2], COMMANDS)
+            raise
+
+
+def _refuse(name: str, removed: Mapping[str, str]) -> None:
+    """Refuse what an earlier version had.
+
+    Raises:
+        UsageError: it had it.
+    """
+    if name in removed:
+        raise UsageError(removed[name])
 
 
 def subjects(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:

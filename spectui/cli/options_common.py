@@ -111,7 +111,7 @@ STORAGE: Decorator = click.option(
     metavar="URL",
     callback=_without_password,
     help=(
-        "Where studies are: sqlite:///FILE, postgresql://USER@HOST/NAME, or grpc://localhost:PORT "
+        "Where studies are: sqlite:///FILE, or postgresql://USER@HOST/NAME for several machines "
         f"(default: {STORAGE_VARIABLE}, or a SQLite file of spectui's own)."
     ),
 )

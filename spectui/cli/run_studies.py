@@ -10,7 +10,6 @@ from rich.text import Text
 
 from spectui import __version__
 from spectui.cli.drawing import drawn, sentence
-from spectui.cli.machines_report import machines_table
 from spectui.cli.output import check_writable, complain, say, write_result
 from spectui.documents import Json, encoded, or_reason
 from spectui.errors import CancelledError, UsageError
@@ -28,14 +27,7 @@ from spectui.tune.studies.listing import (
     kept_trials,
     list_studies,
 )
-from spectui.tune.studies.machines import (
-    MachineResult,
-    compare_machines,
-    machines_document,
-    several,
-)
-from spectui.tune.studies.repair import repair
-from spectui.tune.studies.storage import file_of, usual_storage
+from spectui.tune.studies.storage import file_of
 from spectui.tune.studies.transfer import (
     check_name,
     export_study,
@@ -141,14 +133,10 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
     check_writable(json_path, (_file(storage),))
     study = find_study(list_studies(storage), name)
     trials = kept_trials(storage, [study.name])[study.name]
-    machines = several(compare_machines(storage or usual_storage(), study.name))
     report = kept_report(storage, study.name)
     if report is None:
-        document, text = (
-            _bare_document(study, trials),
-            _bare_text(study, trials, study.state(storage)),
-        )
-        _write(document, text, machines, json_path)
+        text = _bare_text(study, trials, study.state(storage))
+        write_result(_bare_document(study, trials), text, json_path)
         return
     before = report.document.get("trials")
     n_later = len(trials) - (len(before) if isinstance(before, list) else 0)
@@ -157,22 +145,8 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
             f"since then the study has got {counted(n_later, 'trial')} more; run its spectui tune "
             "command again for a verdict on all"
         )
-    _write(
-        report.document,
-        report.text or _bare_text(study, trials, study.state(storage)),
-        machines,
-        json_path,
-    )
-
-
-def _write(
-    document: Json, text: str, machines: tuple[MachineResult, ...], json_path: str | None
-) -> None:
-    """Print, headed by what each machine has measured where the report does not say that."""
-    now = encoded(machines_document(machines))
-    if now and document.get("machines") != now["machines"]:
-        document, text = {**document, **now}, f"{machines_table(machines)}\n\n{text}"
-    write_result(document, text, json_path)
+    text = report.text or _bare_text(study, trials, study.state(storage))
+    write_result(report.document, text, json_path)
 
 
 def _bare_document(study: StudyEntry, trials: Sequence[TrialRecord]) -> Json:
@@ -278,17 +252,6 @@ def run_delete(names: Sequence[str], storage: str | None, *, is_sure: bool) -> N
     interrupts.hold()
     delete_studies(storage, names)
     say("\n".join(f"deleted {name}" for name in names))
-
-
-def run_repair(storage: str | None, *, dry_run: bool) -> None:
-    """Repair a storage, and say what was done.
-
-    Raises:
-        BadInputError: it cannot be used.
-        UsageError: a process is working on it.
-    """
-    interrupts.hold()
-    say("\n".join(map(sentence, repair(storage, dry_run=dry_run))))
 
 
 def _file(storage: str | None) -> Path | None:

@@ -35,18 +35,15 @@ from spectui.tune.served import failure_of, final, serve
 from spectui.tune.served_time import search_budget_s, with_time
 from spectui.tune.setup import Limits
 from spectui.tune.studies.storage import check_writable as check_storage
-from spectui.tune.studies.study import StudyOptions
 from spectui.tune.trials import n_measured
 from spectui.verify.verification import Verification
 
 
-def tune(parsed: dict[str, Any], joins: StudyOptions | None = None) -> Tuned:
+def tune(parsed: dict[str, Any]) -> None:
     """Load the models, search, confirm, and print.
 
     Args:
         parsed: options by click's names.
-        joins: study that another process conducts, of which trials are measured; their report is
-            the caller's.
 
     Raises:
         CancelledError: it was interrupted; what was measured has been printed and kept.
@@ -68,23 +65,19 @@ def tune(parsed: dict[str, Any], joins: StudyOptions | None = None) -> Tuned:
         limits=_limits(options, verifying),
         prompts=prompts,
         progress=progress,
-        joins=joins,
     )
     try:
         found = search.served(measuring) if measuring is not None else search.here()
         served = None
-        is_done = joins is None and found.result.error is None
-        if verifying is not None and is_done and not found.result.interrupted:
+        is_done = found.result.error is None and not found.result.interrupted
+        if verifying is not None and is_done:
             served = _finalists_served(found, verifying, search)
             found = _ranked(found, served, search)
     finally:
         progress.close()
-    if joins is not None:
-        return found
     asked = unmeasured_sentences(found.tuning.setup.off.target.path)
     report(found, served, (*unmeasured, *asked), shared.json_path)
     _raise_ended(found, served)
-    return found
 
 
 def _limits(options: TuneOptions, verifying: ServerBinary | None) -> Limits:

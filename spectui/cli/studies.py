@@ -17,7 +17,7 @@ _EXAMPLES = (
 
 @click.group(name="studies", cls=Group, examples=_EXAMPLES)
 def command() -> None:
-    """List, show, move, delete and repair the studies that tuning keeps."""
+    """List, show, move and delete the studies that tuning keeps."""
 
 
 @command.command(name="list")
@@ -81,17 +81,3 @@ def delete(*, studies: tuple[str, ...], yes: bool, storage: str | None) -> None:
     from spectui.cli.run_studies import run_delete
 
     run_delete(studies, storage, is_sure=yes)
-
-
-@command.command(name="repair")
-@click.option("--dry-run", is_flag=True, help="Say what is wrong, and change nothing.")
-@STORAGE
-def repair(*, dry_run: bool, storage: str | None) -> None:
-    """Examine the file of the studies, and save what can be saved.
-
-    Trials of processes that are gone are closed. A damaged file is replaced by a new one with all
-    that can be read of it, and kept beside.
-    """
-    from spectui.cli.run_studies import run_repair
-
-    run_repair(storage, dry_run=dry_run)

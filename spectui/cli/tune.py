@@ -48,13 +48,6 @@ _TUNE = (
     ),
     click.option("--resume", is_flag=True, help="Refuse to start a new study."),
     click.option(
-        "--sampler",
-        type=click.Choice(["tpe", "random"]),
-        default="tpe",
-        show_default=True,
-        help="Search strategy.",
-    ),
-    click.option(
         "--tune",
         "tuned",
         metavar="LIST",
@@ -108,7 +101,6 @@ _TUNE = (
         is_flag=True,
         help="Write the layers and experts that --fit has chosen, not leave them to the server.",
     ),
-    click.option("--server-url", hidden=True),
 )
 
 

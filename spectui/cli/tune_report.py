@@ -1,6 +1,5 @@
 """Final report of ``spectui tune``, as text and JSON."""
 
-import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import drawn, sentence, wrapped
-from spectui.cli.machines_report import machines_table
 from spectui.cli.next_step import described
 from spectui.cli.output import complain, write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
@@ -60,8 +58,6 @@ def report(
     if served is not None:
         lines += [*map(wrapped, served.lines()), ""]
     lines += _slots(found)
-    if found.tuning.machines:
-        lines += [machines_table(found.tuning.machines), ""]
     lines += _commands(found, has_server=served is not None or _has_server(found))
     document, text = found.document(unmeasured, served), "\n".join(lines)
     # Of a storage that does not have the verdict, it was told before.
@@ -109,11 +105,6 @@ def _notes(found: Tuned) -> Iterator[str]:
         yield (
             f"compared with the target alone and --n-cpu-moe {result.off.n_cpu_moe}, which fits "
             "without a draft."
-        )
-    if found.tuning.machines:
-        yield (
-            f"the verdict was measured on {os.uname().nodename} alone; what each machine has "
-            "measured is listed below."
         )
     threads = setup.off.context.threads
     if threads and threads == threads_to_take():

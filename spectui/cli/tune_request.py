@@ -29,14 +29,12 @@ class TuneOptions:
     study: str | None
     storage: str | None
     resume: bool
-    sampler: str
     tuned: str
     min_gain: float
     dialect: str
     repeats: int
     server_bin: str | None
     backend: str
-    server_url: str | None
     keeps_both: bool | None
     timeout: float
     requests: tuple[RequestShape, ...]
@@ -60,12 +58,6 @@ class TuneOptions:
         Raises:
             UsageError: such an option was given.
         """
-        if self.server_url is not None:
-            raise UsageError(
-                "--server-url: llama-server takes no speculative parameters per request, so a "
-                "server that runs cannot be searched on; give its binary with --backend server "
-                "--server-bin PATH, or measure it as it stands with spectui bench"
-            )
         if self.keeps_both is not None and not self.is_server:
             raise UsageError(
                 "--keep-both and --one-at-a-time are for --backend server; add that, or leave them "

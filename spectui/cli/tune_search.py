@@ -6,8 +6,8 @@ from pathlib import Path
 
 from spectui.cli.defaults import given_extra, taken_command
 from spectui.cli.given import Models
+from spectui.cli.kept_options import kept_options
 from spectui.cli.progress import Progress
-from spectui.cli.repeated_options import kept_options
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import (
     served_extra,
@@ -59,7 +59,6 @@ from spectui.tune.present import PresentArm
 from spectui.tune.result import TuneResult
 from spectui.tune.setup import Limits
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
-from spectui.tune.studies.sampling import Sampler
 from spectui.tune.studies.study import StudyOptions
 from spectui.tune.tuning import CommandOptions, Tuning, TuningSetup
 
@@ -73,7 +72,6 @@ class Search:
     limits: Limits
     prompts: Sequence[Prompt]
     progress: Progress
-    joins: StudyOptions | None = None
 
     def here(self) -> Tuned:
         """Load the models and search with the engine in this process."""
@@ -272,11 +270,9 @@ class Search:
             space=space,
             limits=self.limits,
             min_gain=options.min_gain,
-            study=self.joins
-            or StudyOptions(
+            study=StudyOptions(
                 name=options.study,
                 storage=options.storage,
-                sampler=Sampler(options.sampler),
                 seed=shared.sampling.seed,
                 must_exist=options.resume,
                 arguments=kept_options(),
@@ -324,7 +320,7 @@ class Search:
                     f"a study of the same pair with greedy sampling is there ({event.greedy_twin});"
                     " --temp 0 goes on with it"
                 )
-            if isinstance(event, StudyOpened) and self.joins is None:
+            if isinstance(event, StudyOpened):
                 self.progress.announce(self._plan(event.name, tuning.setup))
                 if (few := _too_few(len(self.prompts), self.shared.prompts)) is not None:
                     self.progress.announce(few)

@@ -141,28 +141,12 @@ def _of_backend(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     return _WORDS["server" if is_binary else "extra"]
 
 
-def of_any_machine(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Conditions that machines of other hardware can share: neither devices nor placement."""
-    found = {key: value for key, value in spec.items() if key not in {"machine", _HOST, _DRIVER}}
-    if isinstance(spec.get("llama.cpp"), list):
-        found["llama.cpp"] = spec["llama.cpp"][:2]
-    if isinstance(spec.get("target"), dict):
-        found["target"] = _file(spec["target"])
-    if isinstance(spec.get("drafts"), dict):
-        found["drafts"] = {name: _file(one) for name, one in spec["drafts"].items()}
-    return wherever_built(found)
-
-
 def wherever_built(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Conditions with a llama-server's version in place of its path and date, where it has one."""
     server = spec.get("server")
     if not isinstance(server, dict) or server.get("commit") is None:
         return dict(spec)
     return {**spec, "server": {key: server.get(key) for key in ("version", "commit")}}
-
-
-def _file(model: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in model.items() if key != "placement"}
 
 
 def model_identity(options: ModelOptions, size_bytes: int) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -239,18 +239,6 @@ class ServedPart(Struct, frozen=True):
     delivered: DeliveredPart | None = None
 
 
-class MeasuringPart(Struct, frozen=True):
-    """What one of several machines has measured."""
-
-    study: str
-    host: str
-    n_trials: Count
-    off_tokens_per_s: Amount | None = None
-    best: Json | None = None
-    speedup: Amount | None = None
-    speedup_ci95: Interval | None = None
-
-
 class SpentPart(Struct, frozen=True):
     """Time of the search."""
 
@@ -294,8 +282,6 @@ class TuneDocument(Struct, frozen=True, kw_only=True):
     command: str | None = None
     slots: tuple[SlotsPart, ...] | None = None
     served: tuple[ServedPart, ...] | None = None
-    machines: tuple[MeasuringPart, ...] | None = None
-    verdict_host: str | None = None
 
 
 class Parts:

@@ -15,8 +15,7 @@ from spectui.report.charts import Bars, bar, waterfall
 from spectui.report.content import Content
 from spectui.report.document import CausePart, ModelPart
 from spectui.report.section import MOST, Cells, Section, Table
-from spectui.report.settings import arm_of
-from spectui.report.words import file_name, interval_text, label_of, short
+from spectui.report.words import file_name, label_of, short
 from spectui.tune.trials import TrialState
 
 _MOST_TRIALS = 25
@@ -102,30 +101,6 @@ def trials_section(content: Content) -> Known[Section]:
     ][:3]
     table = Table(heads=heads, rows=rows) if rows else None
     return Known(Section(table=table, notes=tuple(notes)))
-
-
-def machines_section(content: Content) -> Known[Section]:
-    """What each of several machines has measured, without their names."""
-    document = content.document
-    if not document.machines:
-        return Known(None, "one machine has measured everything")
-    rows = []
-    for number, one in enumerate(document.machines[:MOST], start=1):
-        is_judge = (one.study, one.host) == (content.study, document.verdict_host)
-        best = None if one.best is None else arm_of(one.best)
-        rows.append(
-            (
-                f"machine {number}{', which gave the verdict' if is_judge else ''}",
-                "nothing" if one.best is None else label_of(best),
-                str(one.n_trials),
-                rate_text(one.off_tokens_per_s),
-                times_text(one.speedup),
-                interval_text(*(one.speedup_ci95 or (None, None))),
-            )
-        )
-    rates = ("alone, tokens/s", "in its trial", "95 % interval")
-    heads = ("machine", "its best setting", "trials", *rates)
-    return Known(Section(table=Table(heads=heads, rows=tuple(rows), n_words=2)))
 
 
 _STATE_WORDS = {

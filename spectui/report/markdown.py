@@ -32,7 +32,6 @@ _SHOWN = (
     "temperatures",
     "slots",
     "trials",
-    "machines",
     "conditions",
     "machine",
 )

@@ -17,7 +17,6 @@ from spectui.report.gains import (
 from spectui.report.grounds import (
     conditions_section,
     machine_section,
-    machines_section,
     round_section,
     trials_section,
 )
@@ -119,16 +118,6 @@ SECTIONS: Sequence[Kindred] = (
             "a verdict is confirmed by measurements of its own."
         ),
         read=trials_section,
-        is_narrow=False,
-    ),
-    Kindred(
-        name="machines",
-        title="Machine by machine",
-        lead=(
-            "Several machines have shared the trials. What pays on one need not pay on another; "
-            "the verdict is of the machine that confirmed it."
-        ),
-        read=machines_section,
         is_narrow=False,
     ),
     Kindred(

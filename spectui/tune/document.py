@@ -1,6 +1,5 @@
 """A search that has ended, as the document ``spectui.tune/1``."""
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -26,7 +25,6 @@ from spectui.tune.present import PresentArm, present_document
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
 from spectui.tune.slots import SlotsMeasured
-from spectui.tune.studies.machines import machines_document
 from spectui.tune.temperatures import temperatures_document
 from spectui.tune.trials import TrialRecord
 from spectui.tune.tuning import Tuning, TuningSetup
@@ -102,16 +100,11 @@ class Tuned:
             **({} if served is None else served.document()),
             **present_document(self.present, result),
             **(slots_document(self.by_slots.results) if self.by_slots.results else {}),
-            **self._machines_document(),
         }
 
     def launch(self, arm: Arm) -> Launch:
         """The llama-server to start for an arm."""
         return self.tuning.setup_of(arm).launch(self.tuning.setup.command.dialect)
-
-    def _machines_document(self) -> Json:
-        machines = machines_document(self.tuning.machines)
-        return {"verdict_host": os.uname().nodename, **machines} if machines else {}
 
     @property
     def explanation(self) -> Explanation:

@@ -7,7 +7,6 @@ that no choice was made by.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from functools import partial
 
 from spectui.engine.events import GenerationResult
@@ -35,12 +34,10 @@ from spectui.tune.pace import CHECKS, RESERVED, RESERVED_IF_CHECKED, OutOfTimeEr
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.setup import SearchSetup
-from spectui.tune.studies.conducting import Offer, Phase
 from spectui.tune.temperatures import TemperatureRuns
 from spectui.tune.tracing import TracingEvent
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord, best_trial, has_steady_off
-from spectui.tune.working import a_second
 
 _FEW, _SOME = 3, 8
 """Settings below which it is said that the time allows few, and how many would be a choice."""
@@ -55,7 +52,6 @@ class Search:
         *,
         forecaster: Forecaster | None = None,
         clock: Callable[[], float] = time.monotonic,
-        wait: Callable[[], object] = a_second,
     ) -> None:
         """Prepare; nothing is measured yet.
 
@@ -63,15 +59,13 @@ class Search:
             setup: study, prompts, what decodes them, and limits.
             forecaster: says which settings are worth a trial; None for the sampler alone.
             clock: seconds; what the engine gave to others meanwhile is taken off.
-            wait: lets workers get on.
         """
         self._setup = setup
-        self._wait = wait
         self._clock = clock
         self._expected_improvement: float | None = None
         self._goes_on = False
         """Whether earlier runs of the study had trials."""
-        self._ended_trials = self._has_ended_offer = False
+        self._ended_trials = False
         self._pace = self._begun_pace()
         self._trials = TrialRunner(setup, self._decoded, check_time=self._check_trial)
         self._forecasting = Forecasting(forecaster, self._setup, self._pace, self._trials)
@@ -101,7 +95,6 @@ class Search:
             self._forecast()
             self._depths.reserve(self._confirmation.race_s(self._best_arms(), 1))
             self._search()
-            self._end_offer()
             self._trials.check_measured()
             self._confirmation.run(self._allowed, self._forecasting.forecasts)
             lossless = self._confirmation.check_lossless()
@@ -114,9 +107,6 @@ class Search:
         except SpectuiError as error:
             # Reported with what was measured, then raised by the caller.
             failure = error
-        if not self._has_ended_offer:
-            with suppress(SpectuiError):
-                self._end_offer()
         return self._result(interrupted=interrupted, error=failure, lossless=lossless)
 
     def _result(
@@ -183,27 +173,21 @@ class Search:
         chains = any(one.arm.speculation and one.arm.speculation.ahead for one in found)
         study = self._setup.study
         study.follow(in_order(found, study.space.defaults), chains=chains)
-        n_trials = self._setup.limits.n_trials
-        study.conducting.offer(Offer(phase=Phase.TRIALS, n_trials=n_trials, chains=chains))
 
     def _search(self) -> None:
-        """Try settings, beside workers, until there were enough."""
-        n_trials = self._setup.limits.n_trials
+        """Try settings, beside other machines, until there were enough."""
         # Every estimate is over off: where only a noisy trial has it, there is one more.
         wanted = self._noisy_off()
         self._mind_little_time()
         while True:
-            elsewhere = self._trials.look_around()
-            if self._trials.n_tried >= n_trials:
+            self._trials.look_around()
+            if self._trials.n_tried >= self._setup.limits.n_trials:
                 return
             if not self._has_time_for_trial():
                 self._ended_trials = True
                 return
             if self._is_decided():
                 return
-            if self._trials.n_tried + elsewhere >= n_trials:
-                self._wait()
-                continue
             try:
                 self._pace.trial(partial(self._trials.run, wanted))
             except OutOfTimeError:
@@ -239,12 +223,6 @@ class Search:
         has_room = self._trials.n_tried + 1 < self._setup.limits.n_trials
         may_repeat = self._pace.is_bounded or self._goes_on
         return self._setup.study.space.off if is_noisy and has_room and may_repeat else None
-
-    def _end_offer(self) -> None:
-        """Tell workers that there is nothing more to try."""
-        n_trials = self._setup.limits.n_trials
-        self._setup.study.conducting.offer(Offer(phase=Phase.ENDED, n_trials=n_trials))
-        self._has_ended_offer = True
 
     def _is_decided(self) -> bool:
         """Whether the forecasts say that more trials would gain next to nothing."""

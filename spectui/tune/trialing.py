@@ -68,8 +68,6 @@ class TrialRunner:
         """Kept here too: a storage that fails must not take the result with it."""
         self._earlier = frozenset(self._by_number)
         """Trials of earlier runs: what failed then, a repaired setup may have mended."""
-        self._has_company = True
-        """Whether others may have measured something since they were looked at."""
         self._anchor: _Anchor | None = None
         self._server_error: ServerError | None = None
         self._n_off_deaths = 0
@@ -84,16 +82,13 @@ class TrialRunner:
         """Trials that were measured or cannot be."""
         return sum(record.state.is_tried for record in self._by_number.values())
 
-    def look_around(self) -> int:
-        """Take up what others have measured; return how many trials they are at."""
-        elsewhere = self._study.n_elsewhere()
-        for record in self._study.records() if elsewhere or self._has_company else ():
+    def look_around(self) -> None:
+        """Take up what other machines have measured."""
+        for record in self._study.records():
             known = self._by_number.get(record.number)
             if record.state is not TrialState.RUNNING and known != record:
                 self._by_number[record.number] = record
                 self._on_event(TrialFinished(record=record))
-        self._has_company = elsewhere > 0
-        return elsewhere
 
     def run(self, arm: Arm | None = None, *, ends: Callable[[], bool] | None = None) -> None:
         """Measure the study's next proposal, or ``arm``.
@@ -137,7 +132,7 @@ class TrialRunner:
             self._by_number[proposal.number] = record
             if not self._study.finish(record):
                 del self._by_number[proposal.number]
-                lost = "another process has taken over; what was measured here is dropped"
+                lost = "another process has queued it again; what was measured here is dropped"
                 self._on_event(Notice(text=f"trial {proposal.number}: {lost}"))
                 return
         self._on_event(TrialFinished(record=record))

@@ -1,8 +1,6 @@
 """One search from its study to the verdict that it keeps, for the command line and the screen."""
 
-import threading
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -43,11 +41,9 @@ from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
 from spectui.tune.spec import study_name
 from spectui.tune.studies.listing import has_study, keep_report, kept_outcome
-from spectui.tune.studies.machines import MachineResult, compare_machines, several
 from spectui.tune.studies.sampling import importance
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 from spectui.tune.trials import n_measured
-from spectui.tune.working import Worker
 
 _PLACING = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe"})
 """Options that a searched placement needs."""
@@ -159,8 +155,6 @@ class Tuning:
         self.name = setup.study.name or study_name(setup.off.target.path, self._spec)
         self.space = setup.space
         """Search space, with the placements that the study keeps once it was opened."""
-        self.machines: tuple[MachineResult, ...] = ()
-        """Measurements by machine, once the search has ended; empty where one has all."""
 
     def run(self, on_event: Callable[[TuneEvent], None]) -> TuneResult:
         """Search, and keep what was found.
@@ -189,11 +183,7 @@ class Tuning:
             with MachineWatch(rpc=setup.off.target.devices.rpc) as watch:
                 watch.start()
                 try:
-                    result = (
-                        Worker(search).run()
-                        if setup.study.joins
-                        else Search(search, forecaster=forecaster).run()
-                    )
+                    result = Search(search, forecaster=forecaster).run()
                 finally:
                     self._study = None
                 if isinstance(result.error, ServerError) and _found_nothing(result):
@@ -201,12 +191,7 @@ class Tuning:
                 # From here on nobody interrupts, so that nothing found is lost.
                 on_event(SearchEnded())
                 met = conditions(result.trials, before, hottest_c(), watch.summary())
-            if setup.study.joins:
-                return replace(result, conditions=met)
-            kept = self._kept(study, replace(result, conditions=met))
-            with suppress(BadInputError):
-                self.machines = several(compare_machines(setup.study.storage, self.name))
-            return kept
+            return self._kept(study, replace(result, conditions=met))
 
     def _begin(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
         """Tell of the study; the placements that it began with still have to fit."""
@@ -264,11 +249,10 @@ class Tuning:
         return () if study is None else importance(study.stored, study.space)
 
     def _open(self, on_event: Callable[[TuneEvent], None] | None = None) -> TuningStudy:
-        options, own = self.setup.study, threading.get_ident()
+        options = self.setup.study
 
         def say(text: str) -> None:
-            # Leases are renewed on a thread of their own, which sees the same.
-            if on_event is not None and threading.get_ident() == own:
+            if on_event is not None:
                 on_event(Notice(text=text))
 
         if options.name is None:

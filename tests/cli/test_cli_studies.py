@@ -1,5 +1,6 @@
 """``spectui studies`` over real storages, damaged ones among them."""
 
+import errno
 import json
 import os
 import shutil
@@ -27,7 +28,7 @@ from spectui.tune.studies.transfer import StudyFile, export_study, import_study,
 from tests.golden import commands_support as inside
 from tests.golden.make_stored import STORED
 from tests.support.cli import Run, Searched, Spectui
-from tests.support.disk import no_file_above, small_disk
+from tests.support.disk import small_disk
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.slow
@@ -78,8 +79,6 @@ def test_an_empty_storage_says_what_makes_a_study(spectui: Spectui, home: Path) 
     assert "spectui tune" in spectui.out
     assert not home.exists()
     assert listed(spectui) == {}
-    assert spectui("studies", "repair") == 3
-    assert "nothing to repair" in spectui.err
 
 
 @pytest.mark.usefixtures("file")
@@ -119,37 +118,6 @@ def test_show_repeats_what_tune_printed(
     assert spectui.out == study.out
     tune = ("--trials", 3, "--spec-type", "draft-simple")
     assert run("tune", *tune, "--study", "twin", "--resume") == 0, spectui.err
-
-
-def test_the_verdict_of_a_study_of_several_machines_names_its_own(
-    study: Searched, run: Run, spectui: Spectui, tmp_path: Path, home: Path
-) -> None:
-    path, own = tmp_path / "t.json", os.uname().nodename
-    assert "verdict was measured on" not in study.out
-    assert "machines" not in study.document
-    with closing(sqlite3.connect(home / "data" / "studies.sqlite3")) as storage, storage:
-        storage.execute(
-            "UPDATE trial_user_attributes SET value_json = replace(value_json, ?, 'elsewhere')"
-            " WHERE key = 'owner' AND trial_id % 2",
-            (own,),
-        )
-    # The report that is kept does not know of them.
-    assert spectui("studies", "show", "mine") == 0
-    assert spectui.out.splitlines()[0].split()[:2] == ["study", "machine"]
-    assert {line.split()[1] for line in spectui.out.splitlines()[1:3]} == {own, "elsewhere"}
-    tune = ("--trials", 3, "--spec-type", "draft-simple", "--study", "mine", "--json", path)
-    assert run("tune", *tune) == 0, spectui.err
-    printed, document = spectui.out, json.loads(path.read_text())
-    assert f"NOTE: the verdict was measured on {own} alone" in printed
-    assert any(line.split()[:2] == ["mine", "elsewhere"] for line in printed.splitlines())
-    assert document["verdict_host"] == own
-    counts = {one["host"]: one["n_trials"] for one in document["machines"]}
-    assert counts.keys() == {own, "elsewhere"}
-    assert sum(counts.values()) == 3
-    assert spectui("studies", "show", "mine") == 0
-    assert spectui.out == printed
-    assert spectui("studies", "show", "mine", "--json", "-") == 0
-    assert json.loads(spectui.out) == document
 
 
 @pytest.mark.usefixtures("file")
@@ -262,7 +230,6 @@ def test_deleting_needs_an_answer_and_nobody_at_work(spectui: Spectui, file: Pat
         assert listed(spectui)[TUNED]["state"] == "being worked on"
         assert spectui("studies", "delete", "every-kind", TUNED, "--yes") == 2
         assert "another spectui is working" in spectui.err
-        assert spectui("studies", "repair") == 2
     assert {TUNED, "every-kind"} <= listed(spectui).keys()
     assert spectui("studies", "delete", "every-kind", TUNED, "--yes") == 0
     assert not {TUNED, "every-kind"} & listed(spectui).keys()
@@ -307,22 +274,7 @@ def test_a_storage_of_a_newer_optuna_is_left_alone(spectui: Spectui, file: Path)
     before = file.read_bytes()
     assert spectui("studies", "list") == 3
     assert "made by a newer Optuna; update spectui" in spectui.err
-    assert spectui("studies", "repair") == 3
     assert file.read_bytes() == before
-
-
-def test_a_storage_of_an_older_optuna_is_brought_up_to_date(spectui: Spectui, file: Path) -> None:
-    # The tables of the two versions are the same in SQLite.
-    revised(file, "v3.0.0.d")
-    assert spectui("studies", "list") == 3
-    assert "spectui studies repair" in spectui.err
-    before = file.read_bytes()
-    assert spectui("studies", "repair", "--dry-run") == 0
-    assert file.read_bytes() == before
-    assert spectui("studies", "repair") == 0, spectui.err
-    (kept,) = file.parent.glob("*.before-update-*")
-    assert kept.read_bytes() == before
-    assert TUNED in listed(spectui)
 
 
 def scribbled(content: bytes) -> bytes:
@@ -333,46 +285,42 @@ def scribbled(content: bytes) -> bytes:
     return b"".join(page[:4096].ljust(4096, b"\xff") for page in pages)
 
 
-def test_a_damaged_file_is_salvaged_and_kept(spectui: Spectui, file: Path, tmp_path: Path) -> None:
-    # As Optuna makes it: the tables first, then the studies.
+def test_a_damaged_file_is_moved_aside(spectui: Spectui, file: Path, tmp_path: Path) -> None:
     exported = tmp_path / "s.json"
-    export_study(None, "every-kind", exported)
-    file.unlink()
-    for name in ("a", "b", "c", "d"):
-        import_study(None, read_study(exported), name)
-    known = set(listed(spectui))
-    broken = scribbled(file.read_bytes())
-    file.write_bytes(broken)
-    assert spectui("studies", "repair", "--dry-run") == 0, spectui.err
-    assert "damaged" in spectui.out
-    assert file.read_bytes() == broken
-    assert spectui("studies", "repair") == 0, spectui.err
-    (kept,) = file.parent.glob("*.damaged-*")
-    assert kept.read_bytes() == broken
-    assert str(kept) in spectui.out
-    assert "may be missing" in spectui.out
-    left = listed(spectui)
-    assert left
-    assert left.keys() <= known
-    assert spectui("studies", "repair") == 0
-    assert "is whole" in spectui.out
-    assert file.stat().st_mode & 0o077 == kept.stat().st_mode & 0o077
-
-
-def test_garbage_from_the_first_byte_on_is_kept_beside_a_new_file(
-    spectui: Spectui, file: Path
-) -> None:
-    file.write_bytes(b"garbage" * 5000)
-    assert spectui("studies", "list") == 3
-    assert spectui.err.count("\n") == 1
-    assert spectui("studies", "repair") == 0, spectui.err
-    (kept,) = file.parent.glob("*.damaged-*")
-    assert kept.read_bytes() == b"garbage" * 5000
-    assert listed(spectui) == {}
+    export_study(None, TUNED, exported)
+    journal = file.with_name(f"{file.name}-journal")
     other = file.with_name("notes.txt")
     other.write_text("dear diary\n" * 100)
-    assert spectui("studies", "repair", "--storage", f"sqlite:///{other}") == 3
+    for broken in (scribbled(file.read_bytes()), b"garbage" * 5000):
+        file.write_bytes(broken)
+        journal.write_bytes(b"")
+        assert spectui("studies", "show") == 3
+        assert spectui.err.count("\n") == 1
+        assert "was damaged, and is" in spectui.err
+        (kept,) = file.parent.glob("*.damaged-*[0-9]")
+        assert str(kept) in spectui.err
+        assert kept.read_bytes() == broken
+        assert not journal.exists()
+        assert listed(spectui) == {}
+        assert spectui("studies", "import", exported) == 0
+        assert listed(spectui).keys() == {TUNED}
+        kept.unlink()
+    assert spectui("studies", "list", "--storage", f"sqlite:///{other}") == 3
     assert other.read_text() == "dear diary\n" * 100
+
+
+def test_a_damaged_file_that_cannot_be_moved_stays(spectui: Spectui, file: Path) -> None:
+    content = scribbled(file.read_bytes())
+    file.write_bytes(content)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "rename", refused)
+        assert spectui("studies", "show") == 3
+    assert "cannot be moved aside (Permission denied); move it away" in spectui.err
+    assert file.read_bytes() == content
+
+
+def refused(*_arguments: object) -> None:
+    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def test_an_import_that_was_cut_off_is_no_study(spectui: Spectui, file: Path) -> None:
@@ -441,13 +389,3 @@ def test_sessions_and_sweeps_of_a_newer_spectui_are_left_alone(home: Path) -> No
     with pytest.raises(BadInputError, match="update spectui"):
         SweepStore("new", {})
     assert sweep.read_text() == content
-
-
-def test_a_disk_without_room_costs_a_repair_nothing(spectui: Spectui, file: Path) -> None:
-    broken = scribbled(file.read_bytes())
-    file.write_bytes(broken)
-    with no_file_above(20_000):
-        assert spectui("studies", "repair") == 3
-    assert spectui.err.count("\n") == 1
-    assert file.read_bytes() == broken
-    assert list(file.parent.glob("*.damaged-*")) == []

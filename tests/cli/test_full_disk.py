@@ -107,8 +107,6 @@ def test_a_search_on_a_disk_that_fills_up(
         remount("size=8m")
         assert run("tune", *arguments) == 0, spectui.err
         assert json.loads((home / "t.json").read_text())["study"] == "s"
-        assert spectui("studies", "repair") == 0
-        assert "is whole" in spectui.out
 
 
 @pytest.mark.ci

@@ -43,7 +43,6 @@ def test_studies_are_read(spectui: Spectui, mounted: Callable[[str], None], home
     for change in (
         ("delete", TUNED, "--yes"),
         ("import", home.parent / "s.json", "--as", "x"),
-        ("repair",),
     ):
         assert spectui("studies", *change) == 3, change
         assert spectui.err.count("\n") == 1, spectui.err

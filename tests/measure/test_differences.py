@@ -2,7 +2,7 @@
 
 import pytest
 
-from spectui.measure.comparable import differences, found_again, of_any_machine, spec_digest
+from spectui.measure.comparable import differences, found_again, spec_digest
 
 SERVER = {"name": "server", "path": "/a", "version": "b1", "build": {"size_bytes": 1}}
 ENGINE = {"name": "engine", "llama.cpp": ["1"]}
@@ -66,10 +66,6 @@ def test_a_driver_differs_on_one_machine(
     known: dict[str, object], now: dict[str, object], told: str | None
 ) -> None:
     assert differences(known, now) == told
-
-
-def test_a_group_takes_machines_with_other_drivers() -> None:
-    assert of_any_machine({**GPU, "prompts": "p"}) == {"prompts": "p"}
 
 
 def test_what_was_begun_before_drivers_were_kept_is_found_again() -> None:

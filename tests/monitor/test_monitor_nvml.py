@@ -686,17 +686,17 @@ def test_a_gpu_that_the_driver_does_not_list_is_no_other_machine(nvml: StandIn) 
     with pytest.raises(UsageError, match="the NVIDIA driver was updated while it ran"):
         check_same("s", with_gpu, without)
     nvml.rule("nvmlInit", code=pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
-    with pytest.raises(UsageError, match=r"list now: no NVIDIA driver is loaded, .*--group NAME"):
-        check_same("s", with_gpu, without, joins=True)
+    with pytest.raises(UsageError, match=r"list now: no NVIDIA driver is loaded, "):
+        check_same("s", with_gpu, without)
 
 
-def test_a_worker_with_another_driver_may_measure_beside(nvml: StandIn) -> None:
+def test_trials_with_another_driver_are_refused(nvml: StandIn) -> None:
     nvml.add_gpu()
     nvml.update_driver("550.54")
     before = this_machine().conditions
     nvml.update_driver("560.28")
-    with pytest.raises(UsageError, match=r"\(550.54, here 560.28\).*; --group NAME keeps"):
-        check_same("s", before, this_machine().conditions, joins=True)
+    with pytest.raises(UsageError, match=r"\(550.54, here 560.28\); its trials"):
+        check_same("s", before, this_machine().conditions)
 
 
 # -- the library itself, as a program of its own finds it

@@ -26,8 +26,8 @@ OWN = {
     },
     "tune": {
         *("backend", "depth", "dialect", "from", "json", "keep-both", "min-gain", "parallel"),
-        *("preset", "prompts", "quiet", "repeats", "request", "resume", "sampler", "server-bin"),
-        *("server-url", "storage", "study", "time-budget", "timeout", "trials", "tune", "verbose"),
+        *("preset", "prompts", "quiet", "repeats", "request", "resume", "server-bin"),
+        *("storage", "study", "time-budget", "timeout", "trials", "tune", "verbose"),
         *("isolate", "pin", "yes"),
     },
 }

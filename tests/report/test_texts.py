@@ -105,22 +105,3 @@ def test_a_scale_holds_what_it_is_made_for() -> None:
 def test_an_interval_of_nothing_does_not_stretch_the_scale() -> None:
     wide = Forest(rows=(Row(label="a", speedup=1.2, low=1e-3, high=500.0),))
     assert math.log(wide.scale.high / wide.scale.low) < math.log(30)
-
-
-def test_machines_of_one_study_have_a_row_each_and_no_names() -> None:
-    found = document()
-    best = found["best"]
-    on = {"speedup": best["speedup"], "speedup_ci95": best["speedup_ci95"]}
-    none = {"best": None, "speedup": None, "speedup_reason": "it has measured nothing to compare"}
-    rows = [
-        {"host": "ada", "n_trials": 1, "off_tokens_per_s": 50.0, **none},
-        {"host": "bob", "n_trials": 3, "off_tokens_per_s": 100.0, "best": best["params"], **on},
-    ]
-    found |= {"machines": [{"study": "use", **row} for row in rows], "verdict_host": "bob"}
-    told = render_markdown([content(found=found)])
-    assert "<details><summary>Machine by machine</summary>" in told
-    assert "| machine 1 | nothing | 1 | 50.0 | – | no interval |" in told
-    assert "| machine 2, which gave the verdict | close: max 9" in told
-    assert "ada" not in told
-    assert "bob" not in told
-    assert "Machine by machine" not in render_markdown([content()])

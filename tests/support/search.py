@@ -1,18 +1,25 @@
 """A measurer whose speeds follow a formula, so that what a search must find is known."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.errors import EngineDiedError
-from spectui.measure.measurer import Pair
-from spectui.measure.workload import WorkItem
+from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.workload import WorkItem, Workload
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
+from spectui.tune.candidates import Candidate
+from spectui.tune.division import divide
+from spectui.tune.events import TuneEvent
+from spectui.tune.loading import Loader
+from spectui.tune.search import Search
+from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
-from spectui.tune.studies.sampling import Sampler
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 
 OFF_TOKENS_PER_S = 10.0
@@ -27,16 +34,12 @@ def open_study(
     spec: dict[str, Any] = SPEC,
     space: SearchSpace = SPACE,
     seed: int = 0,
-    sampler: Sampler = Sampler.TPE,
     must_exist: bool = False,
     isolated: bool = False,
 ) -> TuningStudy:
     """A study in the storage of a folder."""
     options = StudyOptions(
-        storage=f"sqlite:///{folder / 'studies.sqlite3'}",
-        sampler=sampler,
-        seed=seed,
-        must_exist=must_exist,
+        storage=f"sqlite:///{folder / 'studies.sqlite3'}", seed=seed, must_exist=must_exist
     )
     return TuningStudy(name, options, spec=spec, space=space, isolated=isolated)
 
@@ -132,3 +135,41 @@ class Mortal(ScriptedMeasurer):
 
 def _spread(item: WorkItem) -> float:
     return 1 + 0.01 * (item.tokens[-1] % 5 - 2)
+
+
+class NoModels:
+    """Stands where models would be loaded."""
+
+    n_interruptions = 0
+    waited_s = 0.0
+
+    def load_draft(self, _options: ModelOptions, *, mtp: bool) -> None:
+        assert not mtp
+
+
+def search(
+    study: TuningStudy,
+    measurer: ScriptedMeasurer,
+    on_event: Callable[[TuneEvent], None] = lambda _event: None,
+    *,
+    n_trials: int,
+    time_budget_s: float | None = None,
+) -> Search:
+    """A search on sixteen prompts that chooses the draft ``good``."""
+    workload = Workload(items=items(16), n_predict=33, sampling=SamplingConfig(temp=0.0))
+    driver = cast("Engine", NoModels())
+    drafts = [Candidate(name="good", options=ModelOptions(path=Path("good.gguf")), loaded=None)]
+    return Search(
+        SearchSetup(
+            engine=driver,
+            study=study,
+            workload=workload,
+            division=divide(workload, 8),
+            n_ctx=4096,
+            measurer=cast("Measurer", measurer),
+            loader=Loader(driver, drafts),
+            limits=Limits(n_trials=n_trials, time_budget_s=time_budget_s),
+            min_gain=0.02,
+            on_event=on_event,
+        )
+    )

@@ -1,12 +1,10 @@
 """A study in a real storage: what is kept, who may work on it, and what is asked for next."""
 
-import os
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from threading import Barrier
-from typing import Any
 
 import msgspec
 import optuna
@@ -99,18 +97,16 @@ def test_a_study_that_somebody_works_on_is_refused(tmp_path: Path) -> None:
         assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
 
 
-@pytest.mark.parametrize("owner", [{"host": "elsewhere", "pid": 1}, {"host": None, "pid": 1}])
-def test_who_has_the_lock_need_not_believe_what_a_dead_process_wrote(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: dict[str, Any]
-) -> None:
-    """The machine may have another name by now, or another process the number."""
-    owner = {**owner, "host": owner["host"] or os.uname().nodename}
-    with monkeypatch.context() as patch:
-        patch.setattr("spectui.tune.studies.study.this_process", lambda **_: {**owner, "beat": 0})
-        with open_study(tmp_path) as study:
-            study.ask()
+def test_a_trial_that_an_earlier_version_leased_is_interrupted(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        study.stored.set_user_attr("conductor", {"host": "elsewhere", "pid": 1, "beat": 7})
+        study.stored.set_user_attr("offer", {"phase": "trials", "n_trials": 9, "chains": True})
+        asked = study.ask()
+        trial, _heartbeat = study._held[asked.number]
+        trial.set_user_attr("owner", {"host": "elsewhere", "pid": 1, "worker": True, "beat": 7})
     with open_study(tmp_path) as resumed:
         assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
+        assert resumed.ask().number == 1
 
 
 def test_a_new_storage_is_made_once(tmp_path: Path) -> None:
@@ -123,23 +119,6 @@ def test_a_new_storage_is_made_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as threads:
         for each in [threads.submit(opened) for _ in range(4)]:
             close_storage(each.result())
-
-
-@pytest.fixture
-def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a storage without a file."""
-    monkeypatch.setattr("spectui.tune.studies.study.lock_study", lambda _url, _name: None)
-
-
-@pytest.mark.usefixtures("no_locks")
-def test_a_study_that_another_process_conducts_is_refused(tmp_path: Path) -> None:
-    with (
-        open_study(tmp_path),
-        pytest.raises(UsageError, match=rf"process {os.getpid()} on .* is working on the study s;"),
-    ):
-        open_study(tmp_path)
-    with open_study(tmp_path) as resumed:
-        assert resumed.ask().number == 0
 
 
 def test_trials_are_numbered_without_gaps_whatever_was_queued(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ from spectui.tune.space import (
     Parameter,
     SearchSpace,
 )
-from spectui.tune.studies.sampling import Sampler, importance
+from spectui.tune.studies.sampling import importance
 from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import DraftRecorded, TracingEvent
 from spectui.tune.trials import (
@@ -689,12 +689,6 @@ def test_the_same_drafts_in_another_order_go_on(tmp_path: Path) -> None:
     assert len(result.trials) == 8
 
 
-@pytest.mark.parametrize("sampler", list(Sampler))
-def test_every_sampler_can_be_used(tmp_path: Path, sampler: Sampler) -> None:
-    result = run(open_study(tmp_path, sampler=sampler), ScriptedMeasurer(), n_trials=8)
-    assert sum(r.state is TrialState.COMPLETE for r in result.trials) == 8
-
-
 def test_a_defect_of_the_engine_is_no_failed_trial(tmp_path: Path) -> None:
     class Broken(ScriptedMeasurer):
         def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
@@ -975,7 +969,7 @@ def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> No
     assert first[2].speculation == Speculation(DraftMtp(draft_max=2))
     own = Speculation(DraftMtp(draft_max=1, draft_min=1, draft_p_min=0.35))
     queued = [Arm(draft=MTP_KIND, speculation=setting) for setting in (own, own.after(AHEAD[-1:]))]
-    with open_study(tmp_path, space=space, sampler=Sampler.RANDOM) as study:
+    with open_study(tmp_path, space=space) as study:
         begin(study)
         study.enqueue(queued)
         asked = [study.ask().arm for _ in range(30)]
@@ -992,7 +986,7 @@ def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> No
 def test_sizes_of_ngrams_vary_only_where_lengths_are_tuned(tmp_path: Path) -> None:
     tuned = frozenset({Parameter.DRAFT_P_MIN})
     assert SearchSpace(drafts=("good",), tuned=tuned).ngrams() == (Speculation(FIRST_NGRAM),)
-    with open_study(tmp_path, space=replace(SPACE, tuned=tuned), sampler=Sampler.RANDOM) as study:
+    with open_study(tmp_path, space=replace(SPACE, tuned=tuned)) as study:
         begin(study)
         asked = [study.ask().arm for _ in range(12)]
     ngrams = [arm.speculation for arm in asked if arm.drafter == "ngram-simple"]
@@ -1059,11 +1053,11 @@ def test_both_kinds_are_searched_and_ngrams_leave_the_models_parameters_alone(
 def test_drafters_ahead_are_tried_only_where_a_forecast_says_that_they_gain(
     tmp_path: Path,
 ) -> None:
-    with open_study(tmp_path, sampler=Sampler.RANDOM) as study:
+    with open_study(tmp_path) as study:
         begin(study, chains=False)
         asked = [study.ask().arm for _ in range(20)]
     assert not any(arm.speculation and arm.speculation.ahead for arm in asked)
-    with open_study(tmp_path, name="chains", sampler=Sampler.RANDOM) as study:
+    with open_study(tmp_path, name="chains") as study:
         begin(study)
         asked = [study.ask().arm for _ in range(20)]
     assert any(arm.speculation and arm.speculation.ahead for arm in asked)

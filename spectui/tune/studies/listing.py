@@ -3,15 +3,14 @@
 import gc
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 import optuna
-import psutil
 from optuna.study._frozen import FrozenStudy
 
 from spectui.documents import Json
@@ -19,20 +18,21 @@ from spectui.errors import BadInputError, UsageError
 from spectui.measure.promise import Promise
 from spectui.paths import STORAGE_VARIABLE, own_storage_file
 from spectui.tune.outcome import Outcome
-from spectui.tune.studies.lease import has_ended
 from spectui.tune.studies.records import (
-    GROUP,
     OUTCOME,
     OWNER,
     PROMISE,
     SPEC,
     check_study,
     from_plain,
+    is_of_older,
+    running,
     stored,
 )
 from spectui.tune.studies.storage import (
     check_writable,
     close_storage,
+    is_file,
     is_locked,
     lock_study,
     open_storage,
@@ -55,8 +55,6 @@ class StudyState(StrEnum):
     FINISHED = "finished"
     INTERRUPTED = "interrupted"
     """It was stopped, or its process ended: the same command goes on."""
-    GROUP = "group"
-    """Trials of other hardware beside another study: it has no end of its own."""
     WORKED_ON = "being worked on"
     UNREADABLE = "not readable"
     """Made by a newer spectui, or not imported whole."""
@@ -94,8 +92,6 @@ class StudyEntry:
             return StudyState.UNREADABLE
         if is_locked(storage or usual_storage(), self.name):
             return StudyState.WORKED_ON
-        if self.outcome is None and GROUP in self.name:
-            return StudyState.GROUP
         is_done = self.outcome is not None and not self.outcome.interrupted
         return StudyState.FINISHED if is_done else StudyState.INTERRUPTED
 
@@ -284,11 +280,13 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
         try:
             for name in names:
                 locks.append(lock_study(url, name))
+                if is_file(url):
+                    continue
                 at_work = _at_work(optuna.load_study(study_name=name, storage=studies))
                 if at_work is not None:
                     raise UsageError(
-                        f"{at_work} is working on the study {name}, which is not deleted; end it "
-                        "first"
+                        f"{at_work} is working on the study {name}, or has ended within the last "
+                        "minute; nothing is deleted, so end it, and delete then"
                     )
             for name in names:
                 optuna.delete_study(study_name=name, storage=studies)
@@ -298,21 +296,11 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
 
 
 def _at_work(study: optuna.Study) -> str | None:
-    running = (optuna.trial.TrialState.RUNNING,)
-    for trial in study.get_trials(deepcopy=False, states=running):
-        owner = trial.user_attrs.get(OWNER)
-        if owner is not None and not is_gone(owner):
-            return f"process {owner['pid']} on {owner['host']}"
+    optuna.storages.fail_stale_trials(study)
+    for trial in running(study):
+        if OWNER in trial.user_attrs and not is_of_older(trial):
+            return "process {pid} on {host}".format(**trial.user_attrs[OWNER])
     return None
-
-
-def is_gone(owner: Any) -> bool:  # noqa: ANN401 - as a storage keeps it
-    """Whether the process that a trial names has ended; one of another machine may live."""
-    with suppress(KeyError, TypeError, ValueError, OverflowError):
-        is_here = owner["host"] == os.uname().nodename
-        is_over = owner["pid"] == os.getpid() or not psutil.pid_exists(owner["pid"])
-        return is_here and (is_over or has_ended(owner))
-    return True
 
 
 def _entry(storage: optuna.storages.BaseStorage, study: FrozenStudy) -> StudyEntry:

@@ -13,9 +13,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.comparable import (
     UNLISTED,
     differences,
-    has_other_driver,
     misses_gpus,
-    of_any_machine,
     wherever_built,
 )
 from spectui.monitor.machine import this_machine
@@ -24,8 +22,6 @@ from spectui.tune.parameters import is_searched, params_of, suggest_arm
 from spectui.tune.space import SearchSpace
 from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
-GROUP = "/"
-"""Stands between a study's name and that of a group of other machines."""
 SPEC = "spec"
 """Under which a study keeps what its trials have in common."""
 PLACEMENTS = "placements"
@@ -34,7 +30,7 @@ SCHEMA = "schema"
 """Under which it keeps the version of all this; nothing where an older spectui made it."""
 STUDY_SCHEMA = "spectui.study/1"
 ARGUMENTS = "arguments"
-"""Under which it keeps the options of its search, for workers to repeat."""
+"""Under which it keeps the options of its search, for its report."""
 OUTCOME = "outcome"
 """Under which it keeps what it advised."""
 PROMISE = "promise"
@@ -69,46 +65,27 @@ def check_study(name: str, attributes: Mapping[str, Any]) -> None:
         )
 
 
-_GROUPED = "--group NAME keeps this machine's trials as a study of its own beside it"
-
-
-def check_same(
-    name: str, known: Mapping[str, Any], spec: Mapping[str, Any], *, joins: bool = False
-) -> None:
+def check_same(name: str, known: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
     """Refuse to mix trials that cannot be compared.
 
     Args:
         name: name of the study.
         known: what its trials have in common.
         spec: what new ones would have.
-        joins: whether a worker would measure them beside another process.
 
     Raises:
         UsageError: says what differs, and what to do.
     """
-    if joins:
-        known, spec = wherever_built(known), wherever_built(spec)
+    known, spec = wherever_built(known), wherever_built(spec)
     known = {key: known.get(key) for key in {*spec, "host"}}
     differing = differences(known, spec)
     if differing is None:
         return
     if misses_gpus(known, spec):
         reason = this_machine().gpu_problem or "no NVIDIA driver is loaded, or it knows no GPU"
-        # A worker may as well be on an equal machine that has none.
-        other = _GROUPED if joins else "choose another --study"
         raise UsageError(
             f"the study {name} was made {UNLISTED}: {reason}; run this again once nvidia-smi "
-            f"lists them, or {other}"
-        )
-    if joins:
-        beside = ""
-        if known.get("machine") != spec.get("machine") or has_other_driver(known, spec):
-            beside = f"; {_GROUPED}"
-            if of_any_machine(known) != of_any_machine(spec):
-                beside += ", of the same models, prompts and settings"
-        raise UsageError(
-            f"the study {name} was made {differing}, so that what this one would measure cannot be "
-            f"compared{beside or '; give what it was made with'}"
+            "lists them, or choose another --study"
         )
     raise UsageError(
         f"the study {name} was made {differing}; its trials cannot be compared with new ones, "
@@ -172,6 +149,16 @@ def end(study: optuna.Study, trial_id: int, state: optuna.trial.TrialState, *val
     storage.set_trial_state_values(trial_id, state, values or None)
 
 
+def running(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
+    """Trials that a process is at, or was when it ended."""
+    return study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,))
+
+
+def is_of_older(trial: optuna.trial.FrozenTrial) -> bool:
+    """Whether an older spectui began a trial, without a heartbeat."""
+    return "beat" in trial.user_attrs.get(OWNER, {})
+
+
 def close_trial(study: optuna.Study, trial: optuna.trial.FrozenTrial, known: Known) -> bool:
     """Close a trial that is no longer measured; False where another process has."""
     try:
@@ -196,9 +183,9 @@ def record_of(trial: optuna.trial.FrozenTrial) -> TrialRecord | None:
 
 
 def requeue(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
-    """Queue the arm of a closed trial again, where it had one."""
+    """Queue the arm of a closed trial again, where it had one that was not measured."""
     record = record_of(trial)
-    if record is not None and record.state is not TrialState.RUNNING:
+    if record is not None and record.state is not TrialState.INTERRUPTED:
         return
     queued = trial.system_attrs.get(QUEUED)
     params = trial.params if queued is None else queued

@@ -1,7 +1,6 @@
 """How a study's arms are sampled, and which parameters its trials show to matter."""
 
 from collections.abc import Sequence
-from enum import StrEnum
 
 import optuna
 
@@ -15,24 +14,12 @@ _FEWEST = 8
 """Completed trials below which the importance of a parameter is a matter of luck."""
 
 
-class Sampler(StrEnum):
-    """Search strategies of ``--sampler``."""
-
-    TPE = "tpe"
-    RANDOM = "random"
-
-
-def give_sampler(study: optuna.Study, kind: Sampler, seed: int) -> None:
-    """Have a study choose by this strategy; a resumed search must not draw the same again."""
-    study.sampler = _sampler(kind, (seed + len(study.get_trials(deepcopy=False))) % N_SEEDS)
-
-
-def _sampler(kind: Sampler, seed: int) -> optuna.samplers.BaseSampler:
-    match kind:
-        case Sampler.TPE:
-            return optuna.samplers.TPESampler(seed=seed, n_startup_trials=_STARTUP_TRIALS)
-        case Sampler.RANDOM:
-            return optuna.samplers.RandomSampler(seed=seed)
+def give_sampler(study: optuna.Study, seed: int) -> None:
+    """Have a study choose its arms; a resumed search must not draw the same again."""
+    study.sampler = optuna.samplers.TPESampler(
+        seed=(seed + len(study.get_trials(deepcopy=False))) % N_SEEDS,
+        n_startup_trials=_STARTUP_TRIALS,
+    )
 
 
 def importance(study: optuna.Study, space: SearchSpace) -> tuple[tuple[str, float], ...]:

@@ -1,21 +1,22 @@
 """Storage of studies: an Optuna storage, its errors as sentences, and who may write a study.
 
-A file of SQLite is for one machine. PostgreSQL is for several, and Optuna's gRPC proxy before it
-for very many. What a database that is away cannot do is done once it is back.
+A file of SQLite is for one process at a study at a time, PostgreSQL for several machines: a trial
+that is measured has Optuna's heartbeat there, and the arm of one whose process has ended is queued
+again. What a database that is away cannot do is done once it is back.
 """
 
 import functools
-import glob
 import hashlib
 import logging
 import os
 import re
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from importlib.util import find_spec
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,16 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from spectui.errors import BadInputError, UsageError
 from spectui.paths import STORAGE_VARIABLE, data_dir, ensure_dir, own_storage_file
 from spectui.secret import without_passwords
+from spectui.tune.studies.records import requeue
 from spectui.writing import PRIVATE
 
 optuna.logging.set_verbosity(logging.WARNING)
+# Heartbeats are an experiment of Optuna's, which expects them around its own loop.
+warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+warnings.filterwarnings("ignore", "Heartbeat of storage is supposed to be used with")
 
 _OPEN_S = 30.0
-"""Time after which another process that opens the same file, or claims a trial, counts as hung."""
+"""Time after which another process that opens the same file counts as hung."""
 _PROBED_S = 0.5
 """Time for which a lock may be held by others who only look whether it is."""
 _CONNECT_S = 10
@@ -44,7 +49,9 @@ _QUIET = 2
 """Attempts that fail before that is worth a line."""
 _PAUSE = threading.Event()
 """Never set."""
-_GRPC = "grpc://"
+_HEARTBEAT_S = 10
+_STALE_S = 60
+"""Time without a heartbeat after which the process of a trial has ended."""
 _CLASS = re.compile(r"^\([\w.]+\) ")
 _PSYCOPG = "postgresql+psycopg"
 _OPENING_WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0)
@@ -56,8 +63,11 @@ _RESTARTS = (
     "closed the connection",
 )
 """Words in errors of a connection to a database that starts or stops."""
-_OF_THE_CACHE = ("_get_trials", "_create_new_trial", "_set_trial_param")
-"""Operations that Optuna's cache before a database takes."""
+_OPERATIONS = (
+    *BaseStorage.__abstractmethods__,
+    *("_get_trials", "_create_new_trial", "_set_trial_param", "_get_stale_trial_ids"),
+)
+"""Operations of Optuna's and of its cache before a database."""
 
 
 def _say_nothing(_text: str) -> None:
@@ -118,11 +128,8 @@ def open_storage(url: str, say: Callable[[str], None] = _say_nothing) -> BaseSto
 
     Raises:
         BadInputError: the storage cannot be used.
-        UsageError: it would be spoken to in clear over a network.
     """
     try:
-        if url.startswith(_GRPC):
-            return _patient(_open_proxy(url), say)
         address = _with_driver(url)
         if is_file(url):
             # Two that make the tables of a new file at once would both fail.
@@ -131,7 +138,7 @@ def open_storage(url: str, say: Callable[[str], None] = _say_nothing) -> BaseSto
                 _index(storage)
                 return storage
         return _patient(_open_database(address), say)
-    except UsageError:
+    except BadInputError:
         raise
     except Exception as error:
         raise _unusable(url, error) from error
@@ -148,8 +155,27 @@ def _index(storage: optuna.storages.RDBStorage) -> None:
 
 
 def is_file(url: str) -> bool:
-    """Whether a storage is SQLite's, which one machine shares at most."""
+    """Whether a storage is SQLite's, where one process at a time works on a study."""
     return url.startswith("sqlite")
+
+
+class _Database(optuna.storages.RDBStorage):
+    """A database that several machines share; a heartbeat that it misses is no failure."""
+
+    def __init__(self, url: str, options: dict[str, Any]) -> None:
+        super().__init__(
+            url,
+            options,
+            heartbeat_interval=_HEARTBEAT_S,
+            grace_period=_STALE_S,
+            heartbeat_stale_trial_callback=requeue,
+        )
+
+    def record_heartbeat(self, trial_id: int) -> None:
+        with suppress(SQLAlchemyError, optuna.exceptions.StorageInternalError):
+            super().record_heartbeat(trial_id)
+        # It is called on a thread of its own, with a connection of its own.
+        self.remove_session()
 
 
 def _open_database(address: URL) -> BaseStorage:
@@ -159,14 +185,14 @@ def _open_database(address: URL) -> BaseStorage:
     url = address.render_as_string(hide_password=False)
     for wait_s in _OPENING_WAITS_S:
         try:
-            return optuna.storages.RDBStorage(url, engine_kwargs=options)
+            return _Database(url, options)
         except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
             # The first time another one may have made the tables meanwhile.
             said = f"{error} {error.__cause__}"
             if wait_s and not any(words in said for words in _RESTARTS):
                 raise
             _PAUSE.wait(wait_s)
-    return optuna.storages.RDBStorage(url, engine_kwargs=options)
+    return _Database(url, options)
 
 
 def _with_driver(url: str) -> URL:
@@ -174,50 +200,22 @@ def _with_driver(url: str) -> URL:
 
     Raises:
         ArgumentError: it is none.
-        BadInputError: the driver is not installed.
+        BadInputError: the driver is not installed, or it is that of a proxy.
     """
     address = make_url(url)
+    if address.drivername == "grpc":
+        raise BadInputError(
+            f"{without_passwords(url)}: Optuna's proxy is gone, as it has no heartbeats; give the "
+            "postgresql:// address of the database behind it"
+        )
     if address.drivername in {"postgresql", "postgres"}:
         address = address.set(drivername=_PSYCOPG)
     if address.drivername == _PSYCOPG and find_spec("psycopg") is None:
-        raise BadInputError(_needs("postgresql"))
-    return address
-
-
-def _open_proxy(url: str) -> BaseStorage:
-    """Optuna's proxy, which has neither passwords nor encryption."""
-    address = make_url(url)
-    host, port = address.host or "", address.port
-    if not host or port is None or address.username or address.password or address.database:
-        raise UsageError(f"{without_passwords(url)}: a proxy's address is grpc://HOST:PORT")
-    if host != "localhost" and not _is_loopback(host):
-        raise UsageError(
-            f"--storage grpc://{host}:{port}: Optuna's proxy has neither passwords nor encryption, "
-            f"so it is used on this machine alone; make a tunnel (ssh -N -L {port}:localhost:{port}"
-            f" {host}) and give grpc://localhost:{port}"
+        raise BadInputError(
+            f"the storage {without_passwords(url)} cannot be used (its driver is not installed); "
+            "run in spectui's folder: pip install '.[postgresql]'"
         )
-    if find_spec("grpc") is None or find_spec("google.protobuf") is None:
-        raise BadInputError(_needs("grpc"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        proxy = optuna.storages.GrpcStorageProxy(host=host, port=port)
-    try:
-        proxy.wait_server_ready(timeout=_CONNECT_S)
-    except BaseException:
-        proxy.close()
-        raise
-    return proxy
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _needs(extra: str) -> str:
-    return f"its driver is not installed; run in spectui's folder: pip install '.[{extra}]'"
+    return address
 
 
 def _patient(storage: BaseStorage, say: Callable[[str], None]) -> BaseStorage:
@@ -226,7 +224,7 @@ def _patient(storage: BaseStorage, say: Callable[[str], None]) -> BaseStorage:
     An operation is one transaction: where it failed it did nothing, and where it only seems so it
     can be done twice (``TuningStudy`` sees to what that does to a trial).
     """
-    for name in (*BaseStorage.__abstractmethods__, *_OF_THE_CACHE):
+    for name in _OPERATIONS:
         operation = getattr(storage, name, None)
         if operation is not None:
             setattr(storage, name, _retried(operation, say))
@@ -262,10 +260,6 @@ def _is_away(error: BaseException) -> bool:
             state = getattr(cause.orig, "sqlstate", None)
             # Of connections, of shutdowns, and of those that had to give way to others.
             return cause.connection_invalidated or state is None or state[:2] in {"08", "57", "40"}
-        code = getattr(cause, "code", None)
-        if callable(code) and type(cause).__module__.startswith("grpc"):
-            # The second one is of a proxy whose own database is away.
-            return str(code()) in {"StatusCode.UNAVAILABLE", "StatusCode.UNKNOWN"}
         # Optuna tries once more on the connection that has just ended.
         cause = cause.__cause__ or cause.__context__
     return False
@@ -312,13 +306,6 @@ def is_locked(url: str, name: str) -> bool:
     return False
 
 
-def study_locks(file: Path, url: str) -> tuple[Path, ...]:
-    """Locks of studies beside a storage's file, whether or not a process has them."""
-    opening = _lock_of(url, "open")
-    found = file.parent.glob(f"{glob.escape(file.name)}.*.lock")
-    return tuple(one for one in found if opening is None or one != Path(opening.lock_file))
-
-
 def file_of(url: str) -> Path | None:
     """The file of a storage; None where it has none."""
     try:
@@ -357,20 +344,11 @@ def _held(lock: FileLock | None) -> Iterator[None]:
             lock.release()
 
 
-@contextmanager
-def claiming(url: str) -> Iterator[None]:
-    """Let one process at a time claim a trial of a file; databases see to that themselves."""
-    with _held(_lock_of(url, "claim")):
-        yield
-
-
 def close_storage(storage: BaseStorage) -> None:
     """Let go of its connections."""
     storage.remove_session()
     if isinstance(storage, optuna.storages.RDBStorage):
         storage.engine.dispose()
-    elif isinstance(storage, optuna.storages.GrpcStorageProxy):
-        storage.close()
 
 
 @contextmanager
@@ -384,11 +362,6 @@ def storage_errors(url: str) -> Iterator[None]:
         yield
     except (optuna.exceptions.StorageInternalError, SQLAlchemyError) as error:
         raise _unusable(url, error) from error
-    except Exception as error:
-        # Classes of an extra that need not be there.
-        if type(error).__module__.startswith("grpc"):
-            raise _unusable(url, error) from error
-        raise
 
 
 def _unusable(storage: str, error: Exception) -> BadInputError:
@@ -400,9 +373,15 @@ def _unusable(storage: str, error: Exception) -> BadInputError:
         error = Exception(str(error.__cause__))
     lines = str(error).splitlines() or [type(error).__name__]
     # SQLAlchemy may begin with when it happened.
-    reason = next((one for one in lines if any(word in one for word in _ADVICE)), lines[0])
+    words = (*_ADVICE, _DAMAGED)
+    reason = next((one for one in lines if any(word in one for word in words)), lines[0])
     # Drivers repeat the address, and SQLAlchemy heads what they say with the name of a class.
     reason = without_passwords(_CLASS.sub("", reason.replace(storage, "it")))
+    file = file_of(storage)
+    # Another file than spectui's own may be something else.
+    is_garbage = _GARBAGE in reason and file == own_storage_file()
+    if file is not None and (_DAMAGED in reason or is_garbage):
+        return _moved_aside(file)
     advice = next((advice for word, advice in _ADVICE.items() if word in reason), _USUAL_ADVICE)
     return BadInputError(
         f"the storage {without_passwords(storage)} cannot be used ({reason}); {advice}"
@@ -416,9 +395,32 @@ _ADVICE = {
     "disk is full": "make room there; what was stored before is kept",
     "disk I/O error": "make room there, or check the disk; what was stored before is kept",
     "readonly database": "make it and its folder writable, or give another --storage",
-    "malformed": "spectui studies repair saves what can be read of it",
 }
 """Remedies, by a word of SQLite's."""
+_DAMAGED = "malformed"
+_GARBAGE = "file is not a database"
+"""SQLite's words for files that are damaged, and for one of which nothing can be read."""
+_BESIDE = ("", "-journal", "-wal", "-shm")
+"""Endings of a file of SQLite, and of those that it keeps beside."""
+
+
+def _moved_aside(file: Path) -> BadInputError:
+    """Rename a damaged file beside itself; the sentence that says so."""
+    aside = f"{file}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
+    try:
+        # A journal that is left would be played back into a new file.
+        for ending in reversed(_BESIDE):
+            with suppress(FileNotFoundError):
+                Path(f"{file}{ending}").rename(f"{aside}{ending}")
+    except OSError as error:
+        return BadInputError(
+            f"{file} is damaged, and cannot be moved aside ({error.strerror}); move it away, or "
+            "give another --storage"
+        )
+    return BadInputError(
+        f"{file} was damaged, and is {aside} now; the same command begins with a new file, and "
+        "studies import takes exported studies back"
+    )
 
 
 def _of_another_optuna(error: Exception) -> str | None:
@@ -428,7 +430,7 @@ def _of_another_optuna(error: Exception) -> str | None:
         return None
     if "storage upgrade" in text:
         return (
-            "was made by an older Optuna; bring it up to date with spectui studies repair, which "
-            "keeps a copy of a file"
+            "was made by an older Optuna; copy it, and bring it up to date with "
+            f"{Path(sys.executable).with_name('optuna')} storage upgrade --storage URL"
         )
     return "was made by a newer Optuna; update spectui, or give another --storage"

@@ -1,0 +1,205 @@
+"""Several searches on one study of a database, one of which is killed."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import optuna
+import pytest
+
+from spectui.errors import BadInputError, UsageError
+from spectui.measure.arm import OFF, Arm
+from spectui.tune.events import TrialFinished, TrialStarted, TuneEvent
+from spectui.tune.studies.listing import delete_studies
+from spectui.tune.studies.storage import close_storage, open_storage
+from spectui.tune.studies.study import Proposal, StudyOptions, TuningStudy
+from spectui.tune.trials import TrialRecord, TrialState
+from tests.support.postgres import Postgres, needs_postgres, postgres
+from tests.support.search import SPACE, SPEC, ScriptedMeasurer, search
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Postgres]:
+    with postgres() as server:
+        # Who is late in making the tables would leave a connection behind.
+        close_storage(open_storage(server.url))
+        yield server
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heartbeats each second; a trial without one for two has been left."""
+    monkeypatch.setattr("spectui.tune.studies.storage._HEARTBEAT_S", 1)
+    monkeypatch.setattr("spectui.tune.studies.storage._STALE_S", 2)
+
+
+def open_study(url: str, name: str) -> TuningStudy:
+    return TuningStudy(name, StudyOptions(storage=url), spec=SPEC, space=SPACE, isolated=True)
+
+
+def measured(proposal: Proposal) -> TrialRecord:
+    return TrialRecord(
+        number=proposal.number,
+        state=TrialState.COMPLETE,
+        arm=proposal.arm,
+        anchor_tokens_per_s=1.0,
+    )
+
+
+class Unhurried(ScriptedMeasurer):
+    """Takes its time with the anchor that is measured behind every trial."""
+
+    def anchor(self) -> float:
+        time.sleep(0.1)
+        return super().anchor()
+
+
+def searched(url: str, name: str) -> tuple[set[int], set[int]]:
+    """Search, beside others; numbers of the own trials, and of all that this search knows."""
+    own: set[int] = set()
+    known: set[int] = set()
+
+    def on_event(event: TuneEvent) -> None:
+        if isinstance(event, TrialStarted):
+            own.add(event.number)
+        if isinstance(event, TrialFinished):
+            known.add(event.record.number)
+
+    with open_study(url, name) as study:
+        result = search(study, Unhurried(), on_event, n_trials=12).run()
+        assert result.error is None
+        assert result.verdict.use_speculation
+    return own, known
+
+
+@needs_postgres
+@pytest.mark.ci
+def test_two_searches_measure_their_own_trials_and_know_of_all(database: Postgres) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        searches = [threads.submit(searched, database.url, "shared") for _ in range(2)]
+        (first, known), (second, also_known) = (one.result() for one in searches)
+    assert not first & second
+    assert min(len(first), len(second)) > 2
+    assert 12 <= len(known | also_known) <= 13
+    with open_study(database.url, "shared") as study:
+        assert {one.number for one in study.records()} == first | second
+        assert {one.state for one in study.records()} == {TrialState.COMPLETE}
+
+
+KILLED = """
+import sys
+from spectui.tune.studies import storage
+storage._HEARTBEAT_S, storage._STALE_S = 1, 2
+from tests.tune.test_many_machines import open_study
+study = open_study(storage.usual_storage(), "killed")
+study.begin()
+study.follow(study.space.defaults)
+print(study.ask().number, study.ask().number, flush=True)
+sys.stdin.read()
+"""
+
+
+@needs_postgres
+@pytest.mark.ci
+@pytest.mark.usefixtures("impatient")
+def test_a_trial_of_a_killed_search_is_queued_again(database: Postgres) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED],
+        env={**os.environ, "SPECTUI_STORAGE": database.url},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        left = [int(word) for word in process.stdout.readline().split()]
+        with open_study(database.url, "killed") as study:
+            lost = {one.arm for one in study.records()}
+            assert OFF in lost
+            own = study.ask()
+            assert own.arm not in lost
+            with pytest.raises(UsageError, match=rf"process {process.pid} on .* is working on"):
+                delete_studies(database.url, ["killed"])
+            process.kill()
+            process.communicate()
+            found: set[Arm] = set()
+            until_s = time.monotonic() + 60
+            while not lost <= found and time.monotonic() < until_s:
+                again = study.ask()
+                found.add(again.arm)
+                study.interrupt(again)
+            assert lost <= found
+            # The heartbeat of the trial that is measured here has kept it.
+            assert study.finish(measured(own))
+            states = {one.number: one.state for one in study.records()}
+    assert [states[number] for number in left] == [TrialState.INTERRUPTED] * 2
+    assert states[own.number] is TrialState.COMPLETE
+    delete_studies(database.url, ["killed"])
+
+
+@needs_postgres
+@pytest.mark.ci
+def test_a_result_that_comes_too_late_is_dropped(database: Postgres) -> None:
+    with open_study(database.url, "late") as slept:
+        late = slept.ask()
+        trial, _heartbeat = slept._held[late.number]
+        # As another machine does where this one slept.
+        storage = open_storage(database.url)
+        storage.set_trial_state_values(trial._trial_id, optuna.trial.TrialState.FAIL)
+        close_storage(storage)
+        assert not slept.finish(measured(late))
+        done = slept.ask()
+        held = slept._held[done.number]
+        assert slept.finish(measured(done))
+        # It was kept before the connection ended.
+        slept._held[done.number] = held
+        assert slept.finish(measured(done))
+
+
+@needs_postgres
+@pytest.mark.ci
+def test_a_database_that_restarts_is_waited_for(database: Postgres) -> None:
+    with open_study(database.url, "restarts") as study:
+        asked = study.ask()
+        database.stop()
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(database.start)
+            assert study.finish(measured(asked))
+
+
+@needs_postgres
+@pytest.mark.ci
+def test_a_lease_of_an_earlier_version_holds_no_trial(database: Postgres) -> None:
+    with open_study(database.url, "older") as study:
+        asked = study.ask()
+        trial, _heartbeat = study._held[asked.number]
+        trial.set_user_attr("owner", {"host": "elsewhere", "pid": 1, "worker": True, "beat": 7})
+    with open_study(database.url, "older") as resumed:
+        assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
+    delete_studies(database.url, ["older"])
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("postgresql://u@localhost/db", r"run in spectui's folder: pip install '\.\[postgresql\]'"),
+        ("grpc://localhost:1", "Optuna's proxy is gone, .* give the postgresql:// address"),
+    ],
+)
+def test_a_driver_that_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, address: str, said: str
+) -> None:
+    monkeypatch.setattr("spectui.tune.studies.storage.find_spec", lambda _name: None)
+    with pytest.raises(BadInputError, match=said):
+        open_storage(address)
+
+
+def test_a_study_of_a_file_is_for_one_search_at_a_time(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
+    with open_study(url, "s"), pytest.raises(UsageError, match="another spectui is working on"):
+        open_study(url, "s")
