@@ -57,14 +57,7 @@ class GpuSource(StrEnum):
 
     NVML = "nvml"
     AMDGPU = "amdgpu"
-    I915 = "i915"
-    XE = "xe"
     LLAMA_CPP = "llama.cpp"
-
-    @property
-    def counts_awake_time(self) -> bool:
-        """Whether utilisation is the time awake, which short pauses between kernels belong to."""
-        return self in {GpuSource.I915, GpuSource.XE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +80,7 @@ class GpuReading:
     process_bytes: Reading
     """Part of the used memory that the process with the models holds."""
     utilisation: Reading
-    """Share of the time in which something ran, or it was awake: 0 to 1."""
+    """Share of the time in which something ran: 0 to 1."""
     power_w: Reading
     temperature_c: Reading
     clock_hz: Reading
