@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from spectui.cli.removed import REMOVED
 from spectui.errors import BadInputError, UsageError
 from spectui.options.drafters import HIDDEN_STATE_KINDS
 from spectui.presets import Options, Preset, find_preset
@@ -79,6 +80,8 @@ def _defaults(ctx: click.Context, preset: Preset, options: Options) -> dict[str,
 
 
 def _refused(preset: Preset, key: str, command: click.Command) -> BadInputError:
+    if key in REMOVED:
+        return BadInputError(f"{preset.path}: {REMOVED[key]}")
     known = {name.lstrip("-") for param in command.params for name in param.opts}
     if key in known:
         return BadInputError(

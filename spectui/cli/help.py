@@ -14,6 +14,9 @@ from typing import Any
 
 import click
 
+from spectui.cli.removed import REMOVED
+from spectui.errors import UsageError
+
 _BRIEF = "spectui.brief"
 """Whether the present help shows the main options alone."""
 
@@ -47,13 +50,13 @@ _SUBJECTS: dict[str, tuple[str, ...]] = {
     ),
     "llama-server": (
         *("backend", "server_bin", "server_url", "baseline_url", "parallel", "keeps_both"),
-        *("timeout", "no_promise", "counts", "dialect", "pin", "libraries"),
+        *("timeout", "no_promise", "dialect", "pin", "libraries"),
     ),
     "Sampling": (),
     "Context": (),
     "Threads": (),
     "Placement": (),
-    "Screen": ("monitor_replay", "theme", "ascii"),
+    "Screen": ("theme", "ascii"),
     _LAST: ("out", "png", "json_path", "quiet", "verbose", "h"),
 }
 """Parameters by subject, in the order of the help; those of the catalogue are added to them."""
@@ -77,6 +80,26 @@ class _WithExamples(click.Command):
 
 class Command(_WithExamples):
     """A command whose help has subjects and examples."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Parse.
+
+        Raises:
+            UsageError: an option of earlier versions was given.
+        """
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.NoSuchOption as error:
+            reason = REMOVED.get(error.option_name.lstrip("-"))
+            if reason is None:
+                raise
+            raise UsageError(reason) from None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; where a file is left over, say which option takes it."""

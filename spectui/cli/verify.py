@@ -10,17 +10,6 @@ from spectui.cli.help import Command
 from spectui.cli.options import add_options, shared_options
 from spectui.cli.options_common import STORAGE, TIMEOUT
 from spectui.cli.values import WholeNumber
-from spectui.errors import UsageError
-
-
-def _refuse_counts(_ctx: click.Context, _param: click.Parameter, value: bool | None) -> None:  # noqa: FBT001 - click's signature
-    if value is not None:
-        raise UsageError(
-            "verify compares speedups alone and loads no models a second time, so that --counts "
-            "and --no-counts are gone; leave them out, and compare counts with "
-            "benchmarks/draft_counts.py of a clone"
-        )
-
 
 _VERIFY = (
     click.option(
@@ -42,13 +31,6 @@ _VERIFY = (
         "--no-promise",
         is_flag=True,
         help="Without a study: do not measure in-process first what is promised.",
-    ),
-    click.option(
-        "--counts/--no-counts",
-        default=None,
-        hidden=True,
-        expose_value=False,
-        callback=_refuse_counts,
     ),
     click.option(
         "--keep-both/--one-at-a-time",

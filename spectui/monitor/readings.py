@@ -29,9 +29,6 @@ def pci_address(text: str | None) -> str | None:
     return match and f"{match[1] or '0':>04}:{match[2]}:{match[3]}.{match[4]}"
 
 
-_UNRECORDED = Reading(None, "readings of an earlier version do not have it")
-
-
 class Throttle(StrEnum):
     """Reasons for which a GPU holds its clocks back."""
 
@@ -47,9 +44,6 @@ class Throttle(StrEnum):
     def is_fault(self) -> bool:
         """Whether it is none of the limits of everyday."""
         return self not in {Throttle.POWER, Throttle.CURRENT}
-
-
-_NO_THROTTLES: Known[tuple[Throttle, ...]] = Known(None, _UNRECORDED.reason)
 
 
 class GpuSource(StrEnum):
@@ -85,8 +79,8 @@ class GpuReading:
     temperature_c: Reading
     clock_hz: Reading
     """Clock of what computes: streaming multiprocessors, shader engines, execution units."""
-    memory_clock_hz: Reading = _UNRECORDED
-    throttled_by: Known[tuple[Throttle, ...]] = _NO_THROTTLES
+    memory_clock_hz: Reading
+    throttled_by: Known[tuple[Throttle, ...]]
     """Reasons for which it holds its clocks back now; none where it does not."""
     pcie_generation: Reading
     """Generation of the link as it is now; links slow down when idle."""

@@ -20,7 +20,6 @@ from tests.support.cli import Spectui
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 
-MONITOR = Path(__file__).parent.parent / "data" / "monitor-gpu.jsonl"
 NGRAMS = (
     *("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", 2),
     *("--spec-ngram-simple-size-m", "4,8", "--spec-type", "ngram-cache"),
@@ -95,10 +94,6 @@ def test_an_older_session_and_a_torn_one(golden: Golden, tmp_path: Path) -> None
     path = tmp_path / "s.jsonl"
     path.write_text(header + lines, "utf-8")
     golden("stored/session-of-before", {"session.json": text_of(inside.session_told(path))})
-
-
-def test_a_recorded_monitor(golden: Golden) -> None:
-    golden("stored/monitor", {"monitor.json": text_of(inside.monitor_told(MONITOR))})
 
 
 @pytest.mark.parametrize("name", [*TRACES, TUNED])

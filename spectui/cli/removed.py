@@ -1,0 +1,14 @@
+"""Commands and options of earlier versions, each with a sentence on the way that is left."""
+
+_COUNTS = (
+    "verify compares speedups alone and loads no models a second time, so that --counts and "
+    "--no-counts are gone; leave them out, and compare counts with benchmarks/draft_counts.py of a "
+    "clone"
+)
+REMOVED = {
+    "counts": _COUNTS,
+    "no-counts": _COUNTS,
+    "monitor-replay": "the screen shows this machine's readings alone, so that --monitor-replay "
+    "is gone; leave it out",
+}
+"""Options, by their long names without dashes, as in presets."""
