@@ -8,7 +8,12 @@ _COUNTS = (
 REMOVED = {
     "counts": _COUNTS,
     "no-counts": _COUNTS,
+    "costs": "replay draws no costs any more, so that its --costs is gone; --json has them",
     "monitor-replay": "the screen shows this machine's readings alone, so that --monitor-replay "
     "is gone; leave it out",
 }
 """Options, by their long names without dashes, as in presets."""
+REMOVED_COMMANDS = {
+    "probe": "probe experts is gone; spectui doctor says what batches cost if tokens were routed "
+    "at random, and spectui tune measures what they cost on your prompts",
+}

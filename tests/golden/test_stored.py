@@ -109,7 +109,7 @@ def test_a_trace(name: str, spectui: Spectui, golden: Golden, tmp_path: Path) ->
     few = ("--draft-max", "1,2,4") if trace["drafts"] else ("--spec-type", "ngram-simple")
     texts = {
         "about.json": text_of(about),
-        "replay.txt": told(spectui, "replay", path, "--costs", *few),
+        "replay.txt": told(spectui, "replay", path, *few),
         "ngrams.txt": told(spectui, "replay", path, *NGRAMS, codes=(0, 2, 3)),
         "chained.txt": told(
             spectui,
