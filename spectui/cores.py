@@ -107,9 +107,7 @@ def usable_processors(root: Path = Path("/")) -> int:
     Args:
         root: folder of ``proc`` and of the mounts of cgroups.
     """
-    usable = [os.cpu_count() or _FEW]
-    if hasattr(os, "sched_getaffinity"):
-        usable.append(len(os.sched_getaffinity(0)))
+    usable = [len(os.sched_getaffinity(0))]
     for folder, _version in cgroups(root):
         with suppress(OSError, ValueError):
             allowed = cores_allowed(folder)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from spectui.errors import BadInputError
-from spectui.monitor.recording import load
 from spectui.prompts import load_prompts
 from spectui.reading import read_file
 from spectui.sessions import read_session
@@ -17,7 +16,6 @@ from spectui.trace.file import read_trace
 
 READERS: dict[str, Callable[[Path], object]] = {
     "prompts": load_prompts,
-    "recording": load,
     "session": read_session,
     "trace": read_trace,
 }

@@ -9,6 +9,8 @@ import click
 from spectui import __version__
 from spectui.cli.help import Group
 from spectui.cli.reader import reader
+from spectui.cli.removed import REMOVED_COMMANDS
+from spectui.errors import UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -23,7 +25,6 @@ _COMMANDS = {
     "lint": "Check an existing llama-server command, without running it.",
     "models": "Find models and drafts, fetch a preset's, or build the demo's.",
     "presets": "List presets, or show one.",
-    "probe": "Look into a model while it decodes.",
     "replay": "Predict settings from a trace, without loading a model.",
     "report": "Write a report of a study, or of two, to show to others.",
     "serve": "Show the screen in a browser.",
@@ -84,6 +85,8 @@ class _Commands(Group):
         except click.NoSuchCommand as error:
             # click looks among those that are imported. A model, and the demo, are options.
             name = error.command_name
+            if name in REMOVED_COMMANDS:
+                raise UsageError(REMOVED_COMMANDS[name]) from None
             known = [*_COMMANDS, "--demo"]
             if os.path.isfile(name):  # noqa: PTH113 - Path raises on long names
                 known = [f"-m {name}" if name.endswith(".gguf") else f"--from {name}"]

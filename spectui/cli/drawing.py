@@ -1,10 +1,9 @@
-"""Tables and bars for stdout, as text."""
+"""Tables for stdout, as text."""
 
 import os
 import sys
 from io import StringIO
 
-from rich.bar import Bar
 from rich.console import (
     Console,
     ConsoleOptions,
@@ -15,7 +14,6 @@ from rich.console import (
     RenderResult,
 )
 from rich.measure import Measurement
-from rich.text import Text
 
 from spectui.cli.output import filled
 from spectui.format import printable
@@ -23,7 +21,6 @@ from spectui.format import printable
 _WIDTH = 100
 """Width where stdout is no terminal and COLUMNS is not set."""
 _UNBOUNDED = 10_000
-_BAR_WIDTH = 32
 
 
 class _Page(StringIO):
@@ -124,11 +121,3 @@ def sentence(text: str, *, indent: str = "") -> str:
         indent: of what does not fit on it.
     """
     return wrapped(text, indent=indent) if _is_terminal() else text
-
-
-def bar(value: float, largest: float) -> RenderableType:
-    """A horizontal bar, as long as ``value`` is of ``largest``."""
-    console = make_console()
-    if console.options.ascii_only or console.is_dumb_terminal:
-        return Text("#" * round(_BAR_WIDTH * value / largest))
-    return Bar(size=largest, begin=0, end=value, width=_BAR_WIDTH)

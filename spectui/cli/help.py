@@ -53,7 +53,7 @@ _SUBJECTS: dict[str, tuple[str, ...]] = {
     "Context": (),
     "Threads": (),
     "Placement": (),
-    "Screen": ("monitor_replay", "theme", "ascii"),
+    "Screen": ("theme", "ascii"),
     _LAST: ("out", "png", "json_path", "quiet", "verbose", "h"),
 }
 """Parameters by subject, in the order of the help; those of the catalogue are added to them."""

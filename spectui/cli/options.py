@@ -154,12 +154,6 @@ COCKPIT: tuple[Decorator, ...] = (
             f"{DEMO_TOKENS} for the demo models)."
         ),
     ),
-    click.option(
-        "--monitor-replay",
-        type=click.Path(path_type=Path),
-        metavar="FILE",
-        help="Show recorded readings of a machine instead of this one's.",
-    ),
     YES,
     ISOLATE_SCREEN,
     *LOOK,

@@ -6,6 +6,10 @@ _COUNTS = (
     "clone"
 )
 COMMANDS = {
+    "probe": (
+        "probe experts is gone; spectui doctor says what batches cost if tokens were routed at "
+        "random, and spectui tune measures what they cost on your prompts"
+    ),
     "worker": (
         "spectui worker is gone; run the same spectui tune with --study NAME and --storage URL, a "
         "PostgreSQL database, on each machine"
@@ -19,6 +23,7 @@ COMMANDS = {
 OPTIONS = {
     "counts": _COUNTS,
     "no-counts": _COUNTS,
+    "costs": "replay draws no costs any more, so that its --costs is gone; --json has them",
     "monitor-replay": (
         "the screen shows this machine's readings alone, so that --monitor-replay is gone; leave "
         "it out"

@@ -21,8 +21,8 @@ _EXAMPLES = (
         "spectui replay demo.trace.json.gz --draft-max 1,2,4,8,16 --draft-p-min 0,0.5,0.9",
     ),
     (
-        "Tokens per second as well, with what rounds cost",
-        "spectui replay demo.trace.json.gz --costs",
+        "What rounds cost as well, for a script",
+        "spectui replay demo.trace.json.gz --json -",
     ),
 )
 
@@ -42,17 +42,11 @@ _EXAMPLES = (
     help="Only this draft of the trace. May be repeated (default: all).",
 )
 @add_options(*REPLAYED_NGRAMS)
-@click.option(
-    "--costs",
-    is_flag=True,
-    help="Also show what rounds cost, and the throughput that follows over draft_max.",
-)
 @json_option()
 def command(
     *,
     trace: Path,
     drafts: tuple[str, ...],
-    costs: bool,
     json_path: str | None,
     **numbers: Any,
 ) -> None:
@@ -70,4 +64,4 @@ def command(
         ngrams=tuple(replayed_ngrams(numbers)),
         ahead=tuple(replayed_ahead(numbers)),
     )
-    replay(trace, wanted, costs=costs, json_path=json_path)
+    replay(trace, wanted, json_path=json_path)

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 class CockpitOptions:
     """The options that only the screen has, by click's parameter names."""
 
-    monitor_replay: Path | None
     theme: str | None
     ascii: bool
     isolate: bool | None
@@ -91,8 +90,7 @@ def make_launch(
     """Convert parsed options, and the command of ``--from``, into the screen's launch parameters.
 
     Raises:
-        BadInputError: a model file is missing or no GGUF, those of a preset included, or the
-            recording cannot be replayed.
+        BadInputError: a model file is missing or no GGUF, those of a preset included.
         UsageError: options that contradict each other.
     """
     own = {field.name for field in fields(CockpitOptions)}
@@ -119,8 +117,6 @@ def make_launch(
             return replace(launch, notice=notice or None)
 
     pair, demo = _models(shared)
-    if options.monitor_replay is not None:
-        _check_recording(options.monitor_replay)
     return Launch(
         make_setup=make_setup,
         with_preset=with_preset,
@@ -129,7 +125,6 @@ def make_launch(
         n_ctx=shared.context.ctx_size,
         pair=pair,
         demo=demo,
-        monitor_replay=options.monitor_replay,
         theme=options.theme,
         ascii=options.ascii,
         isolate=settings.isolate if options.isolate is None else options.isolate,
@@ -158,13 +153,6 @@ def _models(shared: RunOptions) -> tuple[Pair | None, DemoModel | None]:
     for path in (shared.model, *shared.model_draft):
         check_file(path)
     return Pair(target=shared.model, draft=next(iter(shared.model_draft), None)), None
-
-
-def _check_recording(path: Path) -> None:
-    """Refuse an unusable recording at once, before the screen opens."""
-    from spectui.monitor.recording import load
-
-    load(path)
 
 
 def _setup(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui import __version__
-from spectui.cli.costs_view import costs_view
 from spectui.cli.drawing import drawn, page_width, width_of, wrapped
 from spectui.cli.output import check_writable, write_result
 from spectui.errors import UsageError
@@ -67,7 +66,7 @@ class Wanted:
     """Sequences of n-gram drafters to ask before every draft."""
 
 
-def replay(path: Path, wanted: Wanted, *, costs: bool, json_path: str | None) -> None:
+def replay(path: Path, wanted: Wanted, *, json_path: str | None) -> None:
     """Read the trace, replay it, and print the results.
 
     Raises:
@@ -86,8 +85,7 @@ def replay(path: Path, wanted: Wanted, *, costs: bool, json_path: str | None) ->
     own = _costs_of(trace, best)
     explanation = explain_replayed(best, own)
     known = _costs(wanted, trace)
-    shown = costs_view(known, trace.recordings) if costs else ()
-    text = drawn(*shown, _replay_table(totals, best))
+    text = drawn(_replay_table(totals, best))
     summary = _replay_summary(totals, best, len(trace.recordings), explanation, own)
     write_result(
         _replay_document(path, totals, explanation, known), f"{text}\n\n{summary}", json_path
@@ -291,8 +289,20 @@ def _prediction(best: Total, speedup: float) -> str:
     )
 
 
+def cliff_warnings(costs: Costs) -> Iterator[str]:
+    """Yield a line for each length from which on a batch suddenly costs more."""
+    curve = tuple(zip(costs.lengths, costs.verify_s, strict=True))
+    for (n, near), (m, far) in pairwise(curve):
+        if m in costs.cliffs:
+            yield (
+                f"WARNING: verifying has a cliff: {m + 1} tokens take {far / near:.1f} times as "
+                f"long as {n + 1}; keep draft_max below {m}."
+            )
+
+
 def _doubts(best: Total, costs: Costs) -> Iterator[str]:
     """Yield why the predictions may be wrong."""
+    yield from cliff_warnings(costs)
     if costs.spread is not None and costs.spread > _UNSTEADY:
         yield (
             f"The machine was unsteady by {percent_text(costs.spread)} while costs were measured: "

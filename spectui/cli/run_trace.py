@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from spectui.cli.costs_view import costs_view
-from spectui.cli.drawing import drawn, sentence
+from spectui.cli.drawing import sentence
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.progress import Progress, open_progress, words
 from spectui.cli.request import RunOptions
@@ -160,8 +159,6 @@ def _write(
     }
     told = (*notes, _summary(tracing, n_tokens))
     text = "\n".join((*map(sentence, told), *([] if problem else [str(path)])))
-    if tracing.costs:
-        text = f"{drawn(*costs_view(tracing.costs, tracing.recordings))}\n{text}"
     write_result(document, text, options.json_path)
     if problem is not None:
         raise problem

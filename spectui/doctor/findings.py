@@ -94,8 +94,8 @@ def _of_experts(examination: Examination) -> Iterator[Finding]:
             f"a token activates {traffic.n_experts_used} of {traffic.n_experts} experts, so "
             f"verifying four drafted tokens takes {ratio:.1f} times as long as one token if tokens "
             "were routed at random; "
-            "short drafts that are right count for more than long ones, and spectui probe experts "
-            "tells how many experts your text really touches",
+            "short drafts that are right count for more than long ones, and spectui tune measures "
+            "what batches really cost",
         )
 
 
@@ -158,10 +158,7 @@ def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | Non
             "alone"
         )
     if bound.break_even_alpha is None:
-        return (
-            f"{name} pays only where neighbouring tokens share experts; spectui probe experts "
-            "counts them"
-        )
+        return f"{name} pays only where neighbouring tokens share experts; spectui tune measures it"
     if bound.break_even_alpha > _HARD_ALPHA:
         routed = " if tokens were routed at random" if has_experts else ""
         return (

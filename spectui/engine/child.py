@@ -9,7 +9,6 @@ import os
 import queue
 import resource
 import signal
-import sys
 import threading
 import traceback
 from contextlib import suppress
@@ -149,8 +148,7 @@ def _answer(
 
 def _end_with_parent() -> None:
     """Be killed with the thread that started this, even where this process is stopped."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
+    ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def _end_before_others() -> None:
@@ -165,7 +163,7 @@ def _bound_memory() -> None:
     The bound grows with what others give back meanwhile, and never falls. Drivers of GPUs reserve
     far more than they use, so that no such limit can be set beside one.
     """
-    if sys.platform != "linux" or has_gpu():
+    if has_gpu():
         return
     free = host_memory()
     most = psutil.Process().memory_info().data + free.free_bytes + free.slow_bytes

@@ -147,19 +147,6 @@ class RecordChains:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeExperts:
-    """Watch which experts of the target a text is routed to. Answered by ``ExpertsProbed``.
-
-    In a context of its own: it slows decoding, and must never be part of a timing.
-    """
-
-    doing: ClassVar = "looking at experts"
-    text: tuple[int, ...]
-    n_skipped: int = 0
-    """Tokens at the beginning that are decoded, but not told of."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparePair:
     """Find out, without loading weights, whether a draft fits. Answered by ``ModelInspected``.
 
@@ -189,7 +176,6 @@ Command = (
     | GeneratePair
     | ProbeMargin
     | RecordChains
-    | ProbeExperts
     | ComparePair
     | Shutdown
 )

@@ -13,7 +13,6 @@ from spectui.engine.events import (
     CommandRestarted,
     EngineFailed,
     Event,
-    ExpertsProbed,
     GenerationFinished,
     GenerationResult,
     MarginProbed,
@@ -124,10 +123,6 @@ class Engine(Closing):
     def record_chains(self, command: commands.RecordChains) -> ChainsRecorded:
         """Record what a drafter would propose at every position of an output."""
         return self._measure(command, ChainsRecorded)
-
-    def probe_experts(self, command: commands.ProbeExperts) -> ExpertsProbed:
-        """Probe which experts of the target a text is routed to."""
-        return self._call(command, ExpertsProbed)
 
     def compare(self, command: commands.ComparePair) -> ModelInspected:
         """Compare a draft with a target by their files; loads no weights."""

@@ -233,16 +233,6 @@ class MarginProbed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertsProbed:
-    """Experts that tokens are routed to."""
-
-    layers: tuple[int, ...]
-    """Numbers of the layers that have experts."""
-    experts: tuple[tuple[tuple[int, ...], ...], ...]
-    """[n_layers][n_tokens][n_used]: numbers of the experts."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChainsRecorded:
     """A drafter's proposals at every position of an output."""
 
@@ -298,7 +288,6 @@ TERMINAL = (
     PairGenerated,
     MarginProbed,
     ChainsRecorded,
-    ExpertsProbed,
     ModelInspected,
     EngineFailed,
     EngineClosed,
@@ -318,7 +307,6 @@ Event = (
     | PairGenerated
     | MarginProbed
     | ChainsRecorded
-    | ExpertsProbed
     | ModelInspected
     | CommandRestarted
     | MemoryPaused

@@ -85,8 +85,7 @@ class Pulse:
     def _read_bytes(self) -> int:
         """A number that grows with whatever is read, from a disk, over FUSE, or where mapped."""
         grown = 0
-        # Not on every system.
-        with suppress(AttributeError, psutil.Error):
+        with suppress(psutil.Error):
             counters = self.process.io_counters()
             grown += counters.read_bytes + counters.read_chars
         with suppress(OSError, ValueError, IndexError):

@@ -18,7 +18,7 @@ from spectui.engine.events import (
 from spectui.engine.fit import beside
 from spectui.engine.generation import Generation, probe_margin
 from spectui.engine.guard import Guard
-from spectui.engine.inspection import Inspector, probe_experts, record
+from spectui.engine.inspection import Inspector, record
 from spectui.engine.models import LoadedModels
 from spectui.engine.pairing import PairGeneration
 from spectui.engine.templates import Templates
@@ -100,7 +100,7 @@ class LocalWorker:
         else:
             self.abort.clear()
 
-    def execute(
+    def execute(  # noqa: PLR0911 - a kind of command each
         self, command: commands.Command, sink: Sink, cancelled: Callable[[], bool]
     ) -> Event:
         """As ``Worker.execute``."""
@@ -119,8 +119,10 @@ class LocalWorker:
                 return Generation(models, command, sink, cancelled).run()
             case commands.GeneratePair():
                 return PairGeneration(models, command, sink, cancelled).run()
-            case commands.ProbeMargin() | commands.RecordChains() | commands.ProbeExperts():
-                return self._look(command, cancelled)
+            case commands.ProbeMargin():
+                return probe_margin(models, command)
+            case commands.RecordChains():
+                return record(models, command, cancelled)
             case commands.Shutdown():
                 self.guard.close()
                 self._templates.close()
@@ -128,19 +130,6 @@ class LocalWorker:
                 models.close()
                 aborts.forget(self._give_up)
                 return EngineClosed()
-
-    def _look(
-        self,
-        command: commands.ProbeMargin | commands.RecordChains | commands.ProbeExperts,
-        cancelled: Callable[[], bool],
-    ) -> Event:
-        match command:
-            case commands.ProbeMargin():
-                return probe_margin(self.models, command)
-            case commands.RecordChains():
-                return record(self.models, command, cancelled)
-            case commands.ProbeExperts():
-                return probe_experts(self.models, command)
 
     def _load(
         self,

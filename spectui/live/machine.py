@@ -420,14 +420,7 @@ class MachineLoad:
 
     def gpu_use(self) -> float | None:
         """Share of time that the busiest GPU computes."""
-        return self._mean(
-            lambda snapshot: _most(
-                gpu.utilisation.value
-                for gpu in snapshot.gpus
-                # One that waits for the processor is awake as well.
-                if not gpu.source.counts_awake_time
-            )
-        )
+        return self._mean(lambda snapshot: _most(gpu.utilisation.value for gpu in snapshot.gpus))
 
     def cores_busy(self) -> float | None:
         """Share of time that the busier half of the logical cores computes."""

@@ -103,7 +103,6 @@ class Launch:
     pair: Pair | None = None
     demo: DemoModel | None = None
     """A demo target, to be built if it is not there; instead of ``pair``."""
-    monitor_replay: Path | None = None
     notice: str | None = None
     """Notice to the user about the options."""
     theme: str | None = None

@@ -14,7 +14,6 @@ from spectui.errors import BadInputError, CancelledError, DoesNotFitError, Usage
 from spectui.llama.library import C
 from spectui.llama.log import native_log
 from spectui.llama.model import Model, ran_out_of_memory
-from spectui.llama.routing import RoutingObserver
 from spectui.llama.sequence import Batch, SequenceMemory
 from spectui.options.setup import ContextOptions, FlashAttention
 from spectui.speculative.models import Outputs, Rollback
@@ -98,7 +97,6 @@ class Context(Closing):
         abort: AbortFlag,
         n_snapshots: int = 0,
         n_slots: int = 1,
-        routing: RoutingObserver | None = None,
     ) -> None:
         """Allocate caches and compute buffers.
 
@@ -110,7 +108,6 @@ class Context(Closing):
             abort: ends a decode when set.
             n_snapshots: of a recurrent state, where the architecture can; each is as large as that.
             n_slots: of a llama-server that is planned; what decodes here has one.
-            routing: watches which experts tokens are routed to, at the cost of speed.
 
         Raises:
             CancelledError: ``abort`` is set.
@@ -118,7 +115,7 @@ class Context(Closing):
             UsageError: a size or a KV cache type that cannot be.
         """
         self.model, self.vocabulary = model, model.vocabulary
-        self._abort, self._routing = abort, routing
+        self._abort = abort
         self.n_slots = n_slots
         params = self._params(options, max_outputs, n_snapshots)
         native_log.mark()
@@ -174,8 +171,6 @@ class Context(Closing):
         params.type_v = cache_type("-ctv", self.model.options.cache_type_v)
         params.abort_callback = self._abort.callback
         params.abort_callback_data = self._abort.data
-        if self._routing is not None:
-            params.cb_eval = self._routing.callback
         params.kv_unified = self.n_slots == 1
         params.offload_kqv = options.kv_offload
         params.op_offload = options.op_offload

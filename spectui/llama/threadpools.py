@@ -109,8 +109,7 @@ class ThreadPools(Closing):
 
     def _allowed(self, cpu: CpuOptions, suffix: str) -> CpuOptions:
         """The part of the options that this machine allows."""
-        can_pin = hasattr(os, "sched_setaffinity")
-        usable = tuple(one for one in cpu.cpus if not can_pin or may_run_on(one))
+        usable = tuple(one for one in cpu.cpus if may_run_on(one))
         if usable != cpu.cpus:
             without = ", ".join(str(one) for one in cpu.cpus if one not in usable)
             left = "the others have the threads" if usable else "threads run on any"
@@ -126,7 +125,7 @@ class ThreadPools(Closing):
         return replace(cpu, cpus=usable, prio=0 if refused else cpu.prio)
 
     def _set_niceness(self, prio: int) -> None:
-        """Set that of this thread and those that it starts; elsewhere than on Linux all have it."""
+        """Set the niceness of this thread and of those that it starts."""
         if prio == 0:
             return
         try:
@@ -144,7 +143,7 @@ def _schedule(prio: int) -> None:
     Raises:
         OSError: it may not be.
     """
-    if prio == 0 or not hasattr(os, "sched_setscheduler"):
+    if prio == 0:
         return
     policy = os.SCHED_BATCH if prio < 0 else os.SCHED_FIFO
     os.sched_setscheduler(0, policy, os.sched_param(_REAL_TIME.get(prio, 0)))

@@ -121,8 +121,6 @@ def _half() -> str:
 
 def _usable(pid: int) -> list[int]:
     """Cores that a process may use; 0 for this one."""
-    if not hasattr(os, "sched_getaffinity"):
-        return list(range(os.cpu_count() or 1))
     return sorted(os.sched_getaffinity(pid))
 
 
@@ -131,7 +129,7 @@ def visible_gpus(environment: Mapping[str, str], root: Path = Path("/")) -> list
 
     NVIDIA's are told by NVML, and where that fails by the kernel, which tells the others.
     """
-    with closing(KernelGpus(lambda: 0.0, root=root)) as kernel:
+    with closing(KernelGpus(root=root)) as kernel:
         others = kernel.addresses()
     found = (
         *_visible(_by_nvml() or _by_driver(root), ("CUDA_VISIBLE_DEVICES",), environment),

@@ -15,8 +15,6 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-import psutil
-
 from spectui.closing import Closing
 from spectui.cores import cgroups, cores_allowed
 from spectui.monitor.host import ProcFile
@@ -37,16 +35,14 @@ class Clocks(NamedTuple):
 
     monotonic_s: float
     """Stands still while the machine sleeps, where ``boot_s`` does not."""
-    boot_s: float | None
-    """Goes on while it sleeps; None where the system has no such clock."""
+    boot_s: float
+    """Goes on while it sleeps."""
     wall_s: float
 
 
 def read_clocks() -> Clocks:
     """The clocks now."""
-    boot = getattr(time, "CLOCK_BOOTTIME", None)
-    boot_s = None if boot is None else time.clock_gettime(boot)
-    return Clocks(time.monotonic(), boot_s, time.time())
+    return Clocks(time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME), time.time())
 
 
 def own_cpu_s() -> float:
@@ -63,7 +59,7 @@ class Cores:
     busy_s: float
     idle_s: float
     iowait_s: float
-    steal_s: Reading
+    steal_s: float
     """Time that the hypervisor gave to others while there was work here."""
 
 
@@ -131,7 +127,7 @@ class Counters(Closing):
         self._own_cpu_s = own_cpu_s
         self._cores = cores
         proc = root / "proc"
-        self._stat = _opened(proc / "stat", _CORE_LINE_BYTES * (1 + _n_lines(proc / "stat")))
+        self._stat = ProcFile(proc / "stat", _CORE_LINE_BYTES * (1 + _n_lines(proc / "stat")))
         self._pressure = {
             name: _opened(proc / "pressure" / name, _SMALL_BYTES) for name in PRESSURES
         }
@@ -139,7 +135,7 @@ class Counters(Closing):
 
     def read(self, slow: Slow) -> Mark:
         """Return the counters' present values, beside ``slow``."""
-        cores = _psutil_cores() if self._stat is None else _cores(self._stat.read(), self._cores)
+        cores = _cores(self._stat.read(), self._cores)
         return Mark(
             clocks=self._clocks(),
             cores=cores,
@@ -173,9 +169,7 @@ class Counters(Closing):
 
 def _n_lines(stat: Path) -> int:
     """Lines of cores, of those as well that are turned on later."""
-    with suppress(OSError):
-        return max(os.sysconf("SC_NPROCESSORS_CONF"), stat.read_bytes().count(b"\ncpu"))
-    return 0
+    return max(os.sysconf("SC_NPROCESSORS_CONF"), stat.read_bytes().count(b"\ncpu"))
 
 
 def _opened(path: Path, n_bytes: int) -> ProcFile | None:
@@ -203,24 +197,7 @@ def _cores(stat: bytes, wanted: frozenset[int] | None) -> Cores:
         busy_s=user + nice + system + irq + softirq,
         idle_s=idle,
         iowait_s=iowait,
-        steal_s=Reading(steal),
-    )
-
-
-def _psutil_cores() -> Cores:
-    """Counters of a system without procfs."""
-    busy_s = idle_s = iowait_s = 0.0
-    # Some systems hide them; zeros are seen as such (``disturbance.between``).
-    with suppress(OSError, psutil.Error):
-        times = psutil.cpu_times()
-        idle_s, iowait_s = times.idle, getattr(times, "iowait", 0.0)
-        busy_s = sum(times) - idle_s - iowait_s
-    return Cores(
-        n=psutil.cpu_count() or 1,
-        busy_s=busy_s,
-        idle_s=idle_s,
-        iowait_s=iowait_s,
-        steal_s=Reading(None, "the system does not report what a hypervisor takes"),
+        steal_s=steal,
     )
 
 

@@ -145,7 +145,7 @@ class Disturbance:
     """Time in which some task waited for: cpu, memory, io. The tasks may be one's own."""
     throttled_s: Reading
     """Summed over cores."""
-    slept_s: Reading
+    slept_s: float
     jumped_s: float
     """Wall clock against the others: above 0 if it was put forward."""
     n_throttles: Reading
@@ -196,8 +196,8 @@ class Disturbance:
             yield Cause(kind=Kind.GPU_UNSEEN, seconds=wall_s, share=self.gpu_others.value)
         if self.gpu_slowed.value:
             yield Cause(kind=Kind.GPU_SLOWED, seconds=wall_s)
-        if self.slept_s.value:
-            yield Cause(kind=Kind.SLEPT, seconds=self.slept_s.value)
+        if self.slept_s:
+            yield Cause(kind=Kind.SLEPT, seconds=self.slept_s)
         if self.jumped_s:
             yield Cause(kind=Kind.CLOCK, seconds=abs(self.jumped_s))
 
@@ -224,7 +224,7 @@ class Disturbance:
                 name: _sum(self.pressure_s[name], other.pressure_s[name]) for name in PRESSURES
             },
             throttled_s=_sum(self.throttled_s, other.throttled_s),
-            slept_s=_sum(self.slept_s, other.slept_s),
+            slept_s=self.slept_s + other.slept_s,
             jumped_s=self.jumped_s + other.jumped_s,
             n_throttles=_sum(self.n_throttles, other.n_throttles),
             clocks_hz=(
@@ -244,14 +244,18 @@ class Disturbance:
             "iowait_s": self.iowait_s,
             **{f"pressure_{name}_s": self.pressure_s[name] for name in PRESSURES},
             "throttled_s": self.throttled_s,
-            "slept_s": self.slept_s,
             "n_thermal_throttles": self.n_throttles,
             "clock_low_hz": self.clocks_hz[0],
             "clock_high_hz": self.clocks_hz[1],
             "gpu_others_share": self.gpu_others,
         }
-        known = {"n_cores": self.n_cores, "own_s": self.own_s, "clock_jump_s": self.jumped_s}
-        found: Json = {"watched_s": self.wall_s, **known}
+        found: Json = {
+            "watched_s": self.wall_s,
+            "n_cores": self.n_cores,
+            "own_s": self.own_s,
+            "slept_s": self.slept_s,
+            "clock_jump_s": self.jumped_s,
+        }
         for name, reading in readings.items():
             found |= or_reason(name, reading.value, reading.reason or "")
         return found
@@ -274,7 +278,7 @@ def between(before: Mark, after: Mark) -> Disturbance:
     elif busy_s + _BACK_S < own_s / 2:
         # A sandbox may answer with zeros.
         others = Reading(None, "the system does not count the processor's time")
-    steal = _grown(before.cores.steal_s, after.cores.steal_s, "steal")
+    steal = _grown(Reading(before.cores.steal_s), Reading(after.cores.steal_s), "steal")
     iowait = _grown(Reading(before.cores.iowait_s), Reading(after.cores.iowait_s), "I/O waits")
     all_s = idle_s + max(busy_s, 0.0) + (steal.value or 0.0) + (iowait.value or 0.0)
     clock = after.slow.clock_hz
@@ -312,18 +316,15 @@ def _own_s(before: Mark, after: Mark) -> float:
     return max(after.own_s - before.own_s + started_s, 0.0)
 
 
-def _clocks_apart(before: Mark, after: Mark) -> tuple[Reading, float]:
+def _clocks_apart(before: Mark, after: Mark) -> tuple[float, float]:
     """Seconds of sleep, and by how much the wall clock was set."""
     then, now = before.clocks, after.clocks
     awake_s, wall_s = now.monotonic_s - then.monotonic_s, now.wall_s - then.wall_s
-    if then.boot_s is None or now.boot_s is None:
-        slept, whole_s = Reading(None, "the system has no clock that goes on in sleep"), awake_s
-    else:
-        whole_s = now.boot_s - then.boot_s
-        # Read one after the other, the clocks differ by microseconds.
-        slept = Reading(whole_s - awake_s if whole_s - awake_s > _SLEPT_S else 0.0)
+    whole_s = now.boot_s - then.boot_s
+    # Read one after the other, the clocks differ by microseconds.
+    slept_s = whole_s - awake_s if whole_s - awake_s > _SLEPT_S else 0.0
     jumped_s = wall_s - whole_s
-    return slept, jumped_s if abs(jumped_s) > _JUMP_S + _SLEW * whole_s else 0.0
+    return slept_s, jumped_s if abs(jumped_s) > _JUMP_S + _SLEW * whole_s else 0.0
 
 
 def _grown(before: Reading, after: Reading, what: str) -> Reading:

@@ -1,4 +1,4 @@
-"""GPUs as the Linux kernel describes them: AMD's by amdgpu, Intel's by i915 and xe.
+"""AMD's GPUs as the Linux kernel's amdgpu describes them.
 
 Everything is told without root. What a kernel keeps to root, or does not count, is unknown with a
 reason.
@@ -7,13 +7,12 @@ reason.
 import errno
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from spectui.monitor.metrics import (
     ALWAYS_S,
@@ -39,7 +38,6 @@ from spectui.monitor.readings import (
 from spectui.monitor.sysfs import (
     CARD_REGIONS,
     RAM_REGIONS,
-    CounterFile,
     KernelError,
     content,
     first,
@@ -57,10 +55,6 @@ _MOST_NODES = 1024
 _PATIENCE = 100
 """Reads within which PCIe traffic is to be measured: at the shortest interval, some seconds."""
 _SLEEPS = "the GPU sleeps; to ask it would wake it"
-_UNTOLD = "the kernel does not report it"
-
-Queries = dict[str, Callable[[], float | Reading]]
-"""By field of ``GpuReading``."""
 
 _METRICS = {
     "memory_used_bytes": ("memory in use", ALWAYS_S),
@@ -76,106 +70,6 @@ _METRICS = {
     "pcie_width": ("the PCIe width", SLOWLY_S),
 }
 """Field of ``GpuReading``: its name in a reason, and how often to ask."""
-
-
-class Card:
-    """One GPU of one driver, for as long as it is there."""
-
-    source: ClassVar[GpuSource]
-    vendor: ClassVar[str]
-
-    def __init__(self, node: Path, clock: Callable[[], float], process: Callable[[], Path]) -> None:
-        """Read the card.
-
-        Args:
-            node: its folder among the graphics devices.
-            clock: rates refer to it.
-            process: tells the folder of the process with the models.
-
-        Raises:
-            KernelError: it does not say what it is.
-            OSError: it is not there.
-        """
-        self.node, self.clock = node, clock
-        self.device = (node / "device").resolve(strict=True)
-        self.address = self.device.name
-        self.name = f"{self.vendor} GPU {text(self.device / 'device').removeprefix('0x')}"
-        self.in_ram = self.is_integrated()
-        regions = RAM_REGIONS if self.in_ram else CARD_REGIONS
-        queries = self.queries() | {
-            "process_bytes": lambda: own_bytes(process(), self.address, regions),
-            "pcie_generation": partial(link_generation, self.device),
-            "pcie_width": partial(link_width, self.device),
-        }
-        self._metrics = {name: Metric(*_METRICS[name], query) for name, query in queries.items()}
-        self._throttles = Metric("why the clock is low", EACH_SECOND_S, self.throttled_by)
-
-    def is_integrated(self) -> bool:
-        """Tell whether its memory is the host's."""
-        raise NotImplementedError
-
-    def queries(self) -> Queries:
-        """Return how to ask for memory, utilisation, power, temperature, clocks."""
-        raise NotImplementedError
-
-    def throttled_by(self) -> tuple[Throttle, ...]:
-        """Return the reasons for which the clocks are held back.
-
-        Raises:
-            KernelError: the kernel does not tell.
-        """
-        raise NotImplementedError
-
-    def traffic(self) -> Traffic:
-        """Return the bytes per second over PCIe, received and sent."""
-        nothing = Reading(None, KernelError(errno.ENOENT).reason(TRAFFIC))
-        return nothing, nothing
-
-    def unread(self, reason: str, index: int) -> GpuReading:
-        """Return its description, without readings."""
-        return unread_gpu(
-            reason,
-            index=index,
-            name=self.name,
-            source=self.source,
-            address=self.address,
-            in_ram=self.in_ram,
-        )
-
-    def read(self, now_s: float, index: int) -> GpuReading:
-        """Return its present readings.
-
-        Raises:
-            KernelError: it was lost.
-        """
-        if not (self.device / "vendor").exists():
-            raise KernelError(errno.ENODEV)
-        with suppress(KernelError):
-            if text(self.device / "power/runtime_status") == "suspended":
-                return self.unread(_SLEEPS, index)
-        found: dict[str, Any] = {name: metric.read(now_s) for name, metric in self._metrics.items()}
-        used, total = credible_memory(
-            found.pop("memory_used_bytes"), found.pop("memory_total_bytes")
-        )
-        received, sent = self.traffic()
-        return replace(
-            self.unread(_UNTOLD, index),
-            memory_used_bytes=used,
-            memory_total_bytes=total,
-            throttled_by=self._throttles.read(now_s),
-            pcie_limit_bytes_per_s=link_limit(found["pcie_generation"], found["pcie_width"]),
-            pcie_rx_bytes_per_s=received,
-            pcie_tx_bytes_per_s=sent,
-            **found,
-        )
-
-    def close(self) -> None:
-        """End what runs in the background."""
-
-
-def _scaled(scale: float, *paths: Path) -> float:
-    """Sum of the numbers in files, times ``scale``."""
-    return sum(map(integer, paths)) * scale
 
 
 _HEADER = struct.Struct("<HBB")
@@ -195,24 +89,91 @@ _THROTTLE_BITS = {
 _CURRENT_LEVEL = re.compile(r"^\d+: *(\d{1,6})MHz \*$", re.MULTILINE | re.IGNORECASE)
 
 
-class AmdCard(Card):
-    """A GPU of amdgpu's."""
+class Card:
+    """One GPU of amdgpu's, for as long as it is there."""
 
-    source = GpuSource.AMDGPU
-    vendor = "AMD"
-    _meter: SlowMeter | None = None
+    def __init__(self, node: Path, process: Callable[[], Path]) -> None:
+        """Read the card.
 
-    def is_integrated(self) -> bool:
-        """Tell it by the form of the table of measurements."""
+        Args:
+            node: its folder among the graphics devices.
+            process: tells the folder of the process with the models.
+
+        Raises:
+            KernelError: it does not say what it is.
+            OSError: it is not there.
+        """
+        self.device = (node / "device").resolve(strict=True)
+        self.address = self.device.name
+        self.name = f"AMD GPU {text(self.device / 'device').removeprefix('0x')}"
+        with suppress(KernelError):
+            self.name = text(self.device / "product_name") or self.name
+        self.in_ram = self._is_integrated()
+        regions = RAM_REGIONS if self.in_ram else CARD_REGIONS
+        queries = self._queries() | {
+            "process_bytes": lambda: own_bytes(process(), self.address, regions)
+        }
+        self._metrics = {name: Metric(*_METRICS[name], query) for name, query in queries.items()}
+        self._throttles = Metric("why the clock is low", EACH_SECOND_S, self._throttled_by)
+        self._meter: SlowMeter | None = None
+
+    def unread(self, reason: str, index: int) -> GpuReading:
+        """Return its description, without readings."""
+        return unread_gpu(
+            reason,
+            index=index,
+            name=self.name,
+            source=GpuSource.AMDGPU,
+            address=self.address,
+            in_ram=self.in_ram,
+        )
+
+    def read(self, now_s: float, index: int) -> GpuReading:
+        """Return its present readings.
+
+        Raises:
+            KernelError: it was lost.
+        """
+        if not (self.device / "vendor").exists():
+            raise KernelError(errno.ENODEV)
+        with suppress(KernelError):
+            if text(self.device / "power/runtime_status") == "suspended":
+                return self.unread(_SLEEPS, index)
+        found: dict[str, Any] = {name: metric.read(now_s) for name, metric in self._metrics.items()}
+        used, total = credible_memory(
+            found.pop("memory_used_bytes"), found.pop("memory_total_bytes")
+        )
+        received, sent = self._traffic()
+        return GpuReading(
+            index=index,
+            name=self.name,
+            source=GpuSource.AMDGPU,
+            address=self.address,
+            in_ram=self.in_ram,
+            memory_used_bytes=used,
+            memory_total_bytes=total,
+            throttled_by=self._throttles.read(now_s),
+            pcie_limit_bytes_per_s=link_limit(found["pcie_generation"], found["pcie_width"]),
+            pcie_rx_bytes_per_s=received,
+            pcie_tx_bytes_per_s=sent,
+            **found,
+        )
+
+    def close(self) -> None:
+        """End the thread that measures the link."""
+        if self._meter is not None:
+            self._meter.close()
+            self._meter = None
+
+    def _is_integrated(self) -> bool:
+        """Whether its memory is the host's, by the form of the table of measurements."""
         with suppress(KernelError):
             return self._table()[0][0] in _OF_PROCESSORS
         return False
 
-    def queries(self) -> Queries:
-        """Ask the driver's own files, and its sensors'."""
+    def _queries(self) -> dict[str, Callable[[], float]]:
+        """Reads of the driver's own files and its sensors', by field of ``GpuReading``."""
         device = self.device
-        with suppress(KernelError):
-            self.name = text(device / "product_name") or self.name
         # Weights lie in what a processor's GPU takes of the RAM.
         kinds = ("vram", "gtt") if self.in_ram else ("vram",)
         used, total = (
@@ -227,6 +188,8 @@ class AmdCard(Card):
             "temperature_c": partial(_scaled, 1e-3, first(device, "hwmon/hwmon*/temp1_input")),
             "clock_hz": partial(self._clock_hz, "hwmon/hwmon*/freq1_input", "pp_dpm_sclk"),
             "memory_clock_hz": partial(self._clock_hz, "hwmon/hwmon*/freq2_input", "pp_dpm_mclk"),
+            "pcie_generation": partial(link_generation, device),
+            "pcie_width": partial(link_width, device),
         }
 
     def _clock_hz(self, sensor: str, levels: str) -> float:
@@ -245,8 +208,12 @@ class AmdCard(Card):
         _size, form, revision = _HEADER.unpack_from(table)
         return (form, revision), table
 
-    def throttled_by(self) -> tuple[Throttle, ...]:
-        """Return the reasons for which the firmware holds the clocks back."""
+    def _throttled_by(self) -> tuple[Throttle, ...]:
+        """Return the reasons for which the firmware holds the clocks back.
+
+        Raises:
+            KernelError: the kernel does not tell.
+        """
         form, table = self._table()
         offset = _THROTTLES_AT.get(form)
         if offset is None:
@@ -260,11 +227,12 @@ class AmdCard(Card):
             one for one, bits in _THROTTLE_BITS.items() if any(status >> bit & 1 for bit in bits)
         )
 
-    def traffic(self) -> Traffic:
-        """Return at most what was sent: the driver tells packets, and the longest one's size."""
+    def _traffic(self) -> Traffic:
+        """Bytes per second over PCIe, at most: the driver counts packets, and tells the longest."""
         if self._meter is None:
             if not (self.device / "pcie_bw").is_file():
-                return super().traffic()
+                nothing = Reading(None, KernelError(errno.ENOENT).reason(TRAFFIC))
+                return nothing, nothing
             # The file takes a second to read: that is how long the driver counts.
             self._meter = SlowMeter(self._measure, patience=_PATIENCE)
         return self._meter.read()
@@ -279,105 +247,17 @@ class AmdCard(Card):
             raise KernelError(None)
         return float(received * packet_bytes), float(sent * packet_bytes)
 
-    def close(self) -> None:
-        """End the thread that measures the link."""
-        if self._meter is not None:
-            self._meter.close()
-            self._meter = None
 
-
-_ROOT_ONLY = Reading(None, "the kernel tells the memory in use of Intel's GPUs to root alone")
-_INTEL_THROTTLES = (
-    (re.compile("therm|prochot|ratl"), Throttle.HEAT),
-    (re.compile("crit"), Throttle.SUPPLY),
-    (re.compile("pl[12]$"), Throttle.POWER),
-    (re.compile("pl4|tdc|iccmax|fastv"), Throttle.CURRENT),
-)
-"""By the end of a file's name."""
-
-
-class IntelCard(Card):
-    """A GPU of one of Intel's drivers. Files are named below the node, the older ones behind."""
-
-    vendor = "Intel"
-    clocks: ClassVar[tuple[str, ...]]
-    idle: ClassVar[tuple[str, ...]]
-    """Milliseconds that it was idle."""
-    sizes: ClassVar[str]
-    throttled: ClassVar[str]
-    """Whether the clock is held back."""
-    throttles: ClassVar[str]
-    """Why it is."""
-
-    def is_integrated(self) -> bool:
-        """Tell it by the bus: cards are behind bridges."""
-        return self.address.startswith("0000:00:")
-
-    def queries(self) -> Queries:
-        """Ask for the time that it was awake, and for the energy that it took."""
-        device, node = self.device, self.node
-        sizes = sorted(node.glob(self.sizes)) or [node / self.sizes]
-        idle = CounterFile(first(node, *self.idle), 1e-3, self.clock)
-        energy = first(device, "hwmon/hwmon*/energy1_input", "hwmon/hwmon*/energy2_input")
-        heat = first(device, "hwmon/hwmon*/temp1_input", "hwmon/hwmon*/temp2_input")
-        return {
-            "memory_used_bytes": lambda: _ROOT_ONLY,
-            "memory_total_bytes": partial(_scaled, 1.0, *sizes),
-            "utilisation": partial(_awake, idle),
-            "power_w": CounterFile(energy, 1e-6, self.clock).read,
-            "temperature_c": partial(_scaled, 1e-3, heat),
-            "clock_hz": partial(_scaled, 1e6, first(node, *self.clocks)),
-        }
-
-    def throttled_by(self) -> tuple[Throttle, ...]:
-        """Return the reasons for which the clocks are held back, each in a file of its own."""
-        if not integer(self.node / self.throttled):
-            return ()
-        return tuple(dict.fromkeys(self._reasons())) or (Throttle.HARDWARE,)
-
-    def _reasons(self) -> Iterator[Throttle]:
-        for path in sorted(self.node.glob(self.throttles)):
-            with suppress(KernelError):
-                if integer(path):
-                    yield from (one for name, one in _INTEL_THROTTLES if name.search(path.name))
-
-
-def _awake(idle: CounterFile) -> Reading:
-    share = idle.read()
-    return share if share.value is None else Reading(min(max(1 - share.value, 0.0), 1.0))
-
-
-class I915Card(IntelCard):
-    """A GPU of i915's."""
-
-    source = GpuSource.I915
-    clocks = "gt/gt0/rps_act_freq_mhz", "gt_act_freq_mhz"
-    idle = "gt/gt0/rc6_residency_ms", "power/rc6_residency_ms"
-    sizes = "lmem_total_bytes"
-    throttled = "gt/gt0/throttle_reason_status"
-    throttles = "gt/gt0/throttle_reason_*"
-
-
-class XeCard(IntelCard):
-    """A GPU of xe's."""
-
-    source = GpuSource.XE
-    clocks = ("device/tile0/gt0/freq0/act_freq",)
-    idle = ("device/tile0/gt0/gtidle/idle_residency_ms",)
-    sizes = "device/tile*/physical_vram_size_bytes"
-    throttled = "device/tile0/gt0/freq0/throttle/status"
-    throttles = "device/tile0/gt0/freq0/throttle/reason_*"
-
-
-_DRIVERS: dict[str, type[Card]] = {str(one.source): one for one in (AmdCard, I915Card, XeCard)}
+def _scaled(scale: float, *paths: Path) -> float:
+    """Sum of the numbers in files, times ``scale``."""
+    return sum(map(integer, paths)) * scale
 
 
 class KernelGpus:
-    """Reads every GPU of these drivers. Nothing raises: what fails is a reason."""
+    """Reads every GPU of amdgpu's. Nothing raises: what fails is a reason."""
 
     def __init__(
         self,
-        clock: Callable[[], float],
         *,
         root: Path = Path("/"),
         process: Callable[[], int | None] = lambda: None,
@@ -385,11 +265,9 @@ class KernelGpus:
         """Look for GPUs at the first ``read``.
 
         Args:
-            clock: rates refer to it.
             root: folder with ``proc`` and ``sys``.
             process: asked for the process with the models; None for this one.
         """
-        self._clock = clock
         self._root = root
         self._pid = process
         self._cards: dict[str, Card] = {}
@@ -425,9 +303,10 @@ class KernelGpus:
                 if not _NODE.fullmatch(node.name):
                     continue
                 address = pci_address((node / "device").resolve(strict=True).name)
-                driver = _DRIVERS.get((node / "device/driver").resolve().name)
-                if driver and address and (address not in self._cards or address in self._lost):
-                    found[address] = driver(node, self._clock, self._process)
+                if (node / "device/driver").resolve().name != GpuSource.AMDGPU:
+                    continue
+                if address and (address not in self._cards or address in self._lost):
+                    found[address] = Card(node, self._process)
         for address in sorted(found):
             self._cards[address] = found[address]
             self._lost.pop(address, None)

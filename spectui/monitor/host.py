@@ -198,8 +198,9 @@ def _busy_share(before: _Ticks, after: _Ticks) -> float:
 
 def hottest_c() -> Reading:
     """Highest temperature of the host's sensors, in degrees Celsius."""
-    groups = psutil.sensors_temperatures() if hasattr(psutil, "sensors_temperatures") else {}
-    values = [sensor.current for group in groups.values() for sensor in group]
+    values = [
+        sensor.current for group in psutil.sensors_temperatures().values() for sensor in group
+    ]
     if not values:
         return Reading(None, "the system tells no temperature")
     return Reading(max(values))

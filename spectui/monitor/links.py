@@ -35,7 +35,7 @@ _Bytes = tuple[int, int]
 
 
 class Links:
-    """Reads the connections that a process has to RPC servers. Only Linux tells.
+    """Reads the connections that a process has to RPC servers.
 
     What a connection carries between the last reading and its end is not seen.
     """

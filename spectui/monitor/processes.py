@@ -24,7 +24,7 @@ class Process(NamedTuple):
     key: Key
     parent: int
     name: str
-    """At most 15 characters on Linux, printable."""
+    """At most 15 characters, printable."""
     cpu_s: float
     ended_s: float
     """CPU time of its children that have ended."""
@@ -51,15 +51,13 @@ class Processes:
             others: numbers of processes that belong to this one without descending from it.
         """
         self._proc = root / "proc"
-        self._is_linux = (self._proc / "stat").exists()
         self._own = os.getpid() if own is None else own
         self._others = others
         self._started: tuple[Key, ...] = ()
 
     def scan(self) -> Scan:
         """All processes that can be seen; one that ends meanwhile may be missing."""
-        found = self._on_linux() if self._is_linux else _by_psutil()
-        scan = {one.key: one for one in found}
+        scan = {one.key: one for one in self._all()}
         self._started = tuple(key for key in self.belonging(scan) if key[0] != self._own)
         return scan
 
@@ -84,12 +82,12 @@ class Processes:
         """
         found = {}
         for key in self._started:
-            one = self.read(key[0]) if self._is_linux else _one_by_psutil(key[0])
+            one = self.read(key[0])
             if one is not None and one.key == key:
                 found[key] = one.cpu_s + one.ended_s
         return found
 
-    def _on_linux(self) -> Iterator[Process]:
+    def _all(self) -> Iterator[Process]:
         for name in os.listdir(self._proc):  # noqa: PTH208 - a path for each would take as long again
             if name.isdecimal() and (one := self.read(int(name))) is not None:
                 yield one
@@ -120,29 +118,6 @@ class Processes:
             cpu_s=user + system,
             ended_s=ended_user + ended_system,
         )
-
-
-def _by_psutil() -> Iterator[Process]:
-    for pid in psutil.pids():
-        one = _one_by_psutil(pid)
-        if one is not None:
-            yield one
-
-
-def _one_by_psutil(pid: int) -> Process | None:
-    # Another user's process may be seen, and its times hidden.
-    with suppress(psutil.Error):
-        process = psutil.Process(pid)
-        with process.oneshot():
-            times = process.cpu_times()
-            return Process(
-                key=(pid, process.create_time()),
-                parent=process.ppid(),
-                name=printable(process.name()),
-                cpu_s=times.user + times.system,
-                ended_s=0.0,
-            )
-    return None
 
 
 def listening(endpoints: Sequence[str]) -> frozenset[int]:

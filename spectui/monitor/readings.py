@@ -29,9 +29,6 @@ def pci_address(text: str | None) -> str | None:
     return match and f"{match[1] or '0':>04}:{match[2]}:{match[3]}.{match[4]}"
 
 
-_UNRECORDED = Reading(None, "readings of an earlier version do not have it")
-
-
 class Throttle(StrEnum):
     """Reasons for which a GPU holds its clocks back."""
 
@@ -49,22 +46,12 @@ class Throttle(StrEnum):
         return self not in {Throttle.POWER, Throttle.CURRENT}
 
 
-_NO_THROTTLES: Known[tuple[Throttle, ...]] = Known(None, _UNRECORDED.reason)
-
-
 class GpuSource(StrEnum):
     """Sources of a GPU's readings."""
 
     NVML = "nvml"
     AMDGPU = "amdgpu"
-    I915 = "i915"
-    XE = "xe"
     LLAMA_CPP = "llama.cpp"
-
-    @property
-    def counts_awake_time(self) -> bool:
-        """Whether utilisation is the time awake, which short pauses between kernels belong to."""
-        return self in {GpuSource.I915, GpuSource.XE}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +74,13 @@ class GpuReading:
     process_bytes: Reading
     """Part of the used memory that the process with the models holds."""
     utilisation: Reading
-    """Share of the time in which something ran, or it was awake: 0 to 1."""
+    """Share of the time in which something ran: 0 to 1."""
     power_w: Reading
     temperature_c: Reading
     clock_hz: Reading
     """Clock of what computes: streaming multiprocessors, shader engines, execution units."""
-    memory_clock_hz: Reading = _UNRECORDED
-    throttled_by: Known[tuple[Throttle, ...]] = _NO_THROTTLES
+    memory_clock_hz: Reading
+    throttled_by: Known[tuple[Throttle, ...]]
     """Reasons for which it holds its clocks back now; none where it does not."""
     pcie_generation: Reading
     """Generation of the link as it is now; links slow down when idle."""

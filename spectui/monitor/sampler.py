@@ -52,7 +52,7 @@ class LiveSource:
         self._clock = clock
         self._host = Host(clock, process=process)
         self._nvidia = NvidiaGpus(clock, process)
-        self._others = KernelGpus(clock, root=root, process=process)
+        self._others = KernelGpus(root=root, process=process)
         self._rpc = rpc
         self._process = process
         self._links = Links(())

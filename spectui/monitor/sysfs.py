@@ -6,13 +6,12 @@ A file that is not there, cannot be read or holds something else is an error wit
 import errno
 import os
 import re
-from collections.abc import Callable
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
 from spectui.monitor.metrics import RefusedError
-from spectui.monitor.readings import CounterRate, Reading, pci_address
+from spectui.monitor.readings import pci_address
 
 _FILE_BYTES = 4096
 """Sysfs gives a page at most."""
@@ -98,24 +97,6 @@ def first(folder: Path, *patterns: str) -> Path:
     return folder / patterns[0]
 
 
-class CounterFile:
-    """Growth per second of a counter in a file."""
-
-    def __init__(self, path: Path, scale: float, clock: Callable[[], float]) -> None:
-        """Count in units of ``scale``; rates refer to ``clock``."""
-        self._path, self._scale, self._clock = path, scale, clock
-        self._rate = CounterRate()
-
-    def read(self) -> Reading:
-        """Return the rate since the last read.
-
-        Raises:
-            KernelError: as ``integer`` does.
-        """
-        found = self._rate.update(integer(self._path), self._clock())
-        return found if found.value is None else Reading(found.value * self._scale)
-
-
 _SPEED = re.compile(r"(\d{1,2}(?:\.\d)?) GT/s")
 _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 """By GT/s."""
@@ -172,9 +153,9 @@ _CLIENT_MEMORY = re.compile(
 )
 _PREFERRED = ("resident", "memory", "total")
 _UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-CARD_REGIONS = frozenset({"vram", "local"})
-"""Kinds of memory on a card, in any driver's word."""
-RAM_REGIONS = CARD_REGIONS | {"gtt", "system", "stolen"}
+CARD_REGIONS = frozenset({"vram"})
+"""Kinds of memory on a card."""
+RAM_REGIONS = CARD_REGIONS | {"gtt"}
 """Kinds of memory that a GPU without its own takes."""
 
 

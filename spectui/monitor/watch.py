@@ -288,8 +288,6 @@ def _numbers(paths: Iterable[Path]) -> list[int]:
 
 
 def _affinity() -> frozenset[int] | None:
-    """Numbers of the cores that this process may use; None for all, or where nobody tells."""
-    if not hasattr(os, "sched_getaffinity"):
-        return None
+    """Numbers of the cores that this process may use; None for all."""
     cores = frozenset(os.sched_getaffinity(0))
     return None if len(cores) >= (os.cpu_count() or 1) else cores

@@ -44,7 +44,7 @@ def intruder(
     Both who listens there and who has taken the connection count: one who accepts it and stops to
     listen is found all the same. A hidden process counts as the expected one where it is of this
     user, as programs with capabilities are, or of root, as those are that forward a port to a
-    container. Where the system does not tell who listens, as macOS does not, there is none.
+    container.
 
     Args:
         port: port of the connection.

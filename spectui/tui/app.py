@@ -109,10 +109,8 @@ class SpectuiApp(BaseApp):
         if self._launch.notice is not None:
             self.warn(self._launch.notice)
         self.warn_of_theme()
-        replay = self._launch.monitor_replay
-        self.live.recorded = replay is not None
         self.threads.read_sessions()
-        self.threads.start(replay, 1 / self.settings.monitor_hz)
+        self.threads.start(1 / self.settings.monitor_hz)
 
     def _show_events(self, events: Sequence[object]) -> None:
         with self.batch_update():

@@ -96,28 +96,17 @@ class Monitor:
         self._process = process
         self._sampler: Sampler | None = None
 
-    def start(self, interval_s: float, replay: Path | None = None) -> None:
-        """Begin once.
-
-        Args:
-            interval_s: from one reading to the next.
-            replay: a recording to read in place of the machine.
-        """
+    def start(self, interval_s: float) -> None:
+        """Begin once, with ``interval_s`` from one reading to the next."""
         if self._sampler is not None:
             return
-        from spectui.monitor.recording import RecordedSource  # noqa: PLC0415
         from spectui.monitor.sampler import (  # noqa: PLC0415 - loads NVML's binding
             LiveSource,
             Sampler,
         )
 
-        # A recording that cannot be read is the monitor's failure; everything else goes on.
         self._sampler = Sampler(
-            lambda: (
-                LiveSource(rpc=self._rpc, process=self._process)
-                if replay is None
-                else RecordedSource(replay)
-            ),
+            lambda: LiveSource(rpc=self._rpc, process=self._process),
             self._post,
             interval_s=interval_s,
             on_failure=lambda reason: self._post(MonitorFailed(reason=reason)),
@@ -158,13 +147,13 @@ class Threads:
         self._demo_stopped = threading.Event()
         self._session: LiveSession | None = None
 
-    def start(self, replay: Path | None, interval_s: float) -> None:
+    def start(self, interval_s: float) -> None:
         """Import what is heavy and start the engine and the monitor. Answered by events."""
-        self._spawn("start", lambda: self._start(replay, interval_s))
+        self._spawn("start", lambda: self._start(interval_s))
 
-    def _start(self, replay: Path | None, interval_s: float) -> None:
+    def _start(self, interval_s: float) -> None:
         try:
-            self.monitor.start(interval_s, replay)
+            self.monitor.start(interval_s)
             self._start_engine()
         except SpectuiError as error:
             self._post(StartFailed(reason=str(error)))

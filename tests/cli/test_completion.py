@@ -62,7 +62,7 @@ def bash(
         ("spectui tu", "spectui tune "),
         ("spectui models pu", "spectui models pull "),
         ("spectui tune --time-b", "spectui tune --time-budget "),
-        ("spectui --theme=x --mon", "spectui --theme=x --monitor-replay "),
+        ("spectui --theme=x --iso", "spectui --theme=x --isolate "),
         ("spectui tune -m tar", "spectui tune -m target.gguf "),
         ("spectui presets show qwen3-next", "spectui presets show qwen3-next-80b-a3b "),
         ("spectui bench --spec-type draft-simple,ngram-mo", "draft-simple,ngram-mod "),

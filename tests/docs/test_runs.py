@@ -18,7 +18,7 @@ pytest_plugins = ["tests.support.cli_fixtures"]
 
 _PAIR = ("-m", "target.gguf", "-md", "draft.gguf")
 _SHORT = ("-c", "2048", "-t", "1", "-n", "6", "--ignore-eos", "--prompts", "my-prompts.jsonl")
-_MEASURING = frozenset({"bench", "probe", "sweep", "trace", "tune", "verify"})
+_MEASURING = frozenset({"bench", "sweep", "trace", "tune", "verify"})
 _PROMPTS = [
     f"{beginning} {end}"
     for beginning in ("the rain on", "one to the other, then", "all in", "hello there,")

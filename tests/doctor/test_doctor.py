@@ -170,10 +170,7 @@ HOPELESS = DraftBound(draft_step=1.0, break_even_alpha=None, speedup_if_perfect=
         (
             replace(HOPELESS, speedup_if_perfect=1.9),
             True,
-            (
-                "d pays only where neighbouring tokens share experts; spectui probe experts counts "
-                "them"
-            ),
+            "d pays only where neighbouring tokens share experts; spectui tune measures it",
         ),
         (
             HOPELESS,

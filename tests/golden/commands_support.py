@@ -4,7 +4,6 @@ Everything else there goes through the command line or through files. Whoever mo
 what is imported here changes this module, and no expectation.
 """
 
-import hashlib
 import os
 import sqlite3
 import sys
@@ -36,7 +35,6 @@ from spectui.measure.statistics import PairedMeasurement, Speedup
 from spectui.measure.verdict import Verdict
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor import machine as machines
-from spectui.monitor.recording import load
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     DraftEagle3,
@@ -253,19 +251,6 @@ def settings_told() -> dict[str, Any]:
         return dict(_plain(read_settings()))
     except BadInputError as error:
         return {"refused": str(error)}
-
-
-def monitor_told(path: Path) -> dict[str, Any]:
-    """A recorded monitor file: its header, its ends, and a digest of all readings."""
-    header, snapshots = load(path)
-    every = [_plain(snapshot) for snapshot in snapshots]
-    return {
-        "header": _plain(header),
-        "n_snapshots": len(every),
-        "first": every[0],
-        "last": every[-1],
-        "sha256": hashlib.sha256(msgspec.json.encode(every, order="sorted")).hexdigest(),
-    }
 
 
 def trace_written_again(path: Path, out: Path) -> bytes:

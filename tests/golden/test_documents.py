@@ -15,7 +15,6 @@ COMMANDS: list[tuple[object, ...]] = [
     ("replay", "a.gz", "--draft-max", "1,2"),
     ("verify", "--server-bin", "./llama-server", *PAIR, "--no-promise"),
     ("doctor", "-m", "target.gguf", "-c", 256),
-    ("probe", "experts", "-m", "moe.gguf", *RUN),
     ("models", "scan", ".", "-m", "moe.gguf"),
     ("lint", "--no-models", "llama-server -m t.gguf -np 1"),
 ]

@@ -20,7 +20,6 @@ from tests.support.cli import Spectui
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 
-MONITOR = Path(__file__).parent.parent / "data" / "monitor-gpu.jsonl"
 NGRAMS = (
     *("--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", 2),
     *("--spec-ngram-simple-size-m", "4,8", "--spec-type", "ngram-cache"),
@@ -97,10 +96,6 @@ def test_an_older_session_and_a_torn_one(golden: Golden, tmp_path: Path) -> None
     golden("stored/session-of-before", {"session.json": text_of(inside.session_told(path))})
 
 
-def test_a_recorded_monitor(golden: Golden) -> None:
-    golden("stored/monitor", {"monitor.json": text_of(inside.monitor_told(MONITOR))})
-
-
 @pytest.mark.parametrize("name", [*TRACES, TUNED])
 def test_a_trace(name: str, spectui: Spectui, golden: Golden, tmp_path: Path) -> None:
     (path,) = STORED.glob(f"{name}.*trace.json.gz")
@@ -117,7 +112,7 @@ def test_a_trace(name: str, spectui: Spectui, golden: Golden, tmp_path: Path) ->
     few = ("--draft-max", "1,2,4") if trace["drafts"] else ("--spec-type", "ngram-simple")
     texts = {
         "about.json": text_of(about),
-        "replay.txt": told(spectui, "replay", path, "--costs", *few),
+        "replay.txt": told(spectui, "replay", path, *few),
         "ngrams.txt": told(spectui, "replay", path, *NGRAMS, codes=(0, 2, 3)),
         "chained.txt": told(
             spectui,

@@ -1,4 +1,4 @@
-"""``spectui trace``, ``spectui replay`` and ``spectui probe experts``."""
+"""``spectui trace`` and ``spectui replay``."""
 
 from tests.golden.conftest import Golden
 from tests.golden.support import Place, compute_bound
@@ -27,12 +27,12 @@ def test_replay(golden: Golden, place: Place) -> None:
     sizes = ("--spec-ngram-simple-size-n", "1,2", "--spec-ngram-simple-size-m", "2,4")
     ahead = ("--spec-type", "ngram-simple,draft-simple", *sizes, "--draft-max", 3)
     texts = {
-        **place.both("costs", "replay", "a.gz", "--costs", "--draft-max", "1,4"),
+        **place.both("costs", "replay", "a.gz", "--draft-max", "1,4"),
         **place.page("all", "replay", "a.gz"),
         **place.page("lists", "replay", "a.gz", "-md", "close", *lists),
         **place.page("ngrams", "replay", "a.gz", *ngrams, *sizes),
         **place.page("ahead", "replay", "a.gz", "-md", "close", *ahead),
-        **place.page("slow", "replay", "slow.gz", "--costs"),
+        **place.page("slow", "replay", "slow.gz"),
         **place.page("no-costs", "replay", "c.gz", "--draft-max", "1,4"),
     }
     refused = (
@@ -51,9 +51,4 @@ def test_replay(golden: Golden, place: Place) -> None:
     )
     said = [place.run("replay", "slow.gz", *options).text for options in refused]
     said.append(place.run("replay", "slow.gz", "--spec-type", "ngram-mod").text)
-    said.append(place.run("replay", "c.gz", "--costs").text)
     golden("replay", {**texts, "refused.txt": "\n".join(said)})
-
-
-def test_probe(golden: Golden, place: Place) -> None:
-    golden("probe", place.both("experts", "probe", "experts", "-m", "moe.gguf", *RUN))

@@ -20,7 +20,6 @@ from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.models.gguf import read_gguf
-from spectui.monitor.recording import load
 from spectui.options.dialect import Dialect
 from spectui.presets import find_preset
 from spectui.prompts import load_prompts
@@ -127,11 +126,6 @@ def _undigested_traces() -> list[bytes]:
     return [content.partition(b'"trace":')[2][:-1] for content in envelopes]
 
 
-def _recordings() -> list[bytes]:
-    lines = (TESTS / "data" / "monitor-gpu.jsonl").read_bytes().splitlines(keepends=True)
-    return [b"".join(lines[:4]), b"".join(lines[:15])]
-
-
 def _settings(path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECTUI_HOME", str(path.parent))
@@ -183,7 +177,6 @@ PARSERS = {
     "session": Parser(_session, "a.jsonl", lambda: _of(STORED / "session.jsonl")),
     "sweep": Parser(_sweep, "a.jsonl", lambda: [_SWEEP.read_bytes()]),
     "trace": Parser(_trace, "a.trace.json.gz", _traces),
-    "recording": Parser(load, "a.jsonl", _recordings),
     "preset": Parser(
         lambda path: find_preset(str(path)),
         "a.toml",
@@ -198,7 +191,6 @@ PARSERS = {
     "reply": Parser(_reply, "a.json", lambda: list(_REPLIES)),
     "header": Parser(read_gguf, "a.gguf", _headers),
     "trace's values": Parser(_trace, "a.trace.json.gz", _undigested_traces, stays_json=True),
-    "recording's values": Parser(load, "a.jsonl", _recordings, stays_json=True),
     "session's values": Parser(
         _session, "a.jsonl", lambda: _of(STORED / "session.jsonl"), stays_json=True
     ),

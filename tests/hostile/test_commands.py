@@ -298,7 +298,6 @@ def _reads(path: Path) -> list[list[object]]:
         ["trace", "-m", "none.gguf", "-md", path],
         ["verify", "--from", path],
         ["bench", "-m", "none.gguf", "--backend", "server", "--server-bin", path],
-        ["--monitor-replay", path],
     ]
 
 

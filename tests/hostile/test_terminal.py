@@ -158,7 +158,7 @@ def _written_trace(folder: Path, inner: str, schema: str) -> list[list[object]]:
     whole = f'{{"schema":{json.dumps(schema)},"sha256":"{digest}","trace":{inner}}}'
     path = folder / "a.trace.json.gz"
     path.write_bytes(gzip.compress(whole.encode()))
-    return [["replay", path], ["replay", path, "--json", "-"], ["replay", path, "--costs"]]
+    return [["replay", path], ["replay", path, "--json", "-"]]
 
 
 def _study(folder: Path, text: str) -> list[list[object]]:

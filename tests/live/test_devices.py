@@ -8,7 +8,7 @@ import pytest
 
 from spectui.engine.events import Role
 from spectui.live.devices import concerned, shown_gpus
-from spectui.live.machine import MachineLoad, MemoryPool, Use, memory_state
+from spectui.live.machine import MemoryPool, Use, memory_state
 from spectui.live.tally import LiveTally
 from spectui.llama.buffers import Buffer, BufferKind, DeviceMemory, ModelMemory
 from spectui.monitor.readings import GpuReading, GpuSource, Reading, unread_gpu
@@ -84,7 +84,7 @@ def test_a_card_under_two_names_has_both() -> None:
 
 
 def test_without_addresses_the_order_must_do_where_the_numbers_agree() -> None:
-    gpus = [gpu(0, source=GpuSource.XE), gpu(1, source=GpuSource.XE)]
+    gpus = [gpu(0, source=GpuSource.AMDGPU), gpu(1, source=GpuSource.AMDGPU)]
     assert names(gpus, [device("SYCL0"), device("SYCL1")]) == {0: ("SYCL0",), 1: ("SYCL1",)}
     # One of two cards: nobody tells which.
     assert names(gpus, [device("SYCL0")]) == {0: (), 1: (), 2: ("SYCL0",)}
@@ -101,7 +101,7 @@ def test_devices_of_other_machines_are_none_of_the_system() -> None:
 
 
 def test_a_processors_gpu_is_shown_where_it_is_used_or_nothing_else_is_there() -> None:
-    card, inside = gpu(0), gpu(1, "0000:00:02.0", in_ram=True, source=GpuSource.I915)
+    card, inside = gpu(0), gpu(1, "0000:00:02.0", in_ram=True, source=GpuSource.AMDGPU)
     assert names([card, inside], []) == {0: ()}
     assert names([inside], []) == {1: ()}
     used = device("Vulkan0", "0000:00:02.0", in_ram=True)
@@ -119,7 +119,7 @@ def test_no_gpu_at_all() -> None:
 
 def test_where_the_system_keeps_memory_to_itself_llama_cpp_tells_it() -> None:
     card = replace(
-        gpu(0, source=GpuSource.XE),
+        gpu(0, source=GpuSource.AMDGPU),
         memory_used_bytes=Reading(None, "to root alone"),
         memory_total_bytes=Reading(12 * GIB),
     )
@@ -232,18 +232,9 @@ def test_links_and_load_are_those_of_the_cards_that_are_used() -> None:
     assert [pool.name for pool in state.memory.pools] == ["CUDA0", "RPC0", "RAM"]
 
 
-def test_a_gpu_that_is_awake_is_not_taken_for_one_that_is_waited_for() -> None:
-    """Intel's drivers tell no more: while the processor computes experts, it stays awake."""
-    for source, use in ((GpuSource.NVML, 0.95), (GpuSource.XE, None)):
-        load = MachineLoad()
-        busy = replace(gpu(0, source=source), utilisation=Reading(0.95))
-        load.add(replace(SNAPSHOT, gpus=(busy,)))
-        assert load.gpu_use() == use
-
-
 def test_containers_ask_for_nvidias_gpus_alone() -> None:
     tally = LiveTally()
     assert not tally.has_gpu
-    for source, has in ((GpuSource.I915, False), (GpuSource.AMDGPU, False), (GpuSource.NVML, True)):
+    for source, has in ((GpuSource.AMDGPU, False), (GpuSource.NVML, True)):
         tally.snapshot(replace(SNAPSHOT, gpus=(gpu(0, source=source),)))
         assert tally.has_gpu is has

@@ -236,7 +236,7 @@ def test_the_baseline_is_measured_and_tells_whether_others_had_the_machine(
 ) -> None:
     watched.load(setup)
     others = replace(QUIET.whole, others_s=Reading(120.0))
-    slept = replace(QUIET.whole, slept_s=Reading(9.0))
+    slept = replace(QUIET.whole, slept_s=9.0)
     for seen, is_disturbed in ((others, True), (slept, False), (QUIET.whole, False)):
         monkeypatch.setattr("spectui.live.idle.between", lambda *_marks, seen=seen: seen)
         watched.session.measure_baseline()

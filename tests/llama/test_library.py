@@ -139,7 +139,7 @@ def test_lint_says_that_models_were_not_looked_at(bare: Bare) -> None:
 
 
 def test_the_engine_refuses_in_a_sentence(bare: Bare) -> None:
-    done = bare.run("probe", "experts", "-m", "target.gguf")
+    done = bare.run("trace", "-m", "target.gguf")
     assert done.returncode == REFUSED
     assert done.stderr.startswith("error: no llama.cpp library can be used here")
 

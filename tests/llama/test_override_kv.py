@@ -112,15 +112,14 @@ def test_what_llama_cpp_would_abort_on_is_refused(
         check_file(tiny(MOE), kv_overrides((override,)))
 
 
-@pytest.mark.parametrize("command", ["bench", "doctor", "trace", "tune", "probe experts"])
+@pytest.mark.parametrize("command", ["bench", "doctor", "trace", "tune"])
 @pytest.mark.parametrize(("override", "reason"), IMPOSSIBLE[:1])
 def test_every_command_refuses_it(
     spectui: Spectui, tiny: TinyPath, command: str, override: str, reason: str
 ) -> None:
     given = ["-m", tiny(MOE), "-c", 64, "-t", 1, "--quiet", "--override-kv", override]
-    if command != "probe experts":
-        given += ["-md", tiny(CLOSE_DRAFT)]
-    assert spectui(*command.split(), *given) == 2
+    given += ["-md", tiny(CLOSE_DRAFT)]
+    assert spectui(command, *given) == 2
     assert f"--override-kv {override}: {tiny(MOE)} cannot be read like that" in spectui.err
     assert reason in spectui.err
 
@@ -180,12 +179,7 @@ def test_bench_marks_the_result(
     assert json.loads(result.read_text())["target"]["override_kv"] == [ONE.text]
 
 
-@pytest.mark.parametrize(
-    "command", [("probe", "experts"), ("trace", "--no-costs")], ids=["probe", "trace"]
-)
-def test_probe_and_trace_mark_the_result(
-    spectui: Spectui, tiny: TinyPath, prompts: Path, command: tuple[str, ...]
-) -> None:
+def test_trace_marks_the_result(spectui: Spectui, tiny: TinyPath, prompts: Path) -> None:
     given: list[object] = [
         "-m",
         tiny(MOE),
@@ -199,10 +193,9 @@ def test_probe_and_trace_mark_the_result(
         prompts,
         "--quiet",
     ]
-    if command[0] == "trace":
-        given += ["-md", tiny(CLOSE_DRAFT)]
-    assert spectui(*command, *given) == 0, spectui.err
+    given += ["-md", tiny(CLOSE_DRAFT), "--no-costs"]
+    assert spectui("trace", *given) == 0, spectui.err
     assert "NOTE:" not in spectui.out
-    assert spectui(*command, *given, "--override-kv", ONE.text) == 0, spectui.err
+    assert spectui("trace", *given, "--override-kv", ONE.text) == 0, spectui.err
     told = " ".join(spectui.out.split())
     assert f"NOTE: {tiny(MOE).name} runs with {ONE.text}: its output is not that of" in told

@@ -1,16 +1,11 @@
-"""The monitor without a GPU: host, rates, history, sampler, recordings. GPUs: test_monitor_nvml."""
+"""The monitor without a GPU: host, rates, history, sampler. GPUs: test_monitor_nvml."""
 
-import json
 import os
 import queue
 import resource
 import subprocess
-import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import fields, replace
 from pathlib import Path
 
 import psutil
@@ -19,28 +14,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.known import Known
 from spectui.monitor.host import Host, _Cores
-from spectui.monitor.machine import Machine
 from spectui.monitor.readings import (
     CounterRate,
-    GpuReading,
-    GpuSource,
     HostReading,
     Reading,
     Ring,
     Snapshot,
-    Throttle,
 )
-from spectui.monitor.recording import RecordedSource, Recorder, load
 from spectui.monitor.sampler import LiveSource, Sampler
 from tests.support import constructed
-from tests.support.nvml import StandIn, environment, until
+from tests.support.nvml import StandIn, until
 
 pytest_plugins = ("tests.support.nvml_fixtures",)
 
-TOOL = Path(__file__).parent.parent.parent / "tools" / "record_monitor.py"
-MACHINE = Machine(cpu="a CPU", n_cores=2, memory_bytes=1 << 34, gpus=())
 AGES_S = 3600.0
 
 
@@ -408,14 +395,15 @@ def test_a_failing_source_ends_in_one_sentence(error: Exception, sentence: str) 
     assert inbox.failures.empty()
 
 
-def test_a_source_that_cannot_be_made_ends_in_one_sentence(tmp_path: Path) -> None:
+def test_a_source_that_cannot_be_made_ends_in_one_sentence() -> None:
     inbox = Inbox()
-    path = tmp_path / "none.jsonl"
-    sampler = Sampler(
-        lambda: RecordedSource(path), inbox.snapshots.put, on_failure=inbox.failures.put
-    )
+
+    def make() -> ScriptedSource:
+        raise BadInputError("there is no /proc")
+
+    sampler = Sampler(make, inbox.snapshots.put, on_failure=inbox.failures.put)
     sampler.start()
-    assert inbox.failure().startswith(f"cannot read the recording {path} (No such file")
+    assert inbox.failure() == "there is no /proc"
     sampler.close()
 
 
@@ -449,252 +437,13 @@ def test_a_failure_after_closing_is_silent() -> None:
     assert inbox.failures.empty()
 
 
-# -- recordings
-
-finite = st.floats(allow_nan=False, allow_infinity=False)
-readings = st.builds(Reading, st.none() | finite, st.none() | st.text(max_size=20))
-gpus = st.builds(
-    GpuReading,
-    index=st.integers(0, 7),
-    name=st.text(max_size=20),
-    source=st.sampled_from(GpuSource),
-    address=st.none() | st.just("0000:01:00.0"),
-    in_ram=st.booleans(),
-    devices=st.lists(st.text(max_size=20), max_size=3).map(tuple),
-    memory_source=st.none() | st.sampled_from(GpuSource),
-    throttled_by=st.builds(
-        Known[tuple[Throttle, ...]],
-        st.none() | st.lists(st.sampled_from(Throttle), max_size=3).map(tuple),
-        st.none() | st.text(max_size=20),
-    ),
-    **{field.name: readings for field in fields(GpuReading) if field.type is Reading},
-)
-sizes = st.integers(0, 1 << 50)
-hosts = st.builds(
-    HostReading,
-    cpu_per_core=st.lists(st.floats(0, 1), max_size=4).map(tuple),
-    memory_total_bytes=sizes,
-    memory_available_bytes=sizes,
-    swap_used_bytes=sizes,
-    process_rss_bytes=sizes,
-    process_anonymous_bytes=readings,
-    disk_read_bytes_per_s=readings,
-    major_faults_per_s=readings,
-)
-machines = st.builds(
-    Snapshot,
-    time_s=st.just(0.0),
-    gpus=st.lists(gpus, max_size=2).map(tuple),
-    gpu_reason=st.none() | st.text(max_size=20),
-    host=hosts,
-)
+# -- what the screens of tests show
 
 
-class Listed:
-    """A source that plays a list."""
-
-    def __init__(self, snapshots: list[Snapshot]) -> None:
-        self._snapshots = iter(snapshots)
-        self.closed = False
-
-    def read(self) -> Snapshot:
-        return next(self._snapshots)
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def record(path: Path, snapshots: list[Snapshot]) -> Path:
-    source = Listed(snapshots)
-    recorder = Recorder(path, source, machine=MACHINE)
-    assert [recorder.read() for _snapshot in snapshots] == snapshots
-    recorder.close()
-    assert source.closed
-    return path
-
-
-@given(made=st.lists(machines, min_size=1, max_size=4))
-def test_what_is_recorded_loads_back_equal(
-    made: list[Snapshot], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    snapshots = [replace(snapshot, time_s=float(time_s)) for time_s, snapshot in enumerate(made)]
-    path = record(tmp_path_factory.mktemp("recording") / "a.jsonl", snapshots)
-    header, loaded = load(path)
-    assert (header.schema, header.machine, header.recorded) == (
-        "spectui.monitor/1",
-        MACHINE,
-        "live",
-    )
-    assert loaded == tuple(snapshots)
-
-
-def played(path: Path, elapsed_s: list[float], *, loop: bool) -> list[str | None]:
-    """Which snapshots, by their label, a recording shows after so many seconds."""
-    clock = Clock()
-    source = RecordedSource(path, clock=clock, loop=loop)
-    labels = []
-    for after_s in elapsed_s:
-        clock.now_s = 100.0 + after_s
-        reading = source.read()
-        assert reading.time_s == clock.now_s
-        labels.append(reading.gpu_reason)
-    source.close()
-    return labels
-
-
-def labelled(*times_s: float) -> list[Snapshot]:
-    return [replace(snapshot(time_s), gpu_reason=f"at {time_s:g}") for time_s in times_s]
-
-
-def test_a_recording_plays_by_its_own_time_stamps_and_begins_again(tmp_path: Path) -> None:
-    path = record(tmp_path / "a.jsonl", labelled(50.0, 50.5, 52.0))
-    # The last one lasts for the mean interval, which is one second.
-    assert played(path, [0.0, 0.4, 0.5, 1.9, 2.0, 2.9, 3.0, 3.6, 30.0], loop=True) == [
-        "at 50", "at 50", "at 50.5", "at 50.5", "at 52", "at 52", "at 50", "at 50.5", "at 50",
-    ]  # fmt: skip
-
-
-def test_a_recording_that_does_not_loop_stays_at_its_end(tmp_path: Path) -> None:
-    path = record(tmp_path / "a.jsonl", labelled(50.0, 50.5))
-    assert played(path, [0.0, 0.5, 99.0], loop=False) == ["at 50", "at 50.5", "at 50.5"]
-
-
-def test_a_recording_of_one_snapshot_shows_it_for_ever(tmp_path: Path) -> None:
-    path = record(tmp_path / "a.jsonl", labelled(7.0))
-    assert played(path, [0.0, 0.9, 1.0, 77.7], loop=True) == ["at 7"] * 4
-
-
-def test_a_recording_cut_off_by_a_crash_has_what_came_before(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path / "a.jsonl", Listed([snapshot(1.0)]), machine=MACHINE)
-    recorder.read()
-    assert load(tmp_path / "a.jsonl")[1] == (snapshot(1.0),)
-    recorder.close()
-
-
-def test_a_recording_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "missing" / "a.jsonl"
-    with pytest.raises(BadInputError, match=r"cannot write the recording .*; give another path"):
-        Recorder(path, Listed([]), machine=MACHINE)
-
-
-def edited(line: bytes, **changes: object) -> bytes:
-    return json.dumps(json.loads(line) | changes).encode()
-
-
-BAD = [
-    pytest.param(lambda head, _line: [head], "holds no snapshot", id="only a header"),
-    pytest.param(lambda _head, _line: [], "holds no snapshot", id="empty"),
-    pytest.param(
-        lambda _head, line: [line, line], "line 1: Object contains unknown", id="headless"
-    ),
-    pytest.param(
-        lambda head, line: [edited(head, schema="spectui.monitor/2"), line],
-        "line 1: Invalid enum value 'spectui.monitor/2'",
-        id="another schema",
-    ),
-    pytest.param(
-        lambda head, line: [edited(head, recorded="guessed"), line],
-        "line 1: Invalid enum value 'guessed'",
-        id="another origin",
-    ),
-    pytest.param(
-        lambda head, line: [head, line[:-9]], "line 2: Input data was truncated", id="cut"
-    ),
-    pytest.param(lambda head, _line: [head, b"hello"], "line 2: JSON is malformed", id="not JSON"),
-    pytest.param(lambda head, line: [head, b"", line], "line 2: Input data was", id="empty line"),
-    pytest.param(
-        lambda head, line: [head, line, edited(line, time_s="later")],
-        "line 3: Expected `float`, got `str` - at `$.time_s`",
-        id="wrong type",
-    ),
-    pytest.param(
-        lambda head, line: [head, line, edited(line, host=None)],
-        "line 3: Expected `object`, got `null` - at `$.host`",
-        id="no host",
-    ),
-    pytest.param(
-        lambda head, line: [head, line, line],
-        "line 3: time_s does not grow",
-        id="time stands still",
-    ),
-    pytest.param(
-        lambda head, _line: [head, b'{"x":' + b"[" * 100_000],
-        "line 2: maximum recursion depth",
-        id="deep nesting",
-    ),
-    pytest.param(
-        lambda head, line: [head, line.replace(b"no GPU", b"\xff")], "line 2: ", id="not UTF-8"
-    ),
-]
-
-
-@pytest.mark.parametrize(("damage", "reason"), BAD)
-def test_a_bad_recording_is_named_by_line_reason_and_remedy(
-    tmp_path: Path, damage: Callable[[bytes, bytes], list[bytes]], reason: str
-) -> None:
-    path = record(tmp_path / "a.jsonl", [snapshot(1.0)])
-    head, line = path.read_bytes().splitlines()
-    path.write_bytes(b"\n".join(damage(head, line)))
-    with pytest.raises(BadInputError) as raised:
-        RecordedSource(path)
-    message = str(raised.value)
-    assert message.startswith(f"{path}")
-    assert reason in message
-    assert message.endswith("; give a file that tools/record_monitor.py has written")
-
-
-@given(damage=st.data())
-def test_a_damaged_byte_is_an_error_of_ours_or_harmless(damage: st.DataObject) -> None:
-    data = bytearray(b"".join(constructed.PATH.read_bytes().splitlines(keepends=True)[:3]))
-    data[damage.draw(st.integers(0, len(data) - 1))] = damage.draw(st.integers(0, 255))
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(data)
-        file.flush()
-        with suppress(BadInputError):
-            RecordedSource(Path(file.name))
-
-
-def test_the_constructed_recording_is_what_its_generator_makes_and_says_so() -> None:
-    header, snapshots = load(constructed.PATH)
-    assert header.recorded == "constructed"
-    assert header.machine == constructed.MACHINE
-    assert "constructed, not measured" in header.machine.gpus[0]
-    assert snapshots == tuple(constructed.snapshots())
-
-
-def test_the_constructed_recording_stays_within_its_hardware() -> None:
+def test_the_constructed_machine_stays_within_its_hardware() -> None:
     for snapshot in constructed.snapshots():
         (gpu,) = snapshot.gpus
         assert (gpu.memory_used_bytes.value or 0) < (gpu.memory_total_bytes.value or 0)
         assert (gpu.pcie_rx_bytes_per_s.value or 0) < (gpu.pcie_limit_bytes_per_s.value or 0)
         assert 90 <= (gpu.power_w.value or 0) <= 180
         assert all(0 <= share <= 1 for share in snapshot.host.cpu_per_core)
-
-
-# -- the tool
-
-
-def run_tool(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(TOOL), *arguments]
-    return subprocess.run(
-        command, check=False, capture_output=True, text=True, env=environment(folder)
-    )
-
-
-def test_the_tool_records_this_machine(nvml_library: Path, tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    done = run_tool(nvml_library.parent, str(path), "--seconds", "0.1", "--hz", "20")
-    assert done.returncode == 0, done.stderr
-    assert "2 samples; GPUs: Stand-in GPU" in done.stdout
-    header, snapshots = load(path)
-    assert header.recorded == "live"
-    assert header.machine.gpus == ("Stand-in GPU",)
-    # The machine may have others.
-    assert [snapshot.gpus[0].name for snapshot in snapshots] == ["Stand-in GPU"] * 2
-
-
-def test_the_tool_says_what_is_wrong(tmp_path: Path) -> None:
-    done = run_tool(tmp_path, str(tmp_path / "missing" / "a.jsonl"))
-    assert done.returncode == BadInputError.exit_code
-    assert done.stderr.startswith("cannot write the recording")
-    assert run_tool(tmp_path, "a.jsonl", "--hz", "0").returncode == 2

@@ -17,7 +17,7 @@ OWN = {
         *("prompt-length", "prompts", "quiet", "repeats", "request", "server-bin", "server-url"),
         *("isolate", "timeout", "verbose", "yes"),
     },
-    "cockpit": {"ascii", "from", "isolate", "monitor-replay", "preset", "theme", "yes"},
+    "cockpit": {"ascii", "from", "isolate", "preset", "theme", "yes"},
     "doctor": {"from", "json", "libraries", "preset", "prompts", "quiet", "verbose"},
     "trace": {
         *("costs", "from", "json", "keep-text", "out", "preset", "prompts", "quiet", "verbose"),

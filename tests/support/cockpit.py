@@ -323,8 +323,8 @@ class ScriptedThreads(Threads):
         self.built: list[DemoModel] = []
         self.n_stopped_builds = 0
 
-    def start(self, replay: Path | None, interval_s: float) -> None:
-        del replay, interval_s
+    def start(self, interval_s: float) -> None:
+        del interval_s
         if self.starts:
             self.post(EngineStarted(session=cast("LiveSession", self.script)))
 

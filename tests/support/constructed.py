@@ -1,8 +1,6 @@
-"""A recording that no machine made: what an offloaded MoE target does to a GPU, as arithmetic.
+"""Readings that no machine made: what an offloaded MoE target does to a GPU, as arithmetic.
 
-Screens and tests need a GPU that is busy in known ways; a recording of ``tools/record_monitor.py``
-from a real one can take its place. The file says in its header and in the names of its hardware
-that it was constructed. ``python -m tests.support.constructed`` writes it anew.
+Screens and tests need a GPU that is busy in known ways.
 
 Seconds 0 to 8: the models load; what arrives in GPU memory comes over PCIe, and the rest of the
 weights is mapped from disk. Seconds 8 to 13: a long prompt is evaluated; batches are large, so
@@ -13,22 +11,14 @@ on the CPU, PCIe is nearly idle and DRAM is the limit.
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
-from spectui.monitor.machine import Machine
+from spectui.known import Known
 from spectui.monitor.metrics import link_limit_bytes_per_s
 from spectui.monitor.readings import GpuReading, HostReading, Reading, Snapshot
-from spectui.monitor.recording import Recorder
 
-PATH = Path(__file__).parent.parent / "data" / "monitor-gpu.jsonl"
-MACHINE = Machine(
-    cpu="constructed, not measured: CPU with 8 cores",
-    n_cores=8,
-    memory_bytes=64 << 30,
-    gpus=("constructed, not measured: GPU with 24 GB",),
-)
-N_SAMPLES = 120
+_N_SAMPLES = 120
 INTERVAL_S = 0.25
+_UNTOLD = "this GPU does not tell it"
 _LOADED_S = 8.0
 _PROMPT_END_S = 13.0
 _GPU_MEMORY_BYTES = 24 << 30
@@ -42,30 +32,9 @@ _GENERATION, _WIDTH = 4, 16
 
 def snapshots() -> Iterator[Snapshot]:
     """Yield all snapshots, the same ones every time."""
-    for number in range(N_SAMPLES):
+    for number in range(_N_SAMPLES):
         time_s = number * INTERVAL_S
         yield Snapshot(time_s=time_s, gpus=(_gpu(time_s),), gpu_reason=None, host=_host(time_s))
-
-
-def write(path: Path) -> None:
-    """Write the recording."""
-    recorder = Recorder(path, _Script(), machine=MACHINE, recorded="constructed")
-    for _number in range(N_SAMPLES):
-        recorder.read()
-    recorder.close()
-
-
-class _Script:
-    """The snapshots as a source."""
-
-    def __init__(self) -> None:
-        self._snapshots = snapshots()
-
-    def read(self) -> Snapshot:
-        return next(self._snapshots)
-
-    def close(self) -> None:
-        pass
 
 
 def _wave(time_s: float, low: float, high: float, period_s: float) -> float:
@@ -90,6 +59,8 @@ def _gpu(time_s: float) -> GpuReading:
         power_w=Reading(_wave(time_s, 90, 98, 2.3)),
         temperature_c=Reading(round(46 + 12 * (1 - math.exp(-time_s / 9)))),
         clock_hz=Reading(2.52e9),
+        memory_clock_hz=Reading(None, _UNTOLD),
+        throttled_by=Known(None, _UNTOLD),
         pcie_generation=Reading(_GENERATION),
         pcie_width=Reading(_WIDTH),
         pcie_limit_bytes_per_s=Reading(link_limit_bytes_per_s(_GENERATION, _WIDTH)),
@@ -124,7 +95,7 @@ def _host(time_s: float) -> HostReading:
     anonymous_bytes = round(1.3e9 * _loaded_share(time_s))
     return HostReading(
         cpu_per_core=(*cores, *idle),
-        memory_total_bytes=MACHINE.memory_bytes,
+        memory_total_bytes=64 << 30,
         memory_available_bytes=round(58.5e9) - anonymous_bytes,
         swap_used_bytes=0,
         process_rss_bytes=round(_MAPPED_BYTES * _loaded_share(time_s)) + anonymous_bytes,
@@ -132,7 +103,3 @@ def _host(time_s: float) -> HostReading:
         disk_read_bytes_per_s=Reading(_wave(time_s, 2.9e9, 3.5e9, 1.6) if loading else 0.0),
         major_faults_per_s=Reading(round(_wave(time_s, 5500, 7000, 1.6)) if loading else 0.0),
     )
-
-
-if __name__ == "__main__":
-    write(PATH)

@@ -142,7 +142,7 @@ QUIET = DisturbanceSummary(
         iowait_s=_NONE,
         pressure_s=dict.fromkeys(PRESSURES, _NONE),
         throttled_s=_NONE,
-        slept_s=_NONE,
+        slept_s=0.0,
         jumped_s=0.0,
         n_throttles=_UNKNOWN,
         clocks_hz=(_UNKNOWN, _UNKNOWN),
@@ -156,7 +156,7 @@ QUIET = DisturbanceSummary(
 
 DISTURBED = replace(
     QUIET,
-    whole=replace(QUIET.whole, others_s=Reading(12.4), own_s=107.0, slept_s=Reading(720.0)),
+    whole=replace(QUIET.whole, others_s=Reading(12.4), own_s=107.0, slept_s=720.0),
     disturbed_s=31.0,
     causes=(
         Cause(kind=Kind.SLEPT, seconds=720.0),

@@ -19,16 +19,15 @@ from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.monitor.readings import HostReading, LinkReading, Reading, Snapshot, Throttle
-from spectui.monitor.recording import load
 from spectui.sessions import Header, SessionLog, UserTurn
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
 from spectui.tui.threads import ScanFinished
 from tests.support.cockpit import Cockpit, answer_events, launch, press_keys, settled
+from tests.support.constructed import snapshots
 from tests.tui.test_tui_tune import SEARCHING, TURN_OFF, USE_IT
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
-GPU_RECORDING = Path(__file__).parent.parent / "data" / "monitor-gpu.jsonl"
 GIB = 1 << 30
 
 HOST = HostReading(
@@ -79,9 +78,9 @@ def without_gpu(n: int) -> list[Snapshot]:
     return [Snapshot(time_s=index / 4, gpus=(), gpu_reason=NO_GPU, host=HOST) for index in range(n)]
 
 
-def with_gpu() -> tuple[Snapshot, ...]:
-    """The end of the recording: a model is loaded and decodes."""
-    return load(GPU_RECORDING)[1][-40:]
+def with_gpu() -> list[Snapshot]:
+    """The end of the constructed readings: a model is loaded and decodes."""
+    return list(snapshots())[-40:]
 
 
 async def talk(cockpit: Cockpit, pilot: Pilot[None], n_answers: int = 1) -> None:
@@ -126,7 +125,7 @@ def test_a_machine_without_a_gpu(snap_compare: SnapCompare, size: tuple[int, int
     check(snap_compare, size, scenario)
 
 
-def test_a_recorded_gpu(snap_compare: SnapCompare) -> None:
+def test_a_gpu(snap_compare: SnapCompare) -> None:
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         readings(cockpit, with_gpu())
         await talk(cockpit, pilot)

@@ -433,32 +433,6 @@ def assert_quits(terminal: Terminal) -> None:
     assert not program.is_running()
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "cannot read the recording r.jsonl"),
-        ("", "r.jsonl holds no snapshot"),
-        ("not a recording\nat all", "r.jsonl, line 1"),
-    ],
-)
-def test_a_bad_recording_is_refused_before_the_screen_is_touched(
-    arguments: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    content: str | None,
-    message: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    if content is not None:
-        Path("r.jsonl").write_text(content)
-    with Terminal([*arguments, "--monitor-replay", "r.jsonl"], tmp_path) as terminal:
-        rest = terminal.end()
-        assert terminal.exit_code == 3
-    assert "\x1b" not in rest
-    (told,) = sentences(rest)
-    assert message in told
-
-
 def sentences(told: str) -> list[str]:
     """Errors that a terminal shows, each on one line again."""
     before, *errors = " ".join(told.split()).split("error: ")

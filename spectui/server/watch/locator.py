@@ -132,5 +132,5 @@ def _sampled(process: psutil.Process) -> Known[ProcessSample]:
 def _read_bytes(process: psutil.Process) -> Known[int]:
     try:
         return Known(process.io_counters().read_bytes)
-    except (psutil.Error, OSError, NotImplementedError):
+    except (psutil.Error, OSError):
         return Known(None, "the system tells only the server's owner what it reads from disk")

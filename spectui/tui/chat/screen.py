@@ -158,7 +158,6 @@ class LiveScreen(Screen[None]):
 
     activity: reactive[Activity] = reactive(Activity.STARTING, init=False)
     setup: reactive[LiveSetup | None] = reactive(None, init=False)
-    recorded: reactive[bool] = reactive(default=False, init=False)
     """Whether the readings of the machine come from a recording."""
     tuning: reactive[str] = reactive("", init=False)
     """Activity of the search beside the chat, in a word; empty for none."""
@@ -206,7 +205,7 @@ class LiveScreen(Screen[None]):
     def on_mount(self) -> None:
         """Let the user type at once, even while models load."""
         self.prompt.focus()
-        for shown in ("setup", "recorded", "tuning"):
+        for shown in ("setup", "tuning"):
             self.watch(self, shown, self._show_status)
 
     def on_prompt_box_submitted(self, message: PromptBox.Submitted) -> None:
@@ -223,8 +222,7 @@ class LiveScreen(Screen[None]):
         bar = self._status
         bar.left = describe(self.setup) if self.setup else ("spectui",)
         bullet = f" {glyphs_of(self).bullet} "
-        readings = "recorded readings" if self.recorded else ""
-        parts = (readings, self.tuning, str(self.activity))
+        parts = (self.tuning, str(self.activity))
         bar.right = bullet.join(part for part in parts if part)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -202,7 +202,6 @@ class SessionController:
                 self.engine.measure_baseline()
 
     def _monitor_failed(self, event: MonitorFailed) -> None:
-        self.screen.recorded = False
         self._warn(event.reason)
 
     def _failed(self, event: events.EngineFailed) -> None:

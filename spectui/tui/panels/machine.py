@@ -214,8 +214,7 @@ def _name(gpu: GpuReading) -> str:
 
 
 def _gpu_line(gpu: GpuReading, name: str, pen: Pen) -> Line:
-    state = "awake" if gpu.source.counts_awake_time else "busy"
-    busy = f"{pen.percent(gpu.utilisation.value)} {state}"
+    busy = f"{pen.percent(gpu.utilisation.value)} busy"
     taken = _taken(gpu.power_w.value, gpu.temperature_c.value, pen)
     return pen.spread(labelled(name, busy), ((taken, Look.MUTED),))
 
