@@ -22,11 +22,12 @@ from tests.support.cockpit import (
     settled,
     setup,
     setup_of,
+    staged,
 )
 from tests.support.replay import COSTS, DEPTH, SCENE
 from tests.trace.test_replay_mtp import record_mtp
 from tests.tui.test_tui_tune import arm, trial
-from tests.tui.test_tui_whatif import looked, opened, post, screen_of
+from tests.tui.test_tui_whatif import Host, looked, post, screen_of, show
 
 
 def mtp(draft_max: int, draft_min: int = 0, draft_p_min: float = 0.0) -> DraftMtp:
@@ -53,8 +54,8 @@ def state(n_layers: int, applied: DraftMtp | None) -> WhatIfState:
 
 
 async def test_it_says_who_drafts_and_how_far_several_layers_go() -> None:
-    async with opened(state(3, mtp(2))) as (app, stage):
-        shown = app.text()
+    async with staged(Host(state(3, mtp(2)))) as (app, stage):
+        shown = app.words()
         assert "What if draft-mtp drafts: " in shown
         assert "3 MTP layers draft one token each: draft_max goes up to 3." in shown
         assert "Best predicted: draft-mtp max " in shown
@@ -64,12 +65,12 @@ async def test_it_says_who_drafts_and_how_far_several_layers_go() -> None:
         assert app.whatif.setting == mtp(3)
         chat = recorded(3)
         total = WhatIf(chat.recordings, MTP_KIND, longest=3, costs=COSTS).at(mtp(3))
-        assert f"{total.n_drafted} drafted, {total.n_accepted} accepted" in app.text()
+        assert f"{total.n_drafted} drafted, {total.n_accepted} accepted" in app.words()
         await stage.press("a")
-        assert app.heard == [("apply", mtp(3))]
+        assert app.take() == [("apply", mtp(3))]
         assert app.notices == ["From the next answer on: draft-mtp max 3, min 0, p_min 0.00."]
     # What is longer than the layers begins at their number.
-    async with opened(state(3, mtp(16))) as (app, stage):
+    async with staged(Host(state(3, mtp(16)))) as (app, stage):
         assert app.whatif.setting == mtp(3)
         await stage.press("9", "enter")
         assert app.whatif.setting == mtp(3)
@@ -79,12 +80,12 @@ async def test_one_layer_goes_on_from_itself_and_drafts_again_once_applied() -> 
     chat = recorded(1)
     waiting = replace(chat.texts[0], recording=replace(chat.texts[0].recording, chains={}))
     # It is switched off.
-    async with opened(state(1, None)) as (app, stage):
-        assert "MTP layers draft one token each" not in app.text()
+    async with staged(Host(state(1, None))) as (app, stage):
+        assert "MTP layers draft one token each" not in app.words()
         await stage.press("end", "a")
-        assert app.heard == [("apply", mtp(DEPTH))]
+        assert app.take() == [("apply", mtp(DEPTH))]
         # While the target goes along it says how long that takes.
-        shown = await stage.show(WhatIfState(recording=replace(chat, texts=(waiting,))))
+        shown = await show(stage, WhatIfState(recording=replace(chat, texts=(waiting,))))
         assert "about as long as it takes to write that without a draft" in shown
 
 
