@@ -388,6 +388,11 @@ class Host(ColouredApp[None]):
         return asked
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nothing is worked out aside."""
+        return True
+
+    @property
     def notices(self) -> list[str]:
         return notices(self)
 
@@ -424,7 +429,8 @@ class Stage(Generic[HostT]):
     async def idle(self) -> str:
         """Wait until everything is handled, and nothing is worked out aside."""
         await handled(self.pilot)
-        await settled(self.pilot, lambda: not self.app.workers)
+        if not self.app.is_idle:
+            await settled(self.pilot, lambda: self.app.is_idle)
         return self.app.text()
 
 

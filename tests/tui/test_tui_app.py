@@ -54,12 +54,6 @@ LOADED = ["load", "load_draft", "measure_baseline"]
 WORDS = ("The", " sea", " is", " wide", ".")
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
-    return tmp_path
-
-
 async def tell(cockpit: Cockpit, pilot: Pilot[None], state: TuningState) -> None:
     cockpit.tuning(state)
     await settled(pilot, lambda: cockpit.app.tune.state == state)

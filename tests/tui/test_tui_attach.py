@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,15 +45,6 @@ from tests.tui.test_tui_snapshots import SnapCompare, with_gpu, without_gpu
 SIZES = [(40, 12), (80, 24), (120, 40), (200, 60)]
 
 Scenario = Callable[[Watched, Pilot[None]], Awaitable[None]]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
-    # They would change every colour.
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.delenv("TEXTUAL_THEME", raising=False)
-    return tmp_path
 
 
 def check(

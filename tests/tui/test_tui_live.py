@@ -83,12 +83,6 @@ WORDS = ("The", " sea", " is", " [bold]", "wide", "\x1b[31m", " and", " deep", "
 DEMO = {DemoModel.DENSE: Path("/demo/dense.gguf"), DemoModel.DRAFT: Path("/demo/d.gguf")}
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
-    return tmp_path
-
-
 async def ask(cockpit: Cockpit, pilot: Pilot[None], text: str = "hello") -> None:
     cockpit.app.live.query_one(PromptBox).text = text
     await press_keys(pilot, "enter")

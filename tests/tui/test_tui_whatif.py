@@ -626,7 +626,6 @@ async def test_the_app_says_why_there_is_nothing_to_replay() -> None:
 async def test_a_trace_is_saved_where_the_app_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
     cockpit = Cockpit()
 
     def chat_trace(recording: ChatRecording, schedule: Schedule, costs: Costs | None) -> Trace:
@@ -665,14 +664,7 @@ async def test_a_trace_is_saved_where_the_app_says(
     [((120, 40), UNICODE), ((80, 24), ASCII), ((40, 12), UNICODE)],
     ids=["wide", "ascii", "small"],
 )
-def test_pictures(
-    snap_compare: SnapCompare,
-    monkeypatch: pytest.MonkeyPatch,
-    size: tuple[int, int],
-    glyphs: Glyphs,
-) -> None:
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.delenv("TEXTUAL_THEME", raising=False)
+def test_pictures(snap_compare: SnapCompare, size: tuple[int, int], glyphs: Glyphs) -> None:
     app = Host(FOUND, glyphs)
 
     async def run(pilot: Pilot[None]) -> None:
