@@ -137,13 +137,13 @@ async def test_saving_asks_for_a_path_and_writes_the_file(
     path, other = tmp_path / "big-one.sh", tmp_path / "other"
     async with staged(Host(), (200, 60)) as (app, stage):
         await stage.press("s")
-        assert app.focused is app.field
+        assert app.field.has_focus
         assert Path(app.field.value) == path
         await stage.press("enter")
         assert path.read_text("utf-8") == app.export.text
         assert not app.bar.display
         assert any("big-one.sh" in toast for toast in app.notices)
-        assert isinstance(app.focused, ChoiceRow)
+        assert app.export.query_one(ChoiceRow).has_focus
         # A file is overwritten only after a second Enter.
         for file in (path, other):
             file.write_text("mine")
@@ -188,8 +188,8 @@ async def test_everything_is_in_sight_at_every_size() -> None:
             assert [option for option in options if option not in shown] == []
             assert "llama-server -m" in shown
         # Every option stands on a line of its own, with its meaning.
-        shown = [line.strip() for line in screen_lines(app)]
-        (longest,) = [line for line in shown if line.startswith("--spec-draft-n-max")]
+        rows = [line.strip() for line in screen_lines(app)]
+        (longest,) = [row for row in rows if row.startswith("--spec-draft-n-max")]
         assert longest.endswith("Most tokens per draft")
 
 

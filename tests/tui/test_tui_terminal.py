@@ -415,8 +415,6 @@ def test_an_unknown_look_is_named_and_the_default_taken(
     ("options", "message"),
     [
         (["--preset", "none"], "no preset none"),
-        (["--preset", "bad.toml"], "bad.toml"),
-        (["--preset", "qwen3-next-80b-a3b"], "models of preset qwen3-next-80b-a3b are missing"),
         (["-m", "missing.gguf"], "missing.gguf: no such file"),
         (["-md", "draft.gguf"], "-md names a draft"),
     ],

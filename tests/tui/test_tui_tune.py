@@ -179,6 +179,10 @@ class Host(cockpit.Host):
     def field(self, name: str) -> Input:
         return self.tune.query_one(f"#{name}", Input)
 
+    def asks(self) -> bool:
+        """Whether the form is shown."""
+        return bool(self.tune.query_one(TuneSetup).display)
+
     def footer(self) -> list[str]:
         return [active.binding.description for active in self.tune.active_bindings.values()]
 
@@ -311,10 +315,9 @@ async def test_a_source_is_chosen_with_its_key_with_arrows_and_with_the_mouse(
 
 async def test_after_a_search_start_first_shows_what_would_be_started() -> None:
     async with staged(Host(USE_IT)) as (app, stage):
-        form = app.tune.query_one(TuneSetup)
-        assert not form.display
+        assert not app.asks()
         await stage.press("s")
-        assert form.display
+        assert app.asks()
         assert app.take() == []
         # What is refused is said in the form until it is corrected.
         await stage.press("right")
@@ -323,7 +326,7 @@ async def test_after_a_search_start_first_shows_what_would_be_started() -> None:
         assert "the prompt is empty" not in await stage.press("x")
         assert app.field("path").value == "x"
         await stage.press("backspace", "left", "s")
-        assert not form.display
+        assert not app.asks()
         assert len(app.take()) == 1
         assert app.notices == []
 
@@ -538,7 +541,8 @@ def test_the_confirmed_setting_is_the_best_although_a_trial_was_faster() -> None
     told = words.verdict(state, Ledger(), UNICODE)
     assert (told.speedup, told.pays) == (1.34, True)
     number, end = history(digest(state.records, Ledger(), state.confirmed), max_points=9).best[-1]
-    assert (number, end) == (5, pytest.approx(best.relative))
+    assert number == 5
+    assert end == pytest.approx(best.relative)
 
 
 VERDICTS = [
@@ -907,23 +911,17 @@ def test_the_history_is_the_speedups_and_the_best_so_far() -> None:
         assert _peaks(values, width) == peaks
 
 
-async def test_plots_are_drawn_in_every_theme() -> None:
+async def test_plots_are_drawn_in_other_themes_too() -> None:
     async with staged(Host(SEARCHING)) as (app, stage):
-        shown = app.text()
-        for expected in ("speedup of a trial", "fastest so far, 1.40×", "level: off, 1.00×"):
-            assert expected in shown
-        assert any("⠀" < character <= "⣿" for character in shown)
-        assert "eight measured trials" in shown
+        assert "eight measured trials" in app.text()
         shown = await show(stage, replace(SEARCHING, importance=IMPORTANCE))
         assert "60%" in shown
         assert "40%" in shown
         for theme in ("spectui-light", "ansi-dark"):
             app.theme = theme
             shown = await stage.press("down")
-            assert "fastest so far" in shown
+            assert "fastest so far, 1.40×" in shown
             assert "•1.40" in shown
-        shown = await show(stage, replace(SEARCHING, records=RECORDS[:2]))
-        assert "fastest so far, 1.20×" in shown
         assert "No speedup yet" in await show(stage, replace(SEARCHING, records=RECORDS[1:2]))
 
 
@@ -967,24 +965,13 @@ async def test_in_ascii_every_character_is() -> None:
                     assert (name, view, others) == (name, view, set())
 
 
-async def test_a_search_goes_through_its_states_on_one_screen() -> None:
-    path = [
-        (TuningState(phase=Phase.STARTING, n_trials=20), "starting"),
-        (replace(SEARCHING, records=(), current=OFF), "0 of 20 trials"),
-        (SEARCHING, "6 of 20 trials"),
-        (PAUSED, "paused while searching"),
-        (replace(CONFIRMING, n_to_confirm=16), "prompt 0 of at most 16"),
-        (USE_IT, "Use it"),
-        (replace(SEARCHING, phase=Phase.FAILED, error="broken"), "broken"),
-        (TuningState(), "Press Enter to start"),
-    ]
+async def test_the_screen_follows_the_search_and_the_chat() -> None:
     app = Host()
     # A state may come before the screen is shown.
     app.tune.show(SEARCHING)
     async with staged(app) as (_, stage):
         assert "6 of 20 trials" in app.text()
-        for state, expected in path:
-            assert expected in await show(stage, state)
+        assert "Press Enter to start" in await show(stage, TuningState())
         await show(stage, SEARCHING)
         # That the chat has the engine is shown at once.
         for is_busy in (True, False):

@@ -7,7 +7,6 @@ from spectui.errors import BadInputError
 from spectui.live.recording import ChatRecording, ChatText
 from spectui.live.setup import ChatRecorded, LiveSetup, Pair
 from spectui.live.whatif import KnownCosts, WhatIf, WhatIfState
-from spectui.measure.arm import Arm
 from spectui.options.drafters import MTP_KIND, DraftMtp
 from spectui.options.setup import SamplingConfig, Schedule
 from spectui.options.speculation import Speculation
@@ -26,7 +25,6 @@ from tests.support.cockpit import (
 )
 from tests.support.replay import COSTS, DEPTH, SCENE
 from tests.trace.test_replay_mtp import record_mtp
-from tests.tui.test_tui_tune import arm, trial
 from tests.tui.test_tui_whatif import Host, looked, post, screen_of, show
 
 
@@ -93,19 +91,10 @@ def own_setup(pair: Pair) -> LiveSetup:
     return replace(setup(pair), speculation=Speculation(mtp(2)))
 
 
-def own_target(n_layers: int = 1) -> Cockpit:
-    """The app over a target that drafts for itself."""
-    cockpit = Cockpit(launch(make_setup=own_setup, pair=Pair(target=TARGET, draft=None)))
-    told = [
-        replace(loaded(Role.TARGET), mtp_layers=n_layers),
-        ChatRecorded(recording=empty(n_layers)),
-    ]
-    cockpit.script.load_events = [told, []]
-    return cockpit
-
-
 async def test_a_key_opens_it_and_what_is_applied_drafts_with_its_layers() -> None:
-    cockpit = own_target()
+    cockpit = Cockpit(launch(make_setup=own_setup, pair=Pair(target=TARGET, draft=None)))
+    told = [replace(loaded(Role.TARGET), mtp_layers=1), ChatRecorded(recording=empty(1))]
+    cockpit.script.load_events = [told, []]
     async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f10")
@@ -113,14 +102,10 @@ async def test_a_key_opens_it_and_what_is_applied_drafts_with_its_layers() -> No
         assert "Nothing has been said yet: ask something" in shown
         assert "the target goes along it once more with its MTP layers" in shown
         post(cockpit, recorded(1))
-        own, other = Arm(draft=MTP_KIND, speculation=Speculation(mtp(2))), arm(2)
-        trials = (trial(0), trial(1, own, 1.2), trial(2, other, 9.9))
-        cockpit.tuning(TuningState(records=trials, costs={MTP_KIND: COSTS}))
+        cockpit.tuning(TuningState(costs={MTP_KIND: COSTS}))
         await settled(pilot)
         shown = await looked(cockpit, pilot)
         assert "costs as tuning measured them" in shown
-        # What a draft model did is no setting of the layers.
-        assert "accepted • in use in a trial of tuning: 12.0 tokens/s" in shown
         assert screen_of(cockpit).setting == mtp(2)
         await press_keys(pilot, "right", "a")
         assert setup_of(cockpit).speculation == Speculation(mtp(3))
