@@ -49,6 +49,10 @@ class Host(cockpit.Host):
     def bar(self) -> SaveBar:
         return self.export.query_one(SaveBar)
 
+    def asks(self) -> bool:
+        """Whether it asks for a path."""
+        return bool(self.bar.display)
+
     @property
     def field(self) -> Input:
         return self.bar.query_one(Input)
@@ -105,7 +109,7 @@ async def test_what_a_dialect_cannot_say_stands_in_place_of_the_text() -> None:
         assert not app.export.query_one(TextArea).display
         await stage.press("c", "s")
         assert app.clipboard == ""
-        assert not app.bar.display
+        assert not app.asks()
         for what, reason in zip(("copy", "save"), app.notices, strict=True):
             assert reason.startswith(f"There is nothing to {what}: ik cannot place parts of a")
         assert "cannot place" not in await stage.press("left")
@@ -141,7 +145,7 @@ async def test_saving_asks_for_a_path_and_writes_the_file(
         assert Path(app.field.value) == path
         await stage.press("enter")
         assert path.read_text("utf-8") == app.export.text
-        assert not app.bar.display
+        assert not app.asks()
         assert any("big-one.sh" in toast for toast in app.notices)
         assert app.export.query_one(ChoiceRow).has_focus
         # A file is overwritten only after a second Enter.
@@ -166,15 +170,15 @@ async def test_saving_asks_for_a_path_and_writes_the_file(
         ):
             app.field.value = typed
             assert problem in await stage.press("enter")
-            assert app.bar.display
+            assert app.asks()
             assert problem not in await stage.press("x")
         assert {each.name for each in tmp_path.iterdir()} == {"big-one.sh", "other"}
         # Escape leaves the question, as another choice does, and then the screen.
         await stage.press("escape")
-        assert not app.bar.display
+        assert not app.asks()
         await stage.press("s")
         await stage.click("#format", 28)
-        assert not app.bar.display
+        assert not app.asks()
         for is_there in (True, False):
             assert (app.screen is app.export) is is_there
             await stage.press("escape")
