@@ -9,7 +9,6 @@ from textual.pilot import Pilot
 
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.colours import ColouredApp
-from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.text.conversation import Token
 from tests.support.cockpit import handled, press_keys, resize
 
@@ -19,10 +18,9 @@ NUMBERED = "\n".join(f"line {i} with several words in it, so that it wraps" for 
 class TranscriptApp(ColouredApp[None]):
     """Nothing but a transcript."""
 
-    def __init__(self, transcript: Transcript, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self, transcript: Transcript) -> None:
         super().__init__()
         self.animation_level = "none"
-        self.glyphs = glyphs
         self.transcript = transcript
 
     def compose(self) -> ComposeResult:
@@ -32,11 +30,10 @@ class TranscriptApp(ColouredApp[None]):
 @asynccontextmanager
 async def shown(
     *,
-    glyphs: Glyphs = UNICODE,
     transcript: Callable[[], Transcript] = Transcript,
 ) -> AsyncIterator[tuple[Transcript, Pilot[None]]]:
     """A transcript on the screen."""
-    app = TranscriptApp(transcript(), glyphs)
+    app = TranscriptApp(transcript())
     async with app.run_test(size=(60, 12)) as pilot:
         await handled(pilot)
         yield app.transcript, pilot
@@ -150,22 +147,6 @@ async def test_what_a_model_says_is_shown_and_never_obeyed() -> None:
             transcript.conversation.append_tokens(tokens(part, from_draft=from_draft))
         texts = [part.text for part in transcript.render_line(0)]
         assert texts[1:4] == ["a", "e\u0301b", "👩\u200d🔬"]
-
-
-async def test_ascii_mode_adds_no_other_characters() -> None:
-    async with shown(glyphs=ASCII) as (transcript, pilot):
-        say(transcript, "a\x1bb")
-        transcript.conversation.append_tokens([(b"bad \xff\x9b", True)])
-        transcript.conversation.append_rejected([b"no\n"])
-        transcript.conversation.end_turn("2 tokens")
-        transcript.conversation.start_turn("notice")
-        transcript.conversation.append_text("gone")
-        transcript.show_rejected = True
-        await renewed(transcript, pilot)
-        painted = "\n".join(rows(transcript))
-        assert painted.isascii()
-        for expected in ("> a^[b", "* bad ??[-no^J-]", "! gone"):
-            assert expected in painted
 
 
 async def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_at_the_end() -> None:
