@@ -9,8 +9,6 @@ import click
 from spectui import __version__
 from spectui.cli.help import Group
 from spectui.cli.reader import reader
-from spectui.cli.removed import REMOVED_COMMANDS
-from spectui.errors import UsageError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -85,8 +83,6 @@ class _Commands(Group):
         except click.NoSuchCommand as error:
             # click looks among those that are imported. A model, and the demo, are options.
             name = error.command_name
-            if name in REMOVED_COMMANDS:
-                raise UsageError(REMOVED_COMMANDS[name]) from None
             known = [*_COMMANDS, "--demo"]
             if os.path.isfile(name):  # noqa: PTH113 - Path raises on long names
                 known = [f"-m {name}" if name.endswith(".gguf") else f"--from {name}"]

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequenc
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 from unittest.mock import patch
 
 from textual._compositor import Compositor
@@ -17,6 +17,8 @@ from textual.message import Message
 from textual.message_pump import MessagePump
 from textual.notifications import Notification
 from textual.pilot import Pilot
+from textual.screen import Screen
+from textual.widget import Widget
 
 from spectui.commands.sources.processes import RunningServer
 from spectui.commands.sources.reading import read_command
@@ -56,6 +58,8 @@ from spectui.speculative.counters import Round, RoundEnd, RoundTimes, count
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
+from spectui.tui.colours import ColouredApp
+from spectui.tui.glyphs import UNICODE, Glyphs
 from spectui.tui.mailbox import Mailbox, Pace
 from spectui.tui.threads import EngineStarted, ServersFound, Threads
 from spectui.tune.progress import TuningState
@@ -360,6 +364,96 @@ class Recorder:
         return note
 
 
+class Host(ColouredApp[None]):
+    """An app over a controller that only hears; it shows one screen, or one widget."""
+
+    ENABLE_COMMAND_PALETTE = False
+    # Scroll bars are the app's, which draws them without its own characters in ASCII.
+    CSS = "* { scrollbar-size: 0 0; }"
+
+    opened: Screen[Any]
+
+    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+        super().__init__()
+        self.glyphs = glyphs
+        self.settings = Settings()
+        self.controller = Recorder()
+
+    def on_mount(self) -> None:
+        self.push_screen(self.opened)
+
+    def take(self) -> list[tuple[object, ...]]:
+        """What the screen has asked for since the last look."""
+        asked, self.controller.heard[:] = list(self.controller.heard), []
+        return asked
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is worked out aside."""
+        return True
+
+    @property
+    def notices(self) -> list[str]:
+        return notices(self)
+
+    def text(self) -> str:
+        """What stands on the screen."""
+        return "\n".join(screen_lines(self))
+
+    def words(self) -> str:
+        """The same, whatever its line breaks."""
+        return " ".join(self.text().split())
+
+
+HostT = TypeVar("HostT", bound=Host)
+
+
+class Stage(Generic[HostT]):
+    """An app, with what a user does to it; each step returns what stands on the screen then."""
+
+    def __init__(self, app: HostT, pilot: Pilot[None]) -> None:
+        self.app, self.pilot = app, pilot
+
+    async def press(self, *keys: str) -> str:
+        await press_keys(self.pilot, *keys)
+        return await self.idle()
+
+    async def at(self, size: tuple[int, int]) -> str:
+        await resize(self.pilot, *size)
+        return await self.idle()
+
+    async def click(self, where: str | type[Widget] | Widget, x: int = 0, y: int = 0) -> str:
+        await self.pilot.click(where, offset=(x, y))
+        return await self.idle()
+
+    async def idle(self) -> str:
+        """Wait until everything is handled, and nothing is worked out aside."""
+        await handled(self.pilot)
+        if not self.app.is_idle:
+            await settled(self.pilot, lambda: self.app.is_idle)
+        return self.app.text()
+
+
+@asynccontextmanager
+async def staged(
+    app: HostT, size: tuple[int, int] = (120, 40), *, notifications: bool = False
+) -> AsyncIterator[tuple[HostT, Stage[HostT]]]:
+    """The app, which is drawn; with toasts if asked for."""
+    async with app.run_test(size=size, notifications=notifications) as pilot:
+        stage = Stage(app, pilot)
+        await stage.idle()
+        yield app, stage
+
+
+def screen_lines(app: App[Any]) -> list[str]:
+    """Lines of the whole screen."""
+    return [strip.text for strip in app.screen._compositor.render_strips()]
+
+
+def notices(app: App[Any]) -> list[str]:
+    return [notice.message for notice in app._notifications]
+
+
 class Cockpit:
     """An app with its script."""
 
@@ -383,6 +477,14 @@ class Cockpit:
     def tuning(self, state: TuningState) -> None:
         """Tell of a search."""
         self.threads.post(TuningChanged(state=state))
+
+    @property
+    def notices(self) -> list[str]:
+        return notices(self.app)
+
+    def lines(self) -> list[str]:
+        """What stands on the screen."""
+        return screen_lines(self.app)
 
 
 _draw = Compositor.render_update

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -23,3 +24,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def _without_idle_work() -> Iterator[None]:
     with without_idle_work():
         yield
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Nobody's settings and sessions, and nobody's colours: they are in every picture."""
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    for name in ("NO_COLOR", "TEXTUAL_THEME"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path

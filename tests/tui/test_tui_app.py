@@ -34,7 +34,6 @@ from spectui.tui.tune.form import Filled, PathInput, TuneSetup, Wanted
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.widgets import StatusBar
 from spectui.tune.progress import Phase, TuningState
-from spectui.tune.trials import best_trial
 from tests.support.cockpit import (
     DRAFT,
     TARGET,
@@ -53,12 +52,6 @@ from tests.tui.test_tui_tune import RECORDS, SEARCHING, TURN_OFF, USE_IT, tuned
 
 LOADED = ["load", "load_draft", "measure_baseline"]
 WORDS = ("The", " sea", " is", " wide", ".")
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
-    return tmp_path
 
 
 async def tell(cockpit: Cockpit, pilot: Pilot[None], state: TuningState) -> None:
@@ -92,7 +85,7 @@ async def test_a_search_has_the_prompts_that_were_asked_for(tmp_path: Path) -> N
         # A chat needs turns, and files have to be read.
         cockpit.app.tune.start(turns)
         await handled(pilot)
-        assert len(cockpit.app._notifications) == 1
+        assert len(cockpit.notices) == 1
         await press_keys(pilot, "f5", "p")
         for content in (None, "not json\n"):
             if content is not None:
@@ -102,7 +95,7 @@ async def test_a_search_has_the_prompts_that_were_asked_for(tmp_path: Path) -> N
             assert isinstance(cockpit.app.focused, PathInput)
             assert "mine.jsonl" in form_problem(cockpit)
         assert "start_tuning" not in cockpit.script.names()
-        assert len(cockpit.app._notifications) == 1
+        assert len(cockpit.notices) == 1
         path.write_text('{"id": "a", "category": "c", "prompt": "hello"}\n')
         cockpit.app.tune.start(files)
         assert [prompt.text for prompt in started_with(cockpit)[0]] == ["hello"]
@@ -113,16 +106,6 @@ async def test_a_search_has_the_prompts_that_were_asked_for(tmp_path: Path) -> N
         prompts, n_trials = started_with(cockpit)
         assert [prompt.messages[-1].content for prompt in prompts] == ["one", "two"]
         assert n_trials == 5
-
-
-async def test_a_search_needs_a_draft() -> None:
-    cockpit = Cockpit(launch(pair=Pair(target=TARGET, draft=None)))
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        cockpit.app.tune.start(Wanted(source=PromptSource.BUILTIN, n_trials=5))
-        await handled(pilot)
-        assert "start_tuning" not in cockpit.script.names()
-        assert len(cockpit.app._notifications) == 1
 
 
 async def test_the_form_keeps_what_was_filled_in_and_the_search_names_its_prompts(
@@ -145,11 +128,11 @@ async def test_the_form_keeps_what_was_filled_in_and_the_search_names_its_prompt
         assert ([prompt.text for prompt in prompts], n_trials) == (["Say something."], 7)
         await tell(cockpit, pilot, SEARCHING)
         named = "p.txt (1 prompt)"
-        assert any(named in line for line in screen_lines(cockpit))
+        assert any(named in line for line in cockpit.lines())
         await press_keys(pilot, "escape", "f5")
-        assert any(named in line for line in screen_lines(cockpit))
+        assert any(named in line for line in cockpit.lines())
         await tell(cockpit, pilot, USE_IT)
-        assert not any(named in line for line in screen_lines(cockpit))
+        assert not any(named in line for line in cockpit.lines())
         await press_keys(pilot, "s")
         assert cockpit.app.screen.query_one(TuneSetup).filled == kept
 
@@ -175,8 +158,8 @@ async def test_a_failed_search_says_why() -> None:
         assert reason in form_problem(cockpit)
         failed = TuningState(phase=Phase.FAILED, study="a study", error="the disk is full")
         await tell(cockpit, pilot, failed)
-        assert any("the disk is full" in line for line in screen_lines(cockpit))
-        assert not cockpit.app._notifications
+        assert any("the disk is full" in line for line in cockpit.lines())
+        assert not cockpit.notices
         while not is_live(cockpit):
             await press_keys(pilot, "escape")
         # What the search still tells is nobody's to show: the screen is closed.
@@ -184,15 +167,15 @@ async def test_a_failed_search_says_why() -> None:
         assert is_live(cockpit)
         await tell(cockpit, pilot, TuningState(phase=Phase.STARTING, n_trials=30))
         cockpit.tuning(never_began)
-        await settled(pilot, lambda: bool(cockpit.app._notifications))
-        (toast,) = cockpit.app._notifications
-        assert toast.message == f"{reason}."
+        await settled(pilot, lambda: cockpit.notices == [f"{reason}."])
 
 
-async def test_without_a_pair_the_form_says_how_to_get_one() -> None:
+async def test_without_a_pair_or_a_draft_the_form_says_how_to_get_one() -> None:
     cockpit = Cockpit(launch(pair=None))
     async with cockpit.shown() as pilot:
         await picker(cockpit, pilot)
+        await press_keys(pilot, "f6")
+        assert any("nothing to export" in told for told in cockpit.notices)
         await press_keys(pilot, "f5")
         tune = cockpit.app.screen
         assert isinstance(tune, TuneScreen)
@@ -200,9 +183,16 @@ async def test_without_a_pair_the_form_says_how_to_get_one() -> None:
         assert tune.missing == "Choose a target and a draft first (Esc)"
         assert "Models" not in [one.binding.description for one in tune.active_bindings.values()]
         await press_keys(pilot, "enter")
-        assert "start_tuning" not in cockpit.script.names()
         await press_keys(pilot, "escape")
         assert isinstance(cockpit.app.screen, PickerScreen)
+        cockpit.app.picker.choose(Pair(target=TARGET, draft=None))
+        await ready(cockpit, pilot)
+        cockpit.app.clear_notifications()
+        cockpit.app.tune.start(Wanted(source=PromptSource.BUILTIN, n_trials=5))
+        await handled(pilot)
+        (told,) = cockpit.notices
+        assert told.startswith("Tuning needs a draft")
+        assert "start_tuning" not in cockpit.script.names()
 
 
 async def test_a_search_step_by_step() -> None:
@@ -324,15 +314,6 @@ async def test_the_live_settings_and_what_tuning_found_are_exported(tmp_path: Pa
             assert ("--spec-draft" in text) is is_on
 
 
-async def test_before_a_pair_there_is_nothing_to_export() -> None:
-    cockpit = Cockpit(launch(pair=None))
-    async with cockpit.shown() as pilot:
-        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
-        await press_keys(pilot, "f6")
-        assert isinstance(cockpit.app.screen, PickerScreen)
-        assert any("nothing to export" in toast.message for toast in cockpit.app._notifications)
-
-
 # Choosing models
 
 
@@ -441,8 +422,8 @@ async def test_a_command_that_is_pasted_or_runs_may_be_chosen() -> None:
         cockpit.app.picker.open(None)
         screen = await picker(cockpit, pilot)
         screen.post_message(events.Paste("llama-server -c"))
-        await settled(pilot, lambda: bool(cockpit.app._notifications))
-        assert "-c lacks its value" in [*cockpit.app._notifications][-1].message
+        await settled(pilot, lambda: bool(cockpit.notices))
+        assert "-c lacks its value" in cockpit.notices[-1]
         assert cockpit.app.screen is screen
         cockpit.script.asked.clear()
         screen.post_message(events.Paste(f"  {words}\n"))
@@ -450,52 +431,35 @@ async def test_a_command_that_is_pasted_or_runs_may_be_chosen() -> None:
         await is_loaded(pilot)
 
 
-async def test_the_last_session_is_offered_and_taken_up() -> None:
-    log = SessionLog(Header(started=now(), target=str(TARGET), draft=str(DRAFT)))
-    log.append(UserTurn(text="2+2?"))
-    log.append(AnswerPart(text="4", drafted=()))
+def store(name: str, *entries: Entry) -> None:
+    """Keep an earlier session."""
+    log = SessionLog(Header(started=now(), target=str(TARGET), draft=None))
+    for entry in entries:
+        log.append(entry)
     log.close()
+    assert log.path is not None
+    log.path.rename(log.path.with_stem(name))
+
+
+async def test_sessions_are_offered_once_each_and_taken_up() -> None:
+    four, six = (AnswerPart(text=text, drafted=()) for text in ("4", "6"))
+    said = (UserTurn(text="2+2?"), four, UserTurn(text="3+3?"), six)
+    for n, entries in enumerate((said[:1], said[:2], (UserTurn(text="other"),), said)):
+        store(f"20260101T00000{n}", *entries)
     cockpit = Cockpit(launch(pair=None, settings=Settings()))
     async with cockpit.shown() as pilot:
         await picker(cockpit, pilot)
-        (recent,) = cockpit.app.picker._recent
-        assert recent.prompts == ("2+2?",)
-        cockpit.app.picker.choose(recent)
+        last, other = cockpit.app.picker._recent
+        # A chat that was taken up is one.
+        assert (last.prompts, other.prompts) == (("2+2?", "3+3?"), ("other",))
+        cockpit.app.picker.choose(last)
         await ready(cockpit, pilot)
-        assert cockpit.app.live.transcript.conversation.last_answer == "4"
-
-
-async def test_a_chat_that_was_taken_up_is_offered_once() -> None:
-    said: tuple[Entry, ...] = (
-        UserTurn(text="2+2?"),
-        AnswerPart(text="4", drafted=()),
-        UserTurn(text="3+3?"),
-    )
-    for number, entries in enumerate((said[:1], said[:2], (UserTurn(text="other"),), said)):
-        log = SessionLog(Header(started=now(), target=str(TARGET), draft=None))
-        for entry in entries:
-            log.append(entry)
-        log.close()
-        assert log.path is not None
-        log.path.rename(log.path.with_stem(f"20260101T00000{number}"))
-    cockpit = Cockpit(launch(pair=None, settings=Settings()))
-    async with cockpit.shown() as pilot:
-        await picker(cockpit, pilot)
-        offered = list(cockpit.app.picker._recent)
-        assert [(one.prompts[0], len(one.prompts)) for one in offered] == [
-            ("2+2?", 2),
-            ("other", 1),
-        ]
+        assert cockpit.app.live.transcript.conversation.last_answer == "6"
 
 
 async def test_prompts_of_earlier_sessions_are_recalled_once_and_before_those_of_this_one() -> None:
     for prompts in (("old", "both"), ("both", "new")):
-        log = SessionLog(Header(started=now(), target=str(TARGET), draft=None))
-        for prompt in prompts:
-            log.append(UserTurn(text=prompt))
-        log.close()
-        assert log.path is not None
-        log.path.rename(log.path.with_stem(prompts[0]))
+        store(prompts[0], *(UserTurn(text=prompt) for prompt in prompts))
     cockpit = Cockpit(launch(settings=Settings()))
     cockpit.script.answers.append(answer_events(WORDS))
     async with cockpit.shown() as pilot:
@@ -531,15 +495,11 @@ SCREENS: dict[str, tuple[str, ...]] = {
 }
 
 
-def screen_lines(cockpit: Cockpit) -> list[str]:
-    return [line.text for line in cockpit.app.screen._compositor.render_strips()]
-
-
 async def test_every_screen_is_ascii_if_asked_and_has_its_keys_in_80_columns() -> None:
     cockpit = Cockpit(launch(ascii=True, notice="Something that is worth a toast."))
 
     def look(screen: str) -> None:
-        lines = screen_lines(cockpit)
+        lines = cockpit.lines()
         assert any(line.strip() for line in lines), screen
         assert [line for line in lines if not line.isascii()] == [], screen
         keys = list(cockpit.app.screen.query(FooterKey))
@@ -574,13 +534,10 @@ async def test_in_ascii_what_is_cut_is_cut_in_ascii() -> None:
         await ready(cockpit, pilot)
         cockpit.app.live.query_one(Panels).query(Panel).first().border_title = "y" * 200
         await handled(pilot)
-        lines = screen_lines(cockpit)
+        lines = cockpit.lines()
         assert "xxx~" in lines[0]
         assert any("yyy~" in line for line in lines)
         assert [line for line in lines if not line.isascii()] == []
-
-
-def test_in_ascii_every_character_keeps_its_width() -> None:
     assert plain("a…漢─e\u0301!") == "a~??-e!"
 
 
@@ -594,11 +551,6 @@ async def test_the_footer_has_what_the_screen_does_first_and_then_function_keys_
         await ready(cockpit, pilot)
         functions = [f"F{n}" for n in range(1, 11)]
         assert names() == [*functions, "^Q"]
-        # It is built anew only when it shows something else.
-        before = list(cockpit.app.screen.query("FooterKey"))
-        cockpit.app.screen.refresh_bindings()
-        await handled(pilot)
-        assert list(cockpit.app.screen.query("FooterKey")) == before
         await press_keys(pilot, "f1")
         assert names() == ["Esc"]
         await press_keys(pilot, "escape")
@@ -618,29 +570,17 @@ async def test_the_footer_has_what_the_screen_does_first_and_then_function_keys_
 # What the screens tell
 
 
-@pytest.mark.parametrize(
-    ("state", "exports", "note"),
-    [
+def test_what_was_found_is_exported_as_the_note_beside_it_says() -> None:
+    live = launch().make_setup(Pair(target=Path("/t.gguf"), draft=Path("/d.gguf")))
+    for state, exports, note in (
         (SEARCHING, True, "not confirmed"),
         (replace(TURN_OFF, result=tuned(interrupted=True)), True, "not confirmed"),
         (USE_IT, True, "Measured with -t"),
         (TURN_OFF, False, "Measured with -t"),
-    ],
-)
-def test_what_was_found_is_exported_as_the_note_beside_it_says(
-    state: TuningState,
-    exports: bool,  # noqa: FBT001 - a table
-    note: str,
-) -> None:
-    live = launch().make_setup(Pair(target=Path("/t.gguf"), draft=Path("/d.gguf")))
-    first, second, _off = export_choices(live, state, has_gpu=False)
-    # What is not confirmed does not come first.
-    found = first if state.confirmed else second
-    assert found.label == ("found by tuning" if state.confirmed else "best trial so far")
-    best = best_trial(RECORDS)
-    assert best is not None
-    assert found.setup.speculation == (best.arm.speculation if exports else None)
-    assert note in (found.note or "")
-
-
-# Memory
+    ):
+        first, second, _off = export_choices(live, state, has_gpu=False)
+        # What is not confirmed does not come first.
+        found = first if state.confirmed else second
+        assert found.label == ("found by tuning" if state.confirmed else "best trial so far")
+        assert found.setup.speculation == (RECORDS[3].arm.speculation if exports else None)
+        assert note in (found.note or "")

@@ -1,18 +1,18 @@
 """The live screen over a scripted engine: every action, every state, what is said and when."""
 
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import cast
 
-import msgspec
 import pytest
 from msgspec import structs
 from textual.app import SystemCommand
 from textual.events import Key, Paste
 from textual.pilot import Pilot
-from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import Button, Input, Log, Static
 from textual.widgets._footer import FooterKey
@@ -34,13 +34,14 @@ from spectui.errors import (
 )
 from spectui.live.session import LiveSession
 from spectui.live.setup import Activity, LiveSetup, ModelsLost, ModelsRestored, Pair
-from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
+from spectui.options.drafters import DraftMtp, DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.paths import cache_dir
 from spectui.sessions import (
     AnswerEnd,
     AnswerPart,
+    Entry,
     Header,
     LoadOptions,
     SettingsChange,
@@ -56,13 +57,12 @@ from spectui.tui.chat.screen import Panels
 from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.help import HelpScreen
-from spectui.tui.log import LogScreen
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.panels.base import Panel
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.question import QuestionScreen
 from spectui.tui.threads import DemoBuilt, EngineStarted, MonitorFailed, StartFailed, Threads
-from spectui.tui.widgets import ChoiceRow, KeyBar, StatusBar
+from spectui.tui.widgets import KeyBar, StatusBar
 from tests.support.cockpit import (
     DRAFT,
     TARGET,
@@ -74,7 +74,6 @@ from tests.support.cockpit import (
     ready,
     resize,
     settled,
-    setup,
     setup_of,
 )
 
@@ -82,23 +81,29 @@ WORDS = ("The", " sea", " is", " [bold]", "wide", "\x1b[31m", " and", " deep", "
 DEMO = {DemoModel.DENSE: Path("/demo/dense.gguf"), DemoModel.DRAFT: Path("/demo/d.gguf")}
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
-    return tmp_path
-
-
 async def ask(cockpit: Cockpit, pilot: Pilot[None], text: str = "hello") -> None:
     cockpit.app.live.query_one(PromptBox).text = text
     await press_keys(pilot, "enter")
 
 
-def strips(cockpit: Cockpit) -> list[Strip]:
-    return cockpit.app.screen._compositor.render_strips()
+def said(cockpit: Cockpit) -> str:
+    return cockpit.app.live.transcript.conversation.plain_text
 
 
-def toasts(cockpit: Cockpit) -> list[str]:
-    return [notification.message for notification in cockpit.app._notifications]
+async def reach(cockpit: Cockpit, pilot: Pilot[None], activity: Activity) -> None:
+    await settled(pilot, lambda: cockpit.app.live.activity is activity)
+
+
+async def picker_opens(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+    await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+    assert not cockpit.app.live.loading_bars.has_class("-busy")
+
+
+def loaded_as(cockpit: Cockpit) -> LiveSetup:
+    """What the engine was asked to load."""
+    (wanted,) = [value for name, value in cockpit.script.asked if name == "load"]
+    assert isinstance(wanted, LiveSetup)
+    return wanted
 
 
 async def test_questions_are_answered_copied_and_forgotten() -> None:
@@ -124,11 +129,9 @@ async def test_questions_are_answered_copied_and_forgotten() -> None:
         assert chat.messages()[-1] == ("assistant", "".join(WORDS))
         await press_keys(pilot, "f9")
         assert cockpit.app.clipboard == "".join(WORDS)
-        shown = [transcript.show_rejected]
-        for _ in range(2):
+        for shows in (True, False):
             await press_keys(pilot, "f2")
-            shown.append(transcript.show_rejected)
-        assert shown == [False, True, False]
+            assert transcript.show_rejected is shows
         await press_keys(pilot, "ctrl+n")
         assert cockpit.app.session.conversation.chat.messages() == ()
         assert "hello" not in said(cockpit)
@@ -150,7 +153,7 @@ async def test_questions_wait_for_the_pair_and_for_each_other_and_answers_are_st
     answer = answer_events(WORDS)
     cockpit.script.answers += [answer, answer[:5], answer, answer[:4], answer[:4]]
     async with cockpit.shown() as pilot:
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
+        await reach(cockpit, pilot, Activity.LOADING)
         await ask(cockpit, pilot, "early")
         await ask(cockpit, pilot, "too many")
         assert cockpit.app.live.query_one(PromptBox).text == "too many"
@@ -169,7 +172,7 @@ async def test_questions_wait_for_the_pair_and_for_each_other_and_answers_are_st
         assert cockpit.app.session.conversation.chat.questions == ["early", "one", "two"]
         for n, key in enumerate(("escape", "ctrl+c"), start=1):
             await ask(cockpit, pilot)
-            await settled(pilot, lambda: cockpit.app.live.activity is Activity.ANSWERING)
+            await reach(cockpit, pilot, Activity.ANSWERING)
             await press_keys(pilot, key)
             await ready(cockpit, pilot)
             assert cockpit.script.names().count("stop") == n
@@ -200,33 +203,25 @@ async def test_an_engine_error_is_a_notice_in_the_transcript_and_the_chat_goes_o
 DIED = EngineDiedError("llama.cpp ended its process with SIGABRT while generating")
 
 
-def said(cockpit: Cockpit) -> str:
-    return cockpit.app.live.transcript.conversation.plain_text
-
-
 async def test_models_that_are_lost_come_back_and_the_text_stays() -> None:
     cockpit = Cockpit()
     died = EngineFailed(error=DIED, trace=None)
     answer = answer_events(WORDS)
     cockpit.script.answers += [[*answer[:4], died], answer, answer, [died]]
-
-    def is_now(activity: Activity) -> bool:
-        return cockpit.app.live.activity is activity
-
     async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         assert not cockpit.app.live.check_action("load_again", ())
         cockpit.script.is_lost = True
         await ask(cockpit, pilot, "first")
-        await settled(pilot, lambda: is_now(Activity.LOST))
+        await reach(cockpit, pilot, Activity.LOST)
         assert f"{DIED}. Ctrl+R loads the models again" in said(cockpit)
         assert WORDS[0] in said(cockpit)
         assert cockpit.app.live.check_action("load_again", ())
         await press_keys(pilot, "ctrl+r")
-        await settled(pilot, lambda: is_now(Activity.LOADING))
+        await reach(cockpit, pilot, Activity.LOADING)
         assert cockpit.script.names()[-1] == "load_again"
         cockpit.script.stop()
-        await settled(pilot, lambda: is_now(Activity.LOST))
+        await reach(cockpit, pilot, Activity.LOST)
         assert "The load was cancelled" in said(cockpit)
         await press_keys(pilot, "ctrl+r")
         cockpit.script.is_lost = False
@@ -238,7 +233,7 @@ async def test_models_that_are_lost_come_back_and_the_text_stays() -> None:
         # While nobody waits: it is said, and a prompt goes on.
         cockpit.script.is_lost = True
         cockpit.threads.post(ModelsLost(error=DIED))
-        await settled(pilot, lambda: is_now(Activity.LOST))
+        await reach(cockpit, pilot, Activity.LOST)
         assert said(cockpit).count(str(DIED)) == 2
         cockpit.script.is_lost = False
         await ask(cockpit, pilot)
@@ -250,19 +245,29 @@ async def test_models_that_are_lost_come_back_and_the_text_stays() -> None:
         await ready(cockpit, pilot)
 
 
-async def test_the_users_own_keys_are_named_where_models_are_lost() -> None:
-    keys = {"live.load_again": "ctrl+l,f12", "app.log": "alt+v"}
+async def test_the_users_own_keys_work_and_are_named() -> None:
+    keys = {"live.load_again": "ctrl+l,f12", "app.log": "alt+v", "live.rejected": "ctrl+r"}
     cockpit = Cockpit(launch(settings=Settings(keys=keys, keep_sessions=False)))
     cockpit.script.answers.append([EngineFailed(error=DIED, trace=None)])
     async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
+        await press_keys(pilot, "ctrl+r")
+        assert cockpit.app.live.transcript.show_rejected
+        # Help lists every action with its id and key.
+        await press_keys(pilot, "f1")
+        assert isinstance(cockpit.app.screen, HelpScreen)
+        actions = {action.id: action for action in cockpit.app.screen._actions}
+        for name in ("app.quit", "live.stop", "prompt.submit", "tune.start", "export.copy"):
+            assert name in actions
+        assert actions["live.rejected"].key_display == "Ctrl+R"
+        await press_keys(pilot, "escape")
         cockpit.script.is_lost = True
         await ask(cockpit, pilot)
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOST)
+        await reach(cockpit, pilot, Activity.LOST)
         assert "Ctrl+L or F12 loads the models again" in said(cockpit)
         assert "the log (Alt+V) has" in said(cockpit)
         await press_keys(pilot, "f12")
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
+        await reach(cockpit, pilot, Activity.LOADING)
 
 
 async def test_the_palette_offers_what_can_be_done() -> None:
@@ -275,7 +280,7 @@ async def test_the_palette_offers_what_can_be_done() -> None:
     cockpit.threads.starts = False
     async with cockpit.shown() as pilot:
         # Before a target is loaded there is no baseline to measure.
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.STARTING)
+        await reach(cockpit, pilot, Activity.STARTING)
         assert offered("baseline") == []
         session = cast("LiveSession", cockpit.script)
         cockpit.threads.post(EngineStarted(session=session))
@@ -312,10 +317,6 @@ async def test_a_target_that_is_not_loaded_opens_the_picker() -> None:
     pair = Pair(target=TARGET, draft=DRAFT)
     cockpit.script.load_events[0] = [EngineFailed(error=BadInputError(reason), trace=None)]
 
-    async def picker_opens(pilot: Pilot[None]) -> None:
-        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
-        assert not cockpit.app.live.loading_bars.has_class("-busy")
-
     async def load(pilot: Pilot[None], error: DoesNotFitError) -> None:
         cockpit.script.asked.clear()
         cockpit.script.load_events[0] = [EngineFailed(error=error, trace=None)]
@@ -325,20 +326,20 @@ async def test_a_target_that_is_not_loaded_opens_the_picker() -> None:
         assert question(cockpit) == str(error).partition("; --yes")[0] + "."
 
     async with cockpit.shown() as pilot:
-        await picker_opens(pilot)
-        assert reason in toasts(cockpit)
+        await picker_opens(cockpit, pilot)
+        assert reason in cockpit.notices
         # Without room it says so until that is read.
         await load(pilot, DoesNotFitError("CUDA0 has no room; use -c 4096"))
         assert len(cockpit.app.screen.query(Button)) == 1
         assert cockpit.app.live.activity is Activity.NO_MODEL
         await press_keys(pilot, "enter")
-        await picker_opens(pilot)
+        await picker_opens(cockpit, pilot)
         assert cockpit.script.names()[0] == "load"
         # What would be slow is loaded only if the user says so.
         for key in ("enter", "escape"):
             await load(pilot, SLOW)
             await press_keys(pilot, key)
-            await picker_opens(pilot)
+            await picker_opens(cockpit, pilot)
             assert "load from disk" not in cockpit.script.names()
         for key in ("tab", "left"):
             await load(pilot, SLOW)
@@ -352,10 +353,10 @@ async def test_a_target_that_is_not_loaded_opens_the_picker() -> None:
         cockpit.script.load_events[0] = []
         cockpit.app.screen.dismiss(None)
         cockpit.app.session.loader.load(pair)
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
+        await reach(cockpit, pilot, Activity.LOADING)
         assert cockpit.app.live.loading_bars.has_class("-busy")
         await press_keys(pilot, "escape")
-        await picker_opens(pilot)
+        await picker_opens(cockpit, pilot)
 
 
 SLOW = ReadsFromDiskError("RAM has room for half of the weights")
@@ -378,19 +379,18 @@ async def test_the_demo_models_are_built_before_they_are_loaded() -> None:
     built = cockpit.threads.built
     async with cockpit.shown() as pilot:
         for n, key in enumerate(("escape", "ctrl+c"), start=1):
-            await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
+            await reach(cockpit, pilot, Activity.LOADING)
             assert built == [DemoModel.DENSE] * n
             await press_keys(pilot, key)
-            await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+            await picker_opens(cockpit, pilot)
             assert cockpit.threads.n_stopped_builds == n
-            assert toasts(cockpit) == ["The build of the demo models was cancelled."] * n
-            assert not cockpit.app.live.loading_bars.has_class("-busy")
+            assert cockpit.notices == ["The build of the demo models was cancelled."] * n
             # What the build has told meanwhile starts nothing any more.
             cockpit.threads.post(DemoBuilt(paths=DEMO))
             await settled(pilot)
             assert "load" not in cockpit.script.names()
             cockpit.app.picker.choose(DemoModel.DENSE)
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
+        await reach(cockpit, pilot, Activity.LOADING)
         cockpit.threads.post(DemoBuilt(paths=DEMO))
         await ready(cockpit, pilot)
         assert setup_of(cockpit).target.path == DEMO[DemoModel.DENSE]
@@ -426,9 +426,13 @@ async def test_without_an_engine_the_reason_is_shown() -> None:
     cockpit = Cockpit()
     cockpit.threads.starts = False
     async with cockpit.shown() as pilot:
+        # There is nothing to set yet; keys go on over a screen that is left at once.
+        burst(cockpit, "f3", "a", "f1", "escape", "b", "f8", "escape", "c")
+        box = cockpit.app.live.query_one(PromptBox)
+        await settled(pilot, lambda: box.text == "abc")
         cockpit.threads.post(StartFailed(reason="llama-cpp-python cannot be loaded (x)"))
-        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
-        assert "llama-cpp-python cannot be loaded (x)" in toasts(cockpit)
+        await picker_opens(cockpit, pilot)
+        assert "llama-cpp-python cannot be loaded (x)" in cockpit.notices
 
 
 async def test_a_monitor_that_fails_is_told_and_the_rest_goes_on() -> None:
@@ -436,7 +440,7 @@ async def test_a_monitor_that_fails_is_told_and_the_rest_goes_on() -> None:
     async with cockpit.shown() as pilot:
         cockpit.threads.post(MonitorFailed(reason="/proc is not there"))
         await ready(cockpit, pilot)
-        assert "/proc is not there" in toasts(cockpit)
+        assert "/proc is not there" in cockpit.notices
 
 
 async def test_the_draft_is_switched_off_and_on_with_its_settings() -> None:
@@ -449,12 +453,12 @@ async def test_the_draft_is_switched_off_and_on_with_its_settings() -> None:
         assert "draft off" in str(cockpit.app.live.query_one(StatusBar).left)
         await press_keys(pilot, "f4")
         assert setup_of(cockpit).speculation == before
-        assert toasts(cockpit) == []
+        assert cockpit.notices == []
         # During an answer it is told to be the next one's.
         await press_keys(pilot, "h", "enter")
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.ANSWERING)
+        await reach(cockpit, pilot, Activity.ANSWERING)
         await press_keys(pilot, "f4", "f4")
-        assert toasts(cockpit) == [
+        assert cockpit.notices == [
             f"The draft is {word} from the next answer on; this one goes on as it is."
             for word in ("off", "on")
         ]
@@ -462,31 +466,6 @@ async def test_the_draft_is_switched_off_and_on_with_its_settings() -> None:
         # From the first field up to the choices.
         await press_keys(pilot, "shift+tab", "shift+tab", "right", "ctrl+s")
         assert setup_of(cockpit).speculation is None
-
-
-@pytest.mark.parametrize(
-    "alone",
-    [Speculation(DraftMtp(draft_max=2)), Speculation(NgramSimple(size_n=3, size_m=3))],
-    ids=["mtp", "ngram"],
-)
-async def test_what_drafts_without_a_draft_is_switched_off_and_on(alone: Speculation) -> None:
-    def make_setup(pair: Pair) -> LiveSetup:
-        return replace(setup(pair), speculation=alone)
-
-    cockpit = Cockpit(launch(make_setup=make_setup, pair=Pair(target=TARGET, draft=None)))
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f4")
-        assert setup_of(cockpit).speculation is None
-        assert "draft off" in str(cockpit.app.live.query_one(StatusBar).left)
-        await press_keys(pilot, "f4")
-        assert setup_of(cockpit).speculation == alone
-        await press_keys(pilot, "f4", "f3")
-        row = cockpit.app.screen.query_one("#draft", ChoiceRow)
-        assert (row.index, row.disabled) == (1, False)
-        row.index = 0
-        await press_keys(pilot, "enter")
-        assert setup_of(cockpit).speculation == alone
 
 
 async def test_settings_are_applied_from_the_next_answer_on() -> None:
@@ -596,17 +575,6 @@ async def test_keys_that_come_in_a_burst_go_where_the_focus_is_by_then() -> None
         assert not cockpit.app.is_running
 
 
-async def test_keys_go_on_over_screens_that_do_not_open_and_that_close_at_once() -> None:
-    cockpit = Cockpit()
-    cockpit.threads.starts = False
-    async with cockpit.shown() as pilot:
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.STARTING)
-        # There is nothing to set yet; help is left at once.
-        burst(cockpit, "f3", "a", "f1", "escape", "b", "f8", "escape", "c")
-        box = cockpit.app.live.query_one(PromptBox)
-        await settled(pilot, lambda: box.text == "abc")
-
-
 async def test_a_model_without_a_template_continues_the_text() -> None:
     cockpit = Cockpit()
     cockpit.script.load_events[0] = [loaded(Role.TARGET, has_chat_template=False)]
@@ -621,58 +589,24 @@ async def test_a_model_without_a_template_continues_the_text() -> None:
         assert texts == ["Once upon a time", "Once upon a time" + "".join(WORDS) + " Then"]
 
 
-def screen_text(cockpit: Cockpit) -> list[str]:
-    """Lines of the whole screen."""
-    strips = cockpit.app.screen._compositor.render_strips()
-    return ["".join(segment.text for segment in strip) for strip in strips]
-
-
-async def test_help_lists_every_action_with_its_id_and_key() -> None:
-    keys = {"live.rejected": "ctrl+r"}
-    cockpit = Cockpit(launch(settings=Settings(keys=keys, keep_sessions=False)))
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        # The key of the user's settings works, too.
-        await press_keys(pilot, "ctrl+r")
-        assert cockpit.app.live.transcript.show_rejected
-        await press_keys(pilot, "f1")
-        assert isinstance(cockpit.app.screen, HelpScreen)
-        actions = {action.id: action for action in cockpit.app.screen._actions}
-        for name in ("app.quit", "live.stop", "prompt.submit", "tune.start", "export.copy"):
-            assert name in actions
-        assert actions["live.rejected"].key_display == "Ctrl+R"
-        await press_keys(pilot, "escape")
-        assert len(cockpit.app.screen_stack) == 2
-
-
-async def test_help_settings_and_log_say_what_keys_do_and_what_was_logged() -> None:
+async def test_help_and_log_say_what_keys_do_and_what_was_logged() -> None:
     cockpit = Cockpit()
     async with cockpit.shown(size=(60, 15)) as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f1")
         # The present screen's own keys come first, and ids give way to explanations.
-        assert "Live screen" in screen_text(cockpit)[2]
-        assert "live.stop" not in "\n".join(screen_text(cockpit))
-        assert "Stop the answer or the load" in "\n".join(screen_text(cockpit))
-        await resize(pilot, 100, 24)
-        assert "live.stop" in "\n".join(screen_text(cockpit))
-        await press_keys(pilot, "escape", "f3")
-        await resize(pilot, 80, 24)
-        # Frame and footer name the same keys.
-        lines = screen_text(cockpit)
-        assert any("Ctrl+S or F3 applies, Esc cancels" in line for line in lines)
-        assert "Ctrl+S Apply  Esc Cancel" in lines[-1]
+        assert "Live screen" in cockpit.lines()[2]
+        assert "Stop the answer or the load" in "\n".join(cockpit.lines())
+        for width, has_ids in ((60, False), (100, True)):
+            await resize(pilot, width, 24)
+            assert ("live.stop" in "\n".join(cockpit.lines())) is has_ids
         await press_keys(pilot, "escape")
         cockpit.threads.log.add("llama_model_loader: loaded [meta] data")
         cockpit.threads.log.add("llama_decode: failed to decode, ret = 2")
         await press_keys(pilot, "f8")
-        assert isinstance(cockpit.app.screen, LogScreen)
-        logged = cockpit.app.screen.query_one(Log).lines
-        assert "llama_model_loader: loaded [meta] data" in logged
+        assert "llama_model_loader: loaded [meta] data" in cockpit.app.screen.query_one(Log).lines
         # What a stop logs is told to be no error.
-        assert "ended on purpose" in "\n".join(screen_text(cockpit))
-        cockpit.threads.log.add("llama_decode: failed to decode, ret = -3")
-        assert cockpit.threads.log.since(0)[1][-1].endswith("-3")
+        assert "ended on purpose" in "\n".join(cockpit.lines())
         await press_keys(pilot, "escape")
         assert len(cockpit.app.screen_stack) == 2
 
@@ -685,21 +619,24 @@ async def test_at_every_size_what_matters_is_in_view() -> None:
         region = cockpit.app.live.query_one(kind).region
         return bool(region) and cockpit.app.live.region.contains_region(region)
 
-    def shown() -> list[FooterKey]:
-        return [key for key in cockpit.app.screen.query(FooterKey) if key.region]
-
     async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
-        n_keys = len(shown())
         await ask(cockpit, pilot)
         await ready(cockpit, pilot)
-        widths = {(80, 24), (63, 24), (64, 24), (200, 60), (40, 12), (25, 24), (120, 40), (30, 10)}
-        for width, height in widths:
+        for width, height in (
+            (80, 24),
+            (63, 24),
+            (64, 24),
+            (40, 12),
+            (25, 24),
+            (120, 40),
+            (30, 10),
+        ):
             await resize(pilot, width, height)
             for kind in (StatusBar, Transcript, PromptBox, KeyBar):
                 assert in_view(kind)
             assert in_view(Panels) == (width >= 64)
-            text = "".join(screen_text(cockpit))
+            text = "".join(cockpit.lines())
             if height > 12:
                 assert ("Panels: widen the terminal to 64" in text) == (40 < width < 64)
             if width >= 120:
@@ -707,10 +644,10 @@ async def test_at_every_size_what_matters_is_in_view() -> None:
                 assert all(cockpit.app.live.region.contains_region(one.region) for one in panels)
             assert "The sea is" in text
             # The footer has whole keys only.
-            assert all(key.region.right <= width for key in shown())
-            assert all(key.size.width == len(str(key.render())) for key in shown())
-            assert (len(shown()) == n_keys) == (width >= 120)
-            assert shown()
+            keys = [key for key in cockpit.app.screen.query(FooterKey) if key.region]
+            assert keys
+            assert all(key.region.right <= width for key in keys)
+            assert all(key.size.width == len(str(key.render())) for key in keys)
 
 
 async def test_sessions_are_stored_as_they_happen() -> None:
@@ -737,71 +674,55 @@ LOAD = LoadOptions(
 )
 
 
-async def test_another_pair_is_not_loaded_as_the_stored_one() -> None:
+@asynccontextmanager
+async def resumed(
+    pair: Pair, *entries: Entry, load: LoadOptions = LOAD
+) -> AsyncIterator[tuple[Cockpit, Pilot[None]]]:
+    """A stored session, which is taken up with a pair."""
     cockpit = Cockpit(launch(pair=None, settings=Settings()))
-    stored = StoredSession(
-        path=Path("session.jsonl"),
-        header=Header(started=now(), target=str(TARGET), draft=str(DRAFT), load=LOAD),
-        entries=(),
-    )
+    draft = None if load.draft is None else str(DRAFT)
+    header = Header(started=now(), target=str(TARGET), draft=draft, load=load)
     async with cockpit.shown() as pilot:
-        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        await picker_opens(cockpit, pilot)
         cockpit.app.pop_screen()
-        cockpit.app.session.loader.resume(stored, Pair(target=Path("/other.gguf"), draft=DRAFT))
+        stored = StoredSession(path=Path("session.jsonl"), header=header, entries=entries)
+        cockpit.app.session.loader.resume(stored, pair)
         await ready(cockpit, pilot)
+        yield cockpit, pilot
+
+
+async def test_another_pair_is_not_loaded_as_the_stored_one() -> None:
+    async with resumed(Pair(target=Path("/other.gguf"), draft=DRAFT)) as (cockpit, _):
         assert setup_of(cockpit).target.path == Path("/other.gguf")
 
 
 async def test_a_target_that_drafted_for_itself_is_loaded_to_do_so_again() -> None:
-    cockpit = Cockpit(launch(pair=None, settings=Settings()))
-    load = msgspec.structs.replace(LOAD, draft=None)
-    stored = StoredSession(
-        path=Path("session.jsonl"),
-        header=Header(started=now(), target=str(TARGET), draft=None, load=load),
-        entries=(SettingsChange(speculation=Speculation(DraftMtp(draft_max=2))),),
-    )
-    async with cockpit.shown() as pilot:
-        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
-        cockpit.app.pop_screen()
-        cockpit.app.session.loader.resume(stored, Pair(target=TARGET, draft=None))
-        await ready(cockpit, pilot)
-        (loaded_as,) = [value for name, value in cockpit.script.asked if name == "load"]
-        assert isinstance(loaded_as, LiveSetup)
-        assert loaded_as.speculation == Speculation(DraftMtp(draft_max=2))
+    own = Speculation(DraftMtp(draft_max=2))
+    pair, load = Pair(target=TARGET, draft=None), structs.replace(LOAD, draft=None)
+    async with resumed(pair, SettingsChange(speculation=own), load=load) as (cockpit, _):
+        assert loaded_as(cockpit).speculation == own
 
 
 async def test_a_stored_session_is_taken_up() -> None:
-    cockpit = Cockpit(launch(pair=None, settings=Settings()))
-    stored = StoredSession(
-        path=Path("session.jsonl"),
-        header=Header(started=now(), target=str(TARGET), draft=str(DRAFT), load=LOAD),
-        entries=(
-            UserTurn(text="2+2?"),
-            AnswerPart(text="It is 4.", drafted=((2, 5),)),
-            AnswerEnd(note="4 tokens"),
-            SettingsChange(speculation=Speculation(DraftSimple(draft_max=7, draft_p_min=0.5))),
-        ),
+    wanted = Speculation(DraftSimple(draft_max=7, draft_p_min=0.5))
+    entries = (
+        UserTurn(text="2+2?"),
+        AnswerPart(text="It is 4.", drafted=((2, 5),)),
+        AnswerEnd(note="4 tokens"),
+        SettingsChange(speculation=wanted),
     )
-    async with cockpit.shown() as pilot:
-        await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
-        cockpit.app.pop_screen()
-        cockpit.app.session.loader.resume(stored, Pair(target=TARGET, draft=DRAFT))
-        await ready(cockpit, pilot)
+    async with resumed(Pair(target=TARGET, draft=DRAFT), *entries) as (cockpit, pilot):
         assert cockpit.app.live.transcript.conversation.last_answer == "It is 4."
-        resumed = setup_of(cockpit)
-        wanted = Speculation(DraftSimple(draft_max=7, draft_p_min=0.5))
-        assert resumed.speculation == wanted
-        (loaded_as,) = [value for name, value in cockpit.script.asked if name == "load"]
-        assert isinstance(loaded_as, LiveSetup)
-        assert loaded_as.speculation == wanted
-        assert (resumed.target, resumed.draft) == (LOAD.target, LOAD.draft)
-        assert (resumed.context, resumed.extra) == (LOAD.context, ("--jinja",))
+        found = setup_of(cockpit)
+        assert found.speculation == loaded_as(cockpit).speculation == wanted
+        assert (found.target, found.draft) == (LOAD.target, LOAD.draft)
+        assert (found.context, found.extra) == (LOAD.context, ("--jinja",))
         assert recent_sessions(1) == ()
         await ask(cockpit, pilot, "And 3+3?")
         # With what follows, the past is stored again: the next start offers all of it.
         (kept,) = recent_sessions(1)
-        assert kept.entries[: len(stored.entries)] == stored.entries
-        assert kept.header.load == structs.replace(LOAD, sampling=resumed.sampling)
+        assert kept.entries[: len(entries)] == entries
+        assert kept.header.load == structs.replace(LOAD, sampling=found.sampling)
         assert cockpit.app.session.conversation.chat.messages() == (
             ("user", "2+2?"),
             ("assistant", "It is 4."),

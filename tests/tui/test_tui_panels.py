@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import ComposeResult
-from textual.geometry import Region
-from textual.strip import Strip
 
 from spectui.engine.events import Role
 from spectui.known import Known
@@ -32,7 +30,7 @@ from spectui.tui.panels.base import (
     growing,
     pen_of,
 )
-from tests.support.cockpit import handled, resize
+from tests.support.cockpit import handled, resize, screen_lines
 from tests.support.constructed import snapshots
 from tests.support.live import NO_GPU, cpu_machine, draft_on_gpu, gpu_machine, make_round
 
@@ -111,11 +109,6 @@ class PanelsApp(ColouredApp[None]):
     def compose(self) -> ComposeResult:
         yield Panels()
 
-    def screen_lines(self) -> list[str]:
-        """Return what the terminal shows."""
-        lines = self.screen._compositor.render_strips(self.size)
-        return [strip.text for strip in lines]
-
 
 Show = Callable[[LiveState, str], Awaitable[list[str]]]
 
@@ -136,7 +129,7 @@ async def shown_panels(glyphs: Glyphs = UNICODE) -> AsyncIterator[Show]:
                 for panel in panels.query(Panel)
                 for y in range(panel.size.height)
             ]
-            return [*lines, *app.screen_lines()]
+            return [*lines, *screen_lines(app)]
 
         yield show
 
@@ -144,23 +137,57 @@ async def shown_panels(glyphs: Glyphs = UNICODE) -> AsyncIterator[Show]:
 # Charts
 
 
-@given(fraction=st.floats(-1, 2), width=st.integers(0, 60), glyphs=glyph_sets)
-def test_a_bar_is_as_wide_as_told(fraction: float, width: int, glyphs: Glyphs) -> None:
-    assert len(glyphs.bar(fraction, width)) == width
-
-
-def test_a_bar_fills_its_share() -> None:
-    assert UNICODE.bar(0.5, 8) == "████····"
-    assert UNICODE.bar(0.25, 2) == "▌·"
-    assert ASCII.bar(1.0, 3) == "###"
-
-
-@given(values=samples, width=st.integers(0, 60), height=st.integers(1, 5), glyphs=glyph_sets)
-def test_a_sparkline_fills_its_box(
-    values: list[float | None], width: int, height: int, glyphs: Glyphs
+@given(
+    fraction=st.floats(-1, 2),
+    values=samples,
+    parts=st.lists(st.floats(0, 1e12), max_size=6),
+    extra=st.floats(0, 1e12),
+    width=st.integers(0, 60),
+    height=st.integers(1, 5),
+    glyphs=glyph_sets,
+)
+def test_bars_and_sparklines_fill_their_room_and_no_more(
+    *,
+    fraction: float,
+    values: list[float | None],
+    parts: list[float],
+    extra: float,
+    width: int,
+    height: int,
+    glyphs: Glyphs,
 ) -> None:
-    lines = glyphs.spark(values, width, height=height)
-    assert [len(line) for line in lines] == [width] * height
+    assert len(glyphs.bar(fraction, width)) == width
+    assert [len(line) for line in glyphs.spark(values, width, height=height)] == [width] * height
+    bars = glyphs.stacked(parts, sum(parts) + extra, width)
+    assert len(bars) == len(parts)
+    assert sum(map(len, bars)) <= width
+
+
+def test_charts_and_numbers() -> None:
+    for drawn, expected in (
+        (UNICODE.bar(0.5, 8), "████····"),
+        (UNICODE.bar(0.25, 2), "▌·"),
+        (ASCII.bar(1.0, 3), "###"),
+        # A sparkline ends with the last sample, and keeps gaps.
+        (UNICODE.spark([9, 0, None, 4, 8], 4), ["▁ ▄█"]),
+        (UNICODE.spark([8], 3, maximum=16), ["  ▄"]),
+        (UNICODE.spark([4, 8], 2, height=2), [" █", "██"]),
+        # Parts differ without colour.
+        (ASCII.stacked([2, 1, 1], 8, 8), ["##", "=", "+"]),
+        (UNICODE.tokens_per_s(18.44), "18.4 tokens/s"),
+        (UNICODE.tokens_per_s(118.4), "118 tokens/s"),
+        (UNICODE.tokens_per_s(None), "– tokens/s"),
+        (ASCII.speedup(1.625), "1.62x"),
+        (UNICODE.duration(0.0612), "61.2 ms"),
+        (UNICODE.duration(1.84), "1.84 s"),
+        (UNICODE.duration(12.34), "12.3 s"),
+        (UNICODE.rate(41.2e9), "41.2 GB/s"),
+        (UNICODE.percent(0.003), "0.3 %"),
+        (UNICODE.percent(0.424), "42 %"),
+        (UNICODE.used_of(21.7e9, 25.8e9), "21.7 / 25.8 GB"),
+        (ASCII.used_of(None, 25.8e9), "- / 25.8 GB"),
+    ):
+        assert drawn == expected
 
 
 def test_a_chart_has_its_scale_at_the_right() -> None:
@@ -176,92 +203,34 @@ def test_a_chart_has_its_scale_at_the_right() -> None:
     assert pen.chart([5.0], 0, pen.per_s) == ()
 
 
-def test_a_sparkline_ends_with_the_last_sample_and_keeps_gaps() -> None:
-    assert UNICODE.spark([9, 0, None, 4, 8], 4) == ["▁ ▄█"]
-    assert UNICODE.spark([8], 3, maximum=16) == ["  ▄"]
-    assert UNICODE.spark([4, 8], 2, height=2) == [" █", "██"]
-
-
-@given(
-    parts=st.lists(st.floats(0, 1e12), max_size=6),
-    extra=st.floats(0, 1e12),
-    width=st.integers(0, 60),
-    glyphs=glyph_sets,
-)
-def test_a_stacked_bar_never_grows_beyond_its_width(
-    parts: list[float], extra: float, width: int, glyphs: Glyphs
-) -> None:
-    bars = glyphs.stacked(parts, sum(parts) + extra, width)
-    assert len(bars) == len(parts)
-    assert sum(map(len, bars)) <= width
-
-
-def test_parts_of_a_stacked_bar_differ_without_colour() -> None:
-    assert ASCII.stacked([2, 1, 1], 8, 8) == ["##", "=", "+"]
-
-
-# Units
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (UNICODE.tokens_per_s(18.44), "18.4 tokens/s"),
-        (UNICODE.tokens_per_s(118.4), "118 tokens/s"),
-        (UNICODE.tokens_per_s(None), "– tokens/s"),
-        (ASCII.speedup(1.625), "1.62x"),
-        (UNICODE.duration(0.0612), "61.2 ms"),
-        (UNICODE.duration(1.84), "1.84 s"),
-        (UNICODE.duration(12.34), "12.3 s"),
-        (UNICODE.rate(41.2e9), "41.2 GB/s"),
-        (UNICODE.percent(0.003), "0.3 %"),
-        (UNICODE.percent(0.424), "42 %"),
-        (UNICODE.used_of(21.7e9, 25.8e9), "21.7 / 25.8 GB"),
-        (ASCII.used_of(None, 25.8e9), "- / 25.8 GB"),
-    ],
-)
-def test_numbers_carry_their_unit(text: str, expected: str) -> None:
-    assert text == expected
-
-
 # Levels of detail
 
 ONE: Line = (("one", ""),)
 TWO: Line = (("two", ""),)
 
 
-def test_what_is_important_comes_first_and_the_order_stays() -> None:
+def test_what_is_important_comes_first_in_the_form_that_has_room() -> None:
     blocks = [block((1, (ONE,))), block((0, (TWO,)))]
-    assert fit(blocks, 1) == [TWO]
-    assert fit(blocks, 2) == [ONE, TWO]
-
-
-def test_a_more_detailed_form_takes_the_place_of_the_short_one_if_there_is_room() -> None:
+    for height, lines in ((1, [TWO]), (2, [ONE, TWO])):
+        assert fit(blocks, height) == lines
     blocks = [growing(0, ((ONE,), (ONE, ONE)), step=5), block((1, (TWO,)))]
-    assert fit(blocks, 2) == [ONE, TWO]
-    assert fit(blocks, 3) == [ONE, ONE, TWO]
+    for height, lines in ((2, [ONE, TWO]), (3, [ONE, ONE, TWO])):
+        assert fit(blocks, height) == lines
+    assert len(fit([charted(0, 1, range(1, 4), lambda height: (ONE,) * height)], 2)) == 2
 
 
-def test_only_what_is_shown_is_drawn() -> None:
-    drawn: list[int] = []
-
-    def draw(height: int) -> tuple[Line, ...]:
-        drawn.append(height)
-        return (ONE,) * height
-
-    assert len(fit([charted(0, 1, range(1, 4), draw)], 2)) == 2
-    assert drawn == [2]
-
-
-def test_lines_are_cropped_with_an_ellipsis() -> None:
+def test_lines_are_cropped_with_an_ellipsis_and_the_right_side_gives_way() -> None:
     assert crop((("abc", ""), ("def", "")), 4, "...") == (("a", ""), ("", ""), ("...", ""))
     assert cells(crop(ONE, 2, "...")) == 2
     assert crop(ONE, 3, "...") == ONE
-
-
-def test_the_right_side_gives_way() -> None:
     assert cells(pen_of(UNICODE, 9).spread(ONE, TWO)) == 9
     assert pen_of(UNICODE, 6).spread(ONE, TWO) == ONE
+    # Positions that do not fit are counted.
+    for n, end in ((4, "0.50 "), (5, " +2")):
+        _one, two, _rows = pen_of(UNICODE, 20).positions([0.5] * n, "accepted")
+        _bars, ((numbers, _look),) = two.draw()
+        assert numbers.endswith(end)
+        assert len(numbers) <= 20
 
 
 # Panels
@@ -348,43 +317,16 @@ async def test_an_old_baseline_is_told() -> None:
             assert line.rstrip().endswith(end)
 
 
-async def test_only_the_line_that_differs_is_repainted_and_a_resize_changes_the_detail() -> None:
-    state = gpu_machine().state()
-    other = replace(state.throughput, now_tokens_per_s=1.0)
-    painted: list[tuple[str, int]] = []
+async def test_a_resize_changes_the_detail() -> None:
     app = PanelsApp(UNICODE)
     async with app.run_test(size=SIZES["usual"]) as pilot:
         await handled(pilot)
         panels = app.query_one(Panels)
-        panels.show(state)
+        panels.show(gpu_machine().state())
         heights = []
-        for size in ("narrow", "wide", "usual", "narrow", "usual"):
+        for size in ("narrow", "wide", "usual", "narrow"):
             await resize(pilot, *SIZES[size])
             heights.append(sum(len(panel.lines()) for panel in panels.query(Panel)))
-        narrow, wide, usual, again, _ = heights
+        narrow, wide, usual, again = heights
         assert narrow < usual < wide
         assert narrow == again
-        for panel in panels.query(Panel):
-            paint = panel.render_line
-            panel.render_lines(Region(0, 0, *panel.outer_size))
-
-            def spy(
-                y: int, panel: Panel[object] = panel, paint: Callable[[int], Strip] = paint
-            ) -> Strip:
-                painted.append((panel.heading, y))
-                return paint(y)
-
-            panel.render_line = spy  # type: ignore[method-assign]
-        panels.show(replace(state, throughput=other))
-        for panel in panels.query(Panel):
-            panel.render_lines(Region(0, 0, *panel.outer_size))
-    assert painted
-    assert set(painted) <= {("Throughput", row) for row in range(3)}
-
-
-@pytest.mark.parametrize(("n", "end"), [(4, "0.50 "), (5, " +2")], ids=["fits", "does not"])
-def test_positions_that_do_not_fit_are_counted(n: int, end: str) -> None:
-    _one, two, _rows = pen_of(UNICODE, 20).positions([0.5] * n, "accepted")
-    _bars, ((numbers, _look),) = two.draw()
-    assert numbers.endswith(end)
-    assert len(numbers) <= 20

@@ -48,29 +48,30 @@ async def paste(app: BoxApp, pilot: Pilot[None], text: str) -> None:
     await handled(pilot)
 
 
-def rows(box: PromptBox) -> list[str]:
-    return [box.render_line(y).text.rstrip() for y in range(box.size.height)]
+SENT = [
+    (("h", "i", "enter"), "hi"),
+    # Blank text is not sent.
+    *((keys, None) for keys in (("enter",), ("space", "enter"), ("ctrl+j", "space", "enter"))),
+    *((("a", key, "b", "enter"), "a\nb") for key in ("ctrl+j", "shift+enter", "alt+enter")),
+    # A new line takes the place of what is selected.
+    (("a", "b", "c", "shift+left", "ctrl+j", "d", "enter"), "ab\nd"),
+]
 
 
-async def test_enter_sends_and_empties_the_box() -> None:
+async def test_enter_sends_and_empties_the_box_and_other_keys_start_a_line() -> None:
     async with boxed() as (app, pilot):
-        await press_keys(pilot, "h", "i", "enter")
-        assert (app.sent, app.box.text, app.box.prompts) == (["hi"], "", ["hi"])
-
-
-@pytest.mark.parametrize("keys", [[], ["space", "space"], ["ctrl+j", "space"]])
-async def test_blank_text_is_not_sent(keys: list[str]) -> None:
-    async with boxed() as (app, pilot):
-        await press_keys(pilot, *keys, "enter")
-        assert app.sent == []
-        assert app.box.prompts == []
-
-
-@pytest.mark.parametrize("key", ["ctrl+j", "shift+enter", "alt+enter"])
-async def test_a_new_line_is_started_by(key: str) -> None:
-    async with boxed() as (app, pilot):
-        await press_keys(pilot, "a", key, "b", "enter")
-        assert app.sent == ["a\nb"]
+        assert app.box.render_line(0).text.rstrip() == "Type [here]"
+        for keys, sent in SENT:
+            app.sent.clear()
+            await press_keys(pilot, *keys)
+            assert app.sent == ([] if sent is None else [sent]), keys
+            assert sent is None or app.box.text == ""
+            app.box.text = ""
+        # The same prompt sent twice is remembered once.
+        assert app.box.prompts == ["hi", "a\nb", "ab\nd"]
+        app.set_keymap({"prompt.submit": "ctrl+s", "prompt.newline": "enter"})
+        await press_keys(pilot, "a", "enter", "b", "ctrl+s")
+        assert app.sent[-1] == "a\nb"
 
 
 async def test_fast_keys_act_in_the_order_they_were_pressed() -> None:
@@ -80,19 +81,6 @@ async def test_fast_keys_act_in_the_order_they_were_pressed() -> None:
             app.post_message(events.Key(key, key if len(key) == 1 else None))
         await handled(pilot)
         assert app.sent == ["x\n1y", "x\n1y!"]
-
-
-async def test_keys_can_be_bound_anew() -> None:
-    async with boxed() as (app, pilot):
-        app.set_keymap({"prompt.submit": "ctrl+s", "prompt.newline": "enter"})
-        await press_keys(pilot, "a", "enter", "b", "ctrl+s")
-        assert app.sent == ["a\nb"]
-
-
-async def test_a_new_line_takes_the_place_of_what_is_selected() -> None:
-    async with boxed() as (app, pilot):
-        await press_keys(pilot, "a", "b", "c", "shift+left", "ctrl+j", "d")
-        assert app.box.text == "ab\nd"
 
 
 async def test_the_box_grows_to_six_lines_and_then_scrolls() -> None:
@@ -107,67 +95,46 @@ async def test_the_box_grows_to_six_lines_and_then_scrolls() -> None:
 
 
 async def test_up_and_down_walk_through_earlier_prompts_and_back_to_the_current_one() -> None:
-    async with boxed(["first", "second"]) as (app, pilot):
-        await press_keys(pilot, "n", "e", "w")
+    async def walk(*keys: str) -> list[tuple[str, int]]:
         seen = []
-        for key in ("up", "up", "up", "down", "down", "down"):
-            await press_keys(pilot, key)
-            seen.append(app.box.text)
-        assert seen == ["second", "first", "first", "second", "new", "new"]
-
-
-async def test_up_moves_inside_a_prompt_of_several_lines_before_it_recalls() -> None:
-    async with boxed(["old", "a\nb"]) as (app, pilot):
-        seen = []
-        for key in ("up", "up", "up", "down", "down"):
+        for key in keys:
             await press_keys(pilot, key)
             seen.append((app.box.text, app.box.cursor_location[0]))
-        assert seen == [("a\nb", 1), ("a\nb", 0), ("old", 0), ("a\nb", 1), ("", 0)]
+        return seen
+
+    async with boxed(["old", "a\nb"]) as (app, pilot):
+        await press_keys(pilot, "n", "e", "w")
+        # Inside a prompt of several lines they move first; at the ends they stay.
+        up = [("a\nb", 1), ("a\nb", 0), ("old", 0), ("old", 0)]
+        assert await walk("up", "up", "up", "up") == up
+        assert await walk("down", "down", "down") == [("a\nb", 1), ("new", 0), ("new", 0)]
+        # Shift selects instead.
+        assert await walk("shift+up") == [("new", 0)]
+        assert app.box.selected_text == "new"
+        # Changes to a recalled prompt last while walking, but not in the history.
+        await press_keys(pilot, "up", "!", "up", "up", "down")
+        assert app.box.text == "a\nb!"
+        await press_keys(pilot, "enter", "up", "up", "up")
+        assert app.sent == ["a\nb!"]
+        assert app.box.text == "a\nb"
+        assert app.box.prompts == ["old", "a\nb", "a\nb!"]
 
 
 async def test_a_wrapped_line_counts_as_several() -> None:
     async with boxed(["old"]) as (app, pilot):
         await paste(app, pilot, "word " * 12)
-        await press_keys(pilot, "up")
-        assert app.box.text == "word " * 12
-        await press_keys(pilot, "up")
-        assert app.box.text == "old"
+        for shown in ("word " * 12, "old"):
+            await press_keys(pilot, "up")
+            assert app.box.text == shown
 
 
-async def test_changes_to_a_recalled_prompt_last_while_walking_but_not_in_the_history() -> None:
-    async with boxed(["first", "second"]) as (app, pilot):
-        await press_keys(pilot, "up", "!", "up", "down")
-        assert app.box.text == "second!"
-        await press_keys(pilot, "enter", "up", "up")
-        assert app.sent == ["second!"]
-        assert app.box.text == "second"
-        assert app.box.prompts == ["first", "second", "second!"]
-
-
-async def test_the_same_prompt_sent_twice_is_remembered_once() -> None:
-    async with boxed() as (app, pilot):
-        await press_keys(pilot, "a", "enter", "up", "enter")
-        assert app.sent == ["a", "a"]
-        assert app.box.prompts == ["a"]
-
-
-async def test_shift_and_up_selects_and_recalls_nothing() -> None:
-    async with boxed(["old"]) as (app, pilot):
-        await press_keys(pilot, "a", "shift+up")
-        assert app.box.text == "a"
-        assert app.box.selected_text == "a"
-
-
-async def test_several_pasted_lines_are_not_sent() -> None:
+@pytest.mark.parametrize("long", ["x" * 200_000, "some words\n" * 20_000])
+async def test_a_paste_is_not_sent_and_a_long_one_stands_as_a_label(long: str) -> None:
     async with boxed() as (app, pilot):
         await paste(app, pilot, "one\ntwo\r\nthree\n")
         assert app.sent == []
         assert app.box.text.splitlines() == ["one", "two", "three"]
-
-
-@pytest.mark.parametrize("long", ["x" * 200_000, "some words\n" * 20_000])
-async def test_a_long_paste_stands_as_a_label_and_is_sent_whole(long: str) -> None:
-    async with boxed() as (app, pilot):
+        app.box.text = ""
         await press_keys(pilot, "a", "space")
         await paste(app, pilot, long)
         assert app.box.text == f"a [long text 1: {len(long):,} characters]"
@@ -188,23 +155,11 @@ async def test_a_prompt_that_is_put_back_does_not_overwrite_a_new_one() -> None:
         assert app.box.text == "declined!"
 
 
-async def test_one_can_type_and_send_while_an_answer_is_written() -> None:
-    async with boxed() as (app, pilot):
-        app.box.busy = True
-        await press_keys(pilot, "a", "enter")
-        assert app.sent == ["a"]
-        borders = [app.box.styles.border_top[0]]
-        app.box.busy = False
-        await handled(pilot)
-        borders.append(app.box.styles.border_top[0])
-        assert borders == ["dashed", "round"]
-
-
-async def test_an_empty_box_shows_its_placeholder_as_plain_text() -> None:
-    async with boxed() as (app, _pilot):
-        assert rows(app.box) == ["Type [here]"]
-
-
-async def test_ascii_mode_draws_the_border_in_ascii() -> None:
-    async with boxed(glyphs=ASCII) as (app, _pilot):
-        assert app.box.styles.border_top[0] == "ascii"
+async def test_the_border_says_whether_an_answer_is_written_and_is_ascii_if_asked() -> None:
+    for glyphs, expected in ((UNICODE, ["dashed", "round"]), (ASCII, ["ascii"] * 2)):
+        borders = []
+        async with boxed(glyphs=glyphs) as (app, pilot):
+            for app.box.busy in (True, False):
+                await handled(pilot)
+                borders.append(app.box.styles.border_top[0])
+        assert borders == expected

@@ -1,6 +1,5 @@
 """Nothing of others reaches the terminal as a command, whatever widget shows it."""
 
-import asyncio
 from collections.abc import Sequence
 
 from rich.segment import Segment
@@ -11,6 +10,7 @@ from textual.widgets import Log, Static
 from spectui.settings import Settings
 from spectui.tui.base_app import BaseApp
 from spectui.tui.glyphs import SanitisingFilter
+from tests.support.cockpit import handled, screen_lines
 
 HOSTILE = "a\x1b]0;title\x07b\x1b[31mc\x9b2Jd\u202e"
 
@@ -26,16 +26,12 @@ class Shown(BaseApp):
     def _show_events(self, events: Sequence[object]) -> None: ...
 
 
-def test_no_widget_draws_what_a_terminal_obeys() -> None:
-    async def look() -> str:
-        app = Shown(Settings(), theme=None, ascii=False)
-        async with app.run_test() as pilot:
-            app.query_one(Log).write_line(HOSTILE)
-            await pilot.pause()
-            screen = app.screen._compositor.render_strips()
-            return "".join(segment.text for strip in screen for segment in strip)
-
-    drawn = asyncio.run(look())
+async def test_no_widget_draws_what_a_terminal_obeys() -> None:
+    app = Shown(Settings(), theme=None, ascii=False)
+    async with app.run_test() as pilot:
+        app.query_one(Log).write_line(HOSTILE)
+        await handled(pilot)
+        drawn = "".join(screen_lines(app))
     assert "]0;title" in drawn
     assert not any(one in drawn for one in "\x1b\x07\x9b\u202e")
 

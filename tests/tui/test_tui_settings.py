@@ -150,6 +150,22 @@ async def test_of_a_row_each_drafter_takes_its_own_numbers() -> None:
         assert model == DraftSimple(draft_max=6)
 
 
+async def test_what_drafts_without_a_draft_is_switched_off_and_on() -> None:
+    alone = Speculation(DraftMtp(draft_max=2))
+    cockpit = cockpit_of(alone, draft=False)
+    async with cockpit.shown() as pilot:
+        await ready(cockpit, pilot)
+        for expected in (None, alone, None):
+            await press_keys(pilot, "f4")
+            assert setup_of(cockpit).speculation == expected
+        await press_keys(pilot, "f3")
+        row = cockpit.app.screen.query_one("#draft", ChoiceRow)
+        assert (row.index, row.disabled) == (1, False)
+        row.index = 0
+        await press_keys(pilot, "enter")
+        assert setup_of(cockpit).speculation == alone
+
+
 async def test_in_a_narrow_terminal_every_number_is_in_sight() -> None:
     cockpit = cockpit_of(MODEL.after((SIMPLE, MOD)))
     async with cockpit.shown(size=(40, 12)) as pilot:

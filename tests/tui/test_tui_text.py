@@ -14,33 +14,9 @@ from spectui.tui.text.display import MAX_MARKS, Display
 from spectui.tui.text.layout import CHUNK_CHARS, Kind, Layout, Tape, TextStore, continues
 
 FRAGMENTS = (
-    *(
-        "a",
-        "word ",
-        "    ",
-        "\n",
-        "\r",
-        "\t",
-        "x" * 30,
-        "[/INST]",
-        "1",
-        "e\u0301",
-        "\u0301",
-        "\u00e9",
-    ),
-    *(
-        "推測",
-        "。",
-        "\u3000",
-        "👩\u200d🔬",
-        "\u200d",
-        "❤\ufe0f",
-        "🇩🇪",
-        "👍🏽",
-        "\u202e",
-        "\x1b[31m",
-        "\x9b",
-    ),
+    *("a", "word ", "    ", "\n", "\r", "\t", "x" * 30, "[/INST]", "1"),
+    *("e\u0301", "\u0301", "\u00e9", "推測", "。", "\u3000", "👩\u200d🔬", "\u200d", "❤\ufe0f"),
+    *("🇩🇪", "👍🏽", "\u202e", "\x1b[31m", "\x9b"),
 )
 texts = st.lists(st.sampled_from(FRAGMENTS), max_size=40).map("".join)
 data = st.one_of(texts.map(str.encode), st.binary(max_size=60))
@@ -82,25 +58,17 @@ def laid_out(tape: Tape, width: int, *, with_rejected: bool = False) -> list[str
 
 @given(cut_data())
 def test_bytes_cut_anywhere_are_shown_as_if_they_came_at_once(pieces: list[bytes]) -> None:
-    assert shown(answer(pieces).tape) == shown(answer([b"".join(pieces)]).tape)
-
-
-@given(cut_data())
-def test_what_was_said_is_kept_unchanged(pieces: list[bytes]) -> None:
-    assert answer(pieces).last_answer == b"".join(pieces).decode("utf-8", "replace")
+    said = answer(pieces)
+    assert shown(said.tape) == shown(answer([b"".join(pieces)]).tape)
+    assert said.last_answer == b"".join(pieces).decode("utf-8", "replace")
 
 
 @given(data, widths)
-def test_no_line_is_wider_than_the_width_and_none_is_lost(said: bytes, width: int) -> None:
+def test_no_line_is_too_wide_or_lost_or_starts_inside_a_character(said: bytes, width: int) -> None:
     tape = answer([said]).tape
     found = laid_out(tape, width)
     assert "".join(found) == shown(tape)
     assert all(cell_len(line.rstrip(" \n")) <= width for line in found)
-
-
-@given(data, widths)
-def test_no_line_starts_inside_a_character(said: bytes, width: int) -> None:
-    found = laid_out(answer([said]).tape, width)
     assert not any(
         continues(before[-1], line[0])
         for before, line in pairwise(found)
@@ -183,6 +151,12 @@ def test_lines_break_where_a_reader_expects_it(said: str, width: int, expected: 
         ("a\u200db", "ab", "ab"),
         ("\u0301a \u0301\n\ufe0f", "<U+0301>a <U+0301>\n<U+FE0F>", None),
         ("\u06cc\u200c\u062e", "\u06cc\u200c\u062e", None),
+        # Marks without end become visible instead of one endless character.
+        (
+            "e" + "\u0301" * (MAX_MARKS + 2),
+            "e" + "\u0301" * MAX_MARKS + "<U+0301>" + "\u0301",
+            None,
+        ),
     ],
 )
 def test_what_a_terminal_would_obey_is_shown_instead(
@@ -191,11 +165,6 @@ def test_what_a_terminal_would_obey_is_shown_instead(
     for only, expected in ((False, unicode), (True, ascii_only or unicode)):
         display = Display(ascii_only=only)
         assert display.feed(said) + display.flush() == expected
-
-
-def test_marks_without_end_become_visible_instead_of_one_endless_character() -> None:
-    shown_marks = Display(ascii_only=False).feed("e" + "\u0301" * (MAX_MARKS + 2))
-    assert shown_marks == "e" + "\u0301" * MAX_MARKS + "<U+0301>" + "\u0301"
 
 
 def test_a_character_left_unfinished_ends_with_its_turn() -> None:
@@ -216,14 +185,14 @@ def test_a_character_belongs_to_the_token_that_completes_it() -> None:
     assert [(span.text, span.kind) for span in spans] == [("a", Kind.TARGET), ("é", Kind.DRAFT)]
 
 
-@pytest.mark.parametrize(("glyphs", "expected"), [(UNICODE, "a⟨é␊⟩"), (ASCII, "a[-é^J-]")])
-def test_rejected_drafts_continue_the_text_in_its_line(glyphs: object, expected: str) -> None:
-    conversation = Conversation(ASCII if glyphs is ASCII else UNICODE)
+def test_rejected_drafts_continue_the_text_in_its_line() -> None:
     halves = "é".encode()
-    conversation.append_tokens([(b"a" + halves[:1], False)])
-    conversation.append_rejected([halves[1:], b"\n"])
-    assert shown(conversation.tape, with_rejected=True) == expected
-    assert shown(conversation.tape) == "a"
+    for glyphs, expected in ((UNICODE, "a⟨é␊⟩"), (ASCII, "a[-é^J-]")):
+        conversation = Conversation(glyphs)
+        conversation.append_tokens([(b"a" + halves[:1], False)])
+        conversation.append_rejected([halves[1:], b"\n"])
+        assert shown(conversation.tape, with_rejected=True) == expected
+        assert shown(conversation.tape) == "a"
 
 
 def test_tokens_and_rejections_without_a_turn_begin_an_answer() -> None:

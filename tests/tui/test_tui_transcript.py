@@ -4,13 +4,11 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 
-import pytest
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.colours import ColouredApp
-from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.text.conversation import Token
 from tests.support.cockpit import handled, press_keys, resize
 
@@ -20,10 +18,9 @@ NUMBERED = "\n".join(f"line {i} with several words in it, so that it wraps" for 
 class TranscriptApp(ColouredApp[None]):
     """Nothing but a transcript."""
 
-    def __init__(self, transcript: Transcript, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self, transcript: Transcript) -> None:
         super().__init__()
         self.animation_level = "none"
-        self.glyphs = glyphs
         self.transcript = transcript
 
     def compose(self) -> ComposeResult:
@@ -33,13 +30,11 @@ class TranscriptApp(ColouredApp[None]):
 @asynccontextmanager
 async def shown(
     *,
-    glyphs: Glyphs = UNICODE,
     transcript: Callable[[], Transcript] = Transcript,
-    size: tuple[int, int] = (60, 12),
 ) -> AsyncIterator[tuple[Transcript, Pilot[None]]]:
     """A transcript on the screen."""
-    app = TranscriptApp(transcript(), glyphs)
-    async with app.run_test(size=size) as pilot:
+    app = TranscriptApp(transcript())
+    async with app.run_test(size=(60, 12)) as pilot:
         await handled(pilot)
         yield app.transcript, pilot
 
@@ -64,39 +59,55 @@ async def renewed(transcript: Transcript, pilot: Pilot[None]) -> None:
         await handled(pilot)
 
 
+@asynccontextmanager
+async def numbered(
+    transcript: Callable[[], Transcript] = Transcript,
+) -> AsyncIterator[tuple[Transcript, Pilot[None]]]:
+    """A transcript with an answer of many lines."""
+    async with shown(transcript=transcript) as (found, pilot):
+        found.conversation.append_tokens(tokens(NUMBERED))
+        await handled(pilot)
+        yield found, pilot
+
+
 async def test_turns_are_marked_and_notes_stand_below_them() -> None:
-    async with shown() as (transcript, _pilot):
+    def filled() -> Transcript:
+        transcript = Transcript(placeholder="Ask [something].")
+        say(transcript, "early")
+        return transcript
+
+    async with shown(transcript=filled) as (transcript, _pilot):
+        # What was said before the screen was there is kept; an empty one has its placeholder.
+        assert rows(transcript)[0] == "> early"
+        transcript.clear()
+        assert rows(transcript)[:3] == ["", "  Ask [something].", ""]
+        assert transcript.conversation.plain_text == ""
         say(transcript, "What is\nthis?")
         transcript.conversation.append_tokens(tokens("An", " answer"))
         transcript.conversation.end_turn("2 tokens, 24.1 tokens/s, stopped")
         transcript.conversation.start_turn("notice")
         transcript.conversation.append_text("The draft is gone.")
         assert rows(transcript)[:8] == [
-            "> What is",
-            "  this?",
-            "",
-            "• An answer",
-            "  2 tokens, 24.1 tokens/s, stopped",
-            "",
-            "▲ The draft is gone.",
-            "",
+            *("> What is", "  this?", ""),
+            *("• An answer", "  2 tokens, 24.1 tokens/s, stopped", ""),
+            *("▲ The draft is gone.", ""),
         ]
         assert transcript.conversation.last_answer == "An answer"
 
 
-@pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "ansi-dark", "ansi-light"])
-async def test_a_token_of_the_draft_differs_by_colour_and_underline(theme: str) -> None:
+async def test_a_token_of_the_draft_differs_by_colour_and_underline() -> None:
     async with shown() as (transcript, pilot):
         transcript.conversation.append_tokens(tokens("target"))
-        pilot.app.theme = theme
-        await handled(pilot)
         transcript.conversation.append_tokens(tokens(" draft", from_draft=True))
-        styles = {part.text: part.style for part in transcript.render_line(0)}
-        target, draft = styles["target"], styles["draft"]
-        assert target is not None
-        assert draft is not None
-        assert (bool(target.underline), bool(draft.underline)) == (False, True)
-        assert target.color != draft.color
+        for theme in ("textual-dark", "textual-light", "ansi-dark", "ansi-light"):
+            pilot.app.theme = theme
+            await handled(pilot)
+            styles = {part.text: part.style for part in transcript.render_line(0)}
+            target, draft = styles["target"], styles["draft"]
+            assert target is not None
+            assert draft is not None
+            assert (bool(target.underline), bool(draft.underline)) == (False, True)
+            assert target.color != draft.color
 
 
 async def test_rejected_drafts_appear_on_demand_struck_out_between_brackets() -> None:
@@ -104,92 +115,42 @@ async def test_rejected_drafts_appear_on_demand_struck_out_between_brackets() ->
         transcript.conversation.append_tokens(tokens("one"))
         transcript.conversation.append_rejected([b" three", b" four"])
         transcript.conversation.append_tokens(tokens(" two"))
-        assert rows(transcript)[0] == "• one two"
-        transcript.show_rejected = True
-        await renewed(transcript, pilot)
-        assert rows(transcript)[0] == "• one⟨ three four⟩ two"
+        for shows, row in ((False, "• one two"), (True, "• one⟨ three four⟩ two")) * 2:
+            transcript.show_rejected = shows
+            await renewed(transcript, pilot)
+            assert rows(transcript)[0] == row
         styles = {part.text: part.style for part in transcript.render_line(0)}
         rejected = styles["⟨ three four⟩"]
         assert rejected is not None
         assert rejected.strike
         assert transcript.conversation.last_answer == "one two"
-        transcript.show_rejected = False
-        await renewed(transcript, pilot)
-        assert rows(transcript)[0] == "• one two"
 
 
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ("[/INST] [bold red]x[/]", "• [/INST] [bold red]x[/]"),
-        ("\x1b[2J\x1b]0;title\x07", "• ␛[2J␛]0;title␇"),
-        ("e\u0301 推測 👩\u200d🔬 ❤\ufe0f", "• e\u0301 推測 👩\u200d🔬 ❤\ufe0f"),
-        ("\u202egnp.exe", "• <U+202E>gnp.exe"),
-    ],
-)
-async def test_what_a_model_says_is_shown_and_never_obeyed(said: str, expected: str) -> None:
+async def test_what_a_model_says_is_shown_and_never_obeyed() -> None:
     async with shown() as (transcript, _pilot):
-        data = said.encode()
-        transcript.conversation.append_tokens(
-            [(data[i : i + 1], i % 2 == 0) for i in range(len(data))]
-        )
-        assert rows(transcript)[0] == expected
-        scrollbar_cells = 1
-        assert transcript.render_line(0).cell_length == transcript.size.width - scrollbar_cells
-        assert transcript.conversation.last_answer == said
-
-
-async def test_characters_split_between_tokens_are_painted_whole() -> None:
-    async with shown() as (transcript, _pilot):
+        for said, expected in (
+            ("[/INST] [bold red]x[/]", "• [/INST] [bold red]x[/]"),
+            ("\x1b[2J\x1b]0;title\x07", "• ␛[2J␛]0;title␇"),
+            ("e\u0301 推測 👩\u200d🔬 ❤\ufe0f", "• e\u0301 推測 👩\u200d🔬 ❤\ufe0f"),
+            ("\u202egnp.exe", "• <U+202E>gnp.exe"),
+        ):
+            transcript.clear()
+            for at, byte in enumerate(said.encode()):
+                transcript.conversation.append_tokens([(bytes([byte]), at % 2 == 0)])
+            assert rows(transcript)[0] == expected
+            scrollbar_cells = 1
+            assert transcript.render_line(0).cell_length == transcript.size.width - scrollbar_cells
+            assert transcript.conversation.last_answer == said
+        # Characters that are split between tokens are painted whole.
+        transcript.clear()
         for part, from_draft in (("ae", False), ("\u0301b👩", True), ("\u200d🔬", False)):
             transcript.conversation.append_tokens(tokens(part, from_draft=from_draft))
         texts = [part.text for part in transcript.render_line(0)]
         assert texts[1:4] == ["a", "e\u0301b", "👩\u200d🔬"]
 
 
-async def test_ascii_mode_adds_no_other_characters() -> None:
-    async with shown(glyphs=ASCII) as (transcript, pilot):
-        say(transcript, "a\x1bb")
-        transcript.conversation.append_tokens([(b"bad \xff\x9b", True)])
-        transcript.conversation.append_rejected([b"no\n"])
-        transcript.conversation.end_turn("2 tokens")
-        transcript.conversation.start_turn("notice")
-        transcript.conversation.append_text("gone")
-        transcript.show_rejected = True
-        await renewed(transcript, pilot)
-        painted = "\n".join(rows(transcript))
-        assert painted.isascii()
-        assert "> a^[b" in painted
-        assert "* bad ??[-no^J-]" in painted
-        assert "! gone" in painted
-
-
-async def test_an_empty_transcript_shows_its_placeholder_as_plain_text() -> None:
-    async with shown(transcript=lambda: Transcript(placeholder="Ask [something].")) as (
-        transcript,
-        _pilot,
-    ):
-        assert rows(transcript)[:3] == ["", "  Ask [something].", ""]
-        say(transcript, "hello")
-        assert rows(transcript)[0] == "> hello"
-        transcript.clear()
-        assert rows(transcript)[1] == "  Ask [something]."
-        assert transcript.conversation.plain_text == ""
-
-
-async def test_what_was_said_before_the_screen_was_there_is_kept() -> None:
-    def filled() -> Transcript:
-        transcript = Transcript()
-        say(transcript, "early")
-        return transcript
-
-    async with shown(transcript=filled) as (transcript, _pilot):
-        assert rows(transcript)[0] == "> early"
-
-
-async def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_after_end() -> None:
-    async with shown() as (transcript, pilot):
-        transcript.conversation.append_tokens(tokens(NUMBERED))
+async def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_at_the_end() -> None:
+    async with numbered() as (transcript, pilot):
         transcript.focus()
         await handled(pilot)
         assert rows(transcript)[-1].startswith("  line 399")
@@ -203,13 +164,6 @@ async def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_afte
         transcript.conversation.append_tokens(tokens("\nand more"))
         await handled(pilot)
         assert rows(transcript)[-2:] == ["  more", "  and more"]
-
-
-async def test_scrolling_back_down_to_the_end_follows_again() -> None:
-    async with shown() as (transcript, pilot):
-        transcript.conversation.append_tokens(tokens(NUMBERED))
-        await handled(pilot)
-        transcript.focus()
         steps = []
         for key in ("up", "up", "down", "down"):
             await press_keys(pilot, key)
@@ -220,20 +174,21 @@ async def test_scrolling_back_down_to_the_end_follows_again() -> None:
 
 
 async def test_text_that_arrives_does_not_hold_up_a_user_who_scrolls() -> None:
-    async with shown() as (transcript, pilot):
+    async with numbered() as (transcript, pilot):
         pilot.app.animation_level = "full"
-        transcript.conversation.append_tokens(tokens(NUMBERED))
-        await handled(pilot)
         transcript.scroll_page_up()
         transcript.conversation.append_tokens(tokens("\nmore"))
         assert not transcript.following
         assert pilot.app.animator.is_being_animated(transcript, "scroll_y")
 
 
-async def test_the_text_at_the_top_stays_there_through_changes_of_width() -> None:
-    async with shown() as (transcript, pilot):
-        transcript.conversation.append_tokens(tokens(NUMBERED))
-        await handled(pilot)
+async def test_what_is_looked_at_stays_in_view_through_changes_of_size() -> None:
+    async with numbered() as (transcript, pilot):
+        for size in ((30, 12), (97, 30), (97, 5), (60, 12)):
+            await resize(pilot, *size)
+            await renewed(transcript, pilot)
+            assert "399" in "".join(rows(transcript)[-2:])
+            assert transcript.scroll_offset.y == transcript.max_scroll_y
         transcript.scroll_to(y=200, animate=False)
         for width in (30, 97, 20, 60):
             await resize(pilot, width, 12)
@@ -242,26 +197,13 @@ async def test_the_text_at_the_top_stays_there_through_changes_of_width() -> Non
         assert not transcript.following
 
 
-async def test_the_end_stays_visible_through_changes_of_size() -> None:
-    async with shown() as (transcript, pilot):
-        transcript.conversation.append_tokens(tokens(NUMBERED))
-        await handled(pilot)
-        for size in ((30, 12), (97, 30), (97, 5), (60, 12)):
-            await resize(pilot, *size)
-            await renewed(transcript, pilot)
-            assert "399" in "".join(rows(transcript)[-2:])
-            assert transcript.scroll_offset.y == transcript.max_scroll_y
-
-
 async def test_a_long_transcript_is_laid_out_in_slices_what_is_visible_first() -> None:
     ticks: Iterator[int] = count()
     # Time is up at every look at this clock.
-    async with shown(transcript=lambda: Transcript(clock=lambda: float(next(ticks)))) as (
+    async with numbered(lambda: Transcript(clock=lambda: float(next(ticks)))) as (
         transcript,
         pilot,
     ):
-        transcript.conversation.append_tokens(tokens(NUMBERED))
-        await handled(pilot)
         transcript.scroll_to(y=200, animate=False)
         transcript.renew(width=26, with_rejected=False)
         assert transcript.renewing
@@ -274,17 +216,10 @@ async def test_a_long_transcript_is_laid_out_in_slices_what_is_visible_first() -
         assert rows(transcript)[-2:] == ["  wraps", "  more"]
         await renewed(transcript, pilot)
         assert rows(transcript)[-2:] == ["  wraps", "  more"]
-
-
-async def test_a_change_of_width_during_another_wins() -> None:
-    ticks: Iterator[int] = count()
-    async with shown(transcript=lambda: Transcript(clock=lambda: float(next(ticks)))) as (
-        transcript,
-        pilot,
-    ):
-        transcript.conversation.append_tokens(tokens(NUMBERED))
-        transcript.renew(width=26, with_rejected=False)
-        transcript.renew(width=58, with_rejected=False)
+        # A change of width during another wins.
+        for width in (40, 58):
+            transcript.renew(width=width, with_rejected=False)
         await renewed(transcript, pilot)
-        assert rows(transcript)[-1] == "  line 399 with several words in it, so that it wraps"
-        assert transcript.virtual_size.height == 400
+        last = "  line 399 with several words in it, so that it wraps"
+        assert rows(transcript)[-2:] == [last, "  more"]
+        assert transcript.virtual_size.height == 401

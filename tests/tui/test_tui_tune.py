@@ -1,16 +1,13 @@
 """The tune screen: driven by states and keys, seen as text, heard by a controller."""
 
 import random
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from textual.pilot import Pilot
-from textual.widget import Widget
 from textual.widgets import Input
 
 from spectui.engine.events import GenerationResult
@@ -27,7 +24,6 @@ from spectui.options.setup import GREEDY, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 from spectui.speculative.counters import Counters
-from spectui.tui.colours import ColouredApp
 from spectui.tui.export import export_choices
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.text.display import aligned
@@ -37,7 +33,7 @@ from spectui.tui.tune.controller import PromptSource, TuneController
 from spectui.tui.tune.form import SourceChoice, TuneSetup, Wanted
 from spectui.tui.tune.ledger import Ledger, Row, best_choice, digest
 from spectui.tui.tune.map import Cell, Heatmap, Source, landscape
-from spectui.tui.tune.plots import HistoryPlot, _peaks, history
+from spectui.tui.tune.plots import _peaks, history
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.status import VerdictBox
 from spectui.tui.tune.table import COLUMNS, SPEEDUP, TRIAL, Slot, Sort, TrialsTable, layout, ordered
@@ -57,7 +53,8 @@ from spectui.tune.trials import (
     off_level,
     speedup_estimate,
 )
-from tests.support.cockpit import Recorder, handled, launch, press_keys, resize
+from tests.support import cockpit
+from tests.support.cockpit import Stage, launch, staged
 from tests.support.machine import DISTURBED
 from tests.support.search import items, result
 from tests.tune.test_outcome import OUTCOME_OFF
@@ -168,27 +165,12 @@ USE_IT = replace(
 TURN_OFF = replace(USE_IT, result=tuned(speedup=speedup(0.83, 0.79, 0.88)))
 
 
-class Host(ColouredApp[None]):
-    """An app over a controller that only hears."""
-
-    ENABLE_COMMAND_PALETTE = False
-    # Scroll bars are the app's, which draws them without its own characters in ASCII.
-    CSS = "* { scrollbar-size: 0 0; }"
+class Host(cockpit.Host):
+    """The screen in a state."""
 
     def __init__(self, state: TuningState | None = None, glyphs: Glyphs = UNICODE) -> None:
-        super().__init__()
-        self.glyphs = glyphs
-        self.settings = Settings()
-        self.controller = Recorder()
-        self.tune = TuneScreen(cast("TuneController", self.controller), state)
-
-    def on_mount(self) -> None:
-        self.push_screen(self.tune)
-
-    def take(self) -> list[tuple[object, ...]]:
-        """What the screen has asked for since the last look."""
-        asked, self.controller.heard = self.controller.heard, []
-        return asked
+        super().__init__(glyphs)
+        self.tune = self.opened = TuneScreen(cast("TuneController", self.controller), state)
 
     @property
     def table(self) -> TrialsTable:
@@ -197,87 +179,61 @@ class Host(ColouredApp[None]):
     def field(self, name: str) -> Input:
         return self.tune.query_one(f"#{name}", Input)
 
-    @property
-    def notices(self) -> list[str]:
-        return [notice.message for notice in self._notifications]
-
-    def text(self) -> str:
-        """What stands on the screen."""
-        lines = self.tune._compositor.render_strips()
-        return "\n".join("".join(segment.text for segment in line) for line in lines)
-
-    def words(self) -> str:
-        """The same, whatever its line breaks."""
-        return " ".join(self.text().split())
+    def asks(self) -> bool:
+        """Whether the form is shown."""
+        return bool(self.tune.query_one(TuneSetup).display)
 
     def footer(self) -> list[str]:
         return [active.binding.description for active in self.tune.active_bindings.values()]
 
 
-class Stage:
-    """The screen, with what a user does to it."""
-
-    def __init__(self, app: Host, pilot: Pilot[None]) -> None:
-        self.app, self.pilot = app, pilot
-
-    async def press(self, *keys: str) -> str:
-        await press_keys(self.pilot, *keys)
-        return self.app.text()
-
-    async def show(self, state: TuningState) -> str:
-        self.app.tune.show(state)
-        await handled(self.pilot)
-        return self.app.text()
-
-    async def at(self, size: tuple[int, int]) -> str:
-        await resize(self.pilot, *size)
-        return self.app.text()
-
-    async def click(self, widget: type[Widget], x: int, y: int) -> None:
-        await self.pilot.click(widget, offset=(x, y))
-        await handled(self.pilot)
-
-
-@asynccontextmanager
-async def opened(
-    state: TuningState | None = None,
-    size: tuple[int, int] = (120, 40),
-    glyphs: Glyphs = UNICODE,
-) -> AsyncIterator[tuple[Host, Stage]]:
-    """The screen in ``state``."""
-    app = Host(state, glyphs)
-    async with app.run_test(size=size) as pilot:
-        await handled(pilot)
-        yield app, Stage(app, pilot)
+async def show(stage: Stage[Host], state: TuningState) -> str:
+    stage.app.tune.show(state)
+    return await stage.idle()
 
 
 # The empty state and the form
 
 
 async def test_before_a_start_the_screen_says_what_tuning_does_and_how_to_start() -> None:
-    async with opened(size=(80, 24)) as (app, stage):
+    async with staged(Host(), (80, 24)) as (app, stage):
         shown = app.words()
         assert "not started" in shown
         assert shown.index("minutes") < shown.index("The chat has priority")
         assert "Press Enter to start" in shown
         app.tune.missing = "Choose a target and a draft first (F7)"
-        await handled(stage.pilot)
-        assert "Choose a target and a draft first (F7)." in app.text()
+        assert "Choose a target and a draft first (F7)." in await stage.idle()
         assert "to start" not in app.text()
         app.tune.missing = None
         app.settings = Settings(keys={"tune.begin": "f5"})
         app.set_keymap(app.settings.keys)
-        assert "Press F5 to start;" in await stage.show(TuningState())
+        assert "Press F5 to start;" in await show(stage, TuningState())
         await stage.press("f5")
         assert app.take() == [("start", Wanted())]
 
 
+WRONG = {
+    "n-trials": (("", "0", "99999"), "must be 1 to 10000"),
+    "minutes": (("0", "-3", "nan", "inf", "1e9", "soon"), "Minutes must be"),
+    "depths": (
+        ("deep", "-1", "1.5", "\N{SUPERSCRIPT TWO}", "9" * 12),
+        "Depths are numbers of tokens",
+    ),
+}
+
+
 async def test_what_the_form_asks_for_is_what_was_filled_in() -> None:
-    async with opened() as (app, stage):
+    async with staged(Host()) as (app, stage):
+        for name, (values, reason) in WRONG.items():
+            before = app.field(name).value
+            for value in values:
+                app.field(name).value = value
+                assert reason in await stage.press("s"), (name, value)
+            app.field(name).value = before
+        assert app.take() == []
         for field in ("SourceChoice", "#minutes", "#n-trials", "#depths", None):
             app.tune.set_focus(None if field is None else app.tune.query_one(field))
-            await handled(stage.pilot)
-            assert "enter Start" in app.text()
+            assert "enter Start" in await stage.idle()
             # A letter would be typed into a field: no key of the footer is one.
             assert ("p Prompts" in app.text()) is not isinstance(app.tune.focused, Input)
             await stage.press("enter")
@@ -298,40 +254,42 @@ async def test_what_the_form_asks_for_is_what_was_filled_in() -> None:
         assert app.screen is not app.tune
 
 
-async def test_numbers_that_cannot_be_are_refused() -> None:
-    superscript = "\N{SUPERSCRIPT TWO}"
-    wrong = {
-        "n-trials": (("", "0", "99999"), "must be 1 to 10000"),
-        "minutes": (("0", "-3", "nan", "inf", "1e9", "soon"), "Minutes must be"),
-        "depths": (("deep", "-1", "1.5", superscript, "9" * 12), "Depths are numbers of tokens"),
-    }
-    async with opened() as (app, stage):
-        for name, (values, reason) in wrong.items():
-            before = app.field(name).value
-            for value in values:
-                app.field(name).value = value
-                assert reason in await stage.press("s"), (name, value)
-            app.field(name).value = before
-        assert app.take() == []
+async def test_the_form_says_how_long_a_trial_may_take() -> None:
+    async with staged(Host()) as (app, stage):
+        assert "in all; earlier ones count" in app.text()
+        app.tune.trial_s = 125.0
+        assert "in all; some 2 min 05 s each here, 1 h 02 min together" in await stage.idle()
+        # A digit is meant for the minutes, wherever the form begins.
+        few = "too few for a verdict: a trial takes some 2 min 05 s here"
+        assert few in await stage.press("8")
+        assert app.tune.query_one(TuneSetup).filled.minutes == "8"
+        for key in ("backspace", "9"):
+            shown = await stage.press(key)
+        assert "too few" not in shown
 
 
-async def test_a_source_is_chosen_with_its_key_with_arrows_and_with_the_mouse() -> None:
-    async with opened() as (app, stage):
-        choice = app.tune.query_one(SourceChoice)
+async def test_a_source_is_chosen_with_its_key_with_arrows_and_with_the_mouse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.txt").write_text("Say something.")
+    files = PromptSource.FILES
+    async with staged(Host()) as (app, stage):
+        choice, path = app.tune.query_one(SourceChoice), app.field("path")
+        assert not path.region
         found = [choice.source]
         # In the box of the path, letters are the path's, and arrows leave it where it is empty.
         for key in ("p", "right", "p", "right", "left"):
             await stage.press(key)
             found.append(choice.source)
-        files = PromptSource.FILES
         assert found == [*PromptSource, PromptSource.BUILTIN, files, PromptSource.BUILTIN]
         await stage.press("p", "x", "left", "y")
-        assert app.field("path").value == "yx"
+        assert path.value == "yx"
         await stage.press("right", "delete", "backspace", "backspace", "left")
         assert choice.source is PromptSource.BUILTIN
         assert choice.has_focus
         for source in PromptSource:
-            await stage.click(SourceChoice, str(choice.render()).index(source), 0)
+            await stage.click(SourceChoice, str(choice.render()).index(source))
             assert choice.source is source
         # A chat without turns cannot be tuned on.
         app.tune.n_chat_turns = 0
@@ -341,98 +299,72 @@ async def test_a_source_is_chosen_with_its_key_with_arrows_and_with_the_mouse() 
         app.tune.n_chat_turns = 1
         await stage.press("s")
         assert app.take() == [("start", Wanted(source=PromptSource.CHAT))]
-
-
-async def test_files_need_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    prompts = Path("p.txt")
-    prompts.write_text("Say something.")
-    async with opened() as (app, stage):
-        path = app.field("path")
-        assert not path.region
-        assert "Which files?" in await stage.press("p", "enter")
-        path.value = "nothing"
-        assert "nothing at this path" in await stage.press("enter")
-        path.value = "~nobody-has-this-name/\0" + "x" * 5000
-        await stage.press("enter")
-        assert app.take() == []
+        # Files need a path.
+        await stage.press("p", "p")
+        for typed, problem in (
+            ("", "Which files?"),
+            ("nothing", "nothing at this path"),
+            ("~nobody-has-this-name/\0" + "x" * 5000, "nothing at this path"),
+        ):
+            path.value = typed
+            assert problem in await stage.press("enter")
         path.value = ""
-        assert "Which files?" not in await stage.press(*str(prompts), "enter")
-        assert app.take() == [("start", Wanted(source=PromptSource.FILES, path=prompts))]
+        assert "nothing at this path" not in await stage.press(*"p.txt", "enter")
+        assert app.take() == [("start", Wanted(source=files, path=Path("p.txt")))]
 
 
 async def test_after_a_search_start_first_shows_what_would_be_started() -> None:
-    async with opened(USE_IT) as (app, stage):
-        assert not app.tune.query_one(TuneSetup).display
+    async with staged(Host(USE_IT)) as (app, stage):
+        assert not app.asks()
         await stage.press("s")
-        assert app.tune.query_one(TuneSetup).display
+        assert app.asks()
         assert app.take() == []
         # What is refused is said in the form until it is corrected.
         await stage.press("right")
         app.tune.ask("mine.txt:1: the prompt is empty.")
-        await handled(stage.pilot)
-        assert "mine.txt:1: the prompt is empty." in app.text()
+        assert "mine.txt:1: the prompt is empty." in await stage.idle()
         assert "the prompt is empty" not in await stage.press("x")
         assert app.field("path").value == "x"
-        assert app.notices == []
         await stage.press("backspace", "left", "s")
-        assert not app.tune.query_one(TuneSetup).display
+        assert not app.asks()
         assert len(app.take()) == 1
-
-
-async def test_the_form_says_how_long_a_trial_may_take() -> None:
-    async with opened() as (app, stage):
-        assert "in all; earlier ones count" in app.text()
-        app.tune.trial_s = 125.0
-        await handled(stage.pilot)
-        assert "in all; some 2 min 05 s each here, 1 h 02 min together" in app.text()
-        # A digit is meant for the minutes, wherever the form begins.
-        few = "too few for a verdict: a trial takes some 2 min 05 s here"
-        assert few in await stage.press("5")
-        assert app.tune.query_one(TuneSetup).filled.minutes == "5"
-        assert "too few" not in await stage.press("0")
+        assert app.notices == []
 
 
 # Steering
 
 
+STEERING = {
+    *("Start", "Pause", "Resume", "Stop", "Apply", "Apply row"),
+    *("Export", "Prompts", "Trials", "Sort"),
+}
+PAUSED = replace(SEARCHING, paused=True)
+CONFIRMING = replace(SEARCHING, phase=Phase.CONFIRMING)
+FOOTERS = [
+    (TuningState(), {"Start", "Prompts", "Trials"}),
+    (TuningState(phase=Phase.STARTING), {"Pause", "Stop", "Apply"}),
+    (SEARCHING, {"Pause", "Stop", "Apply", "Export", "Sort"}),
+    (PAUSED, {"Resume", "Stop", "Apply", "Export", "Sort"}),
+    (replace(SEARCHING, phase=Phase.STOPPING), {"Apply", "Export", "Sort"}),
+    (USE_IT, {"Start", "Apply", "Export", "Prompts", "Trials", "Sort"}),
+    (TuningState(phase=Phase.FAILED, error="no room"), {"Start", "Prompts", "Trials"}),
+]
+WISHES = [
+    *((state, "space", "toggle_pause") for state in (SEARCHING, PAUSED, CONFIRMING)),
+    (SEARCHING, "x", "stop"),
+    *((state, "e", "export") for state in (SEARCHING, USE_IT)),
+]
+
+
 async def test_keys_and_the_footer_have_what_makes_sense() -> None:
-    steering = {
-        *("Start", "Pause", "Resume", "Stop", "Apply", "Apply row"),
-        *("Export", "Prompts", "Trials", "Sort"),
-    }
-    paused = replace(SEARCHING, paused=True)
-    confirming = replace(SEARCHING, phase=Phase.CONFIRMING)
-    failed = TuningState(phase=Phase.FAILED, error="no room")
-    footers = [
-        (TuningState(), {"Start", "Prompts", "Trials"}),
-        (TuningState(phase=Phase.STARTING), {"Pause", "Stop", "Apply"}),
-        (SEARCHING, {"Pause", "Stop", "Apply", "Export", "Sort"}),
-        (paused, {"Resume", "Stop", "Apply", "Export", "Sort"}),
-        (replace(SEARCHING, phase=Phase.STOPPING), {"Apply", "Export", "Sort"}),
-        (USE_IT, {"Start", "Apply", "Export", "Prompts", "Trials", "Sort"}),
-        (failed, {"Start", "Prompts", "Trials"}),
-    ]
-    wishes = [
-        *((state, "space", "toggle_pause") for state in (SEARCHING, paused, confirming)),
-        (SEARCHING, "x", "stop"),
-        *((state, "e", "export") for state in (SEARCHING, USE_IT)),
-    ]
-    async with opened() as (app, stage):
-        for state, possible in footers:
-            await stage.show(state)
-            assert steering.intersection(app.footer()) == possible, state.phase
-        for state, key, wish in wishes:
-            await stage.show(state)
+    async with staged(Host()) as (app, stage):
+        for state, possible in FOOTERS:
+            await show(stage, state)
+            assert STEERING.intersection(app.footer()) == possible, state.phase
+        for state, key, wish in WISHES:
+            await show(stage, state)
             await stage.press(key)
             assert app.take() == [(wish,)]
-
-
-async def test_a_race_that_was_decided_early_says_so() -> None:
-    decided = advance(SEARCHING, RaceDecided(n_prompts=16, n_planned=40))
-    state = replace(decided, phase=Phase.FINISHED, result=USE_IT.result)
-    async with opened(size=(120, 40)) as (_app, stage):
-        assert "decided after 16 of 40 prompts" in await stage.show(state)
 
 
 async def test_the_facts_of_a_verdict_stand_below_it() -> None:
@@ -449,50 +381,26 @@ async def test_the_facts_of_a_verdict_stand_below_it() -> None:
             "would give about +52 % with greedy output, −10 % at temperature 1",
         ),
     ]
-    async with opened(size=(160, 40)) as (app, stage):
+    decided = advance(SEARCHING, RaceDecided(n_prompts=16, n_planned=40))
+    decided = replace(decided, phase=Phase.FINISHED, result=USE_IT.result)
+    async with staged(Host(), (160, 40)) as (app, stage):
+        assert "decided after 16 of 40 prompts" in await show(stage, decided)
         for changes, expected in told:
-            await stage.show(replace(USE_IT, result=replace(USE_IT.result, **changes)))
+            await show(stage, replace(USE_IT, result=replace(USE_IT.result, **changes)))
             assert expected in app.words()
         # Reasons are told where there is room.
         improvable = replace(USE_IT.result, expected_improvement=0.013)
         for height, n_told in ((40, 1), (24, 0)):
             await stage.at((120, height))
-            await stage.show(SEARCHING)
-            shown = await stage.show(replace(USE_IT, result=improvable))
+            await show(stage, SEARCHING)
+            shown = await show(stage, replace(USE_IT, result=improvable))
             assert shown.count("trials were enough: the best setting") == n_told
             assert shown.count("Not explained: nothing was drafted") == n_told
             assert shown.count("Use it") == 1
         # Facts that do not fit are reached with keys.
-        await stage.show(replace(USE_IT, result=replace(USE_IT.result, conditions=met)))
+        await show(stage, replace(USE_IT, result=replace(USE_IT.result, conditions=met)))
         assert "slept" not in await stage.at((60, 15))
         assert "slept" in await stage.press("shift+tab", "shift+tab", "end")
-
-
-async def test_apply_is_dimmed_until_there_is_a_best_that_was_measured() -> None:
-    predicted = Forecast(arm=arm(4), speedup=1.4, n_drafted=100, n_accepted=70)
-    async with opened(replace(SEARCHING, records=RECORDS[:1])) as (app, stage):
-        assert app.tune.check_action("apply", ()) is None
-        await stage.press("a")
-        assert app.notices == []
-        await stage.show(replace(SEARCHING, records=(), forecasts=(predicted,)))
-        await stage.press("a")
-        assert app.take() == []
-        assert app.notices == [
-            (
-                "There is nothing to apply yet: the best is only predicted, "
-                "until it and off are measured."
-            )
-        ]
-        await stage.show(SEARCHING)
-        assert app.tune.check_action("apply", ()) is True
-
-
-def test_every_key_has_an_id_of_its_own_and_a_word() -> None:
-    found = [binding for _, binding in TuneScreen(cast("TuneController", Recorder()))._bindings]
-    own = [binding for binding in found if binding.id and binding.id.startswith("tune.")]
-    assert len({binding.id for binding in own}) == len(own)
-    assert all(binding.description for binding in own)
-    assert all(binding.tooltip for binding in own if binding.show)
 
 
 # Applying
@@ -512,10 +420,20 @@ async def test_what_is_applied_and_what_is_said_of_it() -> None:
         (TURN_OFF, ("end", "up", "enter"), RECORDS[1].arm, "trial 1"),
         (SEARCHING, ("end", "enter"), OFF, "turned off"),
     ]
-    async with opened() as (app, stage):
+    predicted = Forecast(arm=arm(4), speedup=1.4, n_drafted=100, n_accepted=70)
+    async with staged(Host(replace(SEARCHING, records=RECORDS[:1]))) as (app, stage):
+        # Dimmed until there is a best that was measured.
+        assert app.tune.check_action("apply", ()) is None
+        await stage.press("a")
+        assert app.notices == []
+        await show(stage, replace(SEARCHING, records=(), forecasts=(predicted,)))
+        await stage.press("a")
+        assert app.take() == []
+        (notice,) = app.notices
+        assert notice.startswith("There is nothing to apply yet: the best is only predicted")
         for state, keys, expected, word in cases:
             app.clear_notifications()
-            await stage.show(state)
+            await show(stage, state)
             app.table.focus()
             await stage.press(*keys)
             assert app.take() == [("apply", expected)], (keys, word)
@@ -540,26 +458,14 @@ def test_nothing_is_chosen_before_a_setting_was_measured() -> None:
     assert best_choice(nothing, digest((), Ledger())) is None
 
 
-# The empty state and the form
-
-
-# Steering
-
-
-# Applying
-
-
 @pytest.mark.parametrize("pays", [True, False])
 def test_an_earlier_verdict_outweighs_the_trials(*, pays: bool) -> None:
-    best = best_trial(RECORDS)
-    assert best is not None
-    verdict = Verdict(
-        use_speculation=pays, reason="Use it: it pays." if pays else "Turn it off: no."
-    )
+    best = RECORDS[3].arm
+    reason = "Use it: it pays." if pays else "Turn it off: no."
     earlier = replace(
         OUTCOME_OFF,
-        verdict=verdict,
-        speculation=best.arm.speculation if pays else None,
+        verdict=Verdict(use_speculation=pays, reason=reason),
+        speculation=best.speculation if pays else None,
         gain=Gain(speedup=1.2 if pays else 0.8, low=None, high=None, n_prompts=8),
     )
     state = replace(USE_IT, result=replace(tuned(interrupted=True), earlier=earlier))
@@ -569,68 +475,57 @@ def test_an_earlier_verdict_outweighs_the_trials(*, pays: bool) -> None:
     assert (told.speedup, told.pays) == (1.2 if pays else 0.8, pays)
     choice = best_choice(state, digest(RECORDS, Ledger()))
     assert choice is not None
-    assert choice[0] == (best.arm if pays else OFF)
+    assert choice[0] == (best if pays else OFF)
     live = launch().make_setup(Files(target=Path("/t.gguf"), draft=Path("/d.gguf")))
     exported = export_choices(live, state, has_gpu=False)[0]
-    assert (exported.label, exported.note) == ("found by tuning", verdict.reason)
+    assert (exported.label, exported.note) == ("found by tuning", reason)
     assert exported.setup.speculation == earlier.speculation
 
 
 # What the head says
 
 
-FORECAST = Forecast(
-    arm=Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=7))),
-    speedup=1.5,
-    n_drafted=10,
-    n_accepted=7,
-)
+INTERRUPTED = replace(USE_IT, result=tuned(interrupted=True))
+RECORDING = TuningState(phase=Phase.RECORDING, n_trials=20, n_recorded=7, n_to_record=28)
+BROKEN = TuningState(phase=Phase.FAILED, error="no")
+PHASES = [
+    # Without and with a turn of the chat.
+    (TuningState(), "not started", "not started"),
+    (TuningState(phase=Phase.STARTING), "starting", "held back by the chat"),
+    (RECORDING, "recording", "held back by the chat"),
+    (replace(RECORDING, paused=True), "paused while recording", "paused while recording"),
+    (SEARCHING, "searching", "held back by the chat"),
+    (PAUSED, "paused while searching", "paused while searching"),
+    (CONFIRMING, "confirming", "held back by the chat"),
+    (replace(SEARCHING, phase=Phase.STOPPING), "stopping", "stopping"),
+    (USE_IT, "finished", "finished"),
+    (INTERRUPTED, "stopped early", "stopped early"),
+    (BROKEN, "failed", "failed"),
+]
 
 
-@pytest.mark.parametrize(
-    ("state", "chat_is_busy", "expected"),
-    [
-        (TuningState(), False, "not started"),
-        (TuningState(), True, "not started"),
-        (TuningState(phase=Phase.STARTING), False, "starting"),
-        (TuningState(phase=Phase.RECORDING), False, "recording"),
-        (TuningState(phase=Phase.RECORDING), True, "held back by the chat"),
-        (TuningState(phase=Phase.RECORDING, paused=True), False, "paused while recording"),
-        (SEARCHING, False, "searching"),
-        (SEARCHING, True, "held back by the chat"),
-        (replace(SEARCHING, paused=True), True, "paused while searching"),
-        (replace(SEARCHING, phase=Phase.CONFIRMING), False, "confirming"),
-        (replace(SEARCHING, phase=Phase.CONFIRMING), True, "held back by the chat"),
-        (replace(SEARCHING, phase=Phase.STOPPING), True, "stopping"),
-        (USE_IT, True, "finished"),
-        (replace(USE_IT, result=tuned(interrupted=True)), False, "stopped early"),
-        (TuningState(phase=Phase.FAILED, error="no"), False, "failed"),
-    ],
-)
-def test_the_phase_in_words(
-    state: TuningState,
-    chat_is_busy: bool,  # noqa: FBT001 - a table
-    expected: str,
-) -> None:
-    assert words.phase(state, chat_is_busy=chat_is_busy) == expected
-
-
-def test_progress_counts_trials_and_then_the_prompts_of_the_confirmation() -> None:
+def test_the_phase_progress_and_the_time_left_in_words() -> None:
+    for state, *expected in PHASES:
+        assert [words.phase(state, chat_is_busy=busy) for busy in (False, True)] == expected
     ledger = digest(RECORDS, Ledger())
-    assert words.progress(SEARCHING, ledger) == ("6 of 20 trials", 0.3)
-    confirming = replace(SEARCHING, phase=Phase.CONFIRMING, n_confirmed=4, n_to_confirm=16)
-    assert words.progress(confirming, ledger) == ("prompt 4 of at most 16", 0.25)
-    assert words.progress(TuningState(), Ledger()) == ("0 of 0 trials", 0.0)
-    recording = TuningState(phase=Phase.RECORDING, n_trials=20, n_recorded=7, n_to_record=28)
-    assert words.progress(recording, Ledger()) == (
-        "step 7 of 28, to replay every setting",
-        0.25,
-    )
+    confirming = replace(CONFIRMING, n_confirmed=4, n_to_confirm=16)
+    for state, known, said in (
+        (SEARCHING, ledger, ("6 of 20 trials", 0.3)),
+        (confirming, ledger, ("prompt 4 of at most 16", 0.25)),
+        (TuningState(), Ledger(), ("0 of 0 trials", 0.0)),
+        (RECORDING, Ledger(), ("step 7 of 28, to replay every setting", 0.25)),
+    ):
+        assert words.progress(state, known) == said
+    # Interrupted trials do not count as done.
+    stopped = replace(RECORDS[1], state=TrialState.INTERRUPTED)
+    assert digest((RECORDS[0], stopped), Ledger()).n_tried == 1
+    assert "up to 1 min 30 s left" in words.headline(SEARCHING, ledger, UNICODE)
+    assert "left" not in words.headline(USE_IT, ledger, UNICODE)
 
 
 def test_the_confirmed_setting_is_the_best_although_a_trial_was_faster() -> None:
     assert USE_IT.result is not None
-    slower = next(r.arm for r in RECORDS if r.arm.speculation and r.arm.label != BEST)
+    slower = RECORDS[1].arm
     state = replace(USE_IT, result=replace(USE_IT.result, best=slower))
     best = digest(state.records, Ledger(), state.confirmed).best
     assert best is not None
@@ -642,87 +537,63 @@ def test_the_confirmed_setting_is_the_best_although_a_trial_was_faster() -> None
     assert end == pytest.approx(best.relative)
 
 
-def test_interrupted_trials_do_not_count_as_done() -> None:
-    stopped = replace(RECORDS[1], state=TrialState.INTERRUPTED)
-    assert digest((RECORDS[0], stopped), Ledger()).n_tried == 1
-
-
-def test_time_left_is_shown_only_while_it_runs() -> None:
-    ledger = digest(RECORDS, Ledger())
-    assert "up to 1 min 30 s left" in words.headline(SEARCHING, ledger, UNICODE)
-    assert "left" not in words.headline(USE_IT, ledger, UNICODE)
-
-
-@pytest.mark.parametrize(
-    ("state", "expected"),
-    [
-        (SEARCHING, ("Best so far, not confirmed", BEST, 1.4, None)),
-        (
-            USE_IT,
-            (
-                "Use it",
-                f"{BEST} is worth +34 % ± 6 (95 % interval +28 % to +40 %, 8 prompts).",
-                1.34,
-                True,
-            ),
+VERDICTS = [
+    (SEARCHING, "Best so far, not confirmed", BEST, 1.4, None),
+    (
+        USE_IT,
+        "Use it",
+        f"{BEST} is worth +34 % ± 6 (95 % interval +28 % to +40 %, 8 prompts).",
+        *(1.34, True),
+    ),
+    (
+        replace(SEARCHING, records=RECORDS[3:4]),
+        *("No speedup yet", f"off was not measured; {BEST}", None, None),
+    ),
+    (
+        replace(SEARCHING, records=RECORDS[:1]),
+        *("No setting besides off was measured yet", "", None, None),
+    ),
+    (
+        replace(
+            SEARCHING,
+            records=RECORDS[:1],
+            forecasts=(Forecast(arm=arm(7), speedup=1.5, n_drafted=10, n_accepted=7),),
         ),
-        (
-            replace(SEARCHING, records=RECORDS[3:4]),
-            ("No speedup yet", f"off was not measured; {BEST}", None, None),
-        ),
-        (
-            replace(SEARCHING, records=RECORDS[:1]),
-            ("No setting besides off was measured yet", "", None, None),
-        ),
-        (
-            replace(SEARCHING, records=RECORDS[:1], forecasts=(FORECAST,)),
-            ("Predicted, not measured yet", FORECAST.arm.label, 1.5, None),
-        ),
-        (
-            replace(USE_IT, result=tuned(interrupted=True)),
-            (
-                "Nothing was decided",
-                (
-                    f"no setting was confirmed; best so far, not confirmed: {BEST}; "
-                    "Start goes on from here"
-                ),
-                1.4,
-                None,
-            ),
-        ),
-    ],
-)
-def test_the_verdict_or_how_far_it_is_known(
-    state: TuningState, expected: tuple[str, str, float | None, bool | None]
-) -> None:
-    told = words.verdict(state, digest(state.records, Ledger()), UNICODE)
-    assert (told.advice, told.because, told.pays) == (expected[0], expected[1], expected[3])
-    assert told.speedup == (None if expected[2] is None else pytest.approx(expected[2]))
+        *("Predicted, not measured yet", arm(7).label, 1.5, None),
+    ),
+    (
+        INTERRUPTED,
+        "Nothing was decided",
+        f"no setting was confirmed; best so far, not confirmed: {BEST}; Start goes on from here",
+        *(1.4, None),
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("check", "expected"),
-    [
+def test_the_verdict_or_how_far_it_is_known() -> None:
+    for state, advice, because, factor, pays in VERDICTS:
+        told = words.verdict(state, digest(state.records, Ledger()), UNICODE)
+        assert (told.advice, told.because, told.pays) == (advice, because, pays)
+        assert told.speedup == (None if factor is None else pytest.approx(factor))
+
+
+def test_whether_the_output_was_lossless() -> None:
+    likely = Divergence(prompt_id="p", position=3, margin=0.01, noise=0.01)
+    for check, expected in (
         (None, "not checked"),
         (LosslessCheck(divergence=None), "equal to the target's on every prompt"),
         (
-            LosslessCheck(
-                divergence=Divergence(prompt_id="p", position=3, margin=0.01, noise=0.01)
-            ),
+            LosslessCheck(divergence=likely),
             "equal but for rounding (two tokens as likely at token 3 of prompt p)",
         ),
         (
-            LosslessCheck(divergence=Divergence(prompt_id="p", position=3, margin=1.0, noise=0.01)),
+            LosslessCheck(divergence=replace(likely, margin=1.0)),
             "▲ differs from the target's at token 3 of prompt p; rounding does not explain it",
         ),
-    ],
-)
-def test_whether_the_output_was_lossless(check: LosslessCheck | None, expected: str) -> None:
-    found = tuned(speedup=speedup(1.3, 1.2, 1.4), lossless=check)
-    assert words.lossless(found, UNICODE) == expected
-
-
-def test_losslessness_is_no_matter_without_a_confirmation() -> None:
+    ):
+        found = tuned(speedup=speedup(1.3, 1.2, 1.4), lossless=check)
+        assert words.lossless(found, UNICODE) == expected
+    # Without a confirmation it is no matter.
     assert words.lossless(tuned(interrupted=True), UNICODE) is None
 
 
@@ -744,11 +615,11 @@ async def test_at_every_size_what_matters_is_in_view() -> None:
         ),
         (replace(USE_IT, result=undecided), ("tokens/s",)),
     ]
-    async with opened() as (app, stage):
+    async with staged(Host()) as (app, stage):
         for size in SIZES:
             await stage.at(size)
             for state, expected in cases:
-                await stage.show(state)
+                await show(stage, state)
                 assert [each for each in expected if each not in app.words()] == [], size
         # The whole verdict, and keys of the trials.
         for size in [(60, 15), *SIZES]:
@@ -760,16 +631,18 @@ async def test_at_every_size_what_matters_is_in_view() -> None:
 
 async def test_long_and_hostile_names_break_nothing() -> None:
     name = "[/b]\x1b[31m漢字\u202e" + "very-long-" * 30
-    record = trial(1, arm(draft=name), 1.5)
     state = replace(
         SEARCHING,
         study=name,
-        records=(trial(0), record, failed(2, f"{name}\n{name * 20}", arm(draft=name))),
+        records=(
+            *(trial(0), trial(1, arm(draft=name), 1.5)),
+            failed(2, f"{name}\n{name * 20}", arm(draft=name)),
+        ),
         phase=Phase.FAILED,
         error=name * 50,
         importance=((name, 1.0),),
     )
-    async with opened(state, size=(40, 12)) as (_, stage):
+    async with staged(Host(state), (40, 12)) as (_, stage):
         await stage.press("down", "down")
         for size in [(40, 12), *SIZES]:
             shown = await stage.at(size)
@@ -783,7 +656,10 @@ async def test_long_and_hostile_names_break_nothing() -> None:
 
 def test_the_ledger_agrees_with_the_records() -> None:
     records = (*RECORDS, *(replace(record, number=record.number + 10) for record in many(50)))
-    ledger = digest(records, Ledger())
+    # As they come: what is known of the earlier ones is kept, unless a trial has changed.
+    before = digest((RECORDS[0], replace(RECORDS[1], noisy=True), RECORDS[2]), Ledger())
+    ledger = digest(records, before)
+    assert [row.record for row in ledger.rows] == list(records)
     assert ledger.off_level == off_level(records)
     assert ledger.best is not None
     assert ledger.best.record is best_trial(records)
@@ -791,40 +667,32 @@ def test_the_ledger_agrees_with_the_records() -> None:
         assert ledger.speedup(row) == speedup_estimate(row.record, records)
 
 
-def test_a_ledger_works_out_only_what_is_new() -> None:
-    before = digest(RECORDS[:4], Ledger())
-    changed = replace(RECORDS[1], noisy=True)
-    after_it = digest((RECORDS[0], changed, *RECORDS[2:]), before)
-    same = [new is old for new, old in zip(after_it.rows, before.rows, strict=False)]
-    assert same == [True, False, True, True]
-    assert after_it.rows[1].record is changed
+ORDERS = [
+    ("trial", True, [5, 4, 3, 2, 1, 0]),
+    ("trial", False, [0, 1, 2, 3, 4, 5]),
+    ("draft_max", False, [1, 4, 3, 5, 2, 0]),
+    ("draft_max", True, [2, 3, 5, 4, 1, 0]),
+    ("draft_min", True, [3, 1, 2, 4, 5, 0]),
+    ("draft_p_min", False, [1, 4, 3, 5, 2, 0]),
+    ("draft", False, [1, 2, 3, 4, 5, 0]),
+    ("tokens/s", True, [3, 5, 1, 0, 2, 4]),
+    ("speedup", True, [3, 5, 1, 0, 2, 4]),
+    ("speedup", False, [2, 0, 1, 5, 3, 4]),
+    ("acceptance", True, [1, 3, 5, 2, 0, 4]),
+    ("state", False, [0, 1, 2, 3, 5, 4]),
+]
 
 
-@pytest.mark.parametrize(
-    ("title", "descending", "expected"),
-    [
-        ("trial", True, [5, 4, 3, 2, 1, 0]),
-        ("trial", False, [0, 1, 2, 3, 4, 5]),
-        ("draft_max", False, [1, 4, 3, 5, 2, 0]),
-        ("draft_max", True, [2, 3, 5, 4, 1, 0]),
-        ("draft_min", True, [3, 1, 2, 4, 5, 0]),
-        ("draft_p_min", False, [1, 4, 3, 5, 2, 0]),
-        ("draft", False, [1, 2, 3, 4, 5, 0]),
-        ("tokens/s", True, [3, 5, 1, 0, 2, 4]),
-        ("speedup", True, [3, 5, 1, 0, 2, 4]),
-        ("speedup", False, [2, 0, 1, 5, 3, 4]),
-        ("acceptance", True, [1, 3, 5, 2, 0, 4]),
-        ("state", False, [0, 1, 2, 3, 5, 4]),
-    ],
-)
-def test_orders(title: str, descending: bool, expected: list[int]) -> None:  # noqa: FBT001 - a table
-    (column,) = (one for one in COLUMNS if one.title == title)
-    rows = ordered(digest(RECORDS, Ledger()).rows, Sort(column=column, descending=descending))
-    assert [row.number for row in rows] == expected
+def test_orders() -> None:
+    columns = {column.title: column for column in COLUMNS}
+    for title, descending, expected in ORDERS:
+        sort = Sort(column=columns[title], descending=descending)
+        rows = ordered(digest(RECORDS, Ledger()).rows, sort)
+        assert [row.number for row in rows] == expected, (title, descending)
 
 
 async def test_trials_are_sorted_and_chosen_with_keys_and_with_the_mouse() -> None:
-    async with opened(SEARCHING) as (app, stage):
+    async with staged(Host(SEARCHING)) as (app, stage):
         # States in words.
         rows = [line for line in app.text().splitlines() if line[2:9].strip(" •").isdecimal()]
         told = {int(row[2:9].strip(" •")): row.rstrip(" │") for row in rows[: len(RECORDS)]}
@@ -841,16 +709,15 @@ async def test_trials_are_sorted_and_chosen_with_keys_and_with_the_mouse() -> No
         await stage.press("r")
         assert app.table.order == before[::-1]
         for slot in app.table._slots:
-            await stage.click(TrialsTable, slot.x + slot.width - 1, 0)
+            await stage.click(TrialsTable, slot.x + slot.width - 1)
             first = app.table.sort
-            await stage.click(TrialsTable, slot.x + slot.width - 1, 0)
+            await stage.click(TrialsTable, slot.x + slot.width - 1)
             assert app.table.sort.column is first.column is slot.column
             assert app.table.sort.descending is not first.descending
         app.table.sort_by(TRIAL, descending=True)
         # The selected trial in full.
-        await stage.press("home")
         expected = "trial 5, good: max 6, min 0, p_min 0.40: 13.0 tokens/s, 1.30× of off"
-        assert expected in app.text()
+        assert expected in await stage.press("home")
         expected = "trial 4, good: max 4, min 0, p_min 0.00: failed: the draft does not fit"
         assert expected in await stage.press("down")
         # A click below the rows selects none.
@@ -862,10 +729,10 @@ async def test_trials_are_sorted_and_chosen_with_keys_and_with_the_mouse() -> No
 
 async def test_selection_and_scroll_position_stay_with_their_trials() -> None:
     records = many(300)
-    async with opened(replace(SEARCHING, records=records[:100])) as (app, stage):
+    async with staged(Host(replace(SEARCHING, records=records[:100]))) as (app, stage):
         assert app.table.order[0] == 99
         # At the top, new trials come into view.
-        await stage.show(replace(SEARCHING, records=records[:200]))
+        await show(stage, replace(SEARCHING, records=records[:200]))
         assert app.table.scroll_y == 0
         assert app.table.order[0] == 199
 
@@ -891,16 +758,14 @@ async def test_selection_and_scroll_position_stay_with_their_trials() -> None:
         chosen, top = app.table.selected, app.table.order[round(app.table.scroll_y)]
         assert app.table.scroll_y > 0
         for n in (201, 250, 300):
-            await stage.show(replace(SEARCHING, records=records[:n]))
+            await show(stage, replace(SEARCHING, records=records[:n]))
         assert app.table.selected is chosen
         assert app.table.order[round(app.table.scroll_y)] == top
         assert app.table.sort == Sort(column=SPEEDUP, descending=True)
         assert len(app.table.order) == 300
 
 
-async def test_of_ten_thousand_trials_only_those_in_view_are_drawn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_of_many_trials_only_those_in_view_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
     draw = lines.line
 
@@ -909,31 +774,24 @@ async def test_of_ten_thousand_trials_only_those_in_view_are_drawn(
         return draw(row, slots, ledger, glyphs)
 
     monkeypatch.setattr("spectui.tui.tune.table.line", spy)
-    state = replace(SEARCHING, records=many(10_000))
-    async with opened(state) as (app, stage):
-        assert len(app.table.order) == 10_000
+    state = replace(SEARCHING, records=many(3000))
+    async with staged(Host(state)) as (app, stage):
         drawn.clear()
         await stage.press("end")
-        assert drawn
-        assert len(set(drawn)) < 2 * app.table.size.height
-        assert app.table.selected is not None
-        assert app.table.selected.number == 0
+        assert 0 < len(set(drawn)) < 2 * app.table.size.height
         # A state that brings no trial repaints no row.
         drawn.clear()
-        assert "up to 5 s left" in await stage.show(replace(state, seconds_left=5.0))
+        assert "up to 5 s left" in await show(stage, replace(state, seconds_left=5.0))
         assert drawn == []
 
 
-@pytest.mark.parametrize("width", [10, 40, 76, 100, 120, 200])
-def test_columns_never_overlap(width: int) -> None:
-    slots = layout(digest(RECORDS, Ledger()).rows, width, UNICODE)
-    assert [slot.column for slot in slots] == list(COLUMNS)
-    for left, right in pairwise(slots):
-        assert left.x + left.width < right.x
-    assert all(slot.width >= len(slot.title) for slot in slots)
-
-
-def test_a_text_that_is_cut_says_so() -> None:
+def test_columns_never_overlap_and_a_text_that_is_cut_says_so() -> None:
+    for width in (10, 40, 76, 100, 120, 200):
+        slots = layout(digest(RECORDS, Ledger()).rows, width, UNICODE)
+        assert [slot.column for slot in slots] == list(COLUMNS)
+        for left, right in pairwise(slots):
+            assert left.x + left.width < right.x
+        assert all(slot.width >= len(slot.title) for slot in slots)
     assert aligned("abcdef", 4, right=False, ellipsis="…") == "abc…"
     assert aligned("漢字漢字", 4, right=True, ellipsis="...") == " ..."
     assert aligned("ab", 4, right=True) == "  ab"
@@ -951,24 +809,18 @@ def rounded(cell: Cell) -> tuple[Source, float]:
     return cell.source, round(cell.speedup, 6)
 
 
-def test_the_best_setting_of_a_cell_stands_for_it() -> None:
-    land = landscape(
-        ledger_of(trial(1, arm(4, 0.5), 1.2), trial(2, arm(4, 0.5, draft="other"), 1.4)),
-        max_columns=16,
-        max_rows=20,
-    )
+def forecast(longest: int, p_min: float, speedup: float) -> Forecast:
+    return Forecast(arm=arm(longest, p_min), speedup=speedup, n_drafted=9, n_accepted=6)
+
+
+def test_the_map_has_the_best_of_each_place_and_what_was_measured_hides_what_was_replayed() -> None:
+    other = trial(2, arm(4, 0.5, draft="other"), 1.4)
+    land = landscape(ledger_of(trial(1, arm(4, 0.5), 1.2), other), max_columns=16, max_rows=20)
     assert list(land.cells) == [(3, 10)]
     assert rounded(land.cells[3, 10]) == (Source.BEST, 1.4)
     assert land.best == (3, 10)
     assert (land.columns[3], land.rows[10]) == ("4", "0.50")
     assert (land.per_column, land.per_row) == (1, 1)
-
-
-def forecast(longest: int, p_min: float, speedup: float) -> Forecast:
-    return Forecast(arm=arm(longest, p_min), speedup=speedup, n_drafted=9, n_accepted=6)
-
-
-def test_every_replayed_setting_is_on_the_map_and_what_was_measured_hides_it() -> None:
     every = [forecast(n, round(s * 0.05, 2), 1 + n / 100) for n in range(1, 17) for s in range(20)]
     every.sort(key=lambda one: -one.speedup)
     ledger = ledger_of(trial(1, arm(2, 0.5), 0.9), trial(2, arm(8, 0.25), 1.1))
@@ -978,25 +830,17 @@ def test_every_replayed_setting_is_on_the_map_and_what_was_measured_hides_it() -
     assert rounded(land.cells[7, 5]) == (Source.BEST, 1.1)
     assert land.best == (7, 5)
     assert rounded(land.cells[15, 0]) == (Source.REPLAYED, 1.16)
-
-
-def test_before_a_trial_the_best_forecast_is_the_best() -> None:
+    # Before a trial the best forecast is the best.
     every = [forecast(5, 0.0, 1.5), forecast(6, 0.0, 1.2)]
     assert landscape(Ledger(), every, max_columns=16, max_rows=20).best == (4, 0)
-
-
-def test_the_maps_best_is_the_tables_although_another_is_faster() -> None:
+    # It is the table's, although another is faster.
     records = (trial(0), trial(1, arm(3), 1.5), trial(2, arm(8), 1.3))
     land = landscape(digest(records, Ledger(), arm(8)), max_columns=16, max_rows=20)
     assert land.best == (7, 0)
     assert rounded(land.cells[7, 0]) == (Source.BEST, 1.3)
-
-
-def test_what_was_not_measured_is_empty() -> None:
+    # What was not measured is empty.
     land = landscape(ledger_of(failed(1, "no")), max_columns=16, max_rows=20)
-    assert land.cells == {}
-    assert land.best is None
-    assert (land.low, land.high) == (1.0, 1.0)
+    assert (land.cells, land.best, land.low, land.high) == ({}, None, 1.0, 1.0)
     assert (len(land.columns), len(land.rows)) == (16, 20)
 
 
@@ -1013,7 +857,7 @@ def test_cells_are_merged_until_they_fit(room: tuple[int, int]) -> None:
 async def test_the_map_has_numbers_marks_and_a_legend(glyphs: Glyphs) -> None:
     ngrams = Arm(draft=None, speculation=Speculation(NgramSimple()))
     without_draft = (trial(0), trial(1, arm(3), 1.2), trial(2, ngrams, 1.5))
-    async with opened(SEARCHING, (80, 24), glyphs) as (app, stage):
+    async with staged(Host(SEARCHING, glyphs), (80, 24)) as (app, stage):
         await stage.press("2")
         # Without room for numbers it has shades.
         await stage.at((8, 30))
@@ -1028,9 +872,9 @@ async def test_the_map_has_numbers_marks_and_a_legend(glyphs: Glyphs) -> None:
                 f"{glyphs.measured} measured",
             ):
                 assert expected in shown
-        shown = await stage.show(replace(SEARCHING, records=without_draft))
+        shown = await show(stage, replace(SEARCHING, records=without_draft))
         assert "the best, ngram-simple, has no place here" in shown
-        assert "not replayed yet" in await stage.show(replace(SEARCHING, records=RECORDS[:1]))
+        assert "not replayed yet" in await show(stage, replace(SEARCHING, records=RECORDS[:1]))
 
 
 # Plots
@@ -1042,55 +886,35 @@ def test_the_history_is_the_speedups_and_the_best_so_far() -> None:
     assert [value for _, value in found.trials] == pytest.approx([1.2, 0.8, 1.4, 1.3])
     assert [number for number, _ in found.best] == [1, 3, 5]
     assert [value for _, value in found.best] == pytest.approx([1.2, 1.4, 1.4])
-
-
-def test_a_long_history_keeps_its_extremes() -> None:
-    records = many(5000)
-    ledger = digest(records, Ledger())
-    found = history(ledger, max_points=100)
-    whole = history(ledger, max_points=10_000)
-    assert len(found.trials) <= 100
-    assert max(v for _, v in found.trials) == max(v for _, v in whole.trials)
-    assert min(v for _, v in found.trials) == min(v for _, v in whole.trials)
-    assert found.best == whole.best
-
-
-def test_there_is_no_history_before_off_was_measured() -> None:
+    # There is none before off was measured.
     assert history(digest(RECORDS[1:], Ledger()), max_points=10).trials == ()
+    # A long one keeps its extremes.
+    ledger = digest(many(5000), Ledger())
+    cut, whole = (history(ledger, max_points=n) for n in (100, 10_000))
+    assert len(cut.trials) <= 100
+    for extreme in (min, max):
+        assert extreme(v for _, v in cut.trials) == extreme(v for _, v in whole.trials)
+    assert cut.best == whole.best
+    for values, width, peaks in (
+        ([0, 9, 1, 2, 3], 2, [9, 3]),
+        ([0, 9], 5, [0, 9]),
+        ([1, 2], 0, [2]),
+    ):
+        assert _peaks(values, width) == peaks
 
 
-async def test_plots_are_drawn_in_every_theme() -> None:
-    async with opened(SEARCHING) as (app, stage):
-        shown = app.text()
-        for expected in ("speedup of a trial", "fastest so far, 1.40×", "level: off, 1.00×"):
-            assert expected in shown
-        assert any("⠀" < character <= "⣿" for character in shown)
-        assert "eight measured trials" in shown
-        shown = await stage.show(replace(SEARCHING, importance=IMPORTANCE))
+async def test_plots_are_drawn_in_other_themes_too() -> None:
+    async with staged(Host(SEARCHING)) as (app, stage):
+        assert "eight measured trials" in app.text()
+        shown = await show(stage, replace(SEARCHING, importance=IMPORTANCE))
         assert "60%" in shown
         assert "40%" in shown
-        found = set()
-        for theme in ("spectui-dark", "spectui-light", "ansi-dark", "spectui-high-contrast"):
+        for theme in ("spectui-light", "ansi-dark"):
             app.theme = theme
-            assert "fastest so far" in await stage.press("down")
-            assert "•1.40" in app.text()
-            found.add(app.tune.query_one(HistoryPlot)._color("best"))
-        assert len(found) > 1
-        shown = await stage.show(replace(SEARCHING, records=RECORDS[:2]))
-        assert "fastest so far, 1.20×" in shown
-        assert "No speedup yet" in await stage.show(replace(SEARCHING, records=RECORDS[1:2]))
-
-
-async def test_in_ascii_the_history_is_made_of_sparks() -> None:
-    async with opened(SEARCHING, glyphs=ASCII) as (app, _):
-        for expected in ("speedup of a trial", "fastest so far, 1.40x", "from 0.80x to 1.40x;"):
-            assert expected in app.text()
-
-
-def test_peaks_stay_in_a_history_that_is_too_long_for_a_line() -> None:
-    assert _peaks([0, 9, 1, 2, 3], 2) == [9, 3]
-    assert _peaks([0, 9], 5) == [0, 9]
-    assert _peaks([1, 2], 0) == [2]
+            shown = await stage.press("down")
+            assert "fastest so far, 1.40×" in shown
+            assert "•1.40" in shown
+        assert "No speedup yet" in await show(stage, replace(SEARCHING, records=RECORDS[1:2]))
 
 
 # Everywhere
@@ -1100,8 +924,8 @@ ALL_STATES = {
     "empty": TuningState(),
     "starting": TuningState(phase=Phase.STARTING, n_trials=20),
     "searching": replace(SEARCHING, current=arm(), importance=IMPORTANCE),
-    "paused": replace(SEARCHING, paused=True),
-    "confirming": replace(SEARCHING, phase=Phase.CONFIRMING, n_confirmed=1, n_to_confirm=9),
+    "paused": PAUSED,
+    "confirming": replace(CONFIRMING, n_confirmed=1, n_to_confirm=9),
     "use it": USE_IT,
     "turn off": TURN_OFF,
     "lossy": replace(
@@ -1114,58 +938,41 @@ ALL_STATES = {
         ),
     ),
     "failed": replace(SEARCHING, phase=Phase.FAILED, error="4 × 2 – 1 ± … −"),
-    "many": replace(SEARCHING, records=many(3000)),
 }
 
 
 async def test_in_ascii_every_character_is() -> None:
-    async with opened(glyphs=ASCII) as (app, stage):
-        for size in SIZES:
+    async with staged(Host(SEARCHING, ASCII)) as (app, stage):
+        for expected in ("speedup of a trial", "fastest so far, 1.40x", "from 0.80x to 1.40x;"):
+            assert expected in app.text()
+        # Where they are side by side, all views are there.
+        for size, views in (((120, 40), ("trials",)), ((80, 24), ("trials", "map", "plots"))):
             await stage.at(size)
             for name, state in ALL_STATES.items():
-                await stage.show(state)
-                # Where they are side by side, all views are there.
-                for view in ("trials", "map", "plots") if size == SIZES[0] else ("trials",):
+                await show(stage, state)
+                for view in views:
                     app.tune.action_view(view)
-                    await handled(stage.pilot)
-                    others = {character for character in app.text() if not character.isascii()}
+                    shown = await stage.idle()
+                    others = {character for character in shown if not character.isascii()}
                     assert (name, view, others) == (name, view, set())
 
 
-async def test_a_search_goes_through_its_states_on_one_screen() -> None:
-    path = [
-        (TuningState(phase=Phase.STARTING, n_trials=20), "starting"),
-        (replace(SEARCHING, records=(), current=OFF), "0 of 20 trials"),
-        (SEARCHING, "6 of 20 trials"),
-        (replace(SEARCHING, paused=True), "paused while searching"),
-        (replace(SEARCHING, phase=Phase.CONFIRMING, n_to_confirm=16), "prompt 0 of at most 16"),
-        (USE_IT, "Use it"),
-        (replace(SEARCHING, phase=Phase.FAILED, error="broken"), "broken"),
-        (TuningState(), "Press Enter to start"),
-    ]
-    async with opened() as (app, stage):
-        for state, expected in path:
-            assert expected in await stage.show(state)
-        await stage.show(SEARCHING)
-        # That the chat has the engine is shown at once.
-        app.tune.chat_is_busy = True
-        await handled(stage.pilot)
-        assert "held back by the chat" in app.text()
-        app.tune.chat_is_busy = False
-        await handled(stage.pilot)
-        assert "held back" not in app.text()
-
-
-async def test_the_state_may_come_before_the_screen_is_shown() -> None:
+async def test_the_screen_follows_the_search_and_the_chat() -> None:
     app = Host()
+    # A state may come before the screen is shown.
     app.tune.show(SEARCHING)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await handled(pilot)
+    async with staged(app) as (_, stage):
         assert "6 of 20 trials" in app.text()
+        assert "Press Enter to start" in await show(stage, TuningState())
+        await show(stage, SEARCHING)
+        # That the chat has the engine is shown at once.
+        for is_busy in (True, False):
+            app.tune.chat_is_busy = is_busy
+            assert ("held back by the chat" in await stage.idle()) is is_busy
 
 
 async def test_views_are_tabs_where_room_is_short_and_side_by_side_elsewhere() -> None:
-    async with opened(SEARCHING) as (app, stage):
+    async with staged(Host(SEARCHING)) as (app, stage):
 
         def visible() -> list[str]:
             return [str(view.id) for view in app.tune.query(".view") if view.region]

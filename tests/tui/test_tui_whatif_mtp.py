@@ -7,7 +7,6 @@ from spectui.errors import BadInputError
 from spectui.live.recording import ChatRecording, ChatText
 from spectui.live.setup import ChatRecorded, LiveSetup, Pair
 from spectui.live.whatif import KnownCosts, WhatIf, WhatIfState
-from spectui.measure.arm import Arm
 from spectui.options.drafters import MTP_KIND, DraftMtp
 from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
@@ -22,11 +21,11 @@ from tests.support.cockpit import (
     settled,
     setup,
     setup_of,
+    staged,
 )
 from tests.support.replay import COSTS, DEPTH, SCENE
 from tests.trace.test_replay_mtp import record_mtp
-from tests.tui.test_tui_tune import arm, trial
-from tests.tui.test_tui_whatif import looked, opened, post, screen_of
+from tests.tui.test_tui_whatif import Host, looked, post, screen_of, show
 
 
 def mtp(draft_max: int, draft_min: int = 0, draft_p_min: float = 0.0) -> DraftMtp:
@@ -52,8 +51,8 @@ def state(n_layers: int, applied: DraftMtp | None) -> WhatIfState:
 
 
 async def test_it_says_who_drafts_and_how_far_several_layers_go() -> None:
-    async with opened(state(3, mtp(2))) as (app, stage):
-        shown = app.text()
+    async with staged(Host(state(3, mtp(2)))) as (app, stage):
+        shown = app.words()
         assert "What if draft-mtp drafts: " in shown
         assert "3 MTP layers draft one token each: draft_max goes up to 3." in shown
         assert "Best predicted: draft-mtp max " in shown
@@ -63,12 +62,12 @@ async def test_it_says_who_drafts_and_how_far_several_layers_go() -> None:
         assert app.whatif.setting == mtp(3)
         chat = recorded(3)
         total = WhatIf(chat.recordings, MTP_KIND, longest=3, costs=COSTS).at(mtp(3))
-        assert f"{total.n_drafted} drafted, {total.n_accepted} accepted" in app.text()
+        assert f"{total.n_drafted} drafted, {total.n_accepted} accepted" in app.words()
         await stage.press("a")
-        assert app.heard == [("apply", mtp(3))]
+        assert app.take() == [("apply", mtp(3))]
         assert app.notices == ["From the next answer on: draft-mtp max 3, min 0, p_min 0.00."]
     # What is longer than the layers begins at their number.
-    async with opened(state(3, mtp(16))) as (app, stage):
+    async with staged(Host(state(3, mtp(16)))) as (app, stage):
         assert app.whatif.setting == mtp(3)
         await stage.press("9", "enter")
         assert app.whatif.setting == mtp(3)
@@ -78,12 +77,12 @@ async def test_one_layer_goes_on_from_itself_and_drafts_again_once_applied() -> 
     chat = recorded(1)
     waiting = replace(chat.texts[0], recording=replace(chat.texts[0].recording, chains={}))
     # It is switched off.
-    async with opened(state(1, None)) as (app, stage):
-        assert "MTP layers draft one token each" not in app.text()
+    async with staged(Host(state(1, None))) as (app, stage):
+        assert "MTP layers draft one token each" not in app.words()
         await stage.press("end", "a")
-        assert app.heard == [("apply", mtp(DEPTH))]
+        assert app.take() == [("apply", mtp(DEPTH))]
         # While the target goes along it says how long that takes.
-        shown = await stage.show(WhatIfState(recording=replace(chat, texts=(waiting,))))
+        shown = await show(stage, WhatIfState(recording=replace(chat, texts=(waiting,))))
         assert "about as long as it takes to write that without a draft" in shown
 
 
@@ -91,19 +90,10 @@ def own_setup(pair: Pair) -> LiveSetup:
     return replace(setup(pair), speculation=Speculation(mtp(2)))
 
 
-def own_target(n_layers: int = 1) -> Cockpit:
-    """The app over a target that drafts for itself."""
-    cockpit = Cockpit(launch(make_setup=own_setup, pair=Pair(target=TARGET, draft=None)))
-    told = [
-        replace(loaded(Role.TARGET), mtp_layers=n_layers),
-        ChatRecorded(recording=empty(n_layers)),
-    ]
-    cockpit.script.load_events = [told, []]
-    return cockpit
-
-
 async def test_a_key_opens_it_and_what_is_applied_drafts_with_its_layers() -> None:
-    cockpit = own_target()
+    cockpit = Cockpit(launch(make_setup=own_setup, pair=Pair(target=TARGET, draft=None)))
+    told = [replace(loaded(Role.TARGET), mtp_layers=1), ChatRecorded(recording=empty(1))]
+    cockpit.script.load_events = [told, []]
     async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await press_keys(pilot, "f10")
@@ -111,14 +101,10 @@ async def test_a_key_opens_it_and_what_is_applied_drafts_with_its_layers() -> No
         assert "Nothing has been said yet: ask something" in shown
         assert "the target goes along it once more with its MTP layers" in shown
         post(cockpit, recorded(1))
-        own, other = Arm(draft=MTP_KIND, speculation=Speculation(mtp(2))), arm(2)
-        trials = (trial(0), trial(1, own, 1.2), trial(2, other, 9.9))
-        cockpit.tuning(TuningState(records=trials, costs={MTP_KIND: COSTS}))
+        cockpit.tuning(TuningState(costs={MTP_KIND: COSTS}))
         await settled(pilot)
         shown = await looked(cockpit, pilot)
         assert "costs as tuning measured them" in shown
-        # What a draft model did is no setting of the layers.
-        assert "accepted • in use in a trial of tuning: 12.0 tokens/s" in shown
         assert screen_of(cockpit).setting == mtp(2)
         await press_keys(pilot, "right", "a")
         assert setup_of(cockpit).speculation == Speculation(mtp(3))
