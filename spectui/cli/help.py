@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from spectui.cli.removed import refuse_removed
+from spectui.cli.removed import removed_refused
 
 _BRIEF = "spectui.brief"
 """Whether the present help shows the main options alone."""
@@ -81,10 +81,8 @@ class Command(_WithExamples):
         """Parse; where a file is left over, say which option takes it."""
         typed = tuple(args)
         try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            refuse_removed(ctx, error.option_name)
-            raise
+            with removed_refused(ctx):
+                return super().parse_args(ctx, args)
         except click.UsageError as error:
             takes = {param.name for param in self.params}
             left_over = _LEFT_OVER.match(error.message)
@@ -188,11 +186,8 @@ class Group(_WithExamples, click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command."""
-        try:
+        with removed_refused(ctx):
             return super().resolve_command(ctx, args)
-        except click.NoSuchCommand as error:
-            refuse_removed(ctx, error.command_name)
-            raise
 
 
 def subjects(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:

@@ -1,5 +1,8 @@
 """Commands and options that spectui no longer has, with the way that is left."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
 
 from spectui.errors import UsageError
@@ -30,12 +33,18 @@ _REMOVED = {
 """By command, behind ``spectui``, and option."""
 
 
-def refuse_removed(ctx: click.Context, name: str) -> None:
-    """Refuse a word that was a command, or an option of one, in an earlier version.
+@contextmanager
+def removed_refused(ctx: click.Context) -> Iterator[None]:
+    """Refuse inside the block what was a command, or an option of one, in an earlier version.
 
     Raises:
-        UsageError: it was.
+        UsageError: such a word was typed.
     """
-    words = f"{ctx.command_path} {name}".partition(" ")[2]
-    if words in _REMOVED:
-        raise UsageError(_REMOVED[words])
+    try:
+        yield
+    except (click.NoSuchOption, click.NoSuchCommand) as error:
+        name = error.option_name if isinstance(error, click.NoSuchOption) else error.command_name
+        words = f"{ctx.command_path} {name}".partition(" ")[2]
+        if words in _REMOVED:
+            raise UsageError(_REMOVED[words]) from None
+        raise

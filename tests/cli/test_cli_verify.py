@@ -141,14 +141,6 @@ def test_the_models_are_loaded_for_the_promise_alone(
     assert "loading" not in spectui.err
 
 
-@pytest.mark.parametrize("option", ["--counts", "--no-counts"])
-def test_an_option_that_is_gone_names_what_is_left(
-    verify: Verify, spectui: Spectui, tmp_path: Path, option: str
-) -> None:
-    assert verify(tmp_path / "llama-server", option) == 2
-    assert "compare counts with benchmarks/draft_counts.py" in spectui.err
-
-
 @pytest.mark.parametrize(
     ("manner", "n_good", "shown", "message"),
     [
