@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from spectui.cli.help import Command
+from spectui.cli.removed import removed_refused
 from spectui.cli.values import Fraction, GpuLayers, ListOf, WholeNumber
 from spectui.options.number import Number
 from spectui.options.option import Decimal, File, Layers, Option, Switch, Text, Values, Whole, Words
@@ -115,7 +116,8 @@ class Repeatable(Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep the words, and parse them."""
-        ctx.meta[_WORDS], _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        with removed_refused(ctx):
+            ctx.meta[_WORDS], _, _ = self.make_parser(ctx).parse_args(args=list(args))
         return super().parse_args(ctx, args)
 
     def words(self, given: Mapping[str, Any]) -> list[str]:

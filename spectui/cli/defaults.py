@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from spectui.cli.removed import OPTIONS
+from spectui.cli.removed import reason_of
 from spectui.errors import BadInputError, UsageError
 from spectui.options.drafters import HIDDEN_STATE_KINDS
 from spectui.presets import Options, Preset, find_preset
@@ -80,14 +80,14 @@ def _defaults(ctx: click.Context, preset: Preset, options: Options) -> dict[str,
 
 
 def _refused(preset: Preset, key: str, command: click.Command) -> BadInputError:
-    if key in OPTIONS:
-        return BadInputError(f"{preset.path}: {OPTIONS[key]}")
     known = {name.lstrip("-") for param in command.params for name in param.opts}
     if key in known:
         return BadInputError(
             f"{preset.path}: a preset may not set {key}, which is for the command line alone; take "
             "it out"
         )
+    if (reason := reason_of(command.name or "", f"--{key}")) is not None:
+        return BadInputError(f"{preset.path}: {reason}")
     return BadInputError(
         f"{preset.path}: unknown option {key} for {command.name}; "
         f"spectui {command.name} --help lists what there is"

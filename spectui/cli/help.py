@@ -9,13 +9,12 @@ each start more time than the rest of the help.
 import inspect
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import click
 
-from spectui.cli.removed import COMMANDS, OPTIONS
-from spectui.errors import UsageError
+from spectui.cli.removed import removed_refused
 
 _BRIEF = "spectui.brief"
 """Whether the present help shows the main options alone."""
@@ -82,10 +81,8 @@ class Command(_WithExamples):
         """Parse; where a file is left over, say which option takes it."""
         typed = tuple(args)
         try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            _refuse(error.option_name.lstrip("-"), OPTIONS)
-            raise
+            with removed_refused(ctx):
+                return super().parse_args(ctx, args)
         except click.UsageError as error:
             takes = {param.name for param in self.params}
             left_over = _LEFT_OVER.match(error.message)
@@ -189,21 +186,8 @@ class Group(_WithExamples, click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command."""
-        try:
+        with removed_refused(ctx):
             return super().resolve_command(ctx, args)
-        except click.NoSuchCommand as error:
-            _refuse(f"{ctx.command_path} {error.command_name}".partition(" ")[2], COMMANDS)
-            raise
-
-
-def _refuse(name: str, removed: Mapping[str, str]) -> None:
-    """Refuse what an earlier version had.
-
-    Raises:
-        UsageError: it had it.
-    """
-    if name in removed:
-        raise UsageError(removed[name])
 
 
 def subjects(command: click.Command, ctx: click.Context) -> dict[str, list[click.Option]]:

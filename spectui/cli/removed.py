@@ -1,11 +1,18 @@
-"""Commands and options of earlier versions, each with a sentence on the way that is left."""
+"""Commands and options that spectui no longer has, with the way that is left."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from spectui.errors import UsageError
 
 _COUNTS = (
     "verify compares speedups alone and loads no models a second time, so that --counts and "
     "--no-counts are gone; leave them out, and compare counts with benchmarks/draft_counts.py of a "
     "clone"
 )
-COMMANDS = {
+_REMOVED = {
     "probe": (
         "probe experts is gone; spectui doctor says what batches cost if tokens were routed at "
         "random, and spectui tune measures what they cost on your prompts"
@@ -18,22 +25,45 @@ COMMANDS = {
         "studies repair is gone: whichever command finds the file damaged moves it aside; studies "
         "export and studies import keep copies of studies"
     ),
-}
-"""By their words behind ``spectui``."""
-OPTIONS = {
-    "counts": _COUNTS,
-    "no-counts": _COUNTS,
-    "costs": "replay draws no costs any more, so that its --costs is gone; --json has them",
-    "monitor-replay": (
-        "the screen shows this machine's readings alone, so that --monitor-replay is gone; leave "
-        "it out"
+    "attach --once": (
+        "attach has no page of text any more, so that --once is gone; --json - alone writes what "
+        "the server tells now"
     ),
-    "sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",
-    "schedule": "every round does llama-server's work, so that --schedule is gone; leave it out",
-    "server-url": (
+    "replay --costs": "replay draws no costs any more, so that its --costs is gone; --json has them",
+    "tune --sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",
+    "tune --server-url": (
         "--server-url: llama-server takes no speculative parameters per request, so a server that "
         "runs cannot be searched on; give its binary with --backend server --server-bin PATH, or "
         "measure it as it stands with spectui bench"
     ),
+    "verify --counts": _COUNTS,
+    "verify --no-counts": _COUNTS,
+    "--monitor-replay": (
+        "the screen shows this machine's readings alone, so that --monitor-replay is gone; leave "
+        "it out"
+    ),
+    "--schedule": "every round does llama-server's work, so that --schedule is gone; leave it out",
 }
-"""By their long names without dashes, as in presets; only commands that lack them ask."""
+"""By command, behind ``spectui``, and option; an option alone was one of several commands."""
+
+
+def reason_of(command: str, name: str = "") -> str | None:
+    """Why a command, or an option of one, is no more; None where it never was."""
+    return _REMOVED.get(f"{command} {name}".strip()) or _REMOVED.get(name)
+
+
+@contextmanager
+def removed_refused(ctx: click.Context) -> Iterator[None]:
+    """Refuse inside the block what was a command, or an option of one, in an earlier version.
+
+    Raises:
+        UsageError: such a word was typed.
+    """
+    try:
+        yield
+    except (click.NoSuchOption, click.NoSuchCommand) as error:
+        name = error.option_name if isinstance(error, click.NoSuchOption) else error.command_name
+        reason = reason_of(ctx.command_path.partition(" ")[2], name)
+        if reason is None:
+            raise
+        raise UsageError(reason) from None

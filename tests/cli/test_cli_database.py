@@ -100,7 +100,7 @@ def test_two_share_a_search_of_real_models_and_no_password_is_seen(
     for home in ("a", "b"):
         found = json.loads((tmp_path / f"{home}.json").read_text())["trials"]
         assert len({one["number"] for one in found}) == len(found) > 2
-    refused = start(tmp_path, "c", database.url, "tune", *own, "-n", "300")
+    refused = start(tmp_path, "c", database.url, "tune", *own, *sizes, "-n", "300")
     _, err = refused.communicate()
     assert refused.returncode == 2
     assert "was made with another -n" in err
