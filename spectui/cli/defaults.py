@@ -80,14 +80,14 @@ def _defaults(ctx: click.Context, preset: Preset, options: Options) -> dict[str,
 
 
 def _refused(preset: Preset, key: str, command: click.Command) -> BadInputError:
-    if key in REMOVED:
-        return BadInputError(f"{preset.path}: {REMOVED[key]}")
     known = {name.lstrip("-") for param in command.params for name in param.opts}
     if key in known:
         return BadInputError(
             f"{preset.path}: a preset may not set {key}, which is for the command line alone; take "
             "it out"
         )
+    if key in REMOVED:
+        return BadInputError(f"{preset.path}: {REMOVED[key]}")
     return BadInputError(
         f"{preset.path}: unknown option {key} for {command.name}; "
         f"spectui {command.name} --help lists what there is"

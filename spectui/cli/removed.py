@@ -9,6 +9,8 @@ REMOVED = {
     "counts": _COUNTS,
     "no-counts": _COUNTS,
     "costs": "replay draws no costs any more, so that its --costs is gone; --json has them",
+    "once": "attach has no page of text any more, so that --once is gone; --json - alone writes "
+    "what the server tells now",
     "monitor-replay": "the screen shows this machine's readings alone, so that --monitor-replay "
     "is gone; leave it out",
 }
