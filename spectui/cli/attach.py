@@ -8,36 +8,34 @@ from spectui.cli.options_common import LOOK, json_option
 from spectui.cli.values import Fraction
 
 _SCREEN_S = 0.5
-_ONCE_S = 1.0
+_JSON_S = 1.0
 _SHORTEST_S = 0.1
 
 
 _EXAMPLES = (
     ("Watch a server of this machine", "spectui attach localhost:8080"),
-    ("What it tells now, for a script", "spectui attach localhost:8080 --once --json -"),
+    ("What it tells now, for a script", "spectui attach localhost:8080 --json -"),
 )
 
 
 @click.command(name="attach", cls=Command, examples=_EXAMPLES)
 @click.argument("address")
-@click.option("--once", is_flag=True, help="Print what the server tells now, and end.")
 @click.option(
     "--interval",
     "interval_s",
     type=Fraction(0, 3600),
     metavar="SECONDS",
     help=(
-        f"From one look to the next (default: {_SCREEN_S}); with --once between its two looks, "
-        f"from which rates follow (default: {_ONCE_S:g}), 0 for a single look."
+        f"From one look to the next (default: {_SCREEN_S}); with --json between its two looks, "
+        f"from which rates follow (default: {_JSON_S:g}), 0 for a single look."
     ),
 )
-@json_option("With --once: write what the server tells as JSON; - for stdout.")
+@json_option("Write what the server tells now as JSON, and end; - for stdout.")
 @click.option("--model", metavar="NAME", help="Of a router: which of its models to watch.")
 @add_options(*LOOK)
 def command(
     *,
     address: str,
-    once: bool,
     interval_s: float | None,
     json_path: str | None,
     model: str | None,
@@ -53,17 +51,14 @@ def command(
     from spectui.cli.run_attach import attach
     from spectui.errors import UsageError
 
-    if json_path is not None and not once:
-        raise UsageError("--json needs --once: the screen has no result to write")
-    if once and theme is not None:
-        raise UsageError("--theme is for the screen; leave it out, or leave out --once")
-    if not once and interval_s is not None and interval_s < _SHORTEST_S:
+    if json_path is not None and theme is not None:
+        raise UsageError("--theme is for the screen; leave it out, or leave out --json")
+    if json_path is None and interval_s is not None and interval_s < _SHORTEST_S:
         raise UsageError(f"--interval {interval_s:g} is too short; give {_SHORTEST_S} or more")
-    default_s = _ONCE_S if once else _SCREEN_S
+    default_s = _SCREEN_S if json_path is None else _JSON_S
     attach(
         address,
         model=model,
-        once=once,
         interval_s=default_s if interval_s is None else interval_s,
         json_path=json_path,
         theme=theme,

@@ -52,7 +52,7 @@ def write_result(
         BadInputError: the file or stdout cannot be written; the other one has been.
     """
     if json_path == "-":
-        say(_encode(document))
+        write_document(document, json_path)
         return
     writers: list[Callable[[], None]] = [
         lambda: say_exactly(text) if exact else say(_sanitised(text))
@@ -61,6 +61,18 @@ def write_result(
         writers.append(lambda: _write_file(document, json_path))
     # A terminal that is gone must not cost the file.
     write_all(writers)
+
+
+def write_document(document: dict[str, Any], json_path: str) -> None:
+    """Write the document of a command that has no text for people.
+
+    Raises:
+        BadInputError: the file or stdout cannot be written.
+    """
+    if json_path == "-":
+        say(_encode(document))
+    else:
+        _write_file(document, json_path)
 
 
 def write_all(writers: Sequence[Callable[[], None]]) -> None:

@@ -29,7 +29,7 @@ _REMOVED = {
         "attach has no page of text any more, so that --once is gone; --json - alone writes what "
         "the server tells now"
     ),
-    "replay --costs": "replay draws no costs any more, so that its --costs is gone; --json has them",
+    "replay --costs": "replay draws no costs any more, so that --costs is gone; --json has them",
     "tune --sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",
     "tune --server-url": (
         "--server-url: llama-server takes no speculative parameters per request, so a server that "

@@ -1,34 +1,26 @@
-"""Runs ``spectui attach`` with parsed options: the screen, or the state as text and document."""
+"""Runs ``spectui attach`` with parsed options: the screen, or the state as a document."""
 
 import os
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from spectui import __version__
-from spectui.cli.drawing import drawn, wrapped
 from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting, writable_log
-from spectui.cli.output import check_writable, write_result
+from spectui.cli.output import check_writable, write_document
 from spectui.cli.running_server import api_key_from_environment, look, unlocked
 from spectui.documents import Json, fields_of, or_reason
 from spectui.errors import UsageError
-from spectui.format import bytes_text, counted
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment
-from spectui.server.watch.sample import HostState, ServerFacts, model_name, model_text
+from spectui.server.watch.sample import HostState, ServerFacts
 from spectui.server.watch.tracker import (
     AttachState,
     DraftState,
     ServedState,
     SlotsState,
     SlotState,
-    Work,
 )
 from spectui.settings import read_settings
 
@@ -37,28 +29,26 @@ def attach(
     address: str,
     *,
     model: str | None,
-    once: bool,
     interval_s: float,
     json_path: str | None,
     theme: str | None,
     ascii: bool,  # noqa: A002 - the option's name
 ) -> None:
-    """Watch a server, or print its present state.
+    """Watch a server, or write its present state.
 
     Raises:
         UsageError: the address is none, is that of a router of which no model was chosen, or there
             is no terminal for the screen.
-        ServerError: with ``--once``, the server tells nothing.
+        ServerError: with ``--json``, the server tells nothing.
     """
     attachment = Attachment(
         address=parse_address(address), api_key=api_key_from_environment(), model=model
     )
-    if once:
+    if json_path is not None:
         check_writable(json_path, ())
         state = look(attachment, interval_s)
         snapshot = _read_machine() if state.host.is_here else None
-        document = _document(state, snapshot, interval_s=interval_s)
-        write_result(document, drawn(*_parts(state)), json_path)
+        write_document(_document(state, snapshot, interval_s=interval_s), json_path)
         return
     _show(unlocked(attachment), interval_s, theme=theme, is_ascii=ascii)
 
@@ -81,8 +71,8 @@ def _show(attachment: Attachment, interval_s: float, *, theme: str | None, is_as
     log, _problem = writable_log()
     if not in_child():
         raise UsageError(
-            "the interactive screen needs a terminal; run spectui attach in one, or give --once "
-            "in scripts"
+            "the interactive screen needs a terminal; run spectui attach in one, or give "
+            "--json - in scripts"
         )
     greet()
     try:
@@ -106,97 +96,6 @@ def _show(attachment: Attachment, interval_s: float, *, theme: str | None, is_as
     code = app.return_code or 0 if app.crash is None else report_failure(app.crash)
     # A thread may still be inside a driver or a resolver that nobody waits for any more.
     os._exit(code)
-
-
-def _parts(state: AttachState) -> Iterator[RenderableType]:
-    yield from _section("Server", _server(state))
-    yield from _section("Throughput", _throughput(state.served))
-    yield from _section("Acceptance", _acceptance(state.drafts))
-    yield Text("Slots", style="bold")
-    yield _slots(state.slots)
-
-
-def _section(title: str, lines: Iterator[str]) -> Iterator[RenderableType]:
-    yield Text(title, style="bold")
-    yield from (Text(wrapped(line)) for line in lines)
-    yield Text("")
-
-
-def _server(state: AttachState) -> Iterator[str]:
-    facts = state.facts.value
-    if facts is None:
-        yield f"{state.link.url}: {state.facts.reason}"
-    else:
-        build = "" if facts.build is None else f", llama.cpp {facts.build}"
-        yield f"{state.link.url}{build}"
-        yield f"{model_name(facts)}: {model_text(facts)}"
-        if facts.models_reason is not None:
-            yield f"size and parameters: {facts.models_reason}"
-        if facts.is_sleeping:
-            yield "it sleeps: the model is unloaded until the next request"
-    process = state.host.process.value
-    if process is None:
-        yield f"process: {state.host.process.reason}"
-        return
-    busy = "" if state.host.cores is None else f", {state.host.cores:.1f} cores busy"
-    memory = bytes_text(process.rss_bytes)
-    yield f"{process.name}, process {process.pid} on this machine: {memory} of RAM{busy}"
-
-
-def _throughput(served: ServedState) -> Iterator[str]:
-    now = served.now_tokens_per_s
-    rests = served.work is Work.IDLE
-    yield str(served.work) if rests else f"{served.work}: {_speed(now)}"
-    counters = served.counters.value
-    if counters is None:
-        if served.counters.reason != now.reason:
-            yield f"since the start: {served.counters.reason}"
-        return
-    yield f"generation since the start: {_speed(served.mean_tokens_per_s)}"
-    yield f"prompts since the start: {_speed(served.mean_prompt_tokens_per_s)}"
-    cached = "" if counters.n_prompt_cached is None else f", {counters.n_prompt_cached} cached"
-    yield (
-        f"{counters.n_predicted} generated; prompts: {counters.n_prompt} evaluated{cached}; "
-        f"{counted(counters.n_processing, 'request')} at work, {counters.n_deferred} waiting"
-    )
-
-
-def _speed(reading: Reading) -> str:
-    return str(reading.reason) if reading.value is None else f"{reading.value:.1f} tokens/s"
-
-
-def _acceptance(drafts: DraftState) -> Iterator[str]:
-    counts = drafts.overall
-    if drafts.reason is not None or counts is None or counts.acceptance_rate is None:
-        yield str(drafts.reason)
-        return
-    yield (
-        f"{counts.acceptance_rate:.2f} of {counted(counts.n_drafted, 'drafted token')} accepted, "
-        f"{counts.mean_accepted_length:.2f} tokens per round"
-    )
-    if counts.share_per_position:
-        shares = ", ".join(f"{share:.2f}" for share in counts.share_per_position)
-        yield f"accepted at position 1, 2, ... of all {counts.n_drafts} drafts: {shares}"
-
-
-def _slots(slots: SlotsState) -> RenderableType:
-    if slots.reason is not None:
-        return Text(wrapped(slots.reason))
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    table.add_column("slot", justify="right")
-    table.add_column("state")
-    for heading in ("context", "of", "generated", "left", "tokens/s"):
-        table.add_column(heading, justify="right")
-    for slot in slots.slots:
-        sample = slot.sample
-        numbers = (sample.n_used, sample.n_ctx, sample.n_decoded, sample.n_remaining)
-        speed = "" if slot.tokens_per_s is None else f"{slot.tokens_per_s:.1f}"
-        table.add_row(str(sample.id), str(slot.phase), *map(_count, numbers), speed)
-    return table
-
-
-def _count(value: int | None) -> str:
-    return "" if value is None else str(value)
 
 
 _UNTOLD = "the server does not tell"

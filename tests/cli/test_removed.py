@@ -13,6 +13,7 @@ pytest_plugins = ["tests.support.cli_fixtures"]
         (["verify", "--counts"], "compare counts with benchmarks/draft_counts.py of a clone"),
         (["verify", "--no-counts"], "compare counts with benchmarks/draft_counts.py of a clone"),
         (["replay", "a.gz", "--costs"], "--json has them"),
+        (["attach", "localhost:1", "--once"], "--json - alone writes what the server tells now"),
         (["probe", "experts"], "spectui tune measures what they cost on your prompts"),
         (["--monitor-replay", "a.jsonl"], "the screen shows this machine's readings alone"),
     ],

@@ -62,7 +62,7 @@ def _code(arguments: tuple[str, ...]) -> int:
             return _USAGE  # the screen, without a terminal
         case ("attach", _):
             return _USAGE
-        case ("attach", _, "--once", *_) | ("bench", "--server-url", *_):
+        case ("attach", _, "--json", *_) | ("bench", "--server-url", *_):
             return _SERVER  # nobody listens
         case ("lint", *_) | ("tune", "--preset", *_):
             return _INPUT  # it has errors; its models were not fetched

@@ -56,8 +56,7 @@ def test_attach(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -
     texts: dict[str, str] = {}
     for name, answers in scripted_answers(monkeypatch):
         with answers as address:
-            show = place.both if name == "all" else place.page
-            texts |= show(name, "attach", address, "--once", "--interval", 0)
+            texts |= place.both(name, "attach", address, "--interval", 0)
     golden("attach", texts)
 
 

@@ -301,9 +301,10 @@ def test_no_text_of_a_server_is_obeyed(run: Prompt, tmp_path: Path, escape: str)
             {"/props": page(text), "/slots": page(text)},
         ):
             script.plays = good | plays
-            for more in ((), ("--json", "-"), ("--model", text)):
+            for more in ((), ("--model", text)):
                 found = run(
-                    "attach", script.address, "--once", "--interval", "0", *more, folder=tmp_path
+                    *("attach", script.address, "--interval", "0", "--json", "-", *more),
+                    folder=tmp_path,
                 )
                 found.check()
 

@@ -230,15 +230,6 @@ def file_stem(name: str) -> str:
     return PurePath(name.replace("\\", "/")).name.removesuffix(".gguf")
 
 
-def model_text(facts: ServerFacts) -> str:
-    """Return size, quantization and context, as far as they are told."""
-    if facts.is_router:
-        return f"{counted(len(facts.models), 'model')} listed"
-    return (
-        ", ".join(filter(None, (*model_facts(facts), *context_facts(facts)))) or "it says no more"
-    )
-
-
 def model_facts(facts: ServerFacts) -> tuple[str, ...]:
     """Return parameters, quantization and size of the weights."""
     parameters = None if facts.n_params is None else f"{count_text(facts.n_params)} parameters"
