@@ -60,14 +60,6 @@ def test_bench_says_that_the_verdict_turns(
     assert TURNS in " ".join(spectui.out.split())
 
 
-def test_one_slot_is_measured_as_without_np(run: Run, served: tuple[object, ...]) -> None:
-    plain, found = run.document("bench", *served), run.document("bench", *served, "-np", 1)
-    assert "slots" not in plain
-    assert found["server"] == plain["server"]
-    assert found["prompts"] == plain["prompts"]
-    assert (found["speedup"], found["speedup_ci95"]) == (plain["speedup"], plain["speedup_ci95"])
-
-
 def test_the_command_of_from_says_how_many_slots_there_are(
     spectui: Spectui, tiny: TinyPath, prompts: Path, served: tuple[object, ...]
 ) -> None:
