@@ -156,12 +156,6 @@ def test_an_interrupted_build_leaves_nothing_that_looks_finished(
     assert not list(Path(environment["SPECTUI_BUILD_CACHE"]).glob("*/*.partial"))
 
 
-def test_a_missing_program_is_named(environment: dict[str, str], tmp_path: Path) -> None:
-    missing = run_tool(environment, PATH=str(tmp_path))
-    assert missing.returncode == 1
-    assert missing.stderr.splitlines()[-1] == "tar is not installed; install it and try again"
-
-
 @pytest.mark.parametrize(
     ("what", "files", "calls_made"),
     [
@@ -180,21 +174,6 @@ def test_each_part_is_built_once(
     assert all((folder / name).is_file() for name in files)
     assert run_tool(environment, what).stdout == first.stdout
     assert calls(environment) == [names[one] for one in calls_made]
-
-
-@pytest.mark.parametrize(
-    ("lacking", "sentence"),
-    [
-        ({"MIRROR": ""}, "glslc, libshaderc1 and others are Debian's packages, and apt knows no"),
-        ({"DRIVER": __file__}, "`apt-get install mesa-vulkan-drivers` installs what the driver"),
-    ],
-)
-def test_what_the_vulkan_device_lacks_is_said_before_it_is_built(
-    environment: dict[str, str], lacking: dict[str, str], sentence: str
-) -> None:
-    lacks = run_tool(environment, "vulkan", **lacking)
-    assert (lacks.returncode, lacks.stdout, calls(environment)) == (1, "", [])
-    assert lacks.stderr.splitlines()[-1].startswith(sentence)
 
 
 def test_the_key_names_the_release_the_cpu_and_the_options(tmp_path: Path) -> None:

