@@ -1,16 +1,15 @@
 """tools/build_llama_server.py with a pip, a cmake and Debian's tools that only pretend."""
 
 import _ctypes
-import importlib.util
-import json
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from tools import build_llama_server as tool
 
 TOOL = Path(__file__).parent.parent / "tools" / "build_llama_server.py"
 
@@ -87,16 +86,6 @@ FAKES = {
 
 
 @pytest.fixture
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("build_llama_server", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     programs, modules = tmp_path / "bin", tmp_path / "modules"
     programs.mkdir()
@@ -144,60 +133,6 @@ def test_the_server_is_built_once(environment: dict[str, str]) -> None:
     assert len(calls(environment)) == 3
 
 
-def test_the_rpc_server_and_its_backend_are_built_once(environment: dict[str, str]) -> None:
-    folder = Path(run_tool(environment, "rpc").stdout.strip())
-    assert (folder / "ggml-rpc-server").is_file()
-    assert (folder / "module" / "libggml-rpc.so").is_file()
-    assert calls(environment) == ["pip download", *(["cmake -S", "cmake --build"] * 2)]
-
-
-def test_the_parser_is_built_once_beside_the_server(environment: dict[str, str]) -> None:
-    first = run_tool(environment, "parser")
-    program = Path(first.stdout.strip())
-    assert program.is_file()
-    assert (program.parent.parent / "server" / "llama-server").is_file()
-    assert "n_ctx" in Path(environment["CALLS"] + ".fields").read_text()
-    built = ["pip download", "cmake -S", "cmake --build", "pip download", "g++"]
-    assert calls(environment) == built
-    assert run_tool(environment, "parser").stdout == first.stdout
-    assert calls(environment) == built
-
-
-def test_the_vulkan_backend_is_built_once_beside_a_driver(environment: dict[str, str]) -> None:
-    folder = Path(run_tool(environment, "vulkan").stdout.strip())
-    assert {path.name for path in folder.iterdir()} == {
-        *("libggml-vulkan.so", "libvulkan.so.1", "libvulkan_lvp.so", "driver.json")
-    }
-    driver = json.loads((folder / "driver.json").read_text())["ICD"]["library_path"]
-    assert (folder / driver).is_file()
-    assert run_tool(environment, "vulkan").returncode == 0
-    assert calls(environment) == ["pip download", "cmake -S", "cmake --build"]
-
-
-@pytest.mark.parametrize(
-    ("lacking", "sentence"),
-    [
-        (
-            {"MIRROR": ""},
-            "glslc, libshaderc1 and others are Debian's packages, and apt knows no mirror",
-        ),
-        ({"DRIVER": __file__}, "`apt-get install mesa-vulkan-drivers` installs what the driver"),
-    ],
-)
-def test_what_the_vulkan_device_lacks_is_said_before_it_is_built(
-    environment: dict[str, str], lacking: dict[str, str], sentence: str
-) -> None:
-    lacks = run_tool(environment, "vulkan", **lacking)
-    assert (lacks.returncode, lacks.stdout, calls(environment)) == (1, "", [])
-    assert lacks.stderr.splitlines()[-1].startswith(sentence)
-
-
-def test_nothing_is_built_when_told_so(environment: dict[str, str]) -> None:
-    asked = run_tool(environment, "--no-build")
-    assert (asked.returncode, asked.stdout, calls(environment)) == (1, "", [])
-    assert "is not built yet" in asked.stderr
-
-
 def test_a_failed_build_names_its_log(environment: dict[str, str], tmp_path: Path) -> None:
     failed = run_tool(environment, CMAKE_MANNER="fails")
     assert (failed.returncode, failed.stdout) == (1, "")
@@ -221,47 +156,36 @@ def test_an_interrupted_build_leaves_nothing_that_looks_finished(
     assert not list(Path(environment["SPECTUI_BUILD_CACHE"]).glob("*/*.partial"))
 
 
-def test_a_missing_program_is_named(environment: dict[str, str], tmp_path: Path) -> None:
-    missing = run_tool(environment, PATH=str(tmp_path))
-    assert missing.returncode == 1
-    assert missing.stderr.splitlines()[-1] == "tar is not installed; install it and try again"
-
-
-def test_the_key_names_the_release_the_cpu_and_the_options(
-    tool: ModuleType, tmp_path: Path
+@pytest.mark.parametrize(
+    ("what", "files", "calls_made"),
+    [
+        ("rpc", {"ggml-rpc-server", "module/libggml-rpc.so"}, "dsbsb"),
+        ("parser", {"../server/llama-server"}, "dsbdg"),
+        ("vulkan", {"libggml-vulkan.so", "libvulkan.so.1", "driver.json"}, "dsb"),
+    ],
+)
+def test_each_part_is_built_once(
+    environment: dict[str, str], *, what: str, files: set[str], calls_made: str
 ) -> None:
+    names = {"d": "pip download", "s": "cmake -S", "b": "cmake --build", "g": "g++"}
+    first = run_tool(environment, what)
+    built = Path(first.stdout.strip())
+    folder = built if built.is_dir() else built.parent
+    assert all((folder / name).is_file() for name in files)
+    assert run_tool(environment, what).stdout == first.stdout
+    assert calls(environment) == [names[one] for one in calls_made]
+
+
+def test_the_key_names_the_release_the_cpu_and_the_options(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
     core = "processor\t: 0\nmodel name\t: Chip A\ncpu MHz\t\t: {mhz}\nflags\t\t: sse {flags}\n\n"
 
     def key(mhz: int = 1000, flags: str = "avx2", cmake_args: str = "") -> str:
         cpuinfo.write_text(core.format(mhz=mhz, flags=flags) * 2)
         options = tool.cmake_options({"CMAKE_ARGS": cmake_args})
-        return str(tool.build_key("llama-cpp-python==0.3.36", tool.cpu_identity(cpuinfo), options))
+        return tool.build_key("llama-cpp-python==0.3.36", tool.cpu_identity(cpuinfo), options)
 
     assert key().startswith("llama-cpp-python-0.3.36-")
     assert key(mhz=2000) == key()
     assert len({key(), key(flags="avx512f"), key(cmake_args="-DGGML_CUDA=on")}) == 3
-
-
-def test_a_machine_without_cpuinfo_has_an_identity_too(tool: ModuleType, tmp_path: Path) -> None:
     assert tool.cpu_identity(tmp_path / "missing").strip()
-
-
-def test_the_release_is_the_one_that_pyproject_pins(tool: ModuleType, tmp_path: Path) -> None:
-    pyproject = tmp_path / "pyproject.toml"
-    pyproject.write_text('[project]\ndependencies = ["click", "llama-cpp-python==1.2.3"]')
-    assert tool.pinned_requirement(pyproject) == "llama-cpp-python==1.2.3"
-
-
-@pytest.mark.parametrize(
-    ("environ", "root"),
-    [
-        ({"SPECTUI_BUILD_CACHE": "/builds", "XDG_CACHE_HOME": "/cache"}, "/builds"),
-        ({"XDG_CACHE_HOME": "/cache"}, "/cache/spectui/build"),
-        ({"XDG_CACHE_HOME": ""}, "~/.cache/spectui/build"),
-    ],
-)
-def test_the_cache_is_outside_the_clone(
-    tool: ModuleType, environ: dict[str, str], root: str
-) -> None:
-    assert tool.cache_root(environ) == Path(root).expanduser()

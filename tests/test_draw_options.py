@@ -127,30 +127,3 @@ def test_every_table_has_the_build_and_date_of_its_parser(drawn: Any, tmp_path: 
     assert first == f"# What the llama-server of {VERSION} takes, by arg.cpp."
     for dialect in Dialect:
         assert re.fullmatch(r"(ik_)?llama\.cpp \w+ of 2026-\d\d-\d\d", drawn_from(dialect))
-
-
-def test_a_table_without_a_date_is_not_drawn(tool: dict[str, Any], tmp_path: Path) -> None:
-    source = tmp_path / "arg.cpp"
-    source.write_text(ARG, "utf-8")
-    with pytest.raises(SystemExit):
-        tool["main"](["llama.cpp", str(source), "--version", "llama.cpp b1"])
-
-
-def test_what_other_programs_take_alone(drawn: Any, tmp_path: Path) -> None:  # noqa: ANN401 - as above
-    source = tmp_path / "arg.cpp"
-    source.write_text(
-        ARG
-        + """
-    add_opt(common_arg({"-p", "--prompt"}, "P", "x", [](common_params & p, std::string & v) {})
-        .set_excludes({LLAMA_EXAMPLE_SERVER}));
-    add_opt(common_arg({"-st"}, "x", [](common_params & p) {})
-        .set_examples({LLAMA_EXAMPLE_CLI, LLAMA_EXAMPLE_COMPLETION, LLAMA_EXAMPLE_TTS}));
-    add_opt(common_arg({"--voice"}, "x", [](common_params & p) {})
-        .set_examples({LLAMA_EXAMPLE_TTS}));
-"""
-    )
-    other, prompt, turn = drawn("programs", source)
-    assert other == "--other & llama-batched-bench"
-    assert prompt.startswith("-p --prompt = & llama-cli llama-completion ")
-    assert turn == "-st & llama-cli llama-completion"
-    assert all("-p" not in line.split() for line in drawn("llama.cpp", source))

@@ -138,25 +138,9 @@ _DOCUMENTED = [
 ]
 
 
-def test_a_way_of_installing_is_documented_for_both() -> None:
-    assert {words[0] for line in _DOCUMENTED for words in programs(line)} == {"uv", "pipx"}
-
-
 @pytest.mark.parametrize("line", [*dict.fromkeys(_DOCUMENTED)])
 def test_what_pages_say_installs(line: str, environment: dict[str, str]) -> None:
     for words in programs(line):
         program(words[0])
     said(environment, "bash", "-c", line)
     assert_works(environment, Path(environment["PIPX_BIN_DIR"]) / "spectui")
-
-
-def test_uvx_from_the_wheel(built: Mapping[str, Path], environment: dict[str, str]) -> None:
-    uv = program("uv")
-    assert_works(environment, uv, "tool", "run", "--from", built["wheel"], "spectui")
-
-
-def test_pipx_install(built: Mapping[str, Path], environment: dict[str, str]) -> None:
-    pipx = program("pipx")
-    said(environment, pipx, "install", "--python", sys.executable, built["wheel"])
-    assert_works(environment, Path(environment["PIPX_BIN_DIR"]) / "spectui")
-    assert pages(Path(environment["PIPX_MAN_DIR"]) / "man1") == pages(ROOT / "man")

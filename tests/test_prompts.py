@@ -11,16 +11,8 @@ from spectui.errors import BadInputError
 from spectui.prompts import ChatMessage, Prompt, builtin_suite, load_prompts
 from tests.support.tables import table
 
-CATEGORIES = (
-    "code",
-    "structured",
-    "chat",
-    "prose",
-    "math",
-    "extraction",
-    "summarisation",
-    "long-context",
-)
+CATEGORIES = ["code", "structured", "chat", "prose", "math", "extraction", "summarisation"]
+CATEGORIES += ["long-context"]
 GOOD = b'{"id": "good", "prompt": "hello"}'
 MESSAGE = '{"role": "user", "content": "hi"}'
 
@@ -131,13 +123,10 @@ def test_defaults_and_byte_order_mark(tmp_path: Path) -> None:
     line = f'{{"messages": [{MESSAGE}]}}\r\n'.encode()
     file = write(tmp_path / "mine.jsonl", b"\xef\xbb\xbf" + line + b"\n" + line)
     messages = (ChatMessage(role="user", content="hi"),)
-    assert load_prompts(file) == (
-        Prompt(id="mine-1", category="user", messages=messages),
-        Prompt(id="mine-3", category="user", messages=messages),
+    assert load_prompts(file) == tuple(
+        Prompt(id=f"mine-{n}", category="user", messages=messages) for n in (1, 3)
     )
-
-
-def test_text_file_is_taken_as_it_stands(tmp_path: Path) -> None:
+    # A text is taken as it stands.
     file = write(tmp_path / "mine.txt", b"\xef\xbb\xbf  a\r\n\r\nb\xe2\x80\xa8c\n")
     assert load_prompts(file) == (Prompt(id="mine", category="user", text="  a\r\n\r\nb\u2028c\n"),)
 
@@ -179,21 +168,13 @@ def test_valid_prompts_load_back_equal(
     assert load_prompts(file) == tuple(written)
 
 
-def test_suite_has_unique_ids_named_after_their_category() -> None:
+def test_the_suite_goes_round_the_categories_with_distinct_conversations() -> None:
     suite = builtin_suite()
     assert len(suite) >= 16
-    assert len({prompt.id for prompt in suite}) == len(suite)
+    assert [one.category for one in suite] == [*CATEGORIES] * (len(suite) // len(CATEGORIES))
     assert all(prompt.id.startswith(f"{prompt.category}-") for prompt in suite)
-
-
-def test_suite_goes_round_the_categories() -> None:
-    categories = [prompt.category for prompt in builtin_suite()]
-    assert categories == list(CATEGORIES) * (len(categories) // len(CATEGORIES))
-
-
-def test_suite_consists_of_distinct_conversations_that_end_with_the_user() -> None:
-    suite = builtin_suite()
     assert all(prompt.messages and prompt.messages[-1].role == "user" for prompt in suite)
-    assert len({prompt.messages for prompt in suite}) == len(suite)
-    systems = sum(prompt.messages[0].role == "system" for prompt in suite)
-    assert 0 < systems < len(suite)
+    assert (
+        len({prompt.id for prompt in suite}) == len({one.messages for one in suite}) == len(suite)
+    )
+    assert {prompt.messages[0].role for prompt in suite} == {"system", "user"}

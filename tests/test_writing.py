@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,20 +15,37 @@ from tests.support.disk import no_file_above
 LONG = b"new" * 1000
 
 
-def test_what_was_there_stays_where_the_new_does_not_fit(tmp_path: Path) -> None:
+def test_what_does_not_fit_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "j.json"
     path.write_bytes(b"old")
-    with no_file_above(100), pytest.raises(OSError, match="File too large"):
-        write_file(path, LONG)
+    for write, name in ((write_file, "j.json"), (write_file, "new"), (write_new_file, "new")):
+        with no_file_above(100), pytest.raises(OSError, match="File too large"):
+            write(tmp_path / name, LONG)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_new_file_that_does_not_fit_leaves_nothing(tmp_path: Path) -> None:
-    for write in (write_file, write_new_file):
-        with no_file_above(100), pytest.raises(OSError, match="File too large"):
-            write(tmp_path / "new", LONG)
-    assert list(tmp_path.iterdir()) == []
+@pytest.mark.parametrize("write", [write_file, write_new_file])
+def test_a_new_file_has_the_mode_that_new_files_have(
+    tmp_path: Path, write: Callable[..., None]
+) -> None:
+    usual = tmp_path / "usual"
+    usual.touch()
+    write(tmp_path / "a", LONG)
+    assert (tmp_path / "a").stat().st_mode == usual.stat().st_mode
+    write(tmp_path / "b", LONG, is_private=True)
+    assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o600
+
+
+def test_links_in_place_of_ours_and_to_themselves_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "log").symlink_to(tmp_path / "other")
+    with pytest.raises(OSError, match="symbolic links"):
+        open_private(tmp_path / "log", os.O_WRONLY)
+    assert not (tmp_path / "other").exists()
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    with pytest.raises(OSError, match="symbolic links"):
+        write_file(link, LONG)
 
 
 def test_a_new_file_replaces_nothing(tmp_path: Path) -> None:
@@ -52,20 +70,6 @@ def test_a_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
-def test_a_new_file_has_the_mode_that_new_files_have(tmp_path: Path) -> None:
-    usual = tmp_path / "usual"
-    usual.touch()
-    for name, write in (("a", write_file), ("b", write_new_file)):
-        write(tmp_path / name, LONG)
-        assert (tmp_path / name).stat().st_mode == usual.stat().st_mode
-
-
-def test_a_private_file_is_for_its_user_alone(tmp_path: Path) -> None:
-    for name, write in (("a", write_file), ("b", write_new_file)):
-        write(tmp_path / name, LONG, is_private=True)
-        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
-
-
 def test_half_of_a_private_file_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     path.touch(0o600)
@@ -77,13 +81,6 @@ def test_half_of_a_private_file_is_private(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(os, "fsync", seen)
     write_file(path, LONG)
     assert modes == [0o600]
-
-
-def test_a_log_of_ours_is_no_link(tmp_path: Path) -> None:
-    (tmp_path / "log").symlink_to(tmp_path / "other")
-    with pytest.raises(OSError, match="symbolic links"):
-        open_private(tmp_path / "log", os.O_WRONLY)
-    assert not (tmp_path / "other").exists()
 
 
 def test_links_are_followed(tmp_path: Path) -> None:
@@ -98,13 +95,6 @@ def test_links_are_followed(tmp_path: Path) -> None:
         assert not (folder / "third").is_symlink()
     assert (tmp_path / "first").is_symlink()
     assert (folder / "second").is_symlink()
-
-
-def test_a_link_to_itself_is_an_error(tmp_path: Path) -> None:
-    link = tmp_path / "link"
-    link.symlink_to(link)
-    with pytest.raises(OSError, match="symbolic links"):
-        write_file(link, LONG)
 
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])

@@ -1,7 +1,6 @@
 """What an existing command sets around its program, and leaves to it."""
 
 import os
-from pathlib import Path
 
 import click
 import pytest
@@ -10,7 +9,6 @@ from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.served_session import served_extra
 from spectui.cli.taken import adopt_environment
 from spectui.cli.verify import command as verify
-from tests.support.cli import Spectui
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
@@ -44,21 +42,6 @@ def test_what_loads_code_is_not_set(
     assert f"measured without {name}" in capsys.readouterr().err
 
 
-def test_nothing_of_a_container_is_set(
-    spectui: Spectui, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "before")
-    compose = tmp_path / "compose.yaml"
-    compose.write_text(
-        "services: {a: {image: llama.cpp, command: -m /a.gguf,"
-        " environment: {GGML_BACKEND_PATH: evil.so, CUDA_VISIBLE_DEVICES: 5}}}"
-    )
-    assert spectui("bench", "--from", str(compose)) == 2
-    assert "measured without GGML_BACKEND_PATH, CUDA_VISIBLE_DEVICES" in spectui.err
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == "before"
-    assert "GGML_BACKEND_PATH" not in os.environ
-
-
 @pytest.mark.parametrize(
     ("typed", "said", "left"),
     [
@@ -76,11 +59,3 @@ def test_layers_are_left_to_the_server_where_the_command_does(
     context: click.Context = verify.make_context("verify", arguments, help_option_names=HELP_NAMES)
     with context:
         assert " ".join(served_extra()) == left
-
-
-def test_without_a_command_nothing_is_left() -> None:
-    context = verify.make_context(
-        "verify", ["--server-bin", "x", "-m", "t.gguf"], help_option_names=HELP_NAMES
-    )
-    with context:
-        assert served_extra() == ()

@@ -2,7 +2,6 @@
 
 import json
 import signal
-from collections.abc import Iterator
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -57,41 +56,29 @@ def test_a_server_counts_what_the_engine_counts(
     assert "--spec-type" not in found["server"]["arguments"]["off"]
 
 
-@pytest.fixture
-def eagle3(tmp_path: Path) -> Path:
-    path = tmp_path / "eagle3.gguf"
-    write_eagle3(TARGET, path)
-    return path
-
-
 @pytest.mark.server
 def test_eagle3_is_measured_and_found_by_the_server(
-    spectui: Spectui, tiny: TinyPath, prompts: Path, eagle3: Path, llama_server_binary: Path
+    spectui: Spectui, tiny: TinyPath, prompts: Path, tmp_path: Path, llama_server_binary: Path
 ) -> None:
-    models = ["-m", tiny(TARGET), "-md", eagle3, "-c", 256, "-t", 1, "-n", 12, "--prompts", prompts]
-    served = [*models, "--backend", "server", "--server-bin", llama_server_binary, "--json", "-"]
-    assert spectui("bench", *served, "--temp", 0) == 0, spectui.err
+    write_eagle3(TARGET, tmp_path / "eagle3.gguf")
+    models = ["-m", tiny(TARGET), "-md", tmp_path / "eagle3.gguf", "-c", 256, "-t", 1]
+    served = ["-n", 12, "--prompts", prompts, "--backend", "server", "--json", "-"]
+    served += ["--server-bin", llama_server_binary]
+    assert spectui("bench", *models, *served, "--temp", 0) == 0, spectui.err
     found = json.loads(spectui.out)
     assert found["draft"]["kind"] == found["config"]["spec_type"] == "draft-eagle3"
     assert found["speculative"]["n_drafted"] > 0
     assert found["lossless"] is True
-    tuned = ["--trials", 2, "--spec-type", "draft-eagle3", "--tune", "draft_max", "--study", "mine"]
-    assert spectui("tune", *served, *tuned) == 0, spectui.err
-    study = json.loads(spectui.out)
-    assert study["trials"][1]["params"]["spec_type"] == "draft-eagle3"
-    assert study["trials"][1]["acceptance_rate"] is not None
-    assert spectui("export", "mine") == 0, spectui.err
-    line = f"llama-server -m {tiny(TARGET)} -md {eagle3} --spec-type draft-eagle3 -c 256 -t 1"
-    taken = ["--from", line, "-n", 12, "--prompts", prompts]
-    through = ["--backend", "server", "--server-bin", llama_server_binary, "--json", "-"]
-    assert spectui("bench", *taken, *through) == 0, spectui.err
+    tuned = ["--trials", 2, "--spec-type", "draft-eagle3", "--tune", "draft_max"]
+    assert spectui("tune", *models, *served, *tuned) == 0, spectui.err
+    trial = json.loads(spectui.out)["trials"][1]
+    assert trial["params"]["spec_type"] == "draft-eagle3"
+    assert trial["acceptance_rate"] is not None
+    line = " ".join(map(str, ["llama-server", *models, "--spec-type", "draft-eagle3"]))
+    assert spectui("bench", "--from", line, *served) == 0, spectui.err
     assert json.loads(spectui.out)["draft"]["kind"] == "draft-eagle3"
-    assert spectui("bench", *taken) == 2
+    assert spectui("bench", "--from", line, *served[:4]) == 2
     assert "add --backend server --server-bin PATH" in spectui.err
-    assert spectui("bench", *models, "--spec-type", "draft-eagle3") == 2
-    assert "--backend server" in spectui.err
-    assert spectui("tune", *models, "--spec-type", "draft-eagle3") == 2
-    assert "--backend server" in spectui.err
 
 
 @pytest.mark.server
@@ -110,38 +97,31 @@ def test_a_search_through_a_server_goes_on_and_stays_apart_from_the_engines(
     assert study.document["study"] != found["study"]
 
 
-@pytest.fixture
-def drafting(tiny: TinyPath, llama_server_binary: Path, tmp_path: Path) -> Iterator[LlamaServer]:
-    """A server with a draft, as a user has one running."""
-    arguments = ["-m", str(tiny(TARGET)), "-md", str(tiny(CLOSE_DRAFT)), "-c", "256", "-t", "1"]
-    arguments += ["-np", "1", "--spec-type", "draft-simple"]
-    with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "server.log") as server:
-        yield server
-
-
 @pytest.mark.server
 def test_a_running_server_is_measured_as_it_stands(
-    spectui: Spectui, prompts: Path, drafting: LlamaServer, monkeypatch: pytest.MonkeyPatch
+    spectui: Spectui,
+    pair: list[object],
+    prompts: Path,
+    llama_server_binary: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    url = drafting.base_url
-    options = ["-n", 12, "--prompts", prompts, "--server-url", url, "--json", "-"]
-    monkeypatch.setenv("LLAMA_API_KEY", str(drafting.api_key))
-    assert spectui("bench", *options) == 0, spectui.err
-    found = json.loads(spectui.out)
-    assert found["speculative"]["n_drafted"] > found["speculative"]["n_accepted"] > 0
-    assert (found["speedup"], found["baseline"]) == (None, None)
-    assert "no speculative parameters per request" in found["speedup_reason"]
-    assert found["target"]["n_ctx"] == 256
-    assert spectui("bench", *options, "--baseline-url", url) == 2
-    assert "would be compared with itself" in spectui.err
-    other = url.replace("127.0.0.1", "localhost")
-    assert spectui("bench", *options, "--baseline-url", other) == 5
-    assert "the server of --baseline-url drafts as well" in spectui.err
-    assert spectui("bench", *options, "-n", 300) == 3
-    assert "start the server with a larger context, lower -n or leave it out" in spectui.err
-    monkeypatch.setenv("LLAMA_API_KEY", "another")
-    assert spectui("bench", *options) == 5
-    assert "API key" in spectui.err
+    arguments = [*map(str, pair[:8]), "-np", "1", "--spec-type", "draft-simple"]
+    log_path = prompts.with_name("server.log")
+    with LlamaServer(llama_server_binary, arguments, log_path=log_path) as server:
+        url = server.base_url
+        options = ["-n", 12, "--prompts", prompts, "--server-url", url, "--json", "-"]
+        monkeypatch.setenv("LLAMA_API_KEY", str(server.api_key))
+        assert spectui("bench", *options) == 0, spectui.err
+        found = json.loads(spectui.out)
+        assert found["speculative"]["n_drafted"] > found["speculative"]["n_accepted"] > 0
+        assert (found["speedup"], found["baseline"]) == (None, None)
+        assert "no speculative parameters per request" in found["speedup_reason"]
+        assert found["target"]["n_ctx"] == 256
+        assert spectui("bench", *options, "-n", 300) == 3
+        assert "start the server with a larger context, lower -n or leave it out" in spectui.err
+        monkeypatch.setenv("LLAMA_API_KEY", "another")
+        assert spectui("bench", *options) == 5
+        assert "API key" in spectui.err
 
 
 def test_a_binary_is_spoken_to_in_its_dialect(run: Run, tmp_path: Path) -> None:
@@ -237,46 +217,46 @@ services:
 ENGINE = ("--backend", "engine")
 
 
-# A server that hangs has to be ready in time, too.
-_FAILURES: list[tuple[str, int, int, tuple[str, ...], str]] = [
-    ("exits", 0, 0, (), "ended with exit code 1"),
-    ("is killed", 0, 0, (), "ended with signal SIGKILL"),
-    ("is killed", 3, 2, (), "ended with signal SIGKILL"),
-    ("is garbled", 3, 2, (), "is not what spectui understands"),
-    ("answers 500", 3, 2, (), "with status 500: out of luck"),
-]
-_SLOW_FAILURES: list[tuple[str, int, int, tuple[str, ...], str]] = [
-    ("never ready", 0, 0, ("--timeout", "1s"), "was not ready after 1 s"),
-    ("breaks off", 3, 2, (), "no answer from llama-server"),
-    ("hangs", 3, 2, ("--timeout", "4s"), "no answer from llama-server"),
-]
-
-
 @pytest.mark.parametrize(
-    "failures",
-    [_FAILURES, pytest.param(_SLOW_FAILURES, marks=pytest.mark.ci)],
-    ids=["ends", "hangs"],
+    ("manner", "n_good", "shown", "patience", "message"),
+    [
+        ("exits", 0, 0, (), "ended with exit code 1"),
+        ("is killed", 3, 2, (), "ended with signal SIGKILL"),
+        ("is garbled", 3, 2, (), "is not what spectui understands"),
+        # A server that hangs has to be ready in time, too.
+        pytest.param(
+            *("hangs", 3, 2, ("--timeout", "4s"), "no answer from llama-server"),
+            marks=pytest.mark.ci,
+        ),
+    ],
 )
 def test_a_server_that_fails_ends_a_bench_with_what_was_measured(
     run: Run,
     spectui: Spectui,
     tmp_path: Path,
-    failures: list[tuple[str, int, int, tuple[str, ...], str]],
+    *,
+    manner: str,
+    n_good: int,
+    shown: int,
+    patience: tuple[str, ...],
+    message: str,
 ) -> None:
-    for manner, n_good, shown, patience, message in failures:
-        binary = write_server(tmp_path / "llama-server", manner, n_good=n_good)
-        out = tmp_path / f"{manner} {n_good}.json"
-        options = (*_TOGETHER, "--server-bin", binary, *patience, "--json", out)
-        assert run("bench", *options) == 5, spectui.err
-        assert_failed(spectui, out, message=message, shown=shown)
+    binary = write_server(tmp_path / "llama-server", manner, n_good=n_good)
+    out = tmp_path / "out.json"
+    options = (*_TOGETHER, "--server-bin", binary, *patience, "--json", out)
+    assert run("bench", *options) == 5, spectui.err
+    assert_failed(spectui, out, message=message, shown=shown)
 
 
 def test_a_setting_whose_server_fails_is_a_failed_trial_and_three_end_the_search(
     run: Run, spectui: Spectui, tmp_path: Path
 ) -> None:
-    binary = write_server(tmp_path / "llama-server", "exits with a draft")
-    out = tmp_path / "tune.json"
+    binary, out = tmp_path / "llama-server", tmp_path / "tune.json"
     options = (*_TOGETHER, "--server-bin", binary, "--trials", 20, "--json", out)
+    write_server(binary, "exits")
+    assert run("tune", *options) == 5
+    assert "ended with exit code 1" in spectui.err
+    write_server(binary, "exits with a draft")
     assert run("tune", *options) == 5, spectui.err
     assert LAST_WORDS in spectui.err
     trials = json.loads(out.read_text())["trials"]
@@ -284,62 +264,20 @@ def test_a_setting_whose_server_fails_is_a_failed_trial_and_three_end_the_search
     assert all(LAST_WORDS in one["error"] for one in trials[1:])
 
 
-def test_a_server_that_dies_with_every_setting_gives_no_verdict(
-    run: Run, spectui: Spectui, tmp_path: Path
-) -> None:
-    binary = write_server(tmp_path / "llama-server", "wears out", n_good=2)
-    options = (*_TOGETHER, "--server-bin", binary, "--trials", 2)
-    assert run("tune", *options) == 5, spectui.err
-    assert spectui.out == ""
-    assert LAST_WORDS in spectui.err
-    assert run("sweep", "--draft-max", 2, "--server-bin", binary, *_TOGETHER) == 5
-    assert (
-        "no cell could be measured (llama-server without speculation ended with signal"
-        in spectui.err
-    )
-    assert " ".join(spectui.out.split()).count(LAST_WORDS) == 2
-    assert LAST_WORDS not in spectui.err
-
-
-def test_a_binary_that_never_starts_ends_a_search(
-    run: Run, spectui: Spectui, tmp_path: Path
-) -> None:
-    binary = write_server(tmp_path / "llama-server", "exits")
-    assert run("tune", *_TOGETHER, "--server-bin", binary, "--trials", 20) == 5
-    assert "ended with exit code 1" in spectui.err
-
-
 @pytest.mark.ci
-@pytest.mark.parametrize(
-    ("command", "before", "shown", "message"),
-    [
-        ("bench", "b: off", "off         100.00 tokens/s", "interrupted after 2 measurements"),
-        ("tune", "trial 0", "was interrupted before", "the same command goes on from there"),
-    ],
-    ids=["bench", "tune"],
-)
 def test_an_interrupt_shows_what_was_measured_and_leaves_no_server(
-    home: Path,
-    pair: list[object],
-    prompts: Path,
-    tmp_path: Path,
-    *,
-    command: str,
-    before: str,
-    shown: str,
-    message: str,
+    home: Path, pair: list[object], prompts: Path, tmp_path: Path
 ) -> None:
     binary = write_server(tmp_path / "llama-server", "hangs", n_good=3)
     options = [*pair, "--prompts", prompts, *_TOGETHER, "--server-bin", binary]
-    process = spawn(home, command, *options)
-    said = said_until(process, before)
-    if command == "tune":
-        said = said_until(process, "")
-        assert said[-1].startswith("starting llama-server with"), said
+    process = spawn(home, "tune", *options)
+    said_until(process, "trial 0")
+    said = said_until(process, "")
+    assert said[-1].startswith("starting llama-server with"), said
     out, err = end(process, signal.SIGINT)
     assert process.returncode == 130, err
-    assert shown in " ".join(out.split()) or shown in out
-    assert message in err
+    assert "was interrupted before" in " ".join(out.split())
+    assert "the same command goes on from there" in err
 
 
 def test_a_server_that_does_not_run_as_it_was_started_measures_nothing(

@@ -12,7 +12,7 @@ from spectui.engine.demand import MARGIN_BYTES, FreeMemory
 from spectui.llama.buffers import DeviceMemory
 from spectui.llama.planned import Plan, PlanRequest
 from tests.support.cli import Spectui
-from tests.support.models import CLOSE_DRAFT, MOE, ROUGH_DRAFT, TARGET, Tiny, TinyPath
+from tests.support.models import CLOSE_DRAFT, MOE, TARGET, Tiny, TinyPath
 from tests.support.plans import Script, room
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -114,20 +114,6 @@ def test_a_study_goes_on_with_its_placements_or_says_why_not(
     assert fixed["trials"][0]["params"] == {"draft": None}
 
 
-@pytest.mark.usefixtures("gpu")
-def test_a_draft_without_room_is_left_out(
-    spectui: Spectui, experts: list[object], tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ScriptedPlanner, "n_free", 2.5)
-    assert spectui("tune", *experts, *SEARCHED, "--trials", 2) == 4
-    assert "does not fit beside the target even with the experts of all layers" in spectui.err
-    folder = ["--draft-dir", tiny(ROUGH_DRAFT).parent]
-    without = [one for one in experts if one not in {"-md", tiny(CLOSE_DRAFT)}]
-    document = tuned(spectui, *without, *folder, *SEARCHED, "--trials", 2)
-    assert document["placements"] == {"alone": 3, "beside": {}}
-    assert {one["compatible"] for one in document["drafts"]} == {False}
-
-
 @pytest.mark.parametrize(
     ("target", "reason"),
     [(MOE, "without a GPU all experts are in RAM"), (TARGET, "has no experts")],
@@ -144,3 +130,12 @@ def test_where_it_changes_nothing_the_rest_is_searched(
     assert "--n-cpu-moe" not in document["command"]
     drafts = {one["params"]["draft"] for one in document["trials"]}
     assert drafts == {None, tiny(CLOSE_DRAFT).stem}
+
+
+@pytest.mark.usefixtures("gpu")
+def test_a_draft_without_room_is_left_out(
+    spectui: Spectui, experts: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ScriptedPlanner, "n_free", 2.5)
+    assert spectui("tune", *experts, *SEARCHED, "--trials", 2) == 4
+    assert "does not fit beside the target even with the experts of all layers" in spectui.err

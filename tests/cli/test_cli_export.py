@@ -19,8 +19,8 @@ from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.records import OUTCOME, to_plain
 from spectui.tune.studies.study import TuningStudy
-from tests.support.binaries import CURRENT, write_binary, write_script
-from tests.support.cli import Searched, Spectui
+from tests.support.binaries import CURRENT, write_binary
+from tests.support.cli import Run, Searched, Spectui
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.slow
@@ -32,22 +32,16 @@ OFF = "# speculation off: no speculative flag is written"
 def test_a_study_is_exported_as_tune_printed_it(
     spectui: Spectui, study: Searched, home: Path
 ) -> None:
-    assert spectui("export") == 0
-    *comments, line = spectui.out.splitlines()
-    tuned = study.document
-    assert line == tuned["command"]
-    verdict = tuned["verdict"]
-    assert comments == ([] if verdict["use_speculation"] else [OFF])
-    assert verdict["reason"] in spectui.err
-    assert "mine" in spectui.err
-    assert spectui("export", "min", "--format", "json") == 0
-    assert json.loads(spectui.out)["arguments"] == tuned["flags"]
-    assert spectui("export", "mine", "--format", "args") == 0
-    assert spectui.out.splitlines() == tuned["flags"]
     # A search that has no verdict yet does not hide it.
     optuna.create_study(study_name="later", storage=f"sqlite:///{home}/data/studies.sqlite3")
-    assert spectui("export") == 0
-    assert spectui.out.splitlines()[-1] == tuned["command"]
+    tuned = study.document
+    for name in ((), ("min",)):
+        assert spectui("export", *name) == 0
+        *comments, line = spectui.out.splitlines()
+        assert line == tuned["command"]
+        assert comments == ([] if tuned["verdict"]["use_speculation"] else [OFF])
+        assert tuned["verdict"]["reason"] in spectui.err
+        assert "mine" in spectui.err
 
 
 def test_a_verdict_to_use_it_is_exported_with_its_setting(spectui: Spectui, home: Path) -> None:
@@ -74,33 +68,6 @@ def test_a_verdict_to_use_it_is_exported_with_its_setting(spectui: Spectui, home
     assert "mind that /m/it's d.gguf is not there any more" in spectui.err
 
 
-def test_a_study_without_advice_says_what_is_missing(spectui: Spectui, home: Path) -> None:
-    (home / "data").mkdir(parents=True)
-    optuna.create_study(study_name="old", storage=f"sqlite:///{home}/data/studies.sqlite3")
-    assert spectui("export") == 3
-    assert "the study old keeps neither a verdict nor where its models are" in spectui.err
-    assert "Traceback" not in spectui.err
-
-
-def test_studies_are_found_by_a_part_of_their_name(spectui: Spectui, home: Path) -> None:
-    (home / "data").mkdir(parents=True)
-    for name in ("qwen-one", "qwen-two", "gemma"):
-        optuna.create_study(study_name=name, storage=f"sqlite:///{home}/data/studies.sqlite3")
-    assert spectui("export", "qwen") == 2
-    assert "qwen may mean qwen-" in spectui.err
-    assert {"qwen-one", "qwen-two"} <= set(spectui.err.replace(",", " ").replace(";", " ").split())
-    assert spectui("export", "llama") == 2
-    assert "there is no study llama; there are " in spectui.err
-    assert spectui("export", "gem") == 3
-    assert "the study gemma keeps" in spectui.err
-
-
-def test_without_a_study_that_is_said_and_nothing_is_made(spectui: Spectui, home: Path) -> None:
-    assert spectui("export") == 2
-    assert "nothing has been tuned yet" in spectui.err
-    assert not home.exists()
-
-
 def test_what_is_right_comes_back_as_it_stands(spectui: Spectui) -> None:
     for command in (
         "CUDA_VISIBLE_DEVICES=0,1 GGML_CUDA_X=k numactl -N 0 /opt/x/llama-server -m m.gguf -c 3",
@@ -118,15 +85,19 @@ def test_an_export_is_read_back(spectui: Spectui, format_: str, tmp_path: Path) 
         "CUDA_VISIBLE_DEVICES=1 llama-server -m '/m/a b.gguf' --alias 'it'\"'\"'s $5' -np 2 "
         "--jinja --no-kv-offload -ngl 20"
     )
-    assert spectui("export", "--from", command, "--format", "json") == 0
-    wanted = json.loads(spectui.out)
     out = tmp_path / f"FILE.{'yaml' if format_ == 'llama-swap' else format_}"
     assert spectui("export", "--from", command, "--format", format_, "--out", out) == 0
-    assert spectui("export", "--from", out, "--format", "json") == 0
-    found = json.loads(spectui.out)
-    assert server_words(found["arguments"]) == server_words(wanted["arguments"])
+    documents = []
+    for source in (command, out):
+        assert spectui("export", "--from", source, "--format", "json") == 0
+        documents.append(json.loads(spectui.out))
+    wanted, found = (
+        [(given.name, given.values) for given in divide(one["arguments"])] for one in documents
+    )
+    assert found == wanted
     has_environment = format_ not in {"args", "ini"}
-    assert found["environment"] == ({"CUDA_VISIBLE_DEVICES": "1"} if has_environment else {})
+    environment = {"CUDA_VISIBLE_DEVICES": "1"} if has_environment else {}
+    assert documents[1]["environment"] == environment
 
 
 def test_a_terminal_is_spared_what_it_would_act_on(
@@ -139,10 +110,6 @@ def test_a_terminal_is_spared_what_it_would_act_on(
     assert spectui(*command) == 3
     assert "\x1b" not in spectui.out + spectui.err
     assert "let stdout go to a file" in spectui.err
-
-
-def server_words(arguments: list[str]) -> list[tuple[str, tuple[str, ...]]]:
-    return [(given.name, given.values) for given in divide(arguments)]
 
 
 def test_a_command_without_a_model_starts_a_router(spectui: Spectui) -> None:
@@ -164,15 +131,8 @@ def test_what_the_binary_does_not_take_is_named(spectui: Spectui, tmp_path: Path
     assert spectui.out == ""
 
 
-def test_a_binary_that_is_none_exits_with_5(spectui: Spectui, tmp_path: Path) -> None:
-    for manner in ("exit 3", "kill -SEGV $$", "exec yes"):
-        binary = write_script(tmp_path / "llama-server", f"#!/bin/sh\n{manner}\n")
-        assert spectui("export", "--from", COMMAND, "--server-bin", binary) == 5
-        assert spectui.err.splitlines()[-1].startswith(f"error: {binary} ")
-
-
 def test_a_file_is_written_and_not_overwritten(spectui: Spectui, tmp_path: Path) -> None:
-    out = tmp_path / "run.sh"
+    out, model = tmp_path / "run.sh", tmp_path / "t.gguf"
     assert spectui("export", "--from", COMMAND, "--out", out) == 0
     assert spectui.out == ""
     assert spectui.err.splitlines()[-1] == f"written to {out}"
@@ -187,26 +147,20 @@ def test_a_file_is_written_and_not_overwritten(spectui: Spectui, tmp_path: Path)
     for nothing in (tmp_path, tmp_path / "no" / "file", "/dev/full"):
         assert spectui("export", *again[:-1], nothing, "--force") == 3
         assert "--out" in spectui.err
-
-
-def test_a_model_is_never_overwritten(spectui: Spectui, tmp_path: Path) -> None:
-    model = tmp_path / "t.gguf"
+    # A model is never overwritten.
     model.write_bytes(b"GGUF and more")
-    command = f"llama-server -m {model}"
-    assert spectui("export", "--from", command, "--out", model, "--force") == 3
+    assert spectui("export", "--from", f"llama-server -m {model}", "--out", model, "--force") == 3
     assert model.read_bytes() == b"GGUF and more"
 
 
 def test_a_verdict_that_cannot_be_kept_is_printed_all_the_same(
-    spectui: Spectui, pair: list[object], prompts: Path, monkeypatch: pytest.MonkeyPatch
+    spectui: Spectui, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_arguments: object) -> None:
         raise BadInputError("the disk is full")
 
     monkeypatch.setattr(TuningStudy, "keep", full)
-    options = ["--prompts", prompts, "--spec-type", "draft-simple", "--trials", 2, "--json", "-"]
-    assert spectui("tune", *pair, *options) == 0
-    assert json.loads(spectui.out)["command"].startswith("llama-server ")
-    assert (
-        "spectui export and verify will not know of this verdict: the disk is full" in spectui.err
-    )
+    found = run.document("tune", "--spec-type", "draft-simple", "--trials", 2)
+    assert found["command"].startswith("llama-server ")
+    said = "spectui export and verify will not know of this verdict: the disk is full"
+    assert said in spectui.err

@@ -54,16 +54,6 @@ def models(tiny: TinyPath, endpoint: str) -> tuple[object, ...]:
     return "--rpc", endpoint, "-m", target, "-md", draft, "-fitt", "0", "-c", "1024", "-t", "1"
 
 
-def test_bench_measures_what_was_fitted(tiny: TinyPath, rpc: RpcBuild, tmp_path: Path) -> None:
-    prompts = tmp_path / "prompts.jsonl"
-    prompts.write_text('{"id": "a", "category": "chat", "prompt": "hello"}\n')
-    with small_devices(rpc, (DEVICE_BYTES,)) as (endpoint,):
-        pair = models(tiny, endpoint)
-        ended = run("-m", "spectui", "bench", *pair, "--prompts", prompts, "-n", "3")
-    assert CHOICE in ended.stderr
-    assert "tokens/s" in ended.stdout
-
-
 def test_a_command_whose_context_is_left_open_is_told_what_its_server_chooses(
     tiny: TinyPath, rpc: RpcBuild, tmp_path: Path
 ) -> None:

@@ -19,11 +19,6 @@ from tests.support.scripted_server import write_server
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
-COMMANDS = {
-    "bench": [],
-    "trace": [],
-    "tune": ["--trials", 1, "--spec-type", "draft-simple"],
-}
 LARGE = Tiny(n_extra=20_000)
 """A draft's vocabulary need not be the target's: it is refused for its size before that."""
 
@@ -52,41 +47,48 @@ def sizes(target: Path, draft: Path | None, *, max_draft: int) -> tuple[int, int
     return sum(one.size_bytes for one in plan.buffers) - mapped, mapped
 
 
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("bench",), 4),
+        # --yes is for what would be slow.
+        (("trace", "--yes"), 4),
+        (("tune", "--trials", 1, "--spec-type", "draft-simple"), 4),
+        (("sweep", "--draft-max", 2), 3),
+        (("bench", "--backend", "server"), 4),
+    ],
+)
 def test_what_has_no_room_is_refused(
-    run: Run, spectui: Spectui, free: Callable[[int], None]
+    run: Run,
+    spectui: Spectui,
+    tmp_path: Path,
+    free: Callable[[int], None],
+    *,
+    command: tuple[str, ...],
+    code: int,
 ) -> None:
     free(1 << 10)
-    for command, arguments in COMMANDS.items():
-        assert run(command, *arguments) == 4
-        assert "RAM has no room" in spectui.err
-        assert "1 kB are free" in spectui.err
-        assert spectui.out == ""
-    # --yes is for what would be slow.
-    assert run(command, *arguments, "--yes") == 4
-
-
-def test_a_sweep_whose_models_have_no_room_says_so_of_its_cells(
-    run: Run, spectui: Spectui, free: Callable[[int], None]
-) -> None:
-    free(1 << 10)
-    assert run("sweep", "--draft-max", "2") == 3
-    assert "no cell could be measured" in spectui.err
+    if "server" in command:
+        command = (*command, "--server-bin", str(write_server(tmp_path / "llama-server")))
+    assert run(*command) == code
     assert "RAM has no room" in spectui.err
+    assert "1 kB are free" in spectui.err
+    assert spectui.out == "" or command[0] == "sweep"
 
 
+@pytest.mark.parametrize("command", ["bench", "trace"])
 def test_what_would_be_slow_needs_yes(
-    run: Run, spectui: Spectui, tiny: TinyPath, free: Callable[[int], None]
+    run: Run, spectui: Spectui, tiny: TinyPath, free: Callable[[int], None], command: str
 ) -> None:
-    for command, arguments in COMMANDS.items():
-        # Searches and recordings load the target first, and have as much again for each draft.
-        draft = tiny(CLOSE_DRAFT) if command == "bench" else None
-        own, mapped = sizes(tiny(TARGET), draft, max_draft=16)
-        free(own + mapped // 2)
-        assert run(command, *arguments) == 4
-        assert "read from disk again and again" in spectui.err
-        assert "--yes loads it all the same" in spectui.err
-        assert run(command, *arguments, "--yes") == 0, spectui.err
-        assert "mind that " in spectui.err
+    # Searches and recordings load the target first, and have as much again for each draft.
+    draft = tiny(CLOSE_DRAFT) if command == "bench" else None
+    own, mapped = sizes(tiny(TARGET), draft, max_draft=16)
+    free(own + mapped // 2)
+    assert run(command) == 4
+    assert "read from disk again and again" in spectui.err
+    assert "--yes loads it all the same" in spectui.err
+    assert run(command, "--yes") == 0, spectui.err
+    assert "mind that " in spectui.err
 
 
 @pytest.mark.ci
@@ -127,42 +129,3 @@ def test_a_trial_that_has_lost_its_room_is_pruned(
     assert pruned
     assert all("RAM has no room" in one["error"] for one in pruned)
     assert "pruned: " in spectui.err
-
-
-def test_a_server_without_room_is_not_started(
-    run: Run, spectui: Spectui, tmp_path: Path, free: Callable[[int], None]
-) -> None:
-    server = write_server(tmp_path / "llama-server")
-    free(1 << 10)
-    assert run("bench", "--backend", "server", "--server-bin", server) == 4
-    assert "RAM has no room" in spectui.err
-    free(1 << 40)
-    assert run("bench", "--backend", "server", "--server-bin", server) == 0, spectui.err
-
-
-@pytest.mark.ci
-def test_two_servers_without_room_run_one_after_the_other(
-    run: Run, tmp_path: Path, tiny: TinyPath, free: Callable[[int], None]
-) -> None:
-    server = ["--backend", "server", "--server-bin", write_server(tmp_path / "llama-server")]
-    off, _ = sizes(tiny(TARGET), None, max_draft=1)
-    on, mapped = sizes(tiny(TARGET), tiny(CLOSE_DRAFT), max_draft=3)
-    free(off + on + mapped)
-    assert run.document("bench", *server)["server"]["keeps_both"] is True
-    free(on + mapped)
-    assert run.document("bench", *server)["server"]["keeps_both"] is False
-
-
-@pytest.mark.ci
-def test_two_servers_that_were_asked_for_are_refused(
-    run: Run, spectui: Spectui, tmp_path: Path, tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = ["--backend", "server", "--server-bin", write_server(tmp_path / "llama-server")]
-    off, off_mapped = sizes(tiny(TARGET), None, max_draft=1)
-    readings = iter([off + off_mapped])
-    monkeypatch.setattr(
-        "spectui.engine.guard.free_memory", lambda _gpus: room(CPU=next(readings, 1))
-    )
-    monkeypatch.setattr("spectui.engine.guard.Guard._is_obvious", lambda *_a, **_k: False)
-    assert run("bench", *server, "--keep-both") == 4
-    assert "beside the other llama-server; --one-at-a-time ends one" in spectui.err

@@ -1,7 +1,6 @@
 """A command whose models are in a process of their own, which ends while it measures."""
 
 import json
-import signal
 import subprocess
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import psutil
 import pytest
 
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
-from tests.support.program import end, said_until, servers_of, spawn
+from tests.support.program import said_until, servers_of, spawn
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.ci]
@@ -51,13 +50,3 @@ def test_a_search_goes_on_with_another_process(tiny: TinyPath, tmp_path: Path) -
     assert failed["log"]
     assert sum(one["state"] == "complete" for one in trials) >= 3
     assert not first.is_running()
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_nothing_is_left_of_a_command_that_ends(
-    tiny: TinyPath, tmp_path: Path, number: signal.Signals
-) -> None:
-    program = spawn(tmp_path, "bench", *arguments(tiny, tmp_path), "--repeats", 50)
-    said_until(program, "p0")
-    assert engine_of(program).is_running()
-    end(program, number)

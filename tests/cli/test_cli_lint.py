@@ -39,12 +39,6 @@ def test_all_commands_of_a_file_are_checked(spectui: Spectui, tmp_path: Path) ->
     assert "give one of them as FILE:NAME, with good, bad" in spectui.err
 
 
-def test_the_dialect_is_told(spectui: Spectui) -> None:
-    assert spectui("lint", "--no-models", "llama-server -m a -rtr -mla 3") == 0
-    assert "the options of ik_llama.cpp, as only ik_llama.cpp has -rtr, -mla." in spectui.out
-    assert spectui("lint", "--no-models", "--dialect", "llama.cpp", "llama-server -m a -rtr") == 3
-
-
 def test_lint_loads_nothing_heavy() -> None:
     heavy = ("numpy", "optuna", "textual", "llama_cpp", "yaml", "psutil", "httpx", "matplotlib")
     code = (
@@ -55,12 +49,3 @@ def test_lint_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == "[]"
-
-
-def test_a_correction_says_what_still_stops_the_server(spectui: Spectui) -> None:
-    whole, rest = "--spec-draft-n-max 8", "-ctk q9_0"
-    assert spectui("lint", "--no-models", "llama-server -m a --draft-max 8 -c 5 -ctk q9_0") == 3
-    assert "Corrected in part, and still refused (llama-server knows no -ctk q9_0):" in spectui.out
-    assert f"llama-server -m a {whole} -c 5 {rest}\n" in spectui.out
-    assert spectui("lint", "--no-models", "llama-server -m a --draft-max 8 -c 5") == 3
-    assert f"\nCorrected:\nllama-server -m a {whole} -c 5\n" in spectui.out

@@ -14,7 +14,7 @@ from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Gain, Outcome
 from spectui.tune.studies.records import OUTCOME, to_plain
-from tests.support.cli import Searched, Spectui
+from tests.support.cli import Spectui
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.slow
@@ -45,23 +45,6 @@ def store(home: Path, name: str, target: object, draft: object | None, length: i
     (home / "data").mkdir(parents=True, exist_ok=True)
     study = optuna.create_study(study_name=name, storage=f"sqlite:///{home}/data/studies.sqlite3")
     study.set_user_attr(OUTCOME, to_plain(outcome))
-
-
-def test_a_search_of_this_pair_is_told(
-    spectui: Spectui, pair: list[object], one_search: Searched, home: Path
-) -> None:
-    assert measured(linted(spectui, *pair[:4])) == []
-    one_search.kept_in(home)
-    verdict = one_search.document["verdict"]
-    [found] = measured(linted(spectui, *pair[:4]))
-    # Whatever the verdict: one for an n-gram drafter is about a draft that it beat as well.
-    assert found["flag"] == "-md"
-    assert found["severity"] == "note"
-    assert verdict["reason"].rstrip(".") in found["why"]
-    shows = "export" if verdict["use_speculation"] else "report"
-    assert f"spectui {shows} mine" in found["why"]
-    # Another draft was not measured.
-    assert measured(linted(spectui, *pair[:2], "-md", pair[1])) == []
 
 
 def test_the_gain_of_the_pair_is_told(spectui: Spectui, pair: list[object], home: Path) -> None:

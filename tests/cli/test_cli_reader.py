@@ -44,29 +44,23 @@ def into_nobody(
     return done.returncode, "" if stderr_too else done.stderr.decode()
 
 
-_LINES = (
-    ("--help", False),
-    ("presets list", False),
-    ("sweep --list --json -", False),
-    ("sweep --list", True),
-    (f"lint --no-models '{_LINE} --port 8080'", True),
-)
-
-
-def test_a_command_that_nobody_reads_ends_quietly(environment: Mapping[str, str]) -> None:
-    # Stderr is handled in one place for all commands: a table, and lint, which says most on it.
-    for line, stderr_too in _LINES:
-        words = shlex.split(line)
-        code, told = into_nobody(words, environment, stderr_too=stderr_too)
+@pytest.mark.parametrize(
+    ("line", "stderr_too", "expected", "n_lines"),
+    [
+        ("presets list", False, _UNREAD, 0),
+        ("sweep --list --json -", False, _UNREAD, 0),
+        ("sweep --list", True, _UNREAD, 0),
         # Lint has found something, which its code says.
-        assert code == (3 if words[0] == "lint" else _UNREAD), line
-        assert told == ""
-
-
-def test_an_error_is_told_though_nobody_reads_stdout(environment: Mapping[str, str]) -> None:
-    code, told = into_nobody(["export", "nothing"], environment, stderr_too=False)
-    assert (code, told.count("\n")) == (2, 1)
-    assert into_nobody(["bogus"], environment, stderr_too=True)[0] == 2
+        (f"lint --no-models '{_LINE} --port 8080'", True, 3, 0),
+        ("export nothing", False, 2, 1),
+        ("bogus", True, 2, 0),
+    ],
+)
+def test_a_command_that_nobody_reads_ends_with_its_code_and_its_error(
+    environment: Mapping[str, str], *, line: str, stderr_too: bool, expected: int, n_lines: int
+) -> None:
+    code, told = into_nobody(shlex.split(line), environment, stderr_too=stderr_too)
+    assert (code, told.count("\n")) == (expected, n_lines)
 
 
 def test_head_takes_its_line_and_that_is_all(

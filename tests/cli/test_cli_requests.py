@@ -5,13 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.cli.tune_depths import depth_lines
 from spectui.cli.values import RequestLengths
-from spectui.known import Known
-from spectui.measure.statistics import Speedup
 from spectui.options.request import RequestShape
-from spectui.tune.depths import Depth, Depths
-from tests.tune.test_depths import items, pair_of
 
 KIND = RequestLengths()
 
@@ -33,23 +28,3 @@ def test_what_is_no_request_is_refused(wrong: str) -> None:
 def test_a_request_has_tokens_to_evaluate_and_to_decode(wrong: str) -> None:
     with pytest.raises(click.BadParameter, match="the first comes with the prompt"):
         KIND.convert(wrong, None, None)
-
-
-def depth(n_tokens: int, estimate: float, *, repeats_text: bool = False) -> Depth:
-    return Depth(
-        n_tokens=n_tokens,
-        pairs=(pair_of(items()[0]),),
-        speedup=Speedup(estimate=estimate, low=None, high=None, n_pairs=4, n_prompts=4),
-        prompts=Known(None, "unknown"),
-        repeats_text=repeats_text,
-    )
-
-
-def test_the_report_says_where_it_stops_paying_and_what_was_left_out() -> None:
-    found = (depth(0, 1.3), depth(4096, 0.9, repeats_text=True))
-    told = "\n".join(depth_lines(Depths(found=found, left_out=(16384,), min_gain=0.02)))
-    # The race's own prompts have 100 tokens.
-    assert "It stops paying at a depth of about 2,897" in told.replace("\n", " ")
-    assert "no room for a depth of 16,384 tokens" in told
-    assert "in which they repeat" in told
-    assert depth_lines(Depths()) == []

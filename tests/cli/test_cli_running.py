@@ -62,33 +62,11 @@ def test_a_server_that_tells_of_no_drafts_may_have_drafted(
     assert (found["speedup_at_most"], found["speedup_is_noise"]) == (None, False)
 
 
-def test_counts_that_a_server_tells_are_shown_and_bound_the_speedup(
-    spectui: Spectui, bench: Callable[..., int], start: Start
-) -> None:
-    drafting, alone = start(), start(drafts=False)
-    assert bench(drafting, "--baseline-url", alone) == 0, spectui.err
-    found = json.loads(spectui.out)
-    assert found["speedup_at_most"] == pytest.approx(11 / 4)
-    assert found["speculative"]["n_drafted"] == sum(one["n_drafted"] for one in found["prompts"])
-
-
 def test_a_server_to_compare_with_that_drafts_is_refused(
     spectui: Spectui, bench: Callable[..., int], start: Start
 ) -> None:
     assert bench(start(), "--baseline-url", start("drafts always", drafts=False)) == 5
     assert "the server of --baseline-url drafts as well" in spectui.err
-
-
-@pytest.mark.parametrize("is_compared", [False, True], ids=["alone", "compared"])
-def test_a_port_that_changes_hands_ends_it_with_what_was_measured_before(
-    spectui: Spectui, bench: Callable[..., int], start: Start, *, is_compared: bool
-) -> None:
-    more = ("--baseline-url", start(drafts=False)) if is_compared else ()
-    assert bench(start("is swapped", n_good=2), *more) == 5
-    assert "is not the one that it was in the beginning: it was started again" in spectui.err
-    found = json.loads(spectui.out)
-    assert len(found["prompts"]) == 2
-    assert "not the one" in found["error"]
 
 
 def test_a_running_server_whose_cores_another_process_measures_on_is_left_alone(

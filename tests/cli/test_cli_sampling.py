@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 from shutil import copyfile
-from typing import Any
 
 import click
 import pytest
@@ -33,13 +32,6 @@ def asking(tiny: TinyPath, prompts: Path) -> list[object]:
     return [*models, "--prompts", prompts, "--json", "-"]
 
 
-def config(spectui: Spectui, *arguments: object) -> tuple[float, int]:
-    """Temperature and top-k that ``bench`` measures."""
-    assert spectui("bench", *arguments) == 0, spectui.err
-    found: dict[str, Any] = json.loads(spectui.out)["config"]
-    return found["temp"], found["top_k"]
-
-
 @pytest.fixture
 def preset(home: Path) -> str:
     """One that says a temperature."""
@@ -50,25 +42,40 @@ def preset(home: Path) -> str:
 
 
 def test_bench_measures_what_the_model_asks_for_and_says_what_it_does_not(
-    spectui: Spectui, asking: list[object], tiny: TinyPath, preset: str
+    spectui: Spectui, asking: list[object], tiny: TinyPath
 ) -> None:
-    assert spectui("bench", *asking) == 0, spectui.err
-    document = json.loads(spectui.out)
     told = f"{tiny(ASKING).name} asks for {NOTE}"
-    assert (document["config"]["temp"], document["config"]["top_k"]) == (0.5, 7)
-    assert (document["config"]["top_p"], document["config"]["min_p"]) == (0.95, 0.05)
-    assert document["notes"] == [told]
-    assert spectui.err.count(f"mind that {told}\n") == 1
     others = [tiny(TARGET) if one == tiny(ASKING) else one for one in asking]
-    assert config(spectui, *others) == (0.8, 40)
-    assert "asks for" not in spectui.err
-    # What is typed, a command and a preset win, even where it is llama-server's default.
-    assert config(spectui, *asking, "--temp", 0.8) == (0.8, 7)
-    assert config(spectui, *asking, "--top-k", 40) == (0.5, 40)
-    assert config(spectui, *asking, "--preset", preset) == (0.8, 7)
-    models = f"-m {tiny(ASKING)} -md {tiny(CLOSE_DRAFT)} -c 256 -t 1"
-    command = ["--from", f"llama-server {models} --temp 0.3", *asking[asking.index("-n") :]]
-    assert config(spectui, *command) == (0.3, 7)
+    for options, temp, top_k in (
+        (asking, 0.5, 7),
+        # What is typed wins, even where it is llama-server's default.
+        ([*asking, "--temp", 0.8], 0.8, 7),
+        ([*asking, "--top-k", 40], 0.5, 40),
+        (others, 0.8, 40),
+    ):
+        assert spectui("bench", *options) == 0, spectui.err
+        found = json.loads(spectui.out)
+        assert (found["config"]["temp"], found["config"]["top_k"]) == (temp, top_k)
+        assert (found["config"]["top_p"], found["config"]["min_p"]) == (0.95, 0.05)
+        assert (told in found["notes"]) is (options is not others)
+        assert spectui.err.count(f"mind that {told}\n") == (options is not others)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "of_demo", "of_own"), [([], DEMO_TOKENS, -1), (["-n", "500"], 500, 500)]
+)
+def test_answers_of_a_demo_model_have_a_limit_on_the_screen(
+    tiny: TinyPath, home: Path, arguments: list[str], of_demo: int, of_own: int
+) -> None:
+    with cockpit.make_context("cockpit", list(arguments)) as context:
+        launch = make_launch(dict(context.params), Settings())
+        own = tiny(TARGET)
+        demo = demo_folder() / own.name
+        demo.parent.mkdir(parents=True)
+        copyfile(own, demo)
+        assert demo.is_relative_to(home)
+        for target, n_predict in ((demo, of_demo), (own, of_own)):
+            assert launch.make_setup(Pair(target=target, draft=None)).n_predict == n_predict
 
 
 def test_sweep_and_trace_measure_the_same(
@@ -105,25 +112,6 @@ def test_a_server_is_asked_for_the_same(
     assert (document["config"]["temp"], document["config"]["top_k"]) == (0.5, 7)
     assert len([note for note in document["notes"] if NOTE in note]) == 1
     assert spectui.err.count(NOTE) == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "of_demo", "of_own"),
-    [([], DEMO_TOKENS, -1), (["--demo"], DEMO_TOKENS, -1), (["-n", "500"], 500, 500)],
-)
-def test_answers_of_a_demo_model_have_a_limit_on_the_screen(
-    tiny: TinyPath, home: Path, arguments: list[str], of_demo: int, of_own: int
-) -> None:
-    with cockpit.make_context("cockpit", list(arguments)) as context:
-        launch = make_launch(dict(context.params), Settings())
-        own = tiny(TARGET)
-        demo = demo_folder() / own.name
-        demo.parent.mkdir(parents=True)
-        copyfile(own, demo)
-        assert demo.is_relative_to(home)
-        assert launch.make_setup(Pair(target=demo, draft=None)).n_predict == of_demo
-        # Whatever was loaded before.
-        assert launch.make_setup(Pair(target=own, draft=None)).n_predict == of_own
 
 
 def test_the_screen_samples_so_too(

@@ -82,15 +82,6 @@ def test_every_shell_has_a_script_that_it_reads(surroundings: dict[str, str], sh
         subprocess.run([program, "-n"], input=script, text=True, check=True)
 
 
-def test_completing_an_option_runs_no_other(surroundings: dict[str, str]) -> None:
-    asked = {
-        "COMP_WORDS": "spectui tune --from missing.sh --time-b",
-        "COMP_CWORD": "4",
-        "_SPECTUI_COMPLETE": "bash_complete",
-    }
-    assert _said(surroundings | asked) == "plain,--time-budget\n"
-
-
 def test_a_storage_that_cannot_be_read_completes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,16 +58,6 @@ def test_both_backends_count_the_same(
     assert theirs["n_drafted"] == pytest.approx(ours["n_drafted"], abs=4)
 
 
-def test_the_command_of_a_server_is_taken_over_with_them(
-    spectui: Spectui, options: list[object], pair: tuple[Path, Path]
-) -> None:
-    target, layers = pair
-    command = f"llama-server -m {target} -md {layers} --spec-type draft-mtp -c 256 -t 1"
-    found = document(spectui, "bench", "--from", command, *options[8:])
-    assert found["draft"]["path"] == str(layers)
-    assert found["config"]["mtp"] is True
-
-
 def test_a_model_of_its_own_does_not_draft_as_them(
     spectui: Spectui, options: list[object], tiny: TinyPath
 ) -> None:
@@ -105,41 +95,6 @@ def test_a_replay_counts_what_bench_counts(
         assert replayed[name] == measured[name], name
 
 
-@pytest.mark.slow
-def test_a_sweep_measures_the_layers_of_the_file_where_there_is_one(
-    spectui: Spectui, options: list[object], tmp_path: Path
-) -> None:
-    write_qwen35(Tiny(), tmp_path / "whole.gguf")
-    options[1] = tmp_path / "whole.gguf"
-    lengths = ("--draft-max", "2,3")
-    for typed in ((), ("--spec-type", "draft-mtp")):
-        found = document(spectui, "sweep", *options, *lengths, *typed)
-        drafting = [one for one in found["cells"] if one["config"]["drafter"] != "off"]
-        assert {one["config"]["drafter"] for one in drafting} == {"mtp-qwen35"}
-        assert all(one["config"]["mtp"] and one["n_accepted"] for one in drafting)
-    own = [word for at, word in enumerate(options) if at not in {2, 3}]
-    found = document(spectui, "sweep", *own, *lengths, "--spec-type", "draft-mtp")
-    assert "draft-mtp" in {one["config"]["drafter"] for one in found["cells"]}
-
-
-def test_doctor_plans_them_and_says_what_they_are(
-    spectui: Spectui, pair: tuple[Path, Path], tmp_path: Path
-) -> None:
-    target, layers = pair
-    strange = tmp_path / "strange.gguf"
-    write_pair("gemma4", tmp_path / "other")[1].rename(strange)
-    found = document(
-        spectui, "doctor", "-m", target, "-md", layers, "-md", strange, "-c", 256, "--quiet"
-    )
-    mine, other = found["drafts"]
-    assert mine["compatible"] is True
-    assert mine["model"]["mtp_layers"] == 1
-    assert other["compatible"] is None
-    assert "has MTP layers of a gemma4" in other["reason"]
-    assert spectui("doctor", "-m", target, "-md", layers, "-c", 256, "--quiet") == 0
-    assert "a file of 1 MTP layer alone" in spectui.out
-
-
 def test_a_scan_knows_them_by_their_header_and_pairs_them_with_their_target(
     spectui: Spectui, pair: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -161,3 +116,29 @@ def test_a_scan_knows_them_by_their_header_and_pairs_them_with_their_target(
     assert spectui("models", "scan", folder, "-m", target, "--quiet") == 0
     assert "qwen35, MTP alone" in spectui.out
     assert f"-md {folder / 'a.gguf'}" in spectui.out.replace("\n", " ")
+
+
+def test_doctor_plans_them_and_says_what_they_are(
+    spectui: Spectui, pair: tuple[Path, Path]
+) -> None:
+    target, layers = pair
+    (mine,) = document(spectui, "doctor", "-m", target, "-md", layers, "-c", 256)["drafts"]
+    assert (mine["compatible"], mine["model"]["mtp_layers"]) == (True, 1)
+    assert spectui("doctor", "-m", target, "-md", layers, "-c", 256, "--quiet") == 0
+    assert "a file of 1 MTP layer alone" in spectui.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("given", ["the file", "none"])
+def test_a_sweep_measures_the_layers_of_the_file_where_there_is_one(
+    spectui: Spectui, options: list[object], tmp_path: Path, given: str
+) -> None:
+    write_qwen35(Tiny(), tmp_path / "whole.gguf")
+    options[1] = tmp_path / "whole.gguf"
+    if given == "none":
+        options[2:4] = ["--spec-type", "draft-mtp"]
+    cells = document(spectui, "sweep", *options, "--draft-max", "2,3")["cells"]
+    drafting = [one for one in cells if one["config"]["drafter"] != "off"]
+    expected = "draft-mtp" if given == "none" else "mtp-qwen35"
+    assert {one["config"]["drafter"] for one in drafting} == {expected}
+    assert all(one["config"]["mtp"] and one["n_accepted"] for one in drafting)

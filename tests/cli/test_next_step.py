@@ -48,31 +48,26 @@ def test_doctor_names_a_scan_and_then_the_search(
     assert words == ["tune", "-m", target, "-md", draft, "-c", "256"]
 
 
-def test_doctor_names_nothing_next_to_an_error(spectui: Spectui, pair: list[object]) -> None:
-    assert spectui("doctor", *pair[:4], "-c", 100_000_000) == 4
-    assert "Next" not in spectui.out
-
-
 @pytest.mark.parametrize(
     ("command", "words"),
     [
         ("llama-server -m a.gguf -np 1", ["tune", "--from", "llama-server -m a.gguf -np 1"]),
         ("llama-server -m a.gguf --draft-max", None),
+        ("serve.sh", ["tune", "--from", "serve.sh"]),
     ],
 )
 def test_lint_names_the_search_from_what_it_has_corrected(
-    spectui: Spectui, command: str, words: list[str] | None
+    spectui: Spectui,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    words: list[str] | None,
 ) -> None:
-    spectui("lint", command)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "serve.sh").write_text("llama-server -m a.gguf --draft-max 8\n")
+    spectui("lint", command, "--no-models")
     assert ("Next: " in spectui.out) is (words is not None)
     assert words is None or next_words(spectui) == words
-
-
-def test_lint_names_the_search_from_the_file(spectui: Spectui, tmp_path: Path) -> None:
-    script = tmp_path / "serve.sh"
-    script.write_text("llama-server -m a.gguf --draft-max 8\n")
-    assert spectui("lint", script, "--no-models") == 3
-    assert next_words(spectui) == ["tune", "--from", str(script)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""``spectui studies`` over files that older versions of Optuna made (``golden/make_older.py``)."""
+"""``spectui studies`` over files that older versions of Optuna made."""
 
 import json
 import re

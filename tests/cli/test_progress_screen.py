@@ -10,7 +10,6 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.events import ConfirmationStarted, PromptMeasured, TrialFinished, TrialStarted
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
-from tests.support.cockpit import answer_events
 from tests.support.search import result
 
 ARM = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))
@@ -82,19 +81,4 @@ def test_what_is_slower_than_off_leads_nothing() -> None:
     assert "best" not in told
     faster = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=2)))
     assert "best so far 1.20× (" in terminal.after(finished(2, faster, 12.0))
-    terminal.screen.close()
-
-
-def test_a_narrow_terminal_cuts_no_fact() -> None:
-    """80 columns: the longest acceptance, time and standing fit one line."""
-    terminal = Terminal(width=80)
-    terminal.after(finished(0, OFF, 10.0))
-    terminal.after(TrialStarted(number=1, arm=ARM, n_prompts=2))
-    for event in answer_events(["all", "of", "it", "taken"], accepted=(2,), draft_max=2):
-        terminal.screen.on_engine(event)  # type: ignore[arg-type]
-    terminal.after(finished(1, ARM, 8.0))
-    told = terminal.after(measured(3599.0))
-    assert "acceptance now 100 % · up to 59 min 59 s left · nothing beats off yet" in told
-    told = terminal.after(measured(0.0))
-    assert "acceptance now 100 % · time is up: last step · nothing beats off yet" in told
     terminal.screen.close()

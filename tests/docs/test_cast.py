@@ -1,13 +1,12 @@
 """The moving picture: how a recording is cut and drawn, and the one that is committed."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.support.chromium import PROGRAM, Browser, browser
+from tests.support.chromium import PROGRAM, browser
 from tools.animated_svg import draw
 from tools.film import Frame, Look, Run, Scene, cut
 
@@ -41,32 +40,6 @@ def scene(begin_s: float, end_s: float, longest_s: float, **more: float) -> Scen
 RECORDING = [frame(float(time_s), str(time_s)) for time_s in range(20)]
 
 
-def caption(shown: Frame) -> str:
-    return shown.text.splitlines()[-1]
-
-
-def test_what_takes_no_longer_than_allowed_is_shown_at_its_own_pace() -> None:
-    film, end_s = cut(RECORDING, [scene(0, 3, longest_s=5)])
-    assert end_s == 3
-    assert all("time-lapse" not in caption(one) for one in film)
-
-
-def test_what_is_shortened_says_so_and_shows_the_real_clock() -> None:
-    film, end_s = cut(RECORDING, [scene(0, 18, longest_s=2)])
-    assert end_s == 2
-    assert all("time-lapse 9.0×" in caption(one) for one in film)
-    assert caption(film[-1]).endswith(" 0:18 ")
-    assert film[-1].text.startswith("18 ")
-
-
-def test_scenes_follow_each_other() -> None:
-    film, end_s = cut(RECORDING, [scene(0, 3, longest_s=5), scene(3, 13, longest_s=1)])
-    times = [one.time_s for one in film]
-    assert end_s == 4
-    assert times == sorted(times)
-    assert film[-1].text.startswith("13 ")
-
-
 def shown_without_animation(picture: str) -> str:
     """Lines of what a viewer that animates nothing draws."""
     root = ET.fromstring(picture)  # noqa: S314 - our own
@@ -79,83 +52,58 @@ def shown_without_animation(picture: str) -> str:
     return "\n".join(" ".join(text for _, text in sorted(texts[y])) for y in sorted(texts))
 
 
-def drawn(*frames: Frame, end_s: float) -> str:
-    return draw(frames, end_s=end_s, title="t", about="a & b")
+def test_what_is_shortened_says_so_and_shows_the_real_clock() -> None:
+    film, end_s = cut(RECORDING, [scene(0, 3, longest_s=5), scene(0, 18, longest_s=2)])
+    captions = [one.text.splitlines()[-1] for one in film]
+    assert end_s == 5
+    assert [one.time_s for one in film] == sorted(one.time_s for one in film)
+    assert "time-lapse" not in captions[0]
+    assert "time-lapse 9.0×" in captions[-1]
+    assert captions[-1].endswith(" 0:18 ")
+    assert film[-1].text.startswith("18 ")
 
 
 def test_without_animation_the_last_frame_is_shown() -> None:
-    picture = drawn(frame(0, "stays  goes"), frame(1, "stays  comes & <ends>"), end_s=3)
+    frames = (frame(0, "stays  goes"), frame(1, "stays  comes & <ends>"))
+    picture = draw(frames, end_s=3, title="t", about="a & b")
     assert shown_without_animation(picture) == "stays comes & <ends>"
-
-
-def test_what_stays_is_drawn_once_and_never_animated() -> None:
-    picture = drawn(*(frame(index, f"label   {index}") for index in range(5)), end_s=5)
-    assert picture.count(">label<") == 1
-    assert len(re.findall("<set", picture)) == 1 + 5
+    assert picture.count(">stays<") == 1
 
 
 def test_bars_are_areas_and_braille_is_dots() -> None:
     look = Look(foreground="#123456", background="#654321")
-    picture = drawn(frame(0, "██ \u2801\u28ff x", look=look), end_s=1)
+    bars = frame(0, "██ \u2801\u28ff x", look=look)
+    picture = draw([bars], end_s=1, title="t", about="a")
     assert '<rect x="0" y="0" width="20" height="19" fill="#123456"/>' in picture
     (dots,) = re.findall(r'<path class="l0" d="([^"]*)"/>', picture)
     assert dots.count("M") == 1 + 8
-    assert shown_without_animation(picture) == "x"
 
 
-@pytest.fixture(scope="module")
-def committed() -> str:
-    return PICTURE.read_text("utf-8")
-
-
-def test_the_committed_picture_is_small_and_fetches_nothing(committed: str) -> None:
-    assert len(committed.encode()) <= MOST_BYTES
-    root = ET.fromstring(committed)  # noqa: S314 - our own
+def test_the_committed_picture_is_small_and_fetches_nothing_and_ends_in_a_command() -> None:
+    picture = PICTURE.read_text("utf-8")
+    assert len(picture.encode()) <= MOST_BYTES
+    root = ET.fromstring(picture)  # noqa: S314 - our own
     assert {one.tag.removeprefix(SVG) for one in root.iter()} <= ELEMENTS
     attributes = {name for one in root.iter() for name in one.attrib}
     assert not [name for name in attributes if "href" in name or name.startswith("on")]
-    assert re.findall(r"url\((?!data:font/woff;base64,)", committed) == []
-    assert "@import" not in committed
-
-
-def test_the_committed_picture_ends_in_a_verdict_and_a_command(committed: str) -> None:
-    shown = shown_without_animation(committed)
+    assert re.findall(r"url\((?!data:font/woff;base64,)", picture) == []
+    assert "@import" not in picture
+    whole = next(one for one in root.iter(f"{SVG}set") if one.get("id") == "c")
+    assert float(whole.attrib["dur"].removesuffix("s")) <= LONGEST_S
+    assert "time-lapse" in picture
+    shown = shown_without_animation(picture)
     assert VERDICT.search(shown)
     assert "llama-server" in shown
 
 
-def test_the_committed_picture_is_short_and_marks_what_it_shortens(committed: str) -> None:
-    root = ET.fromstring(committed)  # noqa: S314 - our own
-    whole = next(one for one in root.iter(f"{SVG}set") if one.get("id") == "c")
-    assert float(whole.attrib["dur"].removesuffix("s")) <= LONGEST_S
-    assert "time-lapse" in committed
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    if PROGRAM is None:
-        pytest.skip("needs Debian's chromium")
-    with browser(tmp_path_factory.mktemp("chromium")) as started:
-        yield started
-
-
 @pytest.mark.slow
-def test_a_browser_plays_it_again_and_again(page: Browser) -> None:
-    page.open(PICTURE, width=900)
-    whole_s = page.value("parseFloat(document.getElementById('c').getAttribute('dur'))")
-    first, last = (page.value(SEEK % time_s) for time_s in (0.01, whole_s - 0.01))
-    assert not VERDICT.search(first)
-    assert VERDICT.search(last)
-    assert page.value(SEEK % (whole_s + 0.01)) == first
-    assert page.complaints == []
-
-
-@pytest.mark.slow
-def test_an_image_of_a_page_plays_it_without_a_request(page: Browser, tmp_path: Path) -> None:
-    html = tmp_path / "page.html"
-    html.write_text(f'<img src="{PICTURE.resolve().as_uri()}" width="830">', encoding="utf-8")
-    page.open(html, width=870)
-    assert page.value("document.images[0].naturalWidth") > 0
-    addresses = [one for one in page.requests if not one.startswith("data:font/")]
-    assert addresses == [html.as_uri(), PICTURE.resolve().as_uri()]
-    assert page.complaints == []
+@pytest.mark.skipif(PROGRAM is None, reason="needs Debian's chromium")
+def test_a_browser_plays_it_again_and_again(tmp_path: Path) -> None:
+    with browser(tmp_path) as page:
+        page.open(PICTURE, width=900)
+        whole_s = page.value("parseFloat(document.getElementById('c').getAttribute('dur'))")
+        first, last = (page.value(SEEK % time_s) for time_s in (0.01, whole_s - 0.01))
+        assert not VERDICT.search(first)
+        assert VERDICT.search(last)
+        assert page.value(SEEK % (whole_s + 0.01)) == first
+        assert page.complaints == []

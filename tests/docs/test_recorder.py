@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from tools.film import Look
 from tools.recorder import Recorder
 
@@ -47,12 +45,6 @@ def test_keys_are_typed_and_every_screen_is_kept_with_its_time(tmp_path: Path) -
     assert times == sorted(times)
 
 
-def test_what_never_comes_is_told_with_the_screen(tmp_path: Path) -> None:
-    program = "print('something else')"
-    with recording(program, tmp_path) as terminal, pytest.raises(RuntimeError, match="something"):
-        terminal.wait("never", longest_s=SOON_S)
-
-
 def test_colours_and_styles_are_kept(tmp_path: Path) -> None:
     program = "print('\\x1b[1;4;38;2;1;2;255;48;2;16;32;48mbold\\x1b[0m plain', end='.')"
     with recording(program, tmp_path) as terminal:
@@ -72,12 +64,3 @@ def test_a_screen_that_is_half_drawn_is_not_kept(tmp_path: Path) -> None:
     texts = [frame.text for frame in terminal.frames]
     assert any("half and whole 2" in text for text in texts)
     assert not any("half" in text and "whole" not in text for text in texts)
-
-
-def test_a_screen_that_comes_in_parts_is_waited_for(tmp_path: Path) -> None:
-    parts = "".join(f"print('part {number}', flush=True);" for number in range(5))
-    with recording(f"input(); {parts} input()", tmp_path) as terminal:
-        terminal.press("\r")
-        terminal.wait("part 0", longest_s=SOON_S)
-        terminal.settle()
-        assert "part 4" in terminal.text

@@ -22,7 +22,6 @@ _ELSEWHERE = frozenset({"CMAKE_ARGS", "SKBUILD_WHEEL_CMAKE"})
 """Variables that are read when something is installed."""
 _KEY_ID = re.compile(r"`\"?([a-z]+\.[a-z_]+)\"?`")
 PAGES = pytest.mark.parametrize("document", written(), ids=lambda one: one.name)
-_GLOSSARY = Document(DOCS / "glossary.md")
 
 
 # --- Options, variables, keys -----------------------------------------------------------------
@@ -123,61 +122,3 @@ def test_every_message_is_one_of_the_program(message: str) -> None:
 
 
 # --- Terms ------------------------------------------------------------------------------------
-
-_TERMS = {
-    "alpha": r"α",
-    "acceptance-rate": r"acceptance rate",
-    "anchor-run": r"anchor runs?",
-    "depth": r"(?<!-)\bdepth\b",
-    "dialect": r"\bdialects?\b",
-    "draft-cost": r"\bc\b(?= is| and)",
-    "draft-length": r"`draft_p_min`|draft lengths?",
-    "eagle-3": r"EAGLE-3",
-    "engine": r"spectui's own engine",
-    "gamma": r"γ",
-    "hybrid-model": r"[Hh]ybrid models?",
-    "mixture-of-experts": r"mixtures? of experts",
-    "mtp": r"\bMTP\b",
-    "n-gram-drafter": r"[Nn]-gram drafters?",
-    "promise": r"\bpromises?\b",
-    "replay": r"\breplay(?:s|ed)?\b",
-    "rollback": r"\brollback\b",
-    "round": r"\brounds?\b",
-    "study": r"\bstud(?:y|ies)\b",
-    "trace": r"\btraces?\b",
-    "verify-cost": r"V\(n\)",
-}
-"""Words of the glossary that nobody knows beforehand, by their anchors."""
-_NEAR = 80
-"""Characters: a link stands beside the word, as in "draft_max (draft length)"."""
-_WITHOUT_LINKS = frozenset({"README.md", "docs/glossary.md", "docs/index.md"})
-"""README links the glossary as a whole; formats are for programs, and have tables of their own."""
-
-
-def test_the_terms_are_in_the_glossary() -> None:
-    assert _TERMS.keys() <= _GLOSSARY.anchors
-
-
-_OTHER_LINK = re.compile(r"\[[^\]]*\]\((?!glossary)[^)]*\)")
-_CODE = re.compile(r"`([^`\n]+)`")
-
-
-def _text(document: Document) -> str:
-    """Prose without what is no place for a link: headings, other links, commands and options."""
-    lines = [line for line in document.prose.splitlines() if not line.startswith("#")]
-    text = _OTHER_LINK.sub("", "\n".join(lines))
-    return _CODE.sub(lambda code: code[0] if code[1].startswith("draft_") else "", text)
-
-
-@PAGES
-def test_a_term_is_linked_where_it_first_occurs(document: Document) -> None:
-    if document.name in _WITHOUT_LINKS or document.name.endswith("-format.md"):
-        return
-    text = _text(document)
-    unlinked = []
-    for anchor, word in _TERMS.items():
-        found = re.search(word, text)
-        link = text.find(f"(glossary.md#{anchor})")
-        if found and not 0 <= link <= found.end() + _NEAR:
-            unlinked.append((anchor, text[max(0, found.start() - _NEAR) : found.end() + _NEAR]))
-    assert unlinked == []

@@ -13,11 +13,17 @@ import pytest
 
 from spectui.doctor.examination import try_draft
 from spectui.doctor.findings import hard_to_win
-from spectui.doctor.speed import Bandwidth, DraftBound, draft_bound, gpu_bytes_per_s, speed_bound
+from spectui.doctor.speed import (
+    Bandwidth,
+    DraftBound,
+    SpeedBound,
+    draft_bound,
+    gpu_bytes_per_s,
+    speed_bound,
+)
 from spectui.engine.demand import FreeMemory
 from spectui.errors import UsageError
 from spectui.llama.buffers import DeviceMemory
-from spectui.llama.library import binding_version
 from spectui.llama.planned import Plan, PlanRequest
 from spectui.models.weights import WeightTraffic
 from spectui.presets import find_preset
@@ -52,75 +58,61 @@ EXPERTS = replace(
 RAM = Bandwidth(ram_bytes_per_s=50.0 * GIGA)
 
 
-def test_a_dense_target_is_bound_by_its_bytes_and_batches_read_no_more() -> None:
-    bound = speed_bound(DENSE, RAM)
-    assert bound is not None
-    assert bound.tokens_per_s == pytest.approx(5.0)
-    assert set(bound.verify.values()) == {1.0}
+def bound(traffic: WeightTraffic, bandwidth: Bandwidth = RAM) -> SpeedBound:
+    found = speed_bound(traffic, bandwidth)
+    assert found is not None
+    return found
 
 
-def test_experts_make_batches_read_more_and_weights_on_the_gpu_take_its_time() -> None:
-    bound = speed_bound(EXPERTS, RAM)
-    assert bound is not None
-    assert bound.token_s == pytest.approx(2 / 50)
+def test_a_target_is_bound_by_its_bytes() -> None:
+    dense = bound(DENSE)
+    assert dense.tokens_per_s == pytest.approx(5.0)
+    assert set(dense.verify.values()) == {1.0}
+    experts = bound(EXPERTS)
+    assert experts.token_s == pytest.approx(2 / 50)
     # Two tokens touch 1 - (63/64)^2 of the experts.
-    two = 1 + 64 * (1 - (63 / 64) ** 2)
-    assert bound.verify[1] == pytest.approx(two / 2)
+    assert experts.verify[1] == pytest.approx((1 + 64 * (1 - (63 / 64) ** 2)) / 2)
+
+
+def test_weights_in_a_memory_of_unknown_speed_are_left_out() -> None:
     on_gpu = replace(EXPERTS, cpu_dense_bytes=0, gpu_dense_bytes=GIGA)
-    unknown, known = (
-        speed_bound(on_gpu, RAM),
-        speed_bound(on_gpu, Bandwidth(ram_bytes_per_s=50.0 * GIGA, gpu_bytes_per_s=1000.0 * GIGA)),
-    )
-    assert unknown is not None
-    assert known is not None
-    assert unknown.token_s == pytest.approx(1 / 50)
-    assert known.token_s == pytest.approx(1 / 50 + 1 / 1000)
+    both = Bandwidth(ram_bytes_per_s=50.0 * GIGA, gpu_bytes_per_s=1000.0 * GIGA)
+    assert bound(on_gpu).token_s == pytest.approx(1 / 50)
+    assert bound(on_gpu, both).token_s == pytest.approx(1 / 50 + 1 / 1000)
     assert speed_bound(replace(DENSE, cpu_dense_bytes=0, gpu_dense_bytes=GIGA), RAM) is None
-
-
-def test_a_draft_of_experts_is_bounded_as_if_tokens_shared_them() -> None:
-    target = speed_bound(EXPERTS, RAM)
-    assert target is not None
-    # Experts at random make two tokens read 1.5 times as much as one, and longer batches more.
-    costly = draft_bound(target, replace(DENSE, cpu_dense_bytes=GIGA * 6 // 5), RAM)
-    assert costly is not None
-    assert costly.draft_step == pytest.approx(0.6)
-    assert costly.break_even_alpha is None
-    assert costly.can_pay
-    assert costly.speedup_if_perfect == pytest.approx(17 / 10.6)
-    hopeless = draft_bound(target, replace(DENSE, cpu_dense_bytes=2 * GIGA), RAM)
-    assert hopeless is not None
-    assert not hopeless.can_pay
-
-
-def test_what_lies_in_a_memory_of_unknown_speed_leaves_drafts_unbounded() -> None:
-    split = replace(DENSE, gpu_dense_bytes=GIGA)
-    target, whole = speed_bound(split, RAM), speed_bound(DENSE, RAM)
-    assert target is not None
-    assert whole is not None
-    assert target.left_out_bytes_per_token == GIGA
-    assert draft_bound(target, DENSE, RAM) is None
-    assert draft_bound(whole, split, RAM) is None
-    assert draft_bound(whole, DENSE, RAM) is not None
     assert speed_bound(DENSE, Bandwidth(ram_bytes_per_s=None)) is None
+    split = replace(DENSE, gpu_dense_bytes=GIGA)
+    assert bound(split).left_out_bytes_per_token == GIGA
+    assert draft_bound(bound(split), DENSE, RAM) is None
+    assert draft_bound(bound(DENSE), split, RAM) is None
 
 
-def test_only_gpus_that_count_tell_their_speed(nvml: StandIn) -> None:
-    for clock_mhz in (1000, 2000, 9000):
-        nvml.add_gpu(name=b"Same", memory_clock_mhz=clock_mhz, memory_bits=256)
-    # Equal models, of which llama.cpp sees two, in another order than the driver.
-    first, second = (card(id=f"0000:0{slot}:00.0") for slot in (2, 1))
-    # Two transfers per cycle of 32 bytes.
-    assert gpu_bytes_per_s([first, second]) == 2 * 2000e6 * 32
-    assert gpu_bytes_per_s([second]) == 2 * 1000e6 * 32
-    assert gpu_bytes_per_s([card(id="0000:0a:00.0")]) is None
-
-
-def test_a_card_whose_address_is_not_told_is_found_by_its_model(nvml: StandIn) -> None:
-    nvml.add_gpu(name=b"Slow", memory_clock_mhz=1000, memory_bits=256)
-    nvml.add_gpu(name=b"Fast", memory_clock_mhz=2000, memory_bits=256)
-    assert gpu_bytes_per_s([card(description="Slow")]) == 2 * 1000e6 * 32
-    assert gpu_bytes_per_s([card(description="Other")]) is None
+@pytest.mark.parametrize(
+    ("target", "draft_bytes", "step", "alpha", "if_perfect"),
+    [
+        # One token: (1 + alpha) / (0.1 + 1) is 1 at 0.1, and no longer draft needs less.
+        (DENSE, GIGA, 0.1, 0.1, 17 / 2.6),
+        (DENSE, 10 * GIGA, 1.0, None, 1.0),
+        # Experts at random make two tokens read 1.5 times as much as one, and longer batches more.
+        (EXPERTS, GIGA * 6 // 5, 0.6, None, 17 / 10.6),
+        (EXPERTS, 2 * GIGA, 1.0, None, 1.0),
+    ],
+    ids=["cheap", "as large", "beside experts", "hopeless"],
+)
+def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps(
+    *,
+    target: WeightTraffic,
+    draft_bytes: int,
+    step: float,
+    alpha: float | None,
+    if_perfect: float,
+) -> None:
+    found = draft_bound(bound(target), replace(DENSE, cpu_dense_bytes=draft_bytes), RAM)
+    assert found is not None
+    assert found.draft_step == pytest.approx(step)
+    assert found.break_even_alpha == (alpha if alpha is None else pytest.approx(alpha, abs=1e-6))
+    assert found.speedup_if_perfect == pytest.approx(if_perfect)
+    assert found.can_pay == (if_perfect > 1)
 
 
 def card(description: str = "Same", id: str | None = None) -> DeviceMemory:  # noqa: A002 - ggml's name
@@ -129,64 +121,68 @@ def card(description: str = "Same", id: str | None = None) -> DeviceMemory:  # n
     )
 
 
-def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps() -> None:
-    target = speed_bound(DENSE, RAM)
-    assert target is not None
-    cheap = draft_bound(target, replace(DENSE, cpu_dense_bytes=GIGA), RAM)
-    assert cheap is not None
-    assert cheap.draft_step == pytest.approx(0.1)
-    # One token: (1 + alpha) / (0.1 + 1) is 1 at 0.1, and no longer draft needs less.
-    assert cheap.break_even_alpha == pytest.approx(0.1, abs=1e-6)
-    assert cheap.speedup_if_perfect == pytest.approx(17 / 2.6)
-    as_large = draft_bound(target, DENSE, RAM)
-    assert as_large is not None
-    assert as_large.break_even_alpha is None
-    assert as_large.speedup_if_perfect == pytest.approx(1.0)
+def test_only_gpus_that_count_tell_their_speed(nvml: StandIn) -> None:
+    for name, clock_mhz in ((b"Same", 1000), (b"Same", 2000), (b"Same", 9000), (b"Fast", 4000)):
+        nvml.add_gpu(name=name, memory_clock_mhz=clock_mhz, memory_bits=256)
+    # Equal models, of which llama.cpp sees two, in another order than the driver.
+    first, second = (card(id=f"0000:0{slot}:00.0") for slot in (2, 1))
+    # Two transfers per cycle of 32 bytes.
+    assert gpu_bytes_per_s([first, second]) == 2 * 2000e6 * 32
+    assert gpu_bytes_per_s([second]) == 2 * 1000e6 * 32
+    assert gpu_bytes_per_s([card(id="0000:0a:00.0")]) is None
+    # One whose address is not told is found by its model.
+    assert gpu_bytes_per_s([card(description="Fast")]) == 2 * 4000e6 * 32
+    assert gpu_bytes_per_s([card(description="Other")]) is None
 
 
 HOPELESS = DraftBound(draft_step=1.0, break_even_alpha=None, speedup_if_perfect=1.0)
 
 
+EASY = replace(HOPELESS, break_even_alpha=0.7, speedup_if_perfect=2.0)
+
+
+HARD = DraftBound(draft_step=0.6, break_even_alpha=0.71, speedup_if_perfect=2.0)
+
+
+BY_CHANCE = replace(HOPELESS, speedup_if_perfect=1.9)
+
+
 @pytest.mark.parametrize(
-    ("bound", "has_experts", "told"),
+    ("found", "has_experts", "begin", "end"),
     [
-        (replace(HOPELESS, break_even_alpha=0.7, speedup_if_perfect=2.0), False, None),
-        (
-            DraftBound(draft_step=0.6, break_even_alpha=0.71, speedup_if_perfect=2.0),
-            False,
-            (
-                "d has to be right nearly always: a step takes 60 % of the time of a target step, "
-                "so that α has to be above 0.71"
-            ),
-        ),
-        (
-            DraftBound(draft_step=0.6, break_even_alpha=0.71, speedup_if_perfect=2.0),
-            True,
-            (
-                "d has to be right nearly always: a step takes 60 % of the time of a target step, "
-                "so that α has to be above 0.71 if tokens were routed at random"
-            ),
-        ),
-        (
-            replace(HOPELESS, speedup_if_perfect=1.9),
-            True,
-            "d pays only where neighbouring tokens share experts; spectui tune measures it",
-        ),
-        (
-            HOPELESS,
-            True,
-            (
-                "d cannot pay by bandwidth: even if every token were right, reading its weights "
-                "and the target's gives 1.00 times the speed of the target alone"
-            ),
-        ),
+        (EASY, False, None, ""),
+        (HARD, False, "d has to be right nearly always: a step takes 60 %", "above 0.71"),
+        (HARD, True, "d has to be right nearly", "above 0.71 if tokens were routed at random"),
+        (BY_CHANCE, True, "d pays only where neighbouring tokens share experts", ""),
+        (HOPELESS, True, "d cannot pay by bandwidth", "1.00 times the speed of the target alone"),
     ],
-    ids=["easy", "hard", "hard with experts", "only with shared experts", "hopeless"],
 )
 def test_what_a_draft_is_up_against_is_one_sentence(
-    bound: DraftBound, *, has_experts: bool, told: str | None
+    found: DraftBound, *, has_experts: bool, begin: str | None, end: str
 ) -> None:
-    assert hard_to_win("d", bound, has_experts=has_experts) == told
+    said = hard_to_win("d", found, has_experts=has_experts)
+    if begin is None:
+        assert said is None
+    else:
+        assert str(said).startswith(begin)
+        assert str(said).endswith(end)
+
+
+def test_drafts_are_tried_beside_the_target() -> None:
+    no_room = "beside the target, CUDA0 has no room: 1 MB are needed, 6 kB are free"
+    for options, reason, is_planned, is_compatible, fits in (
+        (GOOD, None, True, True, True),
+        (HUGE, no_room, True, True, False),
+        (BAD, "bad.gguf is no model", False, None, None),
+        (OTHER, "token 7 differs", True, False, True),
+        (ODD, "no context can be made for odd.gguf", False, None, None),
+    ):
+        found = try_draft(Script(), "d", replace(REQUEST, draft=options), room(CUDA0=6000))
+        assert (found.options, found.reason) == (options, reason)
+        assert (found.plan is not None, found.is_compatible, found.fits) == (
+            *(is_planned, is_compatible),
+            fits,
+        )
 
 
 def document(spectui: Spectui, *arguments: object, code: int = 0) -> dict[str, Any]:
@@ -215,19 +211,66 @@ def texts(found: dict[str, Any], severity: str) -> list[str]:
     return [one["text"] for one in found["findings"] if one["severity"] == severity]
 
 
-def test_without_models_it_examines_the_machine(
-    spectui: Spectui, monkeypatch: pytest.MonkeyPatch
+def test_whatever_is_not_known_has_a_reason(spectui: Spectui, tiny: TinyPath) -> None:
+    assert document(spectui)["target_reason"] == "no target was given"
+    found = document(spectui, "-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256)
+    assert (found["draft"], found["fits"]) == (str(tiny(CLOSE_DRAFT)), True)
+    (memory,) = found["memory"]
+    wanted = memory["allocated_bytes"] + memory["mapped_bytes"]
+    assert wanted == sum(buffer["size_bytes"] for buffer in found["buffers"])
+
+
+def test_mtp_layers_are_a_draft_that_a_target_brings(spectui: Spectui, tmp_path: Path) -> None:
+    target = tmp_path / "target.gguf"
+    write_glm4moe(Tiny(), target)
+    found = document(spectui, "-m", target, "-c", 256)
+    (draft,) = found["drafts"]
+    assert (
+        (draft["name"], draft["path"])
+        == (found["draft"], str(target))
+        == ("draft-mtp", str(target))
+    )
+    assert (draft["compatible"], draft["fits"], draft["comparison"]) == (True, True, None)
+    assert found["target"]["mtp_layers"] == 1
+    own = {one["kind"] for one in found["buffers"] if one["model"] == "draft"}
+    assert {"kv", "compute"} <= own
+    assert "weights" not in own
+    alone = document(spectui, "-m", target, "-c", 256, "--spec-type", "draft-simple")
+    assert alone["drafts"] == []
+    assert alone["memory"][0]["allocated_bytes"] < found["memory"][0]["allocated_bytes"]
+    assert spectui("doctor", "-m", target, "-c", 256) == 0
+    assert "the target's own layer for multi-token prediction" in spectui.out
+
+
+def test_which_files_of_a_preset_are_there_is_told_and_its_traps(
+    spectui: Spectui, tiny: TinyPath, preset: Path
 ) -> None:
-    monkeypatch.setattr("spectui.doctor.examination.ram_limit", lambda _machine, _n_threads: 12.5e9)
-    found = document(spectui)
-    assert found["target"] is None
-    assert found["target_reason"] == "no target was given"
-    assert found["ram_bytes_per_s"] == 12.5e9
-    assert 0 < found["free_bytes"]["CPU"] <= psutil.virtual_memory().total
-    assert spectui("doctor") == 0
-    assert "read at 12.5 GB/s" in spectui.out
-    assert f"llama-cpp-python {binding_version()}" in spectui.out
-    assert found["engine"]["llama_cpp_python"] == binding_version()
+    folder = find_preset(str(preset)).models_folder
+
+    def told() -> str:
+        assert spectui("doctor", "--preset", preset, "-c", 256) == 0, spectui.err
+        assert "trap: It lies." in spectui.out
+        return " ".join(spectui.out.split())
+
+    (folder / "target-00001-of-00003.gguf").symlink_to(tiny(TARGET))
+    text = told()
+    whole = text.replace("- ", "-")
+    assert f"Its models are not here; fetch them with spectui models pull {preset}." in whole
+    assert "target: target*.gguf of a/b: not here, but 1 of its 3 parts" in text
+    assert "draft: draft.gguf of a/c: not here" in text
+    (folder / "target.gguf").symlink_to(tiny(TARGET))
+    assert "Its drafts are not here" in told()
+    found = document(spectui, "--preset", preset, "-c", 256)
+    assert (found["drafts"], found["draft_reason"]) == ([], "drafts of mine are missing")
+    (folder / "draft.gguf").symlink_to(tiny(CLOSE_DRAFT))
+    text = told()
+    assert "Some of its models are not here" in text
+    assert "target: target*.gguf of a/b: here" in text
+    assert "draft: draft.gguf of a/c: here" in text
+    assert "draft: other.gguf of a/d: not here" in text
+    assert "Memory, with draft" in text
+    (folder / "other.gguf").symlink_to(tiny(CLOSE_DRAFT))
+    assert "not here" not in told()
 
 
 def test_llama_cpp_is_loaded_by_its_children_alone(tiny: TinyPath) -> None:
@@ -241,43 +284,6 @@ def test_llama_cpp_is_loaded_by_its_children_alone(tiny: TinyPath) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "Findings" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_a_pair_that_works(spectui: Spectui, tiny: TinyPath) -> None:
-    found = document(spectui, "-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256)
-    (draft,) = found["drafts"]
-    assert draft["compatible"]
-    assert draft["comparison"]["overlap_percent"] == 100
-    assert draft["reason_reason"] == "it can serve the target, and be loaded beside it"
-    assert found["draft"] == str(tiny(CLOSE_DRAFT))
-    assert found["fits"]
-    assert found["largest_context"] >= 256
-    assert found["target"]["rollback"] == "truncate"
-    (memory,) = found["memory"]
-    wanted = memory["allocated_bytes"] + memory["mapped_bytes"]
-    assert wanted == sum(buffer["size_bytes"] for buffer in found["buffers"])
-    assert texts(found, "error") == []
-
-
-def test_mtp_layers_are_a_draft_that_a_target_brings(spectui: Spectui, tmp_path: Path) -> None:
-    target = tmp_path / "target.gguf"
-    write_glm4moe(Tiny(), target)
-    found = document(spectui, "-m", target, "-c", 256)
-    (draft,) = found["drafts"]
-    assert (draft["name"], draft["path"]) == ("draft-mtp", str(target))
-    assert (draft["compatible"], draft["fits"]) == (True, True)
-    assert draft["comparison"] is None
-    assert found["draft"] == "draft-mtp"
-    assert found["target"]["mtp_layers"] == 1
-    own = {one["kind"] for one in found["buffers"] if one["model"] == "draft"}
-    assert {"kv", "compute"} <= own
-    assert "weights" not in own
-    (memory,) = found["memory"]
-    alone = document(spectui, "-m", target, "-c", 256, "--spec-type", "draft-simple")
-    assert alone["drafts"] == []
-    assert alone["memory"][0]["allocated_bytes"] < memory["allocated_bytes"]
-    assert spectui("doctor", "-m", target, "-c", 256) == 0
-    assert "the target's own layer for multi-token prediction" in spectui.out
 
 
 def test_mtp_layers_that_cannot_draft_matter_where_they_were_asked_for(
@@ -298,12 +304,6 @@ def test_mtp_layers_that_cannot_draft_matter_where_they_were_asked_for(
         assert "cannot draft for itself" in spectui.err
 
 
-def test_a_draft_that_spec_type_leaves_out_is_refused(spectui: Spectui, tiny: TinyPath) -> None:
-    pair = ("-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT))
-    assert spectui("doctor", *pair, "--spec-type", "draft-mtp") == 3
-    assert "no draft of -md is of a kind that --spec-type names" in spectui.err
-
-
 def test_it_fits_the_terminal(
     spectui: Spectui, tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,18 +315,6 @@ def test_it_fits_the_terminal(
         # A command that is to be copied is one line.
         assert command.startswith("  spectui tune -m ")
         assert "Memory" in spectui.out
-
-
-def test_other_tokens_are_refused_with_what_differs(spectui: Spectui, tiny: TinyPath) -> None:
-    other = tiny(Tiny(n_extra=200))
-    found = document(spectui, "-m", tiny(TARGET), "-md", other, "-c", 256, code=3)
-    assert found["drafts"][0]["compatible"] is False
-    assert found["drafts"][0]["fits"]
-    assert found["fits_alone"]
-    assert found["draft"] is None
-    (error,) = texts(found, "error")
-    assert "differ in size" in error
-    assert "differ in size" in spectui.err
 
 
 def test_a_folders_files_that_cannot_be_loaded_are_told_with_the_reason(
@@ -357,17 +345,6 @@ def test_a_draft_that_would_end_llama_server_cannot_serve(
     # Both are saved and restored together.
     both = ("-m", tmp_path / "mamba.gguf", "-md", tmp_path / "mamba.gguf", "-c", 256)
     assert document(spectui, *both)["drafts"][0]["compatible"] is True
-
-
-def test_a_damaged_file_is_one_sentence(spectui: Spectui, tiny: TinyPath, tmp_path: Path) -> None:
-    path = tmp_path / "damaged.gguf"
-    content = bytearray(tiny(TARGET).read_bytes())
-    content[8:16] = (1 << 40).to_bytes(8, "little")
-    path.write_bytes(content)
-    assert spectui("doctor", "-m", path) == 3
-    assert "broken header" in spectui.err
-    assert spectui("doctor", "-m", tiny(TARGET), "-md", path, "-c", 256) == 3
-    assert "broken header" in spectui.err
 
 
 def test_what_costs_is_warned_of(spectui: Spectui, tiny: TinyPath, tmp_path: Path) -> None:
@@ -427,72 +404,6 @@ def preset(tmp_path: Path) -> Path:
     )
     find_preset(str(path)).models_folder.mkdir(parents=True)
     return path
-
-
-def test_a_preset_without_its_drafts_is_examined(
-    spectui: Spectui, tiny: TinyPath, preset: Path
-) -> None:
-    folder = find_preset(str(preset)).models_folder
-    (folder / "target.gguf").symlink_to(tiny(TARGET))
-    found = document(spectui, "--preset", preset, "-c", 256)
-    assert found["target"]["arch"] == "llama"
-    assert found["drafts"] == []
-    assert found["draft_reason"] == "drafts of mine are missing"
-    assert spectui("doctor", "--preset", preset, "-c", 256) == 0
-    assert "Its drafts are not here" in spectui.out
-
-
-def test_which_files_of_a_preset_are_there_is_told_and_its_traps(
-    spectui: Spectui, tiny: TinyPath, preset: Path
-) -> None:
-    folder = find_preset(str(preset)).models_folder
-
-    def told() -> str:
-        assert spectui("doctor", "--preset", preset, "-c", 256) == 0, spectui.err
-        assert "trap: It lies." in spectui.out
-        return " ".join(spectui.out.split())
-
-    (folder / "target-00001-of-00003.gguf").symlink_to(tiny(TARGET))
-    text = told()
-    whole = text.replace("- ", "-")
-    assert f"Its models are not here; fetch them with spectui models pull {preset}." in whole
-    assert "target: target*.gguf of a/b: not here, but 1 of its 3 parts" in text
-    assert "draft: draft.gguf of a/c: not here" in text
-    (folder / "target.gguf").symlink_to(tiny(TARGET))
-    (folder / "draft.gguf").symlink_to(tiny(CLOSE_DRAFT))
-    text = told()
-    assert "Some of its models are not here" in text
-    assert "target: target*.gguf of a/b: here" in text
-    assert "draft: draft.gguf of a/c: here" in text
-    assert "draft: other.gguf of a/d: not here" in text
-    assert "Memory, with draft" in text
-    (folder / "other.gguf").symlink_to(tiny(CLOSE_DRAFT))
-    assert "not here" not in told()
-
-
-def test_a_preset_of_options_alone_names_no_target(spectui: Spectui, tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text("[options]\nctx-size = 256\n")
-    assert document(spectui, "--preset", path)["target_reason"] == "no target was given"
-
-
-def test_drafts_are_tried_beside_the_target() -> None:
-    drafts = (GOOD, HUGE, BAD, OTHER, ODD)
-    found = [
-        try_draft(Script(), "d", replace(REQUEST, draft=draft), room(CUDA0=6000))
-        for draft in drafts
-    ]
-    assert [one.reason for one in found] == [
-        None,
-        "beside the target, CUDA0 has no room: 1 MB are needed, 6 kB are free",
-        "bad.gguf is no model",
-        "token 7 differs",
-        "no context can be made for odd.gguf",
-    ]
-    assert [one.plan is None for one in found] == [False, False, True, False, True]
-    assert [one.is_compatible for one in found] == [True, True, None, False, None]
-    assert [one.fits for one in found] == [True, False, None, True, None]
-    assert [one.options for one in found] == [GOOD, HUGE, BAD, OTHER, ODD]
 
 
 def test_what_is_wrong_with_the_target_is_no_drafts_fault() -> None:

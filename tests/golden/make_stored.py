@@ -1,26 +1,11 @@
-"""Makes ``stored/``: files as today's spectui leaves them on a user's disk.
+"""What ``stored/`` is of: files as spectui 0.5 left them on a user's disk, which stay readable."""
 
-Run once, with ``python -m tests.golden.make_stored``, and never after a change of what is stored:
-later versions have to read what earlier ones wrote. Machine, versions and paths are neutral.
-"""
-
-import json
-import os
-import shutil
-import sys
-import tempfile
 from pathlib import Path
 
-import pytest
-
-from spectui.cli import main
-from tests.golden import commands_support as inside
 from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, Tiny, write_tiny
 from tests.support.mtp import write_qwen35
 
 STORED = Path(__file__).parent / "stored"
-MODELS = Path("/models")
-"""Where models lie in what is stored."""
 
 PROMPTS = """\
 {"id": "a", "category": "x", "prompt": "the rain on the other tin ring"}
@@ -30,18 +15,6 @@ PROMPTS = """\
 {"id": "e", "category": "y", "prompt": "hello there"}
 {"id": "f", "category": "x", "prompt": "in the tin on the ring"}
 {"id": "g", "category": "z", "prompt": "the other one of the others"}
-"""
-CONFIG = """\
-theme = "nord"
-ascii = true
-keep_sessions = true
-record_chats = false
-monitor_hz = 2.5
-model_folders = ["/models", "~/more models"]
-
-[keys]
-"live.stop" = "escape"
-"tune.resume" = "r"
 """
 PAIR = ("-m", "target.gguf", "-md", "draft.gguf")
 HOW = ("-c", 256, "-t", 1, "--temp", 0, "--prompts", "prompts.jsonl")
@@ -74,39 +47,3 @@ def write_models(folder: Path) -> None:
         write_tiny(recipe, folder / f"{name}.gguf")
     write_qwen35(Tiny(), folder / "mtp.gguf", n_mtp=1)
     (folder / "prompts.jsonl").write_text(PROMPTS, "utf-8")
-
-
-def _run(*arguments: object) -> None:
-    sys.argv = ["spectui", *map(str, arguments)]
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 0, arguments
-
-
-def _make(folder: Path) -> None:
-    os.environ["SPECTUI_HOME"] = str(folder / "home")
-    os.chdir(folder)
-    write_models(folder)
-    data = folder / "home" / "data"
-    with inside.neutral():
-        _run(*SWEEP)
-        _run(*TUNE)
-        for name, arguments in TRACES.items():
-            _run("trace", *arguments, "--out", folder / f"{name}.trace.json.gz")
-    inside.make_studies(f"sqlite:///{data / 'studies.sqlite3'}")
-    shutil.rmtree(STORED, ignore_errors=True)
-    STORED.mkdir()
-    inside.make_session(STORED / "session.jsonl")
-    (STORED / "config.toml").write_text(CONFIG, "utf-8")
-    shutil.copy(data / "sweeps" / "stored" / "cells.jsonl", STORED / "sweep.jsonl")
-    for path in [*folder.glob("*.trace.json.gz"), *(data / "traces").glob("*.gz")]:
-        shutil.copy(path, STORED)
-    statements = inside.dumped(data / "studies.sqlite3")
-    owner = json.dumps({"host": os.uname().nodename, "pid": os.getpid()})
-    statements = statements.replace(str(folder), str(MODELS)).replace(owner, inside.OWNER)
-    (STORED / "studies.sql").write_text(statements, "utf-8")
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as name:
-        _make(Path(name).resolve())

@@ -359,6 +359,8 @@ _BAD_TEXTS = {
     "unclosed.toml": "[options",
     "out-of-range.toml": "[options]\nctx-size = -1",
     "no-switch.toml": "[options]\nno-mmap = 1",
+    "many-options.toml": "[options]\nmodel = 'none.gguf'\ndraft-max = 8\nspec-type = 'ngram-mod'",
+    "run.sh": "llama-server -m target.gguf",
     "twice.toml": "[options]\ncache-type-k-draft = 'q8_0'\nspec-draft-type-k = 'f16'",
 }
 

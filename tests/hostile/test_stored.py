@@ -137,40 +137,29 @@ STORES: dict[str, tuple[str, Callable[[Path], None]]] = {
 }
 
 
-@pytest.mark.parametrize("exists", [True, False], ids=["a file", "nothing"])
+@pytest.mark.parametrize("kind", ["link to a file", "link to nothing", "fifo", "folder", "loop"])
 @pytest.mark.parametrize("store", STORES)
-def test_a_link_in_place_of_what_is_stored_leads_nowhere(
-    home: Path, tmp_path: Path, store: str, *, exists: bool
+def test_what_is_in_place_of_what_is_stored_is_neither_followed_nor_waited_for(
+    home: Path, tmp_path: Path, store: str, kind: str
 ) -> None:
     name, write = STORES[store]
     victim = tmp_path / "victim"
-    if exists:
+    place = home / name
+    place.parent.mkdir(parents=True)
+    if kind == "link to a file":
         victim.write_bytes(b"mine")
         victim.chmod(0o640)
-    place = home / name
-    place.parent.mkdir(parents=True)
-    place.symlink_to(victim)
+    if kind.startswith("link"):
+        place.symlink_to(victim)
+    else:
+        put(place, kind)
     # It is refused, or what is in its place is replaced.
     with suppress(SpectuiError):
         write(place)
-    assert victim.exists() == exists
-    if exists:
+    assert victim.exists() == (kind == "link to a file")
+    if victim.exists():
         assert victim.read_bytes() == b"mine"
         assert victim.stat().st_mode & 0o777 == 0o640
-
-
-@pytest.mark.parametrize("kind", ["fifo", "folder", "loop"])
-@pytest.mark.parametrize("store", STORES)
-def test_a_pipe_in_place_of_what_is_stored_is_not_waited_for(
-    home: Path, store: str, kind: str
-) -> None:
-    name, write = STORES[store]
-    place = home / name
-    place.parent.mkdir(parents=True)
-    put(place, kind)
-    # It is refused, or what is in its place is replaced.
-    with suppress(SpectuiError):
-        write(place)
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "/dev/zero", "sparse"])
@@ -185,9 +174,6 @@ def test_studies_in_a_place_of_another_kind_are_refused(
             put(data / "studies.sqlite3", kind)
         found = run("studies", command, folder=tmp_path).check()
         assert found.code == 3
-
-
-# -- links that are swapped in between a look and the write
 
 
 class Swap:
@@ -208,6 +194,9 @@ class Swap:
 @pytest.fixture
 def swap(tmp_path: Path) -> Swap:
     return Swap(tmp_path / "out" / "a", tmp_path / "victim")
+
+
+# -- links that are swapped in between a look and the write
 
 
 def test_no_link_is_followed_that_replaces_a_file_of_a_sweeps_folder(
