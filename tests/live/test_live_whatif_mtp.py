@@ -1,6 +1,5 @@
 """What-if on targets that draft for themselves: recorded beside the chat, replayed exactly."""
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +28,6 @@ from spectui.speculative.counters import Round
 from spectui.speculative.mtp import effective_schedule
 from spectui.trace.file import read_trace
 from tests.live.test_live_session import QUESTION, Watched
-from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context
 from tests.support.live import make_round
 from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
@@ -37,7 +35,7 @@ from tests.support.mtp import WRITERS
 from tests.support.replay import COSTS
 from tests.tui.test_tui_tune import arm, trial
 
-pytest_plugins = ("tests.support.fixtures", "tests.support.cli_fixtures")
+pytest_plugins = "tests.support.fixtures"
 
 N_LAYERS = {"qwen35": 1, "glm4moe": 1, "mimo2": 3}
 OWN = ChatRecording(draft=MTP_KIND, depth=16, mtp_layers=1)
@@ -111,8 +109,14 @@ def test_an_answer_is_recorded_with_its_layers_and_replays_exactly(
 ) -> None:
     setup = setup_of(folder / f"{name}.gguf")
     chat.load(setup)
-    result = chat.ask(setup, mtp(2))
+    # It is recorded while it does not draft, too.
+    result = chat.ask(setup, None if name == "glm4moe" else mtp(2))
     found = chat.recording(is_recorded)
+    read = read_trace(
+        save_trace(chat.session.chat_trace(found, setup.schedule, None), keep_text=False)
+    )
+    assert read.drafts[MTP_KIND] == read.target
+    assert read.recordings[0].chains[MTP_KIND].mtp_layers == N_LAYERS[name]
     assert (found.draft, found.mtp_layers) == (MTP_KIND, N_LAYERS[name])
     assert found.longest == (3 if name == "mimo2" else 16)
     (recording,) = found.recordings
@@ -126,17 +130,6 @@ def test_an_answer_is_recorded_with_its_layers_and_replays_exactly(
             assert getattr(total, count) == getattr(counters, count), (count, setting)
         n_accepted += counters.n_accepted
     assert n_accepted > 0
-
-
-def test_it_is_recorded_while_it_does_not_draft(chat: Chat, folder: Path) -> None:
-    setup = setup_of(folder / "glm4moe.gguf")
-    chat.load(setup)
-    result = chat.ask(setup, None)
-    (recording,) = chat.recording(is_recorded).recordings
-    assert recording.output == result.tokens
-    # What is applied then drafts.
-    best = WhatIf((recording,), MTP_KIND, longest=16, costs=None).at(mtp(4))
-    assert chat.ask(setup, mtp(4)).counters.n_drafted == best.n_drafted > 0
 
 
 def test_recording_changes_no_answer_of_a_conversation(chat: Chat, folder: Path) -> None:
@@ -180,43 +173,6 @@ def test_beside_a_draft_model_it_is_the_draft_that_is_recorded(
     assert (draft.draft, draft.is_mtp) == (tiny(CLOSE_DRAFT).stem, False)
     with pytest.raises(UsageError, match="no longer loaded"):
         chat.session.chat_trace(own, Schedule.FAST, None)
-
-
-def test_a_draft_model_of_that_name_is_told_apart(
-    chat: Chat, folder: Path, tiny: TinyPath, tmp_path: Path
-) -> None:
-    path = tmp_path / f"{MTP_KIND}.gguf"
-    path.symlink_to(tiny(CLOSE_DRAFT))
-    setup = setup_of(folder / "glm4moe.gguf", Speculation(DraftSimple(draft_max=2)))
-    chat.load(replace(setup, draft=ModelOptions(path=path)))
-    told = [event.recording for event in chat.events if isinstance(event, ChatRecorded)][-1]
-    assert told is not None
-    assert (told.draft, told.is_mtp) == (f"{MTP_KIND}#1", False)
-
-
-def test_a_saved_trace_is_replayed_by_the_command_line(
-    chat: Chat, folder: Path, spectui: Spectui
-) -> None:
-    setup = setup_of(folder / "mimo2.gguf")
-    chat.load(setup)
-    chat.ask(setup, mtp(2))
-    found = chat.recording(is_recorded)
-    trace = chat.session.chat_trace(found, setup.schedule, None)
-    path = save_trace(trace, keep_text=False)
-    read = read_trace(path)
-    assert read.drafts[MTP_KIND] == read.target
-    assert read.recordings[0].chains[MTP_KIND].mtp_layers == 3
-    assert spectui("replay", path, "--draft-max", "1,3", "--json", "-") == 0, spectui.err
-    replayed = {one["draft_max"]: one for one in json.loads(spectui.out)["configs"]}
-    for longest in (1, 3):
-        told = replayed[longest]
-        assert (told["draft"], told["mtp"]) == (MTP_KIND, True)
-        counters = chat.ask(setup, mtp(longest)).counters
-        assert (told["n_rounds"], told["n_drafted"], told["n_accepted"]) == (
-            counters.n_rounds,
-            counters.n_drafted,
-            counters.n_accepted,
-        )
 
 
 @pytest.mark.parametrize("name", ["qwen35", "mimo2"])

@@ -27,13 +27,3 @@ def test_occurrences_and_what_follows_them_are_those_of_the_text(
         said = [tuple(text[at + size_n : at + size_n + size_m]) for at in places]
         # As many different codes as continuations, and each with its own.
         assert len(set(zip(codes, said, strict=True))) == len(set(codes)) == len(set(said))
-
-
-def test_equal_continuations_have_equal_codes_and_others_do_not() -> None:
-    text = [1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 4, 3]
-    found = Continuations(2, 2)
-    found.grow(text)
-    codes = found.of((1, 2), 0, len(text)).codes
-    assert codes[0] == codes[1] != codes[2]
-    assert found.code(10) == codes[2]
-    assert found.code(11) is None
