@@ -399,7 +399,7 @@ def test_the_newest_answers_are_kept_once_each_and_none_of_one_token(chat: Chat)
     for again in (turn(1), turn(15, speculation=speculation(6))):
         chat.ask(again)
     state = chat.state(lambda state: state.runs[-1].speculation == speculation(6))
-    assert [text.recording.id for text in state.texts if text.recording] == ["answer-2", "answer-3"]
+    assert [text.recording.id for text in state.texts] == ["answer-2", "answer-3"]
     # A closed recorder records nothing; what was submitted is answered before another command.
     recorder.close()
     for n_predict in (12, 4):
