@@ -2,17 +2,15 @@
 
 import json
 import os
-import queue
 import signal
 import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -37,10 +35,8 @@ from spectui.errors import (
     EngineDiedError,
     ReadsFromDiskError,
 )
-from spectui.live.session import LiveSession
 from spectui.live.setup import (
     BaselineMeasured,
-    ChatRecorded,
     LiveSetup,
     ModelsLost,
     ModelsRestored,
@@ -49,10 +45,9 @@ from spectui.live.setup import (
 )
 from spectui.models.ranking import ModelInspected
 from spectui.monitor import dram
-from spectui.monitor.dram import RamGauge
 from spectui.monitor.readings import Reading
 from spectui.options.drafters import DraftMtp, DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Schedule
+from spectui.options.setup import ModelOptions, Schedule
 from spectui.options.speculation import Speculation
 from spectui.paths import own_storage_file
 from spectui.prompts import ChatMessage, Prompt, load_prompts
@@ -61,85 +56,27 @@ from spectui.tune.background import BackgroundTuning
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.studies.listing import list_studies
 from spectui.tune.trials import TrialState
+from tests.live.conftest import QUESTION, Watched
 from tests.support.cli import Spectui
 from tests.support.engine import local_worker
 from tests.support.gemma4 import write_pair
 from tests.support.locks import HOLD
 from tests.support.machine import QUIET
-from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
+from tests.support.models import OTHER, Tiny, TinyPath
 from tests.support.nvml import until
 from tests.support.scripted_server import write_server
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.slow
 
-Kind = TypeVar("Kind")
-QUESTION = (("user", "in the on"),)
 PATIENCE_S = 30.0
 """After which a thread counts as stuck."""
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
-    return tmp_path
-
-
-class Watched:
-    """A session whose events can be waited for."""
-
-    def __init__(
-        self, *, is_idle: Callable[[], bool] = lambda: False, isolate: bool = False
-    ) -> None:
-        self.events: list[object] = []
-        self.on_event: Callable[[object], None] = lambda _event: None
-        self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self.session = LiveSession(
-            self._sink, make_gauge=partial(RamGauge, is_idle=is_idle), isolate=isolate
-        )
-
-    def _sink(self, event: object) -> None:
-        self.events.append(event)
-        self.on_event(event)
-        self._queue.put(event)
-
-    def wait(self, kind: type[Kind], wanted: Callable[[Kind], bool] = lambda _event: True) -> Kind:
-        while True:
-            event = self._queue.get(timeout=60)
-            if isinstance(event, kind) and wanted(event):
-                return event
-            assert kind is EngineFailed or not isinstance(event, EngineFailed), event
-
-    def load(self, setup: LiveSetup) -> None:
-        self.session.load(setup)
-        self.wait(ModelLoaded)
-        if setup.draft is not None:
-            self.session.load_draft(setup.draft, mtp=setup.has_mtp_file)
-            self.wait(ModelLoaded)
 
 
 def search_of(watched: Watched) -> BackgroundTuning:
     found = watched.session.tuning
     assert found is not None
     return found
-
-
-@pytest.fixture
-def watched() -> Iterator[Watched]:
-    started = Watched()
-    yield started
-    started.session.close()
-
-
-@pytest.fixture
-def setup(tiny: TinyPath) -> LiveSetup:
-    return LiveSetup(
-        target=ModelOptions(path=tiny(TARGET)),
-        draft=ModelOptions(path=tiny(CLOSE_DRAFT)),
-        context=ContextOptions(ctx_size=512, threads=1),
-        sampling=SamplingConfig(temp=0.0, ignore_eos=True),
-        n_predict=12,
-    )
 
 
 def prompts(n: int) -> tuple[Prompt, ...]:
@@ -172,8 +109,7 @@ def test_a_pair_is_loaded_and_answers(watched: Watched, setup: LiveSetup) -> Non
             watched.session.stop()
 
     watched.on_event = stop
-    watched.session.send(setup, QUESTION)
-    assert watched.wait(GenerationFinished).result.stop is Stop.CANCELLED
+    assert watched.ask(setup).stop is Stop.CANCELLED
 
 
 def test_what_cannot_be_loaded_is_told_and_the_session_goes_on(
@@ -194,8 +130,7 @@ def test_what_cannot_be_loaded_is_told_and_the_session_goes_on(
     # An incompatible draft leaves the target usable.
     watched.session.load_draft(other)
     assert "token 9 differs" in str(watched.wait(EngineFailed).error)
-    watched.session.send(setup, QUESTION)
-    assert watched.wait(GenerationFinished).result.counters.n_drafted == 0
+    assert watched.ask(setup).counters.n_drafted == 0
 
 
 @pytest.mark.parametrize("arch", ["qwen35", pytest.param("gemma4", marks=pytest.mark.ci)])
@@ -207,21 +142,15 @@ def test_mtp_layers_of_a_file_draft_in_a_chat_and_in_a_search(
     setup = replace(setup, target=target, draft=layers, speculation=drafting)
     watched.load(setup)
     for _turn in range(2):
-        watched.session.send(setup, QUESTION)
-        result = watched.wait(GenerationFinished).result
+        result = watched.ask(setup)
         assert result.counters.n_drafted > 0
-    recorded = watched.wait(ChatRecorded, _is_recorded).recording
-    assert recorded is not None
+    recorded = watched.recording()
     assert (recorded.draft, recorded.is_mtp) == (layers.path.stem, True)
     watched.session.start_tuning(setup, prompts(2), 3)
     ended = watched.wait(TuningChanged, lambda event: not event.state.is_running)
     assert ended.state.phase is Phase.FINISHED
     told = {record.arm.drafter for record in ended.state.records}
     assert layers.path.stem in told
-
-
-def _is_recorded(event: ChatRecorded) -> bool:
-    return event.recording is not None and bool(event.recording.recordings)
 
 
 def test_the_baseline_is_measured_and_tells_whether_others_had_the_machine(
@@ -326,8 +255,7 @@ def test_a_stop_between_the_tokens_and_their_generation_ends_the_turn(
         assert isinstance(watched.wait(EngineFailed).error, CancelledError)
         assert not any(isinstance(event, PromptEvaluated) for event in watched.events)
         # Exactly one answer: the next one is the next turn's.
-        watched.session.send(setup, QUESTION)
-        assert watched.wait(GenerationFinished).result.stop is Stop.LENGTH
+        assert watched.ask(setup).stop is Stop.LENGTH
     # A sink that raises is told so, and the session goes on.
     for kind in (PromptEvaluated, GenerationFinished):
 
@@ -341,8 +269,7 @@ def test_a_stop_between_the_tokens_and_their_generation_ends_the_turn(
         assert str(failed.error) == "OSError: on purpose"
         assert failed.trace is not None
         watched.on_event = lambda _event: None
-        watched.session.send(setup, QUESTION)
-        assert len(watched.wait(GenerationFinished).result.tokens) == 12
+        assert len(watched.ask(setup).tokens) == 12
 
 
 def test_after_another_load_nothing_is_told_of_the_old_pair(
@@ -455,8 +382,7 @@ def test_drafts_longer_than_tuning_tries_are_loaded_for_as_far_as_the_batch_goes
     watched.load(wanted)
     assert watched.session.max_draft == max(16, min(draft_max, batch - 1))
     longest = Speculation(DraftSimple(draft_max=watched.session.max_draft))
-    watched.session.send(replace(wanted, speculation=longest), QUESTION)
-    assert watched.wait(GenerationFinished).result.counters.n_drafted > 0
+    assert watched.ask(replace(wanted, speculation=longest)).counters.n_drafted > 0
 
 
 @pytest.mark.ci
@@ -475,8 +401,7 @@ def test_a_paused_search_waits_while_the_chat_goes_on(watched: Watched, setup: L
     watched.session.start_tuning(setup, prompts(6), 2)
     watched.wait(TuningChanged, lambda event: event.state.paused)
     for _ in range(3):
-        watched.session.send(setup, QUESTION)
-        watched.wait(GenerationFinished)
+        watched.ask(setup)
     assert search_of(watched).state.is_running
     assert len(search_of(watched).state.records) == 1
     search_of(watched).resume()
@@ -626,8 +551,7 @@ def test_a_load_ends_the_search_even_while_it_tells_of_a_change(
     assert not loading.is_alive(), "the search and the load wait for each other"
     watched.wait(ModelLoaded)
     assert watched.session.tuning is None
-    watched.session.send(other, QUESTION)
-    assert len(watched.wait(GenerationFinished).result.tokens) == 12
+    assert len(watched.ask(other).tokens) == 12
     watched.session.close()
 
 

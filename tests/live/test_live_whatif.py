@@ -41,9 +41,9 @@ from spectui.speculative.models import Rollback
 from spectui.trace.file import read_trace
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.record import Recording, Trace, record_chains
-from tests.live.test_live_session import QUESTION, Watched
+from tests.live.conftest import Watched
 from tests.support.cockpit import loaded
-from tests.support.engine import ENDLESS, drafting, load_target, small_context, speculation
+from tests.support.engine import ENDLESS, drafting, load_target, speculation
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.support.replay import COSTS, DEPTH, SCENE, record
 from tests.trace.test_costs import rounds as rounds_of_known_costs
@@ -530,67 +530,37 @@ def test_nothing_recorded_is_nothing_to_save() -> None:
         trace_of_chat(chat_of())
 
 
-@pytest.fixture
-def watched() -> Iterator[Watched]:
-    started = Watched()
-    yield started
-    started.session.close()
-
-
-def pair(tiny: TinyPath) -> LiveSetup:
-    return LiveSetup(
-        target=ModelOptions(path=tiny(TARGET)),
-        draft=ModelOptions(path=tiny(CLOSE_DRAFT)),
-        context=small_context(),
-        sampling=ENDLESS,
-        n_predict=12,
-    )
-
-
-def is_recorded(event: ChatRecorded) -> bool:
-    return event.recording is not None and bool(event.recording.recordings)
-
-
-def test_a_session_records_its_answers_and_its_baseline(watched: Watched, tiny: TinyPath) -> None:
-    setup = pair(tiny)
+def test_a_session_records_its_answers_and_its_baseline(watched: Watched, setup: LiveSetup) -> None:
+    assert setup.draft is not None
     watched.load(setup)
     watched.session.measure_baseline()
-    watched.session.send(setup, QUESTION)
-    result = watched.wait(GenerationFinished).result
-    recording = watched.wait(ChatRecorded, is_recorded).recording
-    assert recording is not None
-    assert recording.draft == tiny(CLOSE_DRAFT).stem
-    assert recording.depth == watched.session.max_draft == 16
+    result = watched.ask(setup)
+    recording = watched.recording()
+    assert (recording.draft, recording.depth) == (setup.draft.path.stem, 16)
+    assert watched.session.max_draft == 16
     assert recording.recordings[0].output == result.tokens
     assert recording.recordings[0].n_ctx == 512
     assert recording.runs[0].speculation == setup.speculation
-    watched.wait(
-        ChatRecorded,
-        lambda event: event.recording is not None and event.recording.baseline is not None,
-    )
+    watched.recording(lambda found: found.baseline is not None)
     trace = watched.session.chat_trace(recording, setup.schedule, None)
-    assert trace.target.file == tiny(TARGET).name
+    assert trace.target.file == setup.target.path.name
     assert trace.costs == {}
 
 
-def test_another_pair_begins_without_recordings(watched: Watched, tiny: TinyPath) -> None:
-    setup = pair(tiny)
+def test_another_pair_begins_without_recordings(watched: Watched, setup: LiveSetup) -> None:
     watched.load(setup)
-    watched.session.send(setup, QUESTION)
-    recording = watched.wait(ChatRecorded, is_recorded).recording
-    assert recording is not None
+    watched.ask(setup)
+    recording = watched.recording()
     # Without a draft there is nothing to record, and who shall not record does not.
     for records, other in ((True, replace(setup, draft=None)), (False, setup)):
-        n_before = len(watched.events)
+        n_before = len(watched.told)
         watched.session.records_chats = records
         watched.load(other)
         if other.draft is None:
             with pytest.raises(UsageError, match="no longer loaded"):
                 watched.session.chat_trace(recording, setup.schedule, None)
-        watched.session.send(other, QUESTION)
-        watched.wait(GenerationFinished)
+        watched.ask(other)
         # Comes after whatever else was done in the background.
         watched.session.measure_baseline()
         watched.wait(BaselineMeasured)
-        told = [event for event in watched.events[n_before:] if isinstance(event, ChatRecorded)]
-        assert set(told) == {ChatRecorded(recording=None)}
+        assert set(watched.told[n_before:]) == {ChatRecorded(recording=None)}

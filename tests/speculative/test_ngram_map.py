@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.speculative.ngram_hash import RollingHash
 from spectui.speculative.ngram_map import N_SLOTS, NgramMapDrafter, NgramMapState
 from tests.support.ngram_reference import (
     MapReference,
@@ -15,11 +14,8 @@ from tests.support.ngram_reference import (
     long_chat,
     play,
     say,
-    slot_32,
     turns,
 )
-
-FACTOR = 2654435761
 
 
 @settings(max_examples=100, deadline=None)
@@ -56,22 +52,6 @@ def test_long_texts_with_the_real_table(seed: int, *, with_values: bool) -> None
         long_chat(seed, vocabulary),
     )
     assert n_drafted > 0
-
-
-@given(
-    text=st.lists(st.integers(0, 2**31 - 1), max_size=40),
-    size_n=st.integers(1, 12),
-    last=st.integers(0, 2**31 - 1),
-)
-def test_a_rolling_hash_is_the_32_bit_one(text: list[int], size_n: int, last: int) -> None:
-    found = RollingHash(size_n, FACTOR, N_SLOTS)
-    for end in range(0, len(text) + 1, 3):
-        found.grow(text[:end])
-    found.grow(text)
-    ngrams = [text[start : start + size_n] for start in range(len(text) - size_n + 1)]
-    assert found.slots == [slot_32(ngram, N_SLOTS) for ngram in ngrams]
-    if ngrams:
-        assert found.ending(text, last) == slot_32([*ngrams[-1][1:], last], N_SLOTS)
 
 
 def begun(

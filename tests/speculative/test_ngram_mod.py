@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.speculative.drafters import Draft
-from spectui.speculative.ngram_hash import RollingHash
 from spectui.speculative.ngram_mod import N_ENTRIES, NgramModDrafter, NgramModState
 from tests.support.ngram_reference import (
     ModReference,
@@ -16,11 +15,8 @@ from tests.support.ngram_reference import (
     long_chat,
     play,
     say,
-    slot_64,
     turns,
 )
-
-FACTOR = 6364136223846793005
 
 
 @settings(max_examples=100, deadline=None)
@@ -54,20 +50,6 @@ def test_long_texts(seed: int, n_entries: int) -> None:
         long_chat(seed, vocabulary),
     )
     assert n_drafted > 0
-
-
-@given(
-    text=st.lists(st.integers(0, 2**31 - 1), max_size=40),
-    n_match=st.integers(1, 24),
-    last=st.integers(0, 2**31 - 1),
-)
-def test_a_rolling_hash_is_the_64_bit_one(text: list[int], n_match: int, last: int) -> None:
-    found = RollingHash(n_match, FACTOR, N_ENTRIES)
-    found.grow(text)
-    ngrams = [text[start : start + n_match] for start in range(len(text) - n_match + 1)]
-    assert found.slots == [slot_64(ngram, N_ENTRIES) for ngram in ngrams]
-    if ngrams:
-        assert found.ending(text, last) == slot_64([*ngrams[-1][1:], last], N_ENTRIES)
 
 
 def begun(

@@ -1,8 +1,6 @@
 """Replays added up over recordings."""
 
 import math
-import tracemalloc
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -58,19 +56,3 @@ def test_totals_are_the_sums_of_the_replays() -> None:
     assert [list(total.batches) for total in totals] == np.sum(batches, axis=0).T.tolist()
     seconds = [one.seconds.ravel() for one in each if one.seconds is not None]
     assert [total.seconds for total in totals] == pytest.approx(np.sum(seconds, axis=0).tolist())
-
-
-def test_counts_of_many_recordings_take_no_more_memory_than_those_of_one() -> None:
-    def most_bytes(answers: Sequence[Recording]) -> int:
-        tracemalloc.start()
-        try:
-            replay_trace(answers, "draft", GRID, COSTS)
-            return tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-
-    answers = recordings(40)
-    most_bytes(answers[:1])
-    more = (most_bytes(answers) - most_bytes(answers[:20])) / 20
-    # Its seconds, and what the spread makes of them; the counts alone would be seven times as much.
-    assert more < 5 * np.dtype(np.float64).itemsize * math.prod(GRID.shape)
