@@ -77,23 +77,6 @@ def test_a_bench_decodes_where_it_was_placed_and_loses_nothing(
     assert used - {"CPU", "CPU_Mapped"} == names
 
 
-@pytest.mark.parametrize("placement", [["-dev", "RPC0", "-devd", "RPC1"], ["--cpu-moe", "-nkvo"]])
-def test_an_exported_command_keeps_what_the_engine_promises(
-    bench: Bench, start: Start, placement: list[object]
-) -> None:
-    pair, setting = bench.pair(start(), start()), ["--spec-draft-n-max", 4]
-    command = ["llama-server", *map(str, (*pair, *placement, *setting))]
-    exported = bench("export", "--from", " ".join(command))
-    assert exported.code == 0, exported.err
-    found = document(
-        bench,
-        *("verify", "--from", exported.out, "--server-bin", bench.server_bin),
-        *(*RUN, "--prompts", bench.prompts),
-    )
-    assert counts(found["delivered"]) == counts(found["promised"])
-    assert found["order"]["keeps_both"] is False
-
-
 SERVED: dict[str, list[object]] = {
     "bench": [],
     "tune": ["--trials", 2, "--tune", "draft_max"],

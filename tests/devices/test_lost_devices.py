@@ -1,18 +1,12 @@
 """RPC servers that nobody runs, that serve somebody else, or that go away meanwhile."""
 
-import socket
-import struct
 import textwrap
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 
 import psutil
 import pytest
 
-from spectui.engine.planning import Planner
-from spectui.errors import SpectuiError
-from spectui.llama.rpc import PROTOCOL
 from spectui.llama.rpc import RpcServer as Connection
 from tests.devices.conftest import Bench, Start, finish
 from tests.support.program import said_until
@@ -201,31 +195,6 @@ def test_a_plan_beside_an_engine_that_has_the_server_ends_in_a_sentence(
     assert busy.startswith(f"UsageError: --rpc {server.endpoint}: the server does not answer")
     assert free == "True"
     assert gone.startswith(f"UsageError: --rpc {server.endpoint}: no RPC server answers there")
-
-
-def test_a_server_that_goes_away_while_it_is_planned_on_ends_in_a_sentence(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GGML_BACKEND_PATH", bench.environment["GGML_BACKEND_PATH"])
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        endpoint = f"127.0.0.1:{listener.getsockname()[1]}"
-
-        def serve() -> None:
-            # Whoever asks first is answered, and the library, which comes second, is not.
-            first, _address = listener.accept()
-            with first:
-                for said in (bytes((*PROTOCOL, 0, 0)) + bytes(24), struct.pack("<I", 1)):
-                    size = struct.unpack("<BQ", first.recv(9, socket.MSG_WAITALL))[1]
-                    first.recv(size, socket.MSG_WAITALL)
-                    first.sendall(struct.pack("<Q", len(said)) + said)
-            listener.accept()[0].close()
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        with Planner(rpc=(endpoint,)) as planner:
-            with pytest.raises(SpectuiError, match=f"--rpc {endpoint} went away meanwhile"):
-                planner.backend()
-            thread.join()
 
 
 def test_the_screen_outlives_its_server(

@@ -548,19 +548,6 @@ def test_other_lengths_are_predicted_from_what_was_seen() -> None:
     }
 
 
-def test_a_length_of_other_settings_has_a_second_pass_as_well() -> None:
-    tally = answering(Speculation(DraftSimple(draft_max=8)))
-    tally.baseline(BaselineMeasured(tokens_per_s=10, step_s=0.1))
-    tally.round_finished(make_round(8, 8, RoundTimes(draft_s=0.2, verify_s=0.2), step_s=0.01))
-    tally.generation_started(DRAFTING)
-    tally.round_finished(make_round(4, 4, RoundTimes(draft_s=0.09, verify_s=0.15), step_s=0.01))
-    # From a step for one token along the line of 10 ms per drafted token: 90 ms for eight.
-    assert dict(tally.state().expectation.by_length) == {
-        4: pytest.approx(5 / (0.4 + 0.5 + 1.5)),
-        8: pytest.approx(9 / (0.8 + 0.9 + 2.0)),
-    }
-
-
 # Anything
 
 

@@ -256,20 +256,6 @@ def test_a_stop_between_the_tokens_and_their_generation_ends_the_turn(
         assert not any(isinstance(event, PromptEvaluated) for event in watched.events)
         # Exactly one answer: the next one is the next turn's.
         assert watched.ask(setup).stop is Stop.LENGTH
-    # A sink that raises is told so, and the session goes on.
-    for kind in (PromptEvaluated, GenerationFinished):
-
-        def fail(event: object, kind: type[Event] = kind) -> None:
-            if isinstance(event, kind):
-                raise OSError("on purpose")
-
-        watched.on_event = fail
-        watched.session.send(setup, QUESTION)
-        failed = watched.wait(EngineFailed)
-        assert str(failed.error) == "OSError: on purpose"
-        assert failed.trace is not None
-        watched.on_event = lambda _event: None
-        assert len(watched.ask(setup).tokens) == 12
 
 
 def test_after_another_load_nothing_is_told_of_the_old_pair(

@@ -23,12 +23,12 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
 from spectui.measure.measurer import Measurer, Pair, total_counters
 from spectui.measure.promise import Case
-from spectui.measure.server_backend import ServerBackend, remembers, result_of
+from spectui.measure.server_backend import ServerBackend, result_of
 from spectui.measure.server_memory import ServerMemory
 from spectui.measure.servers import Fleet, measuring_arguments
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
-from spectui.options.drafters import DraftSimple, NgramMapK, NgramMod, NgramSimple
+from spectui.options.drafters import DraftSimple, NgramMapK
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.server import Completion
@@ -425,21 +425,3 @@ def test_studies_of_other_binaries_are_others() -> None:
     found = [digest(**one), *(digest(**{**one, name: "other"}) for name in one)]
     assert len(set(found)) == len(found)
     assert digest(**one) == found[0]
-
-
-@pytest.mark.parametrize(
-    ("speculation", "is_one"),
-    [
-        (None, False),
-        (Speculation(DraftSimple(draft_max=4)), False),
-        (Speculation(NgramSimple(size_m=3)), False),
-        (Speculation(NgramMod(n_max=3)), True),
-        (
-            Speculation().after([NgramMapK(size_m=3)]),
-            True,
-        ),
-    ],
-    ids=["off", "model", "ngram-simple", "ngram-mod", "ngram-map-k ahead of a model"],
-)
-def test_drafters_that_remember_requests(speculation: Speculation | None, *, is_one: bool) -> None:
-    assert remembers(speculation) is is_one

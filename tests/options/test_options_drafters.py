@@ -95,6 +95,8 @@ def test_every_kind_is_in_one_place() -> None:
     ]
     chains = {one: Speculation(one()) for one in NGRAMS}
     assert {one for one, chain in chains.items() if not remembers(chain)} == {NgramSimple}
+    assert not remembers(Speculation())
+    assert not remembers(None)
     assert [one for one, chain in chains.items() if hashes_tokens(chain)] == [*NGRAMS[1:4]]
     assert set(NGRAM_KINDS) == {kind_of(one) for one in NGRAMS}
     for unknown in ("ngram-mod", "nobody"):

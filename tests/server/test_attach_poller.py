@@ -119,16 +119,6 @@ def test_it_ends_in_the_middle_of_a_question() -> None:
             assert script.seen("/health").wait(WAIT_S)
 
 
-def test_it_ends_before_it_has_begun() -> None:
-    with serving() as script:
-        watch = Watch(attachment(script))
-        watch.poller.close()
-        watch.poller.start()
-        watch.poller._thread.join(WAIT_S)
-        assert not watch.poller._thread.is_alive()
-    assert script.asked == []
-
-
 def test_a_defect_is_told() -> None:
     with serving() as script:
         failures: list[BaseException] = []

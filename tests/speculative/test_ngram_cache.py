@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.speculative.drafters import Draft
 from spectui.speculative.ngram_cache import (
     Followers,
     NgramCacheDrafter,
@@ -22,7 +21,6 @@ from tests.support.ngram_reference import (
     UnorderedMap,
     assert_equal_drafts,
     long_chat,
-    play,
     turns,
 )
 
@@ -121,21 +119,6 @@ def begun(
     return drafter
 
 
-TEXT = (1, 2, 3, 1, 2, 3, 1)
-
-
-def test_the_text_is_followed_for_eight_tokens() -> None:
-    assert begun(TEXT).draft(2, 99) == Draft(tokens=(3, 1, 2, 3, 1, 2, 3, 1))
-    assert begun(TEXT).draft(2, 3) == Draft(tokens=(3, 1, 2))
-    assert begun(TEXT).draft(7, 99) == Draft()
-    assert begun(()).draft(2, 9) == Draft()
-    shorter = NgramCacheDrafter(2)
-    shorter.begin(TEXT)
-    assert shorter.draft(2, 99).tokens == (3, 1)
-    # The longest n-gram decides: after 2 alone comes 3 most of the time.
-    assert begun((2, 3, 2, 3, 2, 3, 6, 5, 2, 4, 6, 5)).draft(2, 1).tokens == (4,)
-
-
 CERTAIN: dict[str, list[tuple[tuple[int, ...], dict[int, int], tuple[int, ...]]]] = {
     "context": [
         ((5,), {6: 1}, ()),
@@ -180,17 +163,3 @@ def test_how_certain_the_text_earlier_runs_and_a_corpus_must_be(table: str) -> N
     for ngram, followers, drafted in CERTAIN[table]:
         drafter = begun((3, 0, 1), **{table: {ngram: followers}})
         assert drafter.draft(5, 9).tokens == drafted, (ngram, followers)
-
-
-def test_a_measurement_knows_nothing_and_a_chat_remembers() -> None:
-    state = NgramCacheState()
-    first = NgramCacheDrafter(state=state)
-    first.begin(TEXT)
-    assert play(first, 2, 0) == (3, 1, 2, 3, 1, 2, 3, 1)
-    assert begun((4, 1)).draft(2, 1) == Draft()
-    second = NgramCacheDrafter(state=state)
-    second.begin((4, 1))
-    assert play(second, 2, 0, n_max=1) == (3,)
-    # Nothing is counted up to the length that was reached before.
-    assert state.n_counted == len(TEXT) + 1
-    assert (4,) not in state.context

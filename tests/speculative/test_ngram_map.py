@@ -93,12 +93,3 @@ def test_a_fifth_value_is_not_counted(n_values: int, drafted: tuple[int, ...]) -
         assert play(drafter, 2, 0) == ()
         say(drafter, 0, 1)
     assert drafter.draft(2, 9).tokens == drafted
-
-
-def test_a_measurement_knows_nothing_and_a_chat_remembers() -> None:
-    state = NgramMapState()
-    first = begun(FOUR, m=4, state=state)
-    assert play(first, 2, 1) == (3, 4, 5, 6)
-    prompt = (*FOUR, 2, 3, 7, 7, 7, 1)
-    assert begun(prompt, m=4).draft(2, 9).tokens == (3, 7, 7, 7)
-    assert begun(prompt, m=4, state=state).draft(2, 9).tokens == (3,)

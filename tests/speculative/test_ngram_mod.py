@@ -93,21 +93,6 @@ def test_the_fifth_bad_draft_in_a_row_empties_the_table(
     assert drafter.draft(2, 9).tokens == drafted
 
 
-def test_a_measurement_knows_nothing_and_a_chat_remembers() -> None:
-    state = NgramModState()
-    first = begun(LONGER, state=state)
-    for _draft in range(3):
-        play(first, 2, 0)
-        say(first, 1)
-    assert begun((8, 8, 1)).draft(2, 9) == Draft()
-    # Bad drafts add up over turns.
-    second = begun((8, 8, 1), state=state)
-    for _draft in range(2):
-        assert play(second, 2, 0) == ALL
-        say(second, 1)
-    assert second.draft(2, 9) == Draft()
-
-
 def test_slots_share_a_table_and_not_their_bad_drafts() -> None:
     one = NgramModState()
     other = NgramModState(entries=one.entries, n_low=4)

@@ -517,13 +517,26 @@ def test_rates_of_a_known_generation() -> None:
         assert none.conditional_acceptance == ()
 
 
-class TickingModels:
-    """Target and draft whose every call takes a known time on a shared clock."""
+class Ticking:
+    """A shared clock, and models whose calls take known times on it."""
 
     def __init__(self, case: Case, rollback: Rollback = Rollback.TRUNCATE) -> None:
         self.now = 0.0
-        self.target = self._Target(self, case, rollback)
-        self.draft = self._Draft(self, case)
+        self._target = ScriptedTarget(case.n_ctx, case.choose, rollback=rollback)
+        self._draft = case.draft()
+        for name, seconds in (("mark", 7.0), ("decode", 100.0), ("sample", 1.0), ("truncate", 3.0)):
+            self._price(self._target, name, seconds)
+        self._price(self._draft, "decode", 10.0)
+
+    def _price(self, model: object, name: str, seconds: float) -> None:
+        call = getattr(model, name)
+
+        def priced(*arguments: object) -> object:
+            result = call(*arguments)
+            self.now += seconds
+            return result
+
+        setattr(model, name, priced)
 
     def clock(self) -> float:
         return self.now
@@ -531,39 +544,8 @@ class TickingModels:
     def decoder(self, case: Case, schedule: Schedule | None) -> Decoder:
         drafter: Drafter = NoDrafter()
         if schedule is not None:
-            drafter = case.drafter(self.draft, schedule, self.clock)
-        return Decoder(self.target, drafter, n_predict=case.n_predict, clock=self.clock)
-
-    class _Target(ScriptedTarget):
-        def __init__(self, owner: "TickingModels", case: Case, rollback: Rollback) -> None:
-            super().__init__(case.n_ctx, case.choose, rollback=rollback)
-            self._owner = owner
-
-        def mark(self) -> None:
-            super().mark()
-            self._owner.now += 7.0
-
-        def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
-            super().decode(tokens, outputs)
-            self._owner.now += 100.0
-
-        def sample(self, output: int) -> int:
-            self._owner.now += 1.0
-            return super().sample(output)
-
-        def truncate(self, n_past: int) -> None:
-            super().truncate(n_past)
-            self._owner.now += 3.0
-
-    class _Draft(ScriptedDraft):
-        def __init__(self, owner: "TickingModels", case: Case) -> None:
-            propose = hashed_draft(case.choose, case.seed, agreement=case.agreement)
-            super().__init__(case.n_ctx, propose)
-            self._owner = owner
-
-        def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
-            super().decode(tokens, outputs)
-            self._owner.now += 10.0
+            drafter = case.drafter(self._draft, schedule, self.clock)
+        return Decoder(self._target, drafter, n_predict=case.n_predict, clock=self.clock)
 
 
 @pytest.mark.parametrize(
@@ -572,7 +554,7 @@ class TickingModels:
 def test_time_is_booked_on_who_spent_it(schedule: Schedule, draft_s: float) -> None:
     config = DraftSimple(draft_max=4)
     case = Case(config=config, prompt=PROMPT, n_ctx=64, n_predict=6, agreement=1.0)
-    models = TickingModels(case)
+    models = Ticking(case)
     decoder = models.decoder(case, schedule)
     (finished,) = decoder.rounds(decoder.start(PROMPT))
     assert finished.n_accepted == 4
@@ -589,7 +571,7 @@ def test_saving_the_state_before_a_draft_is_rollback(
     case = Case(
         config=DraftSimple(draft_max=4), prompt=PROMPT, n_ctx=64, n_predict=6, agreement=1.0
     )
-    models = TickingModels(case, Rollback.CHECKPOINT)
+    models = Ticking(case, Rollback.CHECKPOINT)
     decoder = models.decoder(case, schedule)
     finished = next(decoder.rounds(decoder.start(PROMPT)))
     assert finished.mark_s == mark_s
@@ -601,7 +583,7 @@ def test_saving_the_state_before_a_draft_is_rollback(
 @given(case=cases(), schedule=st.none() | schedules)
 @settings(max_examples=50)
 def test_times_of_the_rounds_add_up_to_the_wall_time(case: Case, schedule: Schedule | None) -> None:
-    models = TickingModels(case)
+    models = Ticking(case)
     decoder = models.decoder(case, schedule)
     first = decoder.start(case.prompt)
     began = models.now
