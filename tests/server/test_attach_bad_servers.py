@@ -82,7 +82,6 @@ def test_a_server_that_tells_all(monkeypatch: pytest.MonkeyPatch) -> None:
         (error(503, "Loading model"), Trouble.LOADING, "is loading its model"),
         (error(500, "out of order"), Trouble.STRANGE, "status 500: out of order; is it a llama"),
         (page("<html>hello</html>"), Trouble.STRANGE, "not what llama-server answers"),
-        (page("<html>no</html>", 404), Trouble.STRANGE, "status 404: '<html>no</html>'"),
         (page({"status": "error"}), Trouble.STRANGE, "says of itself: error"),
         (
             page("", 302, Location="https://other/llama/health?x=1"),
@@ -98,7 +97,7 @@ def test_a_server_that_tells_all(monkeypatch: pytest.MonkeyPatch) -> None:
         (bomb, Trouble.STRANGE, "is compressed"),
     ],
     ids=[
-        *("503", "500", "html", "404", "status", "redirect", "loop", "relative", "escapes"),
+        *("503", "500", "html", "status", "redirect", "loop", "relative", "escapes"),
         *("half", "slam", "nested", "bomb"),
     ],
 )
@@ -146,24 +145,18 @@ ODD = "is not what llama-server answers"
     ("path", "play", "reason"),
     [
         ("/metrics", error(501, "This server does not"), "/metrics is off; start the server"),
-        ("/metrics", page("no", 404), "/metrics is off"),
         ("/metrics", error(500, "it broke"), "/metrics was answered with status 500: it broke"),
         ("/metrics", page("<html>hello</html>"), f"/metrics {ODD}: line 1 is no"),
         ("/metrics", page("up 1\n"), "llamacpp:prompt_tokens_total is missing"),
         ("/metrics", page("m 1\nm" + "x" * 9_000), "line 2 is no sample"),
         ("/slots", error(501, "no slots"), "/slots is off; start the server with --slots"),
         ("/slots", page("[{"), f"/slots {ODD}"),
-        ("/slots", page({"slots": []}), f"/slots {ODD}"),
         ("/slots", page([{"n_ctx": 1}]), "missing required field `id`"),
-        ("/slots", page([{"id": "one"}]), "Expected `int`"),
         ("/slots", page("[" * 100_000), f"/slots {ODD}"),
-        ("/slots", page([{"id": number} for number in range(100_000)]), f"/slots {ODD}"),
         ("/slots", page("x" * 17_000_000), "/slots has more than 16 MB"),
         ("/slots", bomb, "/slots is compressed (gzip, gzip), which was"),
         ("/slots", error(400, "model is not loaded"), "answered with status 400: model is not"),
-        ("/props", page("[" * 100_000), f"/props {ODD}"),
         ("/v1/models", error(500, "it broke"), "/v1/models was answered with status 500: it"),
-        ("/v1/models", page("<html>no</html>"), f"/v1/models {ODD}"),
         *(
             (path, play, f"the answer to {path} broke off (")
             for path in ("/metrics", "/slots", "/props", "/v1/models")
