@@ -4,8 +4,6 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -60,7 +58,6 @@ from tests.live.conftest import QUESTION, Watched
 from tests.support.cli import Spectui
 from tests.support.engine import local_worker
 from tests.support.gemma4 import write_pair
-from tests.support.locks import HOLD
 from tests.support.machine import QUIET
 from tests.support.models import OTHER, Tiny, TinyPath
 from tests.support.nvml import until
@@ -491,16 +488,6 @@ def test_a_search_that_cannot_run_says_why(watched: Watched, setup: LiveSetup) -
         state = watched.wait(TuningChanged, is_finished).state
         assert state.phase is Phase.FAILED
         assert error in str(state.error)
-    core = min(os.sched_getaffinity(0))
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(core)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
-        state = tuned(watched, setup)
-        other.communicate()
-    assert state.phase is Phase.FAILED
-    assert str(state.error).startswith(f"another spectui measures on core {core}")
 
 
 def test_a_load_ends_the_search_even_while_it_tells_of_a_change(
