@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spectui.engine.events import PromptEvaluated, Role
-from spectui.live.machine import Use, link_use, memory_state
+from spectui.live.machine import Use, dram_limit, link_use, memory_state
 from spectui.live.rounds import (
     Evidence,
     ExpectationState,
@@ -203,6 +203,19 @@ def test_what_is_measured_beside_others_does_not_replace_a_better_baseline() -> 
         assert throughput.is_baseline_disturbed is tally.wants_baseline
         known.append((throughput.baseline_tokens_per_s, throughput.is_baseline_disturbed))
     assert known == [(1, True), (10, False), (10, False)]
+    # Three times in a row are enough.
+    busy = answering()
+    for is_due in (True, True, False):
+        busy.baseline(disturbed)
+        assert busy.wants_baseline is is_due
+
+
+def test_the_limit_of_ram_is_the_most_that_was_seen() -> None:
+    for measured, best, limit in ((10.0, 11.0, 11.0), (10.0, 9.0, 10.0), (None, 9.0, 9.0)):
+        found = dram_limit(measured, best)
+        assert found is not None
+        assert (found.bytes_per_s, found.is_measured) == (limit, limit == measured)
+    assert dram_limit(None, None) is None
 
 
 # Acceptance
