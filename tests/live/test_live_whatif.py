@@ -27,6 +27,7 @@ from spectui.live.recording import (
     Run,
     RunMeter,
     chat_trace,
+    newest,
     save_trace,
 )
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
@@ -281,6 +282,14 @@ def test_an_n_gram_setting_is_none_that_a_draft_could_run() -> None:
     assert whatif_state(chat, schedule=Schedule.FAST, applied=ngram).applied is None
     plain = whatif_state(chat, schedule=Schedule.FAST, applied=speculation(2))
     assert plain.applied == drafting(2)
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "kept"), [(0, [5]), (5, [5]), (8, [3, 5]), (9, [3, 5]), (10, [2, 3, 5])]
+)
+def test_the_newest_are_kept(n_tokens: int, kept: list[int]) -> None:
+    assert list(newest([2, 3, 5], n_tokens, lambda n: n)) == kept
+    assert newest([], n_tokens, len) == ()
 
 
 class Chat:
