@@ -1,18 +1,12 @@
 """RPC servers that nobody runs, that serve somebody else, or that go away meanwhile."""
 
-import socket
-import struct
 import textwrap
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 
 import psutil
 import pytest
 
-from spectui.engine.planning import Planner
-from spectui.errors import SpectuiError
-from spectui.llama.rpc import PROTOCOL
 from spectui.llama.rpc import RpcServer as Connection
 from tests.devices.conftest import Bench, Start, finish
 from tests.support.program import said_until
@@ -28,43 +22,33 @@ LONG = ["-c", 4096, "-n", 1200, "--temp", 0, "--ignore-eos"]
 """Longer than any test waits."""
 
 
-@pytest.mark.parametrize("command", [["doctor"], ["bench", "-n", 8], ["tune", "--trials", 2]])
-def test_nobody_runs_the_server(bench: Bench, start: Start, command: list[object]) -> None:
-    gone = start()
-    gone.kill()
-    ended = bench(*command, *bench.pair(start(), gone))
-    assert ended.code == 2, ended.err
-    assert f"error: --rpc {gone.endpoint}: {NOBODY}" in ended.err
+COMMANDS: list[list[object]] = [["doctor"], ["bench", "-n", 8], ["tune", "--trials", 2]]
 
 
-@pytest.mark.parametrize("command", [["doctor"], ["bench", "-n", 8], ["tune", "--trials", 2]])
-def test_the_server_serves_somebody_else(
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_server_is_run_by_nobody_or_serves_somebody_else(
     bench: Bench,
     start: Start,
     occupied: Callable[[RpcServer], object],
     command: list[object],
 ) -> None:
-    server = start()
-    occupied(server)
-    ended = bench(*command, *bench.pair(server))
+    server, gone = start(), start()
+    gone.kill()
+    ended = bench(*command, *bench.pair(server, gone))
     assert ended.code == 2, ended.err
-    assert f"error: --rpc {server.endpoint}: the server does not answer; it serves one" in ended.err
-
-
-def test_llama_servers_are_not_started_on_a_server_that_serves_somebody_else(
-    bench: Bench, start: Start, occupied: Callable[[RpcServer], object]
-) -> None:
-    server = start()
+    assert f"error: --rpc {gone.endpoint}: {NOBODY}" in ended.err
     occupied(server)
     served = ["--backend", "server", "--server-bin", bench.server_bin]
-    ended = bench("bench", *bench.pair(server), *served, "-n", 8)
-    assert ended.code == 2, ended.err
-    assert "it serves one client at a time" in ended.err
+    for more in ([], served if command[0] == "bench" else []):
+        ended = bench(*command, *bench.pair(server), *more)
+        assert ended.code == 2, ended.err
+        assert f"error: --rpc {server.endpoint}: the server does not answer; it serves one" in (
+            ended.err
+        )
 
 
 LIES: dict[str, tuple[list[object], int, str]] = {
     "weights": (["bench"], 100_000, "MODEL does not fit in memory; choose a smaller quantisation"),
-    "cache": (["bench"], 800_000, "no context of 1024 tokens could be made for MODEL"),
     "compute": (["tune", "--trials", 1], 1_700_000, "no context of 1024 tokens could be made"),
     "draft": (["bench"], 4_000_000, "DRAFT does not fit in memory; choose a smaller"),
     "server": (["bench"], 800_000, "llama-server without speculation ended with exit code 1"),
@@ -111,8 +95,7 @@ ENDLESS: dict[str, tuple[list[object], str]] = {
 """Commands that take long, and what they say once something was measured."""
 
 
-@pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("command", ENDLESS)
+@pytest.mark.parametrize(("command", "which"), [("bench", 0), ("tune", 1)])
 def test_a_server_that_goes_away_while_it_decodes_ends_in_a_sentence(
     bench: Bench, start: Start, command: str, which: int
 ) -> None:
@@ -143,14 +126,6 @@ def test_a_search_goes_on_once_the_lost_server_is_back(
     assert ended.code == 0, ended.err
 
 
-def in_a_child(bench: Bench, program: str, *arguments: object) -> str:
-    """Run a program that uses the engine; what it prints. It has to end by itself."""
-    with bench.python("-c", textwrap.dedent(program), *arguments) as process:
-        ended = finish(process)
-    assert ended.code == 0, ended.err
-    return ended.out
-
-
 LOADED = """
     import os, signal, sys
     from pathlib import Path
@@ -176,37 +151,29 @@ LOADED = """
 """
 
 
-def test_an_engine_whose_idle_server_goes_away_closes(bench: Bench, start: Start) -> None:
-    server = start()
-    out = in_a_child(
-        bench,
-        LOADED
-        + """
-    os.kill(int(pid), signal.SIGKILL)
-    engine.close()
-    engine.close()
-    print("closed")
-    """,
-        *(bench.target, bench.draft, server.endpoint, server.process.pid),
-    )
-    assert out == "closed\n"
+def on_an_engine(bench: Bench, server: RpcServer, program: str) -> list[str]:
+    """Lines of a program with an engine whose target is on the server. It has to end by itself."""
+    program = textwrap.dedent(LOADED) + textwrap.dedent(program)
+    given = (bench.target, bench.draft, server.endpoint, server.process.pid)
+    with bench.python("-c", program, *given) as process:
+        ended = finish(process)
+    assert ended.code == 0, ended.err
+    return ended.out.splitlines()
 
 
 def test_commands_after_a_lost_server_are_refused(bench: Bench, start: Start) -> None:
     server = start()
-    out = in_a_child(
-        bench,
-        LOADED
-        + """
+    program = """
     os.kill(int(pid), signal.SIGKILL)
     print(said(engine.unload_draft))
     print(said(lambda: engine.load_draft(draft)))
     print(said(lambda: engine.load_target(target, context, max_draft=4)))
-    """,
-        *(bench.target, bench.draft, server.endpoint, server.process.pid),
-    )
-    first, second, third = out.splitlines()
-    assert first == "None"
+    engine.close()
+    engine.close()
+    print("closed")
+    """
+    first, second, third, closed = on_an_engine(bench, server, program)
+    assert (first, closed) == ("None", "closed")
     assert second.startswith(f"UsageError: --rpc {server.endpoint}: no RPC server answers there")
     assert third.startswith(f"EngineLostError: {GONE}")
 
@@ -215,10 +182,7 @@ def test_a_plan_beside_an_engine_that_has_the_server_ends_in_a_sentence(
     bench: Bench, start: Start
 ) -> None:
     server = start()
-    out = in_a_child(
-        bench,
-        LOADED
-        + """
+    program = """
     with Planner(has_drafts=True, timeout_s=20, rpc=devices.rpc) as planner:
         request = PlanRequest(target=target, draft=draft, context=context, max_draft=4)
         print(said(lambda: planner.plan(request)))
@@ -226,38 +190,11 @@ def test_a_plan_beside_an_engine_that_has_the_server_ends_in_a_sentence(
         print(said(lambda: len(planner.plan(request).buffers) > 0))
         os.kill(int(pid), signal.SIGKILL)
         print(said(lambda: planner.plan(request)))
-    """,
-        *(bench.target, bench.draft, server.endpoint, server.process.pid),
-    )
-    busy, free, gone = out.splitlines()
+    """
+    busy, free, gone = on_an_engine(bench, server, program)
     assert busy.startswith(f"UsageError: --rpc {server.endpoint}: the server does not answer")
     assert free == "True"
     assert gone.startswith(f"UsageError: --rpc {server.endpoint}: no RPC server answers there")
-
-
-def test_a_server_that_goes_away_while_it_is_planned_on_ends_in_a_sentence(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GGML_BACKEND_PATH", bench.environment["GGML_BACKEND_PATH"])
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        endpoint = f"127.0.0.1:{listener.getsockname()[1]}"
-
-        def serve() -> None:
-            # Whoever asks first is answered, and the library, which comes second, is not.
-            first, _address = listener.accept()
-            with first:
-                for said in (bytes((*PROTOCOL, 0, 0)) + bytes(24), struct.pack("<I", 1)):
-                    size = struct.unpack("<BQ", first.recv(9, socket.MSG_WAITALL))[1]
-                    first.recv(size, socket.MSG_WAITALL)
-                    first.sendall(struct.pack("<Q", len(said)) + said)
-            listener.accept()[0].close()
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        with Planner(rpc=(endpoint,)) as planner:
-            with pytest.raises(SpectuiError, match=f"--rpc {endpoint} went away meanwhile"):
-                planner.backend()
-            thread.join()
 
 
 def test_the_screen_outlives_its_server(

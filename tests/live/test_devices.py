@@ -67,37 +67,35 @@ def test_devices_are_found_by_their_addresses_in_any_order(order: tuple[int, ...
     assert found == {index: (f"CUDA{n}",) for n, index in enumerate(order)}
 
 
-def test_eight_equal_cards_are_told_apart() -> None:
-    gpus = [gpu(index) for index in range(8)]
-    devices = [device(f"CUDA{n}", f"0000:{8 - n:02x}:00.0") for n in range(8)]
-    assert names(gpus, devices) == {index: (f"CUDA{7 - index}",) for index in range(8)}
+AMD = [gpu(0, source=GpuSource.AMDGPU), gpu(1, source=GpuSource.AMDGPU)]
+FIRST = device("CUDA0", "0000:01:00.0")
 
 
-def test_a_card_that_is_hidden_from_llama_cpp_is_left_out() -> None:
-    """With CUDA_VISIBLE_DEVICES=1 the second card is CUDA0."""
-    assert names([gpu(0), gpu(1)], [device("CUDA0", "0000:02:00.0")]) == {1: ("CUDA0",)}
-
-
-def test_a_card_under_two_names_has_both() -> None:
-    devices = [device("CUDA0", "0000:01:00.0"), device("CUDA1", "0000:01:00.0-v1")]
-    assert names([gpu(0)], devices) == {0: ("CUDA0", "CUDA1")}
-
-
-def test_without_addresses_the_order_must_do_where_the_numbers_agree() -> None:
-    gpus = [gpu(0, source=GpuSource.AMDGPU), gpu(1, source=GpuSource.AMDGPU)]
-    assert names(gpus, [device("SYCL0"), device("SYCL1")]) == {0: ("SYCL0",), 1: ("SYCL1",)}
-    # One of two cards: nobody tells which.
-    assert names(gpus, [device("SYCL0")]) == {0: (), 1: (), 2: ("SYCL0",)}
-    # A driver that does not tell addresses.
-    assert names([gpu(0, "")], [device("CUDA0", "0000:01:00.0")]) == {0: ("CUDA0",)}
-    # Two addresses that differ are two cards.
-    assert names([gpu(0)], [device("CUDA0", "0000:05:00.0")]) == {0: (), 1: ("CUDA0",)}
-
-
-def test_devices_of_other_machines_are_none_of_the_system() -> None:
-    found = names([gpu(0)], [device("CUDA0", "0000:01:00.0"), device("RPC0")])
-    assert found == {0: ("CUDA0",), 1: ("RPC0",)}
-    assert names([gpu(0)], [device("RPC0")]) == {0: (), 1: ("RPC0",)}
+@pytest.mark.parametrize(
+    ("gpus", "devices", "found"),
+    [
+        ([], [], {}),
+        # With CUDA_VISIBLE_DEVICES=1 the second card is CUDA0.
+        ([gpu(0), gpu(1)], [device("CUDA0", "0000:02:00.0")], {1: ("CUDA0",)}),
+        # One card under two names.
+        ([gpu(0)], [FIRST, device("CUDA1", "0000:01:00.0-v1")], {0: ("CUDA0", "CUDA1")}),
+        # Without addresses the order must do where the numbers agree.
+        (AMD, [device("SYCL0"), device("SYCL1")], {0: ("SYCL0",), 1: ("SYCL1",)}),
+        # One of two cards: nobody tells which.
+        (AMD, [device("SYCL0")], {0: (), 1: (), 2: ("SYCL0",)}),
+        # A driver that does not tell addresses.
+        ([gpu(0, "")], [FIRST], {0: ("CUDA0",)}),
+        # Two addresses that differ are two cards.
+        ([gpu(0)], [device("CUDA0", "0000:05:00.0")], {0: (), 1: ("CUDA0",)}),
+        # Of another machine.
+        ([gpu(0)], [FIRST, device("RPC0")], {0: ("CUDA0",), 1: ("RPC0",)}),
+        ([gpu(0)], [device("RPC0")], {0: (), 1: ("RPC0",)}),
+    ],
+)
+def test_which_card_a_device_is(
+    gpus: list[GpuReading], devices: list[DeviceMemory], found: dict[int, tuple[str, ...]]
+) -> None:
+    assert names(gpus, devices) == found
 
 
 def test_a_processors_gpu_is_shown_where_it_is_used_or_nothing_else_is_there() -> None:
@@ -108,10 +106,6 @@ def test_a_processors_gpu_is_shown_where_it_is_used_or_nothing_else_is_there() -
     assert names([card, inside], [used]) == {1: ("Vulkan0",)}
     # Of the same kind, where no address is told.
     assert names([card, inside], [replace(used, id=None)]) == {1: ("Vulkan0",)}
-
-
-def test_no_gpu_at_all() -> None:
-    assert shown_gpus([], []) == ()
 
 
 # -- who tells its memory
@@ -130,10 +124,8 @@ def test_where_the_system_keeps_memory_to_itself_llama_cpp_tells_it() -> None:
     )
     assert (shown.memory_source, shown.name) == (GpuSource.LLAMA_CPP, "model of SYCL0")
     assert shown.utilisation == card.utilisation
-
-
-def test_what_the_system_tells_of_memory_stands() -> None:
-    (shown,) = shown_gpus([gpu(0)], [device("CUDA0", "0000:01:00.0")])
+    # What the system tells of memory stands.
+    (shown,) = shown_gpus([gpu(0)], [FIRST])
     assert shown.memory_used_bytes == gpu(0).memory_used_bytes
     assert shown.memory_source is None
 
@@ -178,6 +170,8 @@ def test_one_card_is_just_vram_and_several_without_names_have_numbers() -> None:
     unnamed = pools([gpu(0), gpu(1)], on("CUDA1", GIB, ()))
     assert [pool.name for pool in unnamed] == ["VRAM 0", "VRAM 1"]
     assert [dict(pool.parts)[Use.TARGET] for pool in unnamed] == [0, GIB]
+    inside = gpu(0, "0000:00:02.0", in_ram=True)
+    assert [pool.name for pool in pools([inside], on("CPU", GIB, ()))] == ["GPU RAM"]
 
 
 def test_a_device_of_another_machine_takes_nothing_from_the_card_of_its_number() -> None:
@@ -199,11 +193,6 @@ def test_a_device_that_calls_all_of_its_memory_free_holds_what_was_put_there() -
     assert pool.free_bytes == 7 * GIB
     (full,) = pools([], on("RPC0[10.0.0.2:50052]", 9 * GIB, devices))
     assert (full.used_bytes, full.warning) == (8 * GIB, "RPC0 is full")
-
-
-def test_a_processors_memory_is_called_what_it_is() -> None:
-    inside = gpu(0, "0000:00:02.0", in_ram=True)
-    assert [pool.name for pool in pools([inside], on("CPU", GIB, ()))] == ["GPU RAM"]
 
 
 def test_a_lost_card_keeps_what_llama_cpp_put_on_it() -> None:

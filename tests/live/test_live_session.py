@@ -2,23 +2,17 @@
 
 import json
 import os
-import queue
 import signal
 import sqlite3
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any
 
 import pytest
 
-from spectui.documents import Json
 from spectui.engine.demand import FreeMemory
-from spectui.engine.driver import Engine
 from spectui.engine.events import (
     EngineFailed,
     Event,
@@ -32,7 +26,6 @@ from spectui.engine.events import (
 )
 from spectui.engine.guard import request_of
 from spectui.engine.planning import Planner
-from spectui.engine.thread import EngineThread
 from spectui.errors import (
     BadInputError,
     CancelledError,
@@ -40,113 +33,47 @@ from spectui.errors import (
     EngineDiedError,
     ReadsFromDiskError,
 )
-from spectui.live.session import LiveSession
 from spectui.live.setup import (
     BaselineMeasured,
-    ChatRecorded,
     LiveSetup,
     ModelsLost,
     ModelsRestored,
     RamMeasured,
     TuningChanged,
 )
-from spectui.measure.measurer import Measurer
 from spectui.models.ranking import ModelInspected
 from spectui.monitor import dram
-from spectui.monitor.dram import RamGauge
 from spectui.monitor.readings import Reading
-from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
+from spectui.options.drafters import DraftMtp, DraftSimple
+from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.paths import own_storage_file
 from spectui.prompts import ChatMessage, Prompt, load_prompts
 from spectui.speculative.decoder import Stop
 from spectui.tune.background import BackgroundTuning
-from spectui.tune.document import Tuned
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.studies.listing import list_studies
 from spectui.tune.trials import TrialState
-from spectui.tune.tuning import Tuning
+from tests.live.conftest import QUESTION, Watched
 from tests.support.cli import Spectui
 from tests.support.engine import local_worker
 from tests.support.gemma4 import write_pair
-from tests.support.locks import HOLD
 from tests.support.machine import QUIET
-from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
-from tests.support.mtp import write_qwen35
+from tests.support.models import OTHER, Tiny, TinyPath
 from tests.support.nvml import until
 from tests.support.scripted_server import write_server
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.slow
 
-Kind = TypeVar("Kind")
-QUESTION = (("user", "in the on"),)
 PATIENCE_S = 30.0
 """After which a thread counts as stuck."""
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
-    return tmp_path
-
-
-class Watched:
-    """A session whose events can be waited for."""
-
-    def __init__(
-        self, *, is_idle: Callable[[], bool] = lambda: False, isolate: bool = False
-    ) -> None:
-        self.events: list[object] = []
-        self.on_event: Callable[[object], None] = lambda _event: None
-        self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self.session = LiveSession(
-            self._sink, make_gauge=partial(RamGauge, is_idle=is_idle), isolate=isolate
-        )
-
-    def _sink(self, event: object) -> None:
-        self.events.append(event)
-        self.on_event(event)
-        self._queue.put(event)
-
-    def wait(self, kind: type[Kind], wanted: Callable[[Kind], bool] = lambda _event: True) -> Kind:
-        while True:
-            event = self._queue.get(timeout=60)
-            if isinstance(event, kind) and wanted(event):
-                return event
-            assert kind is EngineFailed or not isinstance(event, EngineFailed), event
-
-    def load(self, setup: LiveSetup) -> None:
-        self.session.load(setup)
-        self.wait(ModelLoaded)
-        if setup.draft is not None:
-            self.session.load_draft(setup.draft, mtp=setup.has_mtp_file)
-            self.wait(ModelLoaded)
 
 
 def search_of(watched: Watched) -> BackgroundTuning:
     found = watched.session.tuning
     assert found is not None
     return found
-
-
-@pytest.fixture
-def watched() -> Iterator[Watched]:
-    started = Watched()
-    yield started
-    started.session.close()
-
-
-@pytest.fixture
-def setup(tiny: TinyPath) -> LiveSetup:
-    return LiveSetup(
-        target=ModelOptions(path=tiny(TARGET)),
-        draft=ModelOptions(path=tiny(CLOSE_DRAFT)),
-        context=ContextOptions(ctx_size=512, threads=1),
-        sampling=SamplingConfig(temp=0.0, ignore_eos=True),
-        n_predict=12,
-    )
 
 
 def prompts(n: int) -> tuple[Prompt, ...]:
@@ -179,8 +106,7 @@ def test_a_pair_is_loaded_and_answers(watched: Watched, setup: LiveSetup) -> Non
             watched.session.stop()
 
     watched.on_event = stop
-    watched.session.send(setup, QUESTION)
-    assert watched.wait(GenerationFinished).result.stop is Stop.CANCELLED
+    assert watched.ask(setup).stop is Stop.CANCELLED
 
 
 def test_what_cannot_be_loaded_is_told_and_the_session_goes_on(
@@ -201,8 +127,7 @@ def test_what_cannot_be_loaded_is_told_and_the_session_goes_on(
     # An incompatible draft leaves the target usable.
     watched.session.load_draft(other)
     assert "token 9 differs" in str(watched.wait(EngineFailed).error)
-    watched.session.send(setup, QUESTION)
-    assert watched.wait(GenerationFinished).result.counters.n_drafted == 0
+    assert watched.ask(setup).counters.n_drafted == 0
 
 
 @pytest.mark.parametrize("arch", ["qwen35", pytest.param("gemma4", marks=pytest.mark.ci)])
@@ -214,21 +139,15 @@ def test_mtp_layers_of_a_file_draft_in_a_chat_and_in_a_search(
     setup = replace(setup, target=target, draft=layers, speculation=drafting)
     watched.load(setup)
     for _turn in range(2):
-        watched.session.send(setup, QUESTION)
-        result = watched.wait(GenerationFinished).result
+        result = watched.ask(setup)
         assert result.counters.n_drafted > 0
-    recorded = watched.wait(ChatRecorded, _is_recorded).recording
-    assert recorded is not None
+    recorded = watched.recording()
     assert (recorded.draft, recorded.is_mtp) == (layers.path.stem, True)
     watched.session.start_tuning(setup, prompts(2), 3)
     ended = watched.wait(TuningChanged, lambda event: not event.state.is_running)
     assert ended.state.phase is Phase.FINISHED
     told = {record.arm.drafter for record in ended.state.records}
     assert layers.path.stem in told
-
-
-def _is_recorded(event: ChatRecorded) -> bool:
-    return event.recording is not None and bool(event.recording.recordings)
 
 
 def test_the_baseline_is_measured_and_tells_whether_others_had_the_machine(
@@ -333,23 +252,7 @@ def test_a_stop_between_the_tokens_and_their_generation_ends_the_turn(
         assert isinstance(watched.wait(EngineFailed).error, CancelledError)
         assert not any(isinstance(event, PromptEvaluated) for event in watched.events)
         # Exactly one answer: the next one is the next turn's.
-        watched.session.send(setup, QUESTION)
-        assert watched.wait(GenerationFinished).result.stop is Stop.LENGTH
-    # A sink that raises is told so, and the session goes on.
-    for kind in (PromptEvaluated, GenerationFinished):
-
-        def fail(event: object, kind: type[Event] = kind) -> None:
-            if isinstance(event, kind):
-                raise OSError("on purpose")
-
-        watched.on_event = fail
-        watched.session.send(setup, QUESTION)
-        failed = watched.wait(EngineFailed)
-        assert str(failed.error) == "OSError: on purpose"
-        assert failed.trace is not None
-        watched.on_event = lambda _event: None
-        watched.session.send(setup, QUESTION)
-        assert len(watched.wait(GenerationFinished).result.tokens) == 12
+        assert watched.ask(setup).stop is Stop.LENGTH
 
 
 def test_after_another_load_nothing_is_told_of_the_old_pair(
@@ -450,20 +353,7 @@ def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
     assert found["verdict"]["reason"] == state.result.verdict.reason
 
 
-@pytest.mark.ci
-def test_a_target_that_drafts_for_itself_is_tuned_as_a_pair_is(
-    watched: Watched, setup: LiveSetup, tmp_path: Path
-) -> None:
-    path = tmp_path / "target.gguf"
-    write_qwen35(Tiny(), path)
-    alone = replace(setup, target=ModelOptions(path=path), draft=None)
-    watched.load(replace(alone, speculation=Speculation(DraftMtp(draft_max=2))))
-    state = tuned(watched, alone, n_trials=3)
-    assert state.phase is Phase.FINISHED, state.error
-    assert MTP_KIND in {record.arm.drafter for record in state.records}
-
-
-@pytest.mark.parametrize(("draft_max", "batch"), [(2, 512), (24, 512), (40, 32)])
+@pytest.mark.parametrize(("draft_max", "batch"), [(24, 512), (40, 32)])
 def test_drafts_longer_than_tuning_tries_are_loaded_for_as_far_as_the_batch_goes(
     watched: Watched, setup: LiveSetup, draft_max: int, batch: int
 ) -> None:
@@ -474,25 +364,18 @@ def test_drafts_longer_than_tuning_tries_are_loaded_for_as_far_as_the_batch_goes
     watched.load(wanted)
     assert watched.session.max_draft == max(16, min(draft_max, batch - 1))
     longest = Speculation(DraftSimple(draft_max=watched.session.max_draft))
-    watched.session.send(replace(wanted, speculation=longest), QUESTION)
-    assert watched.wait(GenerationFinished).result.counters.n_drafted > 0
+    assert watched.ask(replace(wanted, speculation=longest)).counters.n_drafted > 0
 
 
 @pytest.mark.ci
-def test_a_paused_search_waits_while_the_chat_goes_on_and_then_begins_with_an_anchor(
-    watched: Watched, setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_paused_search_waits_while_the_chat_goes_on(watched: Watched, setup: LiveSetup) -> None:
     watched.load(setup)
-    measured: list[str] = []
-    for name in ("anchor", "decode"):
-        monkeypatch.setattr(Measurer, name, noted(measured, name, getattr(Measurer, name)))
 
     def pause_between_trials(event: object) -> None:
         match event:
-            case TuningChanged(state=state) if "pause" not in measured:
-                if len(state.records) == 1 and state.current is None:
-                    measured.append("pause")
-                    search_of(watched).pause()
+            case TuningChanged(state=state) if len(state.records) == 1 and state.current is None:
+                watched.on_event = lambda _event: None
+                search_of(watched).pause()
             case _:
                 pass
 
@@ -500,33 +383,21 @@ def test_a_paused_search_waits_while_the_chat_goes_on_and_then_begins_with_an_an
     watched.session.start_tuning(setup, prompts(6), 2)
     watched.wait(TuningChanged, lambda event: event.state.paused)
     for _ in range(3):
-        watched.session.send(setup, QUESTION)
-        watched.wait(GenerationFinished)
+        watched.ask(setup)
     assert search_of(watched).state.is_running
+    assert len(search_of(watched).state.records) == 1
     search_of(watched).resume()
     assert watched.wait(TuningChanged, is_finished).state.phase is Phase.FINISHED
-    at = measured.index("pause")
-    assert measured[at - 1 : at + 3] == ["anchor", "pause", "anchor", "decode"]
-
-
-def noted(names: list[str], name: str, method: Callable[..., object]) -> Callable[..., object]:
-    def call(*args: object) -> object:
-        names.append(name)
-        return method(*args)
-
-    return call
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("paused", [False, True])
 def test_a_stopped_search_keeps_what_it_has_and_is_taken_up(
-    watched: Watched, setup: LiveSetup, *, paused: bool
+    watched: Watched, setup: LiveSetup
 ) -> None:
     watched.load(setup)
     watched.session.start_tuning(setup, prompts(6), 4)
     watched.wait(TuningChanged, lambda event: len(event.state.records) == 1)
-    if paused:
-        search_of(watched).pause()
+    search_of(watched).pause()
     search_of(watched).stop()
     stopped = watched.wait(TuningChanged, is_finished).state
     assert stopped.phase is Phase.FINISHED
@@ -556,25 +427,6 @@ def test_a_verdict_that_the_storage_does_not_keep_is_told_so(
     reason = state.result.not_kept
     assert reason is not None
     assert "spectui export and verify will not know of this verdict: the storage" in reason
-
-
-@pytest.mark.ci
-def test_a_defect_of_the_report_does_not_hide_the_verdict(
-    watched: Watched, setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(_self: Tuned) -> NoReturn:
-        raise KeyError("machine")
-
-    monkeypatch.setattr(Tuned, "document", fail)
-    watched.load(setup)
-    state = tuned(watched, setup)
-    assert state.phase is Phase.FAILED
-    assert state.error == "KeyError: 'machine'; this is a defect of spectui's"
-    assert state.result is not None
-    assert state.result.speedup is not None
-    [study] = list_studies(None)
-    assert study.outcome is not None
-    assert study.outcome.verdict == state.result.verdict
 
 
 @pytest.mark.ci
@@ -635,57 +487,24 @@ def test_a_search_that_cannot_run_says_why(watched: Watched, setup: LiveSetup) -
         state = watched.wait(TuningChanged, is_finished).state
         assert state.phase is Phase.FAILED
         assert error in str(state.error)
-    core = min(os.sched_getaffinity(0))
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(core)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
-        state = tuned(watched, setup)
-        other.communicate()
-    assert state.phase is Phase.FAILED
-    assert str(state.error).startswith(f"another spectui measures on core {core}")
 
 
-def test_loading_another_pair_ends_the_search(
-    watched: Watched, setup: LiveSetup, tiny: TinyPath
-) -> None:
-    watched.load(setup)
-    watched.session.start_tuning(setup, prompts(6), 50)
-    watched.wait(TuningChanged, lambda event: event.state.current is not None)
-    other = LiveSetup(
-        target=ModelOptions(path=tiny(OTHER)), draft=None, context=setup.context, n_predict=4
-    )
-    watched.load(other)
-    assert watched.session.tuning is None
-    watched.session.send(other, QUESTION)
-    assert len(watched.wait(GenerationFinished).result.tokens) == 4
-
-
-def test_a_load_while_the_search_tells_of_a_change_does_not_deadlock(
-    setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
+def test_a_load_ends_the_search_even_while_it_tells_of_a_change(
+    setup: LiveSetup, tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     telling, stopping = threading.Event(), threading.Event()
 
     class HeldUp(BackgroundTuning):
         """Tells of its first trial when somebody is about to stop it, not before."""
 
-        def __init__(
-            self,
-            engine: EngineThread,
-            prepare: Callable[[Engine], Tuning],
-            sink: Callable[[TuningState], None],
-            *,
-            n_trials: int,
-            target: Json,
-        ) -> None:
+        def __init__(self, engine: Any, prepare: Any, sink: Any, **more: Any) -> None:  # noqa: ANN401
             def tell(state: TuningState) -> None:
                 if state.current is not None and not telling.is_set():
                     telling.set()
                     assert stopping.wait(PATIENCE_S)
                 sink(state)
 
-            super().__init__(engine, prepare, tell, n_trials=n_trials, target=target)
+            super().__init__(engine, prepare, tell, **more)
 
         def stop(self) -> None:
             stopping.set()
@@ -697,12 +516,14 @@ def test_a_load_while_the_search_tells_of_a_change_does_not_deadlock(
     watched.load(setup)
     watched.session.start_tuning(setup, prompts(6), 50)
     assert telling.wait(PATIENCE_S)
-    loading = threading.Thread(target=watched.session.load, args=(setup,), daemon=True)
+    other = replace(setup, target=ModelOptions(path=tiny(OTHER)), draft=None)
+    loading = threading.Thread(target=watched.session.load, args=(other,), daemon=True)
     loading.start()
     loading.join(PATIENCE_S)
     assert not loading.is_alive(), "the search and the load wait for each other"
     watched.wait(ModelLoaded)
     assert watched.session.tuning is None
+    assert len(watched.ask(other).tokens) == 12
     watched.session.close()
 
 

@@ -14,7 +14,6 @@ from spectui.engine.events import (
     Event,
     GenerationFinished,
     GenerationResult,
-    ModelLoaded,
     PromptEvaluated,
     Role,
     RoundFinished,
@@ -42,9 +41,9 @@ from spectui.speculative.models import Rollback
 from spectui.trace.file import read_trace
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.record import Recording, Trace, record_chains
-from tests.live.test_live_session import QUESTION, Watched
+from tests.live.conftest import Watched
 from tests.support.cockpit import loaded
-from tests.support.engine import ENDLESS, drafting, load_target, small_context, speculation
+from tests.support.engine import ENDLESS, drafting, load_target, speculation
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.support.replay import COSTS, DEPTH, SCENE, record
 from tests.trace.test_costs import rounds as rounds_of_known_costs
@@ -95,13 +94,16 @@ def test_a_setting_between_the_steps_is_replayed_when_it_is_asked_for() -> None:
     assert not one.knows(setting)
     assert_exact(one, setting)
     assert one.knows(drafting(1, 5, 0.333))
-
-
-def test_a_line_goes_over_draft_max() -> None:
-    line = whatif().line(drafting(3, 1, 0.5))
-    assert [total.model.draft_max for total in line] == list(range(1, DEPTH + 1))
-    assert {total.model.draft_min for total in line} == {1}
-    assert {total.model.draft_p_min for total in line} == {0.5}
+    line = one.line(drafting(3, 1, 0.5))
+    assert [total.model for total in line] == [drafting(n, 1, 0.5) for n in range(1, DEPTH + 1)]
+    # What differs is replayed anew.
+    assert one.is_like(whatif())
+    for recordings, longest, costs in (
+        (RECORDINGS, DEPTH, None),
+        (RECORDINGS[:1], DEPTH, COSTS),
+        (RECORDINGS, 2, COSTS),
+    ):
+        assert not one.is_like(WhatIf(recordings, "draft", longest=longest, costs=costs))
 
 
 def test_the_best_is_the_fastest_that_asks_for_the_least() -> None:
@@ -128,14 +130,6 @@ def test_without_costs_there_are_counts_and_no_speed() -> None:
     assert total.tokens_per_s is None
     assert total.speedup is None
     assert total.n_accepted == whatif().at(drafting(3)).n_accepted
-
-
-def test_the_same_text_with_the_same_costs_need_not_be_replayed_again() -> None:
-    one = whatif()
-    assert one.is_like(whatif())
-    assert not one.is_like(whatif(with_costs=False))
-    assert not one.is_like(WhatIf(RECORDINGS[:1], "draft", longest=DEPTH, costs=COSTS))
-    assert not one.is_like(WhatIf(RECORDINGS, "draft", longest=2, costs=COSTS))
 
 
 def run(
@@ -214,7 +208,8 @@ def test_too_few_lengths_are_no_costs_and_a_reason() -> None:
     assert "drafted only 0 and 4 with it alone;" in found.source
     # A length that came up once or twice does not count.
     rare = next(one for one in known_rounds() if one.n_drafted == 8)
-    assert known_costs([run((*two, rare))], None, None).costs is None
+    found = known_costs([run((*two, rare), speculation(16))], None, None)
+    assert found.costs is None
 
 
 def test_what_tuning_measured_comes_first() -> None:
@@ -354,31 +349,24 @@ def test_an_answer_is_recorded_and_replays_exactly(chat: Chat) -> None:
         )
 
 
-def test_the_same_answer_is_measured_again_but_recorded_once(chat: Chat) -> None:
-    chat.record()
-    chat.ask(turn())
-    chat.ask(turn(speculation=speculation(6)))
-    state = chat.state(lambda state: len(state.runs) == 2 and not state.n_waiting)
-    assert len(state.texts) == 1
-    assert [heard.speculation for heard in state.runs] == [speculation(3), speculation(6)]
-
-
-def test_only_the_newest_answers_are_kept(chat: Chat) -> None:
-    chat.record(max_tokens=40)
+def test_the_newest_answers_are_kept_once_each_and_none_of_one_token(chat: Chat) -> None:
+    recorder = chat.record(max_tokens=40)
     for n_predict in (10, 20, 15):
         chat.ask(turn(n_predict))
     state = chat.state(lambda state: recorded(2)(state) and state.recordings[-1].id == "answer-3")
     assert [len(recording.output) for recording in state.recordings] == [20, 15]
     assert [recording.id for recording in state.recordings] == ["answer-2", "answer-3"]
     assert [heard.n_decoded for heard in state.runs] == [19, 14]
-
-
-def test_an_answer_of_one_token_is_nothing_to_replay(chat: Chat) -> None:
-    recorder = chat.record()
-    chat.ask(turn(1))
-    chat.ask(turn(2))
-    chat.state(recorded(1))
-    assert len(recorder.state.texts) == 1
+    # The same answer is measured again, but recorded once.
+    for again in (turn(1), turn(15, speculation=speculation(6))):
+        chat.ask(again)
+    state = chat.state(lambda state: state.runs[-1].speculation == speculation(6))
+    assert [text.recording.id for text in state.texts] == ["answer-2", "answer-3"]
+    # A closed recorder records nothing; what was submitted is answered before another command.
+    recorder.close()
+    for n_predict in (12, 4):
+        chat.ask(turn(n_predict))
+    assert {one.id for one in recorder.state.recordings} <= {"answer-2", "answer-3"}
 
 
 def test_a_recording_gives_way_to_the_chat_and_begins_again(
@@ -425,28 +413,6 @@ def test_what_cannot_be_recorded_is_told_and_dropped(chat: Chat) -> None:
     assert state.failure is not None
     assert "takes 1 to 254" in state.failure
     assert state.texts == ()
-
-
-def test_a_closed_recorder_records_nothing(chat: Chat) -> None:
-    recorder = chat.record()
-    recorder.close()
-    chat.ask(turn())
-    # Whatever was submitted has been answered by the time that another command is.
-    chat.ask(turn(4))
-    assert recorder.state.recordings == ()
-    assert recorder.state.failure is None
-
-
-def test_the_baseline_is_heard(chat: Chat) -> None:
-    recorder = chat.record()
-    alone = Generate(prompt=PROMPT, n_predict=6, sampling=ENDLESS)
-    client = chat.engine.connect(recorder.hear_baseline)
-    client.submit(alone)
-    state = chat.state(lambda state: state.baseline is not None)
-    assert state.baseline is not None
-    assert state.baseline.speculation is None
-    assert [len(one.tokens) for one in state.baseline.rounds] == [1] * 5
-    assert state.runs == ()
 
 
 def test_rounds_before_a_restart_do_not_count(chat: Chat) -> None:
@@ -524,77 +490,37 @@ def test_nothing_recorded_is_nothing_to_save() -> None:
         trace_of_chat(chat_of())
 
 
-@pytest.fixture
-def watched() -> Iterator[Watched]:
-    started = Watched()
-    yield started
-    started.session.close()
-
-
-def pair(tiny: TinyPath) -> LiveSetup:
-    return LiveSetup(
-        target=ModelOptions(path=tiny(TARGET)),
-        draft=ModelOptions(path=tiny(CLOSE_DRAFT)),
-        context=small_context(),
-        sampling=ENDLESS,
-        n_predict=12,
-    )
-
-
-def is_recorded(event: ChatRecorded) -> bool:
-    return event.recording is not None and bool(event.recording.recordings)
-
-
-def test_a_session_records_its_answers_and_its_baseline(watched: Watched, tiny: TinyPath) -> None:
-    setup = pair(tiny)
+def test_a_session_records_its_answers_and_its_baseline(watched: Watched, setup: LiveSetup) -> None:
+    assert setup.draft is not None
     watched.load(setup)
     watched.session.measure_baseline()
-    watched.session.send(setup, QUESTION)
-    result = watched.wait(GenerationFinished).result
-    recording = watched.wait(ChatRecorded, is_recorded).recording
-    assert recording is not None
-    assert recording.draft == tiny(CLOSE_DRAFT).stem
-    assert recording.depth == watched.session.max_draft == 16
+    result = watched.ask(setup)
+    recording = watched.recording()
+    assert (recording.draft, recording.depth) == (setup.draft.path.stem, 16)
+    assert watched.session.max_draft == 16
     assert recording.recordings[0].output == result.tokens
     assert recording.recordings[0].n_ctx == 512
     assert recording.runs[0].speculation == setup.speculation
-    watched.wait(
-        ChatRecorded,
-        lambda event: event.recording is not None and event.recording.baseline is not None,
-    )
+    watched.recording(lambda found: found.baseline is not None)
     trace = watched.session.chat_trace(recording, None)
-    assert trace.target.file == tiny(TARGET).name
+    assert trace.target.file == setup.target.path.name
     assert trace.costs == {}
 
 
-def test_another_pair_begins_without_recordings(watched: Watched, tiny: TinyPath) -> None:
-    setup = pair(tiny)
+def test_another_pair_begins_without_recordings(watched: Watched, setup: LiveSetup) -> None:
     watched.load(setup)
-    watched.session.send(setup, QUESTION)
-    recording = watched.wait(ChatRecorded, is_recorded).recording
-    assert recording is not None
-    n_before = len(watched.events)
-    watched.session.load(replace(setup, draft=None))
-    watched.wait(ModelLoaded)
-    with pytest.raises(UsageError, match="no longer loaded"):
-        watched.session.chat_trace(recording, None)
-    # Without a draft there is nothing to record.
-    watched.session.send(replace(setup, draft=None), QUESTION)
-    watched.wait(GenerationFinished)
-    watched.session.measure_baseline()
-    watched.wait(BaselineMeasured)
-    told = [event for event in watched.events[n_before:] if isinstance(event, ChatRecorded)]
-    assert told == [ChatRecorded(recording=None)]
-
-
-def test_a_session_that_shall_not_record_does_not(watched: Watched, tiny: TinyPath) -> None:
-    setup = pair(tiny)
-    watched.session.records_chats = False
-    watched.load(setup)
-    watched.session.send(setup, QUESTION)
-    watched.wait(GenerationFinished)
-    # Comes after whatever else was done in the background.
-    watched.session.measure_baseline()
-    watched.wait(BaselineMeasured)
-    told = [event for event in watched.events if isinstance(event, ChatRecorded)]
-    assert told == [ChatRecorded(recording=None)]
+    watched.ask(setup)
+    recording = watched.recording()
+    # Without a draft there is nothing to record, and who shall not record does not.
+    for records, other in ((True, replace(setup, draft=None)), (False, setup)):
+        n_before = len(watched.told)
+        watched.session.records_chats = records
+        watched.load(other)
+        if other.draft is None:
+            with pytest.raises(UsageError, match="no longer loaded"):
+                watched.session.chat_trace(recording, None)
+        watched.ask(other)
+        # Comes after whatever else was done in the background.
+        watched.session.measure_baseline()
+        watched.wait(BaselineMeasured)
+        assert set(watched.told[n_before:]) == {ChatRecorded(recording=None)}

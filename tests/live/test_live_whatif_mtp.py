@@ -1,7 +1,5 @@
 """What-if on targets that draft for themselves: recorded beside the chat, replayed exactly."""
 
-import json
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,14 +22,13 @@ from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 from spectui.trace.file import read_trace
-from tests.live.test_live_session import QUESTION, Watched
-from tests.support.cli import Spectui
+from tests.live.conftest import QUESTION, Watched
 from tests.support.engine import ENDLESS, small_context
 from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
 from tests.support.mtp import WRITERS
 from tests.tui.test_tui_tune import arm, trial
 
-pytest_plugins = ("tests.support.fixtures", "tests.support.cli_fixtures")
+pytest_plugins = "tests.support.fixtures"
 
 N_LAYERS = {"qwen35": 1, "glm4moe": 1, "mimo2": 3}
 OWN = ChatRecording(draft=MTP_KIND, depth=16, mtp_layers=1)
@@ -43,12 +40,6 @@ def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> DraftMtp:
     return DraftMtp(draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min)
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
-    return tmp_path
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("mtp")
@@ -57,34 +48,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-class Chat(Watched):
-    """A session whose answers are waited for until they are recorded."""
-
-    def ask(self, setup: LiveSetup, own: DraftMtp | DraftSimple | None) -> GenerationResult:
-        """Ask the same question in a conversation of its own."""
-        wanted = replace(setup, speculation=None if own is None else Speculation(own))
-        self.session.send(wanted, QUESTION)
-        return self.wait(GenerationFinished).result
-
-    def recording(self, wanted: Callable[[ChatRecording], bool]) -> ChatRecording:
-        event = self.wait(ChatRecorded, lambda event: _has(event, wanted))
-        assert event.recording is not None
-        return event.recording
-
-
-def _has(event: ChatRecorded, wanted: Callable[[ChatRecording], bool]) -> bool:
-    return event.recording is not None and wanted(event.recording)
-
-
-def is_recorded(recording: ChatRecording) -> bool:
-    return bool(recording.recordings) and not recording.n_waiting
-
-
-@pytest.fixture
-def chat() -> Iterator[Chat]:
-    started = Chat()
-    yield started
-    started.session.close()
+def ask(watched: Watched, setup: LiveSetup, own: DraftMtp | None) -> GenerationResult:
+    return watched.ask(replace(setup, speculation=None if own is None else Speculation(own)))
 
 
 def setup_of(path: Path, speculation: Speculation | None = None) -> LiveSetup:
@@ -100,12 +65,16 @@ def setup_of(path: Path, speculation: Speculation | None = None) -> LiveSetup:
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_an_answer_is_recorded_with_its_layers_and_replays_exactly(
-    chat: Chat, folder: Path, name: str
+    watched: Watched, folder: Path, name: str
 ) -> None:
     setup = setup_of(folder / f"{name}.gguf")
-    chat.load(setup)
-    result = chat.ask(setup, mtp(2))
-    found = chat.recording(is_recorded)
+    watched.load(setup)
+    # It is recorded while it does not draft, too.
+    result = ask(watched, setup, None if name == "glm4moe" else mtp(2))
+    found = watched.recording()
+    read = read_trace(save_trace(watched.session.chat_trace(found, None), keep_text=False))
+    assert read.drafts[MTP_KIND] == read.target
+    assert read.recordings[0].chains[MTP_KIND].mtp_layers == N_LAYERS[name]
     assert (found.draft, found.mtp_layers) == (MTP_KIND, N_LAYERS[name])
     assert found.longest == (3 if name == "mimo2" else 16)
     (recording,) = found.recordings
@@ -113,7 +82,7 @@ def test_an_answer_is_recorded_with_its_layers_and_replays_exactly(
     one = WhatIf(found.recordings, found.draft, longest=found.longest, costs=None)
     n_accepted = 0
     for setting in (mtp(1), mtp(2), mtp(3), mtp(3, 0.44), mtp(3, 0.3, 2), mtp(found.longest)):
-        total, counters = one.at(setting), chat.ask(setup, setting).counters
+        total, counters = one.at(setting), ask(watched, setup, setting).counters
         assert total.model == setting
         for count in ("n_rounds", "n_drafted", "n_accepted"):
             assert getattr(total, count) == getattr(counters, count), (count, setting)
@@ -121,105 +90,56 @@ def test_an_answer_is_recorded_with_its_layers_and_replays_exactly(
     assert n_accepted > 0
 
 
-def test_it_is_recorded_while_it_does_not_draft(chat: Chat, folder: Path) -> None:
-    setup = setup_of(folder / "glm4moe.gguf")
-    chat.load(setup)
-    result = chat.ask(setup, None)
-    (recording,) = chat.recording(is_recorded).recordings
-    assert recording.output == result.tokens
-    # What is applied then drafts.
-    best = WhatIf((recording,), MTP_KIND, longest=16, costs=None).at(mtp(4))
-    assert chat.ask(setup, mtp(4)).counters.n_drafted == best.n_drafted > 0
-
-
-def test_recording_changes_no_answer_of_a_conversation(chat: Chat, folder: Path) -> None:
+def test_recording_changes_no_answer_of_a_conversation(watched: Watched, folder: Path) -> None:
     setup = setup_of(folder / "qwen35.gguf")
     answers = []
     for records in (True, False):
-        chat.session.records_chats = records
-        chat.load(setup)
-        first = chat.ask(setup, mtp(3))
+        watched.session.records_chats = records
+        watched.load(setup)
+        first = ask(watched, setup, mtp(3))
         if records:
-            chat.recording(is_recorded)
+            watched.recording()
         turns = (*QUESTION, ("assistant", first.text), ("user", "on"))
-        chat.session.send(setup, turns)
-        answers.append(chat.wait(GenerationFinished).result.tokens)
+        watched.session.send(setup, turns)
+        answers.append(watched.wait(GenerationFinished).result.tokens)
     assert answers[0] == answers[1]
 
 
-def test_a_target_without_its_layers_loaded_has_nothing_to_record(chat: Chat, folder: Path) -> None:
+def test_a_target_without_its_layers_loaded_has_nothing_to_record(
+    watched: Watched, folder: Path
+) -> None:
     setup = replace(setup_of(folder / "glm4moe.gguf"), speculation=None)
-    chat.load(setup)
+    watched.load(setup)
     # Not loaded, they cannot draft either.
-    assert chat.ask(setup, mtp(3)).counters.n_drafted == 0
-    chat.session.measure_baseline()
-    chat.wait(BaselineMeasured)
-    told = [event for event in chat.events if isinstance(event, ChatRecorded)]
-    assert told == [ChatRecorded(recording=None)]
+    assert ask(watched, setup, mtp(3)).counters.n_drafted == 0
+    watched.session.measure_baseline()
+    watched.wait(BaselineMeasured)
+    assert watched.told == [ChatRecorded(recording=None)]
 
 
 def test_beside_a_draft_model_it_is_the_draft_that_is_recorded(
-    chat: Chat, folder: Path, tiny: TinyPath
+    watched: Watched, folder: Path, tiny: TinyPath
 ) -> None:
     setup = setup_of(folder / "glm4moe.gguf")
-    chat.load(setup)
-    chat.load(replace(setup, draft=ModelOptions(path=tiny(CLOSE_DRAFT))))
-    own, draft = [
-        event.recording
-        for event in chat.events
-        if isinstance(event, ChatRecorded) and event.recording is not None
-    ][-2:]
+    watched.load(setup)
+    watched.load(replace(setup, draft=ModelOptions(path=tiny(CLOSE_DRAFT))))
+    own, draft = [one.recording for one in watched.told if one.recording is not None][-2:]
     assert (own.draft, own.is_mtp) == (MTP_KIND, True)
     assert (draft.draft, draft.is_mtp) == (tiny(CLOSE_DRAFT).stem, False)
     with pytest.raises(UsageError, match="no longer loaded"):
-        chat.session.chat_trace(own, None)
-
-
-def test_a_draft_model_of_that_name_is_told_apart(
-    chat: Chat, folder: Path, tiny: TinyPath, tmp_path: Path
-) -> None:
-    path = tmp_path / f"{MTP_KIND}.gguf"
-    path.symlink_to(tiny(CLOSE_DRAFT))
-    setup = setup_of(folder / "glm4moe.gguf", Speculation(DraftSimple(draft_max=2)))
-    chat.load(replace(setup, draft=ModelOptions(path=path)))
-    told = [event.recording for event in chat.events if isinstance(event, ChatRecorded)][-1]
-    assert told is not None
-    assert (told.draft, told.is_mtp) == (f"{MTP_KIND}#1", False)
-
-
-def test_a_saved_trace_is_replayed_by_the_command_line(
-    chat: Chat, folder: Path, spectui: Spectui
-) -> None:
-    setup = setup_of(folder / "mimo2.gguf")
-    chat.load(setup)
-    chat.ask(setup, mtp(2))
-    found = chat.recording(is_recorded)
-    trace = chat.session.chat_trace(found, None)
-    path = save_trace(trace, keep_text=False)
-    read = read_trace(path)
-    assert read.drafts[MTP_KIND] == read.target
-    assert read.recordings[0].chains[MTP_KIND].mtp_layers == 3
-    assert spectui("replay", path, "--draft-max", "1,3", "--json", "-") == 0, spectui.err
-    replayed = {one["draft_max"]: one for one in json.loads(spectui.out)["configs"]}
-    for longest in (1, 3):
-        told = replayed[longest]
-        assert (told["draft"], told["mtp"]) == (MTP_KIND, True)
-        counters = chat.ask(setup, mtp(longest)).counters
-        assert (told["n_rounds"], told["n_drafted"], told["n_accepted"]) == (
-            counters.n_rounds,
-            counters.n_drafted,
-            counters.n_accepted,
-        )
+        watched.session.chat_trace(own, None)
 
 
 @pytest.mark.parametrize("name", ["qwen35", "mimo2"])
-def test_costs_come_of_the_rounds_that_it_drafted(chat: Chat, folder: Path, name: str) -> None:
+def test_costs_come_of_the_rounds_that_it_drafted(
+    watched: Watched, folder: Path, name: str
+) -> None:
     setup = setup_of(folder / f"{name}.gguf")
-    chat.load(setup)
-    chat.ask(setup, None)
+    watched.load(setup)
+    ask(watched, setup, None)
     for longest in (1, 2, 3):
-        chat.ask(setup, mtp(longest))
-    found = chat.recording(lambda state: is_recorded(state) and len(state.runs) == 4)
+        ask(watched, setup, mtp(longest))
+    found = watched.recording(lambda found: len(found.runs) == 4)
     state = whatif_state(found, applied=Speculation(mtp(3)))
     assert state.known.costs is not None
     assert state.known.costs.step_s > 0

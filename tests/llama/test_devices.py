@@ -21,39 +21,33 @@ def device(name: str, *, kind: int = GPU, id: str | None = None) -> Device:  # n
     return Device(type=kind, backend=backend, memory=memory)
 
 
-def names(*devices: Device) -> list[str]:
-    return [memory.name for memory in used(devices)]
+SLOT, OTHER = "0000:01:00.0", "0000:02:00.0"
+INSIDE = [device(name, kind=INTEGRATED) for name in ("CUDA0", "CUDA1", "Vulkan0")]
+REMOTE = [device("RPC0[a:1]"), device("RPC0[b:1]")]
 
 
-def test_all_cards_are_used_in_their_order() -> None:
-    assert names(device("CUDA0"), device("CUDA1")) == ["CUDA0", "CUDA1"]
-    assert names() == []
-
-
-def test_a_card_that_two_backends_drive_is_used_once() -> None:
-    slot, other = "0000:01:00.0", "0000:02:00.0"
-    found = (device("CUDA0", id=slot), device("Vulkan0", id=slot), device("Vulkan1", id=other))
-    assert names(*found) == ["CUDA0", "Vulkan1"]
-    # Where slots are not told, they may be two cards.
-    assert names(device("CUDA0"), device("Vulkan0")) == ["CUDA0", "Vulkan0"]
-
-
-def test_an_integrated_gpu_is_used_where_there_is_no_card() -> None:
-    integrated = device("Vulkan0", kind=INTEGRATED)
-    assert names(integrated) == ["Vulkan0"]
-    assert names(integrated, device("Vulkan1")) == ["Vulkan1"]
-
-
-def test_an_integrated_gpu_that_two_backends_drive_is_used_by_the_first() -> None:
-    found = [device(name, kind=INTEGRATED) for name in ("CUDA0", "CUDA1", "Vulkan0")]
-    assert names(*found) == ["CUDA0", "CUDA1"]
-
-
-def test_those_of_rpc_servers_come_first_and_take_no_place_from_others() -> None:
-    integrated = device("Vulkan0", kind=INTEGRATED)
-    remote = [device("RPC0[a:1]"), device("RPC0[b:1]")]
-    assert names(integrated, *remote) == ["RPC0[a:1]", "RPC0[b:1]", "Vulkan0"]
-    assert names(device("CUDA0"), *remote) == ["RPC0[a:1]", "RPC0[b:1]", "CUDA0"]
+@pytest.mark.parametrize(
+    ("found", "names"),
+    [
+        ([], []),
+        ([device("CUDA0"), device("CUDA1")], ["CUDA0", "CUDA1"]),
+        # A card that two backends drive is used once; where slots are not told, they may be two.
+        (
+            [device("CUDA0", id=SLOT), device("Vulkan0", id=SLOT), device("Vulkan1", id=OTHER)],
+            ["CUDA0", "Vulkan1"],
+        ),
+        ([device("CUDA0"), device("Vulkan0")], ["CUDA0", "Vulkan0"]),
+        # A processor's GPU is used where there is no card, by the first backend that drives it.
+        (INSIDE[2:], ["Vulkan0"]),
+        ([INSIDE[2], device("Vulkan1")], ["Vulkan1"]),
+        (INSIDE, ["CUDA0", "CUDA1"]),
+        # Those of RPC servers come first and take no place from others.
+        ([INSIDE[2], *REMOTE], ["RPC0[a:1]", "RPC0[b:1]", "Vulkan0"]),
+        ([device("CUDA0"), *REMOTE], ["RPC0[a:1]", "RPC0[b:1]", "CUDA0"]),
+    ],
+)
+def test_which_devices_are_used(found: list[Device], names: list[str]) -> None:
+    assert [memory.name for memory in used(found)] == names
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from spectui.models.header import GgufFile, TensorInfo
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from tests.support.layers import N_LAYERS
-from tests.support.models import MOE, TARGET, TinyPath, vocabulary, write_empty
+from tests.support.models import MOE, TARGET, TinyPath, vocabulary
 
 pytest_plugins = ("tests.support.fixtures",)
 
@@ -67,38 +68,20 @@ def test_a_header_tells_scalars_list_lengths_and_tensors(tiny: TinyPath) -> None
     assert sizes["token_embd.weight"] == len(vocabulary(MOE)) * 64 * 4
 
 
-def test_tensors_fill_the_file(tiny: TinyPath) -> None:
-    path = tiny(TARGET)
-    total_bytes = sum(tensor.size_bytes for tensor in read_gguf(path).tensors)
-    assert 0.5 * path.stat().st_size < total_bytes < path.stat().st_size
-
-
-def test_all_shards_count(tiny: TinyPath, tmp_path: Path) -> None:
-    for number in (1, 2):
-        shutil.copy(tiny(TARGET), tmp_path / f"m-0000{number}-of-00002.gguf")
-    split = read_gguf(tmp_path / "m-00001-of-00002.gguf")
-    assert len(split.tensors) == 2 * len(read_gguf(tiny(TARGET)).tensors)
-
-
-def test_a_missing_shard_is_named(tiny: TinyPath, tmp_path: Path) -> None:
-    first = tmp_path / "m-00001-of-00003.gguf"
-    shutil.copy(tiny(TARGET), first)
-    with pytest.raises(BadInputError, match="one of 3 parts, of which 1 can be found"):
-        shards(first)
-
-
 def test_the_parts_of_a_model_are_told_by_their_names_alone(tiny: TinyPath, tmp_path: Path) -> None:
+    whole = tiny(TARGET)
     names = ("m-00001-of-00002.gguf", "m-00002-of-00002.gguf")
     # Another model's part, and a file that no convention knows.
     for name in (*names, "m-00001-of-00003.gguf", "m-copy-of-00002.gguf", "m-00003-of-00002.gguf"):
-        shutil.copy(tiny(TARGET), tmp_path / name)
+        shutil.copy(whole, tmp_path / name)
     assert shards(tmp_path / names[1]) == tuple(tmp_path / name for name in names)
-    assert file_size(tmp_path / names[0]) == 2 * tiny(TARGET).stat().st_size
-    odd = tmp_path / "m-00003-of-00002.gguf"
-    assert shards(odd) == (odd,)
-    assert file_size(tiny(TARGET)) == tiny(TARGET).stat().st_size
-    nowhere = tmp_path / "n-00001-of-00002.gguf"
-    assert shards(nowhere) == (nowhere,)
+    assert file_size(tmp_path / names[0]) == 2 * whole.stat().st_size
+    assert len(read_gguf(tmp_path / names[0]).tensors) == 2 * len(read_gguf(whole).tensors)
+    with pytest.raises(BadInputError, match="one of 3 parts, of which 1 can be found"):
+        shards(tmp_path / "m-00001-of-00003.gguf")
+    for odd in (tmp_path / "m-00003-of-00002.gguf", tmp_path / "n-00001-of-00002.gguf"):
+        assert shards(odd) == (odd,)
+    assert file_size(whole) == whole.stat().st_size
 
 
 @pytest.mark.parametrize("n_bytes", [10, 40, 300, 3000])
@@ -107,31 +90,34 @@ def test_a_truncated_header_is_refused(tiny: TinyPath, tmp_path: Path, n_bytes: 
     path.write_bytes(tiny(TARGET).read_bytes()[:n_bytes])
     with pytest.raises(BadInputError, match="broken header"):
         read_gguf(path)
-
-
-def test_what_is_no_gguf_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "text.gguf"
     path.write_text("no model")
     with pytest.raises(BadInputError, match="not a GGUF"):
         read_gguf(path)
 
 
-def test_a_file_without_tensors_has_no_traffic(tmp_path: Path) -> None:
-    path = tmp_path / "empty.gguf"
-    write_empty(path)
-    traffic = weight_traffic(read_gguf(path), ModelOptions(path=path), gpu_devices=False)
-    assert traffic.cpu_bytes == 0
+TIED = {name: size for name, size in DENSE.items() if name != "output.weight"}
 
 
-def test_without_a_gpu_everything_is_in_ram() -> None:
-    traffic = weight_traffic(gguf(DENSE), ModelOptions(path=NOWHERE), gpu_devices=False)
-    assert (traffic.cpu_dense_bytes, traffic.gpu_dense_bytes) == (111, 0)
-
-
-def test_the_embedding_is_looked_up_unless_it_is_the_output_too() -> None:
-    tied = {name: size for name, size in DENSE.items() if name != "output.weight"}
-    traffic = weight_traffic(gguf(tied), ModelOptions(path=NOWHERE), gpu_devices=False)
-    assert traffic.cpu_dense_bytes == 1011
+@pytest.mark.parametrize(
+    ("sizes", "metadata", "read"),
+    [
+        ({}, {}, (0, 0)),
+        (DENSE, {}, (111, 0)),
+        # The embedding is looked up unless it is the output too.
+        (TIED, {}, (1011, 0)),
+        # MTP layers are not loaded and not read.
+        (DENSE, {"nextn_predict_layers": 1}, (110, 0)),
+        # Shared experts are dense.
+        (EXPERTS, {}, (26, 1100)),
+    ],
+)
+def test_without_a_gpu_everything_is_read_in_ram(
+    sizes: dict[str, int], metadata: dict[str, int], read: tuple[int, int]
+) -> None:
+    file = gguf(sizes, **metadata)
+    traffic = weight_traffic(file, ModelOptions(path=NOWHERE), gpu_devices=False)
+    assert (traffic.cpu_dense_bytes, traffic.cpu_expert_bytes) == read
+    assert (traffic.gpu_dense_bytes, traffic.gpu_expert_bytes) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -145,42 +131,23 @@ def test_the_output_goes_to_the_gpu_first_then_the_last_layers(
 
 
 @pytest.mark.parametrize(
-    ("options", "cpu_bytes"),
+    ("overrides", "more", "cpu_bytes"),
     [
-        (ModelOptions(path=NOWHERE), 0),
-        (ModelOptions(path=NOWHERE, cpu_moe=True), 1100),
-        (ModelOptions(path=NOWHERE, n_cpu_moe=1), 100),
-        (
-            ModelOptions(
-                path=NOWHERE, override_tensor=(TensorOverride(pattern="exps", buffer="CPU"),)
-            ),
-            1100,
-        ),
-        (
-            ModelOptions(
-                path=NOWHERE,
-                override_tensor=(TensorOverride(pattern=r"blk\.1\.", buffer="CUDA0"),),
-                cpu_moe=True,
-            ),
-            100,
-        ),
+        ({}, {}, 0),
+        ({}, {"cpu_moe": True}, 1100),
+        ({}, {"n_cpu_moe": 1}, 100),
+        ({"exps": "CPU"}, {}, 1100),
+        ({r"blk\.1\.": "CUDA0"}, {"cpu_moe": True}, 100),
+        # Python cannot read it.
+        ({"*": "CPU"}, {}, 0),
     ],
 )
 def test_overrides_place_experts_and_the_first_match_wins(
-    options: ModelOptions, cpu_bytes: int
+    overrides: dict[str, str], more: dict[str, Any], cpu_bytes: int
 ) -> None:
+    given = tuple(TensorOverride(pattern=one, buffer=at) for one, at in overrides.items())
+    options = ModelOptions(path=NOWHERE, override_tensor=given, **more)
     assert cpu_and_gpu(EXPERTS, options) == (cpu_bytes, sum(EXPERTS.values()) - cpu_bytes)
-
-
-def test_a_pattern_that_python_cannot_read_moves_nothing() -> None:
-    override = TensorOverride(pattern="*", buffer="CPU")
-    options = ModelOptions(path=NOWHERE, override_tensor=(override,))
-    assert cpu_and_gpu(EXPERTS, options)[0] == 0
-
-
-def test_shared_experts_are_dense() -> None:
-    traffic = weight_traffic(gguf(EXPERTS), ModelOptions(path=NOWHERE), gpu_devices=False)
-    assert (traffic.cpu_dense_bytes, traffic.cpu_expert_bytes) == (26, 1100)
 
 
 SEVERAL = {
@@ -206,12 +173,6 @@ def test_a_step_of_mtp_layers_reads_one_of_them_and_the_head(
     placed = ModelOptions(path=NOWHERE, cpu_moe=True)
     on_gpu = mtp_traffic(file, placed, gpu_devices=True)
     assert (on_gpu.gpu_dense_bytes, on_gpu.cpu_expert_bytes) == (dense_bytes, 20_000)
-
-
-def test_mtp_layers_are_not_loaded_and_not_read() -> None:
-    file = gguf(DENSE, nextn_predict_layers=1)
-    traffic = weight_traffic(file, ModelOptions(path=NOWHERE), gpu_devices=False)
-    assert traffic.cpu_dense_bytes == 110
 
 
 def moe(n_experts: int, n_used: int) -> WeightTraffic:

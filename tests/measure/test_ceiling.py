@@ -45,6 +45,8 @@ NOISE = measured(1.43, 1.14, 1.95, 1.011)
 def test_prompts_that_are_alike_can_reach_tokens_over_those_not_accepted() -> None:
     found = paired_speedup([pair(n, tokens=11, accepted=n == 3) for n in range(8)])
     assert found.ceiling == pytest.approx(88 / 87)
+    # An answer that ends within its draft takes a round all the same.
+    assert paired_speedup([pair("p", tokens=3, accepted=7)]).ceiling == pytest.approx(3)
 
 
 def test_a_dear_prompt_counts_as_much_as_it_costs() -> None:
@@ -98,10 +100,6 @@ def test_as_much_as_can_be_is_neither_above_it_nor_noise_nor_cut() -> None:
     assert not measured(1.2 + 1e-12, 1.2 + 1e-12, 1.2 + 1e-12, 1.2).is_capped
 
 
-def test_an_answer_that_ends_within_its_draft_takes_a_round_all_the_same() -> None:
-    assert paired_speedup([pair("p", tokens=3, accepted=7)]).ceiling == pytest.approx(3)
-
-
 @pytest.mark.parametrize("accepted", [None, 0])
 def test_what_is_not_known_bounds_nothing_and_nothing_accepted_is_no_gain(
     accepted: int | None,
@@ -145,12 +143,9 @@ def test_noise_of_a_server_overturns_nothing(before: Verdict) -> None:
     found = preferred(before, BEST, {BEST: NOISE}, min_gain=0.02)
     assert (found.verdict, found.is_other) == (before, False)
     assert found.arm == (BEST if before.use_speculation else OFF)
-
-
-def test_only_what_can_be_is_ranked() -> None:
-    deliveries = {BEST: NOISE, RIVAL: measured(1.2, 1.1, 1.3, 2.0)}
-    found = preferred(LEAVE, BEST, deliveries, min_gain=0.02)
-    assert (found.arm, found.verdict.use_speculation) == (RIVAL, True)
+    # Only what can be is ranked.
+    both = preferred(LEAVE, BEST, {BEST: NOISE, RIVAL: measured(1.2, 1.1, 1.3, 2.0)}, min_gain=0.02)
+    assert (both.arm, both.verdict.use_speculation) == (RIVAL, True)
 
 
 def test_noise_leaves_open_whether_a_promise_holds() -> None:
@@ -159,9 +154,6 @@ def test_noise_leaves_open_whether_a_promise_holds() -> None:
     assert agreement(NOISE, promised, None) is Agreement.OPEN
     told = verdict(promised, NOISE)
     assert "whether the promise holds is open: the tokens that were accepted can give" in told
-
-
-def test_noise_is_not_faster_than_off() -> None:
     assert against_off(NOISE) is Against.NOISE
 
 
@@ -178,9 +170,7 @@ def test_nothing_is_told_above_what_can_be_and_documents_keep_what_was_measured(
     assert (document["speedup"], document["speedup_ci95"]) == (1.2, (1.12, 1.28))
     assert document["speedup_is_capped"]
     assert not measured(1.1, 1.05, 1.13, 1.136).document()["speedup_is_capped"]
-
-
-def test_what_cannot_gain_is_decided_against() -> None:
+    # What cannot gain is decided against.
     told = judge(measured(1.01, 0.9, 1.2, 1.0), min_gain=0.02, what="X")
     assert told.answer is Answer.OFF
     assert "cut at the 0.0 % that the accepted tokens can give" in told.reason

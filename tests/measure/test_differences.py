@@ -13,33 +13,17 @@ SPEC = {
     "prompts": "p",
     "context": {"threads": 1, "flash_attn": "auto"},
 }
-
-
-@pytest.mark.parametrize(
-    ("now", "told"),
-    [
-        ({}, None),
-        ({"backend": {**SERVER, "path": "/b"}}, "with another llama-server"),
-        ({"backend": {**SERVER, "build": None}}, "with another llama-server"),
-        ({"backend": {**SERVER, "extra": ["-x"]}}, "with other arguments for llama-server"),
-        ({"backend": ENGINE}, "with another backend"),
-        ({"prompts": "q", "machine": "n"}, "on another machine and with other prompts"),
-        ({"target": {}}, "with another target"),
-        (
-            {"context": {"threads": 2, "flash_attn": "on"}},
-            "with other options (-fa; -t 1, here 2)",
-        ),
-        ({"new": 1}, "with other settings"),
-    ],
-    ids=str,
-)
-def test_what_differs_is_named(now: dict[str, object], told: str | None) -> None:
-    assert differences(SPEC, {**SPEC, **now}) == told
-
-
-def test_an_engine_of_another_llama_cpp() -> None:
-    other = {"name": "engine", "llama.cpp": ["2"]}
-    assert differences({"backend": ENGINE}, {"backend": other}) == "with another llama.cpp"
+CHANGES: list[tuple[dict[str, object], str | None]] = [
+    ({}, None),
+    ({"backend": {**SERVER, "path": "/b"}}, "with another llama-server"),
+    ({"backend": {**SERVER, "build": None}}, "with another llama-server"),
+    ({"backend": {**SERVER, "extra": ["-x"]}}, "with other arguments for llama-server"),
+    ({"backend": ENGINE}, "with another backend"),
+    ({"prompts": "q", "machine": "n"}, "on another machine and with other prompts"),
+    ({"target": {}}, "with another target"),
+    ({"context": {"threads": 2, "flash_attn": "on"}}, "with other options (-fa; -t 1, here 2)"),
+    ({"new": 1}, "with other settings"),
+]
 
 
 GPU = {"machine": "m", "host": "h", "driver": "550"}
@@ -48,6 +32,12 @@ GPU = {"machine": "m", "host": "h", "driver": "550"}
 @pytest.mark.parametrize(
     ("known", "now", "told"),
     [
+        *((SPEC, {**SPEC, **changes}, told) for changes, told in CHANGES),
+        (
+            {"backend": ENGINE},
+            {"backend": {**ENGINE, "llama.cpp": ["2"]}},
+            "with another llama.cpp",
+        ),
         (GPU, GPU, None),
         (GPU, {**GPU, "driver": "560"}, "with another GPU driver (550, here 560)"),
         (GPU, {"machine": "n", "host": "i", "driver": "560"}, "on another machine"),
@@ -62,7 +52,7 @@ GPU = {"machine": "m", "host": "h", "driver": "550"}
     ],
     ids=str,
 )
-def test_a_driver_differs_on_one_machine(
+def test_what_differs_is_named(
     known: dict[str, object], now: dict[str, object], told: str | None
 ) -> None:
     assert differences(known, now) == told

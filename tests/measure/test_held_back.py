@@ -10,11 +10,7 @@ from spectui.commands.measured import own_arguments, own_environment
 from spectui.commands.server_options import flags_of, server_option
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
-from spectui.measure.servers import measuring_arguments
 from spectui.options.dialect import Dialect
-from spectui.options.setup import ContextOptions, ModelOptions, Setup
-from spectui.server.binary import examine
-from tests.support.scripted_server import write_server
 
 
 @pytest.mark.parametrize(
@@ -34,32 +30,31 @@ def test_no_file_of_the_users_is_written(text: str, kept: str) -> None:
     assert shlex.join(own_arguments(shlex.split(text))) == kept
 
 
-def test_variables_as_little_as_options() -> None:
-    given = {"LLAMA_ARG_LOG_FILE": "a", "LLAMA_LOG_FILE": "b", "LLAMA_ARG_HOST": "h", "PATH": "p"}
-    assert own_environment(given) == {"PATH": str(Path.cwd() / "p")}
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"LLAMA_ARG_LOG_FILE": "a", "LLAMA_LOG_FILE": "b", "LLAMA_ARG_HOST": "h"}, {}),
+        ({"LLAMA_ARG_MODEL_URL": "http://h/m", "LLAMA_ARG_OF_NEXT_YEAR": "1", "HF_TOKEN": "s"}, {}),
+        ({"LLAMA_ARG_THREADS": "3"}, {"LLAMA_ARG_THREADS": "3"}),
+        ({"GGML_BACKEND_PATH": "/own/rpc.so"}, {"GGML_BACKEND_PATH": "/own/rpc.so"}),
+        # Paths lead where they led.
+        ({"PATH": "p"}, {"PATH": "{}/p"}),
+        ({"LD_LIBRARY_PATH": "lib::/opt"}, {"LD_LIBRARY_PATH": "{}/lib::/opt"}),
+        (
+            {"LLAMA_ARG_CHAT_TEMPLATE_FILE": "t.jinja"},
+            {"LLAMA_ARG_CHAT_TEMPLATE_FILE": "{}/t.jinja"},
+        ),
+    ],
+)
+def test_variables_as_little_as_options(given: dict[str, str], kept: dict[str, str]) -> None:
+    assert own_environment(given) == {name: text.format(Path.cwd()) for name, text in kept.items()}
 
 
-def test_paths_of_the_user_lead_where_they_led(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    given = {"LD_LIBRARY_PATH": "lib::/opt", "LLAMA_ARG_CHAT_TEMPLATE_FILE": "t.jinja"}
-    assert own_environment(given) == {
-        "LD_LIBRARY_PATH": f"{tmp_path}/lib::/opt",
-        "LLAMA_ARG_CHAT_TEMPLATE_FILE": f"{tmp_path}/t.jinja",
-    }
-
-
-def test_a_variable_that_fetches_or_is_secret_is_not_inherited() -> None:
-    given = {
-        "LLAMA_ARG_MODEL_URL": "http://h/m",
-        "LLAMA_ARG_OF_NEXT_YEAR": "1",
-        "HF_TOKEN": "secret",
-        "LLAMA_ARG_THREADS": "3",
-        "GGML_BACKEND_PATH": "/own/libggml-rpc.so",
-    }
-    kept = {"LLAMA_ARG_THREADS": "3", "GGML_BACKEND_PATH": "/own/libggml-rpc.so"}
-    assert own_environment(given) == kept
+def test_what_is_taken_over_of_a_command_does_not_log() -> None:
+    taken = take_over(
+        read_command("LLAMA_ARG_LOG_FILE=a.log llama-server -m t.gguf --log-file b.log --jinja")
+    )
+    assert own_arguments(taken.extra) == ("--jinja",)
 
 
 def test_harmless_options_neither_fetch_nor_run_nor_write_nor_listen() -> None:
@@ -74,17 +69,3 @@ def test_harmless_options_neither_fetch_nor_run_nor_write_nor_listen() -> None:
         *("--allowlist-keyword", "--allowlist-keyword-delay"),
     }
     assert {flag for flag in harmless if suspect.search(flag)} == allowed
-
-
-def test_a_command_that_logs_is_measured_without(tmp_path: Path) -> None:
-    binary = examine(str(write_server(tmp_path / "llama-server")))
-    command = "LLAMA_ARG_LOG_FILE=a.log llama-server -m t.gguf --log-file b.log"
-    setup = Setup(
-        target=ModelOptions(path=Path("t.gguf")),
-        draft=None,
-        context=ContextOptions(),
-        speculation=None,
-        extra=take_over(read_command(command)).extra,
-    )
-    arguments = measuring_arguments(setup, binary)
-    assert not {"--log-file", "a.log", "b.log"} & set(arguments)

@@ -115,6 +115,13 @@ def test_of_two_prompts_in_a_row_the_second_has_the_opposite_order(
     assert again.decoded == backend.decoded, "pass by pass the order is the same"
 
 
+def test_chance_says_who_is_first() -> None:
+    backends = [Recorder(None) for _ in range(20)]
+    for seed, backend in enumerate(backends):
+        pairs(backend, 1, 1, seed)
+    assert {backend.decoded[0][1] for backend in backends} == {False, True}
+
+
 @pytest.mark.parametrize("tells_parts", [True, False], ids=["engine", "server"])
 def test_a_new_prompt_costs_what_target_and_draft_take(*, tells_parts: bool) -> None:
     """However often each of them read a prompt, with another or alone."""
@@ -124,15 +131,6 @@ def test_a_new_prompt_costs_what_target_and_draft_take(*, tells_parts: bool) -> 
     assert one.prompt_token_s == 3.0 / 3
     list(one.pairs(one.workload.items, ON))
     assert one.prompt_token_s == 4.5 / 3
-
-
-def test_chance_says_who_is_first() -> None:
-    first = set()
-    for seed in range(20):
-        backend = Recorder(None)
-        pairs(backend, 1, 1, seed)
-        first.add(backend.decoded[0][1])
-    assert first == {False, True}
 
 
 @pytest.mark.parametrize("n_settings", [1, 2, 3])
@@ -218,21 +216,6 @@ def compared(
     return found
 
 
-def test_a_comparison_ends_where_there_is_no_time_for_another_prompt() -> None:
-    told: list[Run] = []
-    one = measurer(Recorder(1), 4, 0)
-    found = compare(
-        one,
-        ON,
-        repeats=2,
-        on_run=told.append,
-        watch=ELSEWHERE,
-        has_time=lambda: len(told) < 3,
-    )
-    assert len(found.runs) == 3
-    assert found.ended is None
-
-
 @pytest.mark.parametrize("is_alone", [False, True])
 def test_what_was_measured_before_a_failure_is_kept(*, is_alone: bool) -> None:
     backend = Recorder(1)
@@ -243,18 +226,27 @@ def test_what_was_measured_before_a_failure_is_kept(*, is_alone: bool) -> None:
     assert isinstance(found.ended, ServerError)
     assert len(found.runs) == (6 if is_alone else 3)
     assert found.document()["error"] == "it failed"
-    cut = Recorder(1)
+    cut.decoded.clear()
     cut.fails_after = 0
     with pytest.raises(ServerError, match="it failed"):
         compared(cut, is_alone=is_alone)
-
-
-@pytest.mark.parametrize("is_alone", [False, True])
-def test_answers_that_end_at_once_are_no_measurement(*, is_alone: bool) -> None:
-    backend = Recorder(1)
+    # Answers that end at once are no measurement.
     backend.n_tokens = 1
     with pytest.raises(BadInputError, match="no decoding to measure"):
         compared(backend, is_alone=is_alone)
+
+
+def test_a_comparison_ends_where_there_is_no_time_for_another_prompt() -> None:
+    told: list[Run] = []
+    found = compare(
+        measurer(Recorder(1), 4, 0),
+        ON,
+        repeats=2,
+        on_run=told.append,
+        watch=ELSEWHERE,
+        has_time=lambda: len(told) < 3,
+    )
+    assert (len(found.runs), found.ended) == (3, None)
 
 
 def test_results_alone_are_those_of_a_comparison_without_a_baseline() -> None:
@@ -307,15 +299,9 @@ def test_a_repeat_is_a_further_sample(n_beside_off: int | None) -> None:
     backend.seeds.clear()
     assert [*measurer(backend, 2, 7, 0.8).alone(items(2), 2)]
     assert backend.seeds == [7, 7, 8, 8]
-
-
-@pytest.mark.parametrize("n_beside_off", [None, 0])
-def test_a_greedy_repeat_is_the_same_again(n_beside_off: int | None) -> None:
-    backend = Recorder(n_beside_off)
-    found = [*measurer(backend, 2, 7).pairs(items(2), ON, 3)]
-    assert {pair.item for pair in found} == set(items(2))
+    # A greedy repeat is the same again.
+    backend.seeds.clear()
+    greedy = [*measurer(backend, 2, 7).pairs(items(2), ON, 3)]
+    assert {pair.item for pair in greedy} == set(items(2))
     assert set(backend.seeds) == {7}
-
-
-def test_seeds_begin_anew_after_the_last_one() -> None:
     assert SamplingConfig(seed=2**32 - 1).sample(1).seed == 0

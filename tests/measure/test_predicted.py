@@ -35,22 +35,14 @@ def test_rounds_of_known_kinds_cost_what_they_did(
     assert known.cost(rounds) == pytest.approx(expected)
 
 
-def test_another_kind_costs_what_its_neighbours_tell() -> None:
-    known = Prices([segments({2: 1.2, 4: 1.4, 8: 1.8}, 0.1)])
-    assert known.cost([a_round(6)]) == pytest.approx(1.6)
-    assert known.cost([a_round(12)]) == pytest.approx(2.2)
-    assert known.cost([]) == 0
-
-
-def test_one_slow_round_is_no_price() -> None:
+def test_another_kind_costs_what_its_neighbours_tell_and_a_slow_round_is_no_price() -> None:
     slow = Segment(baseline_s=(0.1,), rounds=(a_round(4, 20.0),))
-    known = Prices([segments({2: 1.2, 4: 1.4}, 0.1), slow])
-    assert known.cost([a_round(4)]) == pytest.approx(1.4)
-
-
-def test_a_round_costs_a_token_at_least() -> None:
-    known = Prices([segments({8: 1.5, 16: 4.0}, 0.1)])
-    assert known.cost([a_round(0)]) == 1.0
+    known = Prices([segments({2: 1.2, 4: 1.4, 8: 1.8}, 0.1), slow])
+    for n_drafted, price in ((4, 1.4), (6, 1.6), (12, 2.2)):
+        assert known.cost([a_round(n_drafted)]) == pytest.approx(price)
+    assert known.cost([]) == 0
+    # A round costs a token at least.
+    assert Prices([segments({8: 1.5, 16: 4.0}, 0.1)]).cost([a_round(0)]) == 1.0
 
 
 def test_without_rounds_there_are_no_prices() -> None:

@@ -148,25 +148,19 @@ def part(off_s: float, *rounds: tuple[int, float], n_off: int = 5) -> Segment:
     )
 
 
-def test_equal_times_are_added_up() -> None:
-    answers = [[part(0.1, (2, 0.2), (4, 0.3))] * 5, [part(0.1, (2, 0.2), (4, 0.3))] * 3]
-    found = steady_seconds(answers)
+def test_equal_times_are_added_up_and_slow_ones_cost_what_is_usual() -> None:
+    usual = part(0.1, (2, 0.2), (4, 0.3))
+    found = steady_seconds([[usual] * 5, [usual] * 3])
     assert [one.baseline_s for one in found] == pytest.approx([0.1 * 8 * 5, 0.1 * 8 * 3])
     assert [one.speculative_s for one in found] == pytest.approx([0.5 * 5, 0.5 * 3])
     assert [one.n_slow for one in found] == [0, 0]
-
-
-def test_slow_rounds_are_counted_and_cost_what_is_usual() -> None:
-    slow = part(0.1, (2, 2.0), (4, 0.3))
-    found = steady_seconds([[part(0.1, (2, 0.2), (4, 0.3))] * 9 + [slow]])[0]
-    assert found.n_slow == 1
-    assert found.speculative_s == pytest.approx(5.0, rel=0.002)
-
-
-def test_a_segment_in_which_all_is_slow_weighs_no_more_than_others() -> None:
-    found = steady_seconds([[part(0.1, (2, 0.2))] * 9 + [part(0.7, (2, 1.4))]])[0]
-    assert (found.baseline_s, found.speculative_s) == pytest.approx((0.1 * 30, 0.2 * 10))
-    assert found.n_slow == 0
+    (slow,) = steady_seconds([[*[usual] * 9, part(0.1, (2, 2.0), (4, 0.3))]])
+    assert slow.n_slow == 1
+    assert slow.speculative_s == pytest.approx(5.0, rel=0.002)
+    # A segment in which all is slow weighs no more than others.
+    (alike,) = steady_seconds([[part(0.1, (2, 0.2))] * 9 + [part(0.7, (2, 1.4))]])
+    assert (alike.baseline_s, alike.speculative_s) == pytest.approx((0.1 * 30, 0.2 * 10))
+    assert alike.n_slow == 0
 
 
 def test_rounds_of_a_rare_kind_cost_about_what_their_neighbours_let_expect() -> None:

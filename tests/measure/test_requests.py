@@ -20,7 +20,7 @@ from spectui.measure.reading import (
     fit_readings,
     prompt_times,
 )
-from spectui.measure.requests import Request, request_of, requests_of, together, usual_shape
+from spectui.measure.requests import Request, request_of, together, usual_shape
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Answer, judge
 from spectui.measure.workload import WorkItem, Workload
@@ -41,8 +41,6 @@ def curve(n: int, zero: float, one: float, two: float) -> float:
 def readings(zero: float, one: float, two: float) -> list[Reading]:
     return [Reading(n, curve(n, zero, one, two)) for n in LENGTHS]
 
-
-# --- The fit ----------------------------------------------------------------------------------
 
 factors = st.tuples(
     st.sampled_from([0.0, 0.05, 0.4]), st.floats(1e-4, 1e-2), st.sampled_from([0.0, 1e-7, 2e-6])
@@ -82,17 +80,6 @@ def test_a_longer_prompt_never_takes_less(given_: list[tuple[int, float]]) -> No
     assert math.isfinite(found.seconds(10_000))
 
 
-@given(factors, st.floats(0.1, 10))
-def test_seconds_of_a_slower_machine_scale(
-    made_of: tuple[float, float, float], slower: float
-) -> None:
-    fast = fit_readings(readings(*made_of))
-    slow = fit_readings([Reading(n, slower * seconds) for n, seconds in readings(*made_of)])
-    assert fast is not None
-    assert slow is not None
-    assert slow.seconds(777) == pytest.approx(slower * fast.seconds(777), rel=1e-3)
-
-
 def test_prompts_of_one_length_say_what_a_token_takes() -> None:
     found = fit_readings([Reading(200, seconds) for seconds in (0.41, 0.40, 0.90)])
     assert found is not None
@@ -105,9 +92,6 @@ def test_nothing_was_read() -> None:
     free = fit_readings([Reading(100, 0.0), Reading(200, 0.0)])
     assert free is not None
     assert free.seconds(1000) == 0
-
-
-# --- What was read ----------------------------------------------------------------------------
 
 
 def read(
@@ -154,33 +138,21 @@ def test_a_fresh_evaluation_tells_what_both_ways_take(one: Callable[[int], Pair]
 
 def test_prompts_that_were_taken_up_again_tell_nothing() -> None:
     recalled = pair(100, read(100, 0.001, 0.0, kept=100), read(100, 0.001, 0.0, kept=100, n_read=0))
-    assert prompt_times([recalled]).reason == NOT_READ
     partly = pair(100, read(100, 0.1, 0.0, kept=30), read(100, 0.5, 0.4, kept=30))
-    assert prompt_times([partly]).reason == NOT_READ
-    times = prompt_times([recalled, here(200)]).value
-    assert times is not None
-    assert times.off.seconds(200) == pytest.approx(2.0)
-
-
-def test_the_target_may_have_read_for_another_draft() -> None:
-    """The first finalist's run evaluates the prompt; a later one's draft reads it alone."""
-    other = here(200)
+    # The first finalist's run evaluates the prompt; a later one's draft reads it alone.
     own = pair(200, read(200, 0.001, 0.0, kept=200), read(200, 1.0, 1.0, kept=200))
-    times = prompt_times([own], beside=[other]).value
-    assert times is not None
-    assert times.off.seconds(200) == pytest.approx(2.0)
-    assert times.on_s(200) == pytest.approx(3.0)
-    assert prompt_times([own]).reason == NOT_READ
-
-
-def test_ngram_drafters_read_no_prompt() -> None:
-    noisy = [pair(n, read(n, 0.01 * n, None), read(n, 0.011 * n, None)) for n in (100, 200)]
-    times = prompt_times(noisy, reads=False).value
-    assert times is not None
-    assert times.on_s(150) == times.off.seconds(150)
-
-
-# --- Requests ---------------------------------------------------------------------------------
+    for one in (recalled, partly, own):
+        assert prompt_times([one]).reason == NOT_READ
+    for found, on_s in (
+        (prompt_times([recalled, here(200)]), 2.8),
+        (prompt_times([own], beside=[here(200)]), 3.0),
+        # N-gram drafters read no prompt.
+        (prompt_times([served(100), served(200)], reads=False), 2.0),
+    ):
+        times = found.value
+        assert times is not None
+        assert times.off.seconds(200) == pytest.approx(2.0)
+        assert times.on_s(200) == pytest.approx(on_s)
 
 
 def times(draft_token_s: float = 0.004) -> PromptTimes:
@@ -215,6 +187,9 @@ def test_a_request_in_seconds() -> None:
     document = one.document()
     assert document["time_to_first_token_s"] == {"off": 10.0, "on": 14.0}
     assert document["is_extrapolated"] is False
+    beyond = request(n_prompt=2000)
+    assert beyond.document()["is_extrapolated"] is True
+    assert "no prompt was as long" in beyond.told
 
 
 @given(
@@ -244,9 +219,7 @@ def test_there_is_no_break_even_where_decoding_gains_nothing() -> None:
     assert request(speedup=gain(0.9, 1.0, 1.1)).break_even is None
     for equal in (1.0, 1 - 1e-15):
         assert request(speedup=gain(0.9, equal, 1.1), draft_token_s=0.0).break_even == 0
-
-
-def test_a_prompt_that_costs_nothing_more_does_not_make_a_loss_pay() -> None:
+    # A prompt that costs nothing more does not make a loss pay.
     one = request(speedup=gain(0.9, 0.95, 1.0), draft_token_s=0.0)
     assert (one.break_even, one.longest_paying, one.pays) == (None, None, "it never pays")
     document = one.document()
@@ -266,26 +239,11 @@ def test_a_prompt_that_takes_less_pays_for_short_answers_where_decoding_loses() 
     assert replace(one, prompt_on_s=9.999).pays == "it never pays"
 
 
-def test_a_request_of_which_no_such_prompt_was_read_says_so() -> None:
-    one = request(n_prompt=2000)
-    assert one.document()["is_extrapolated"] is True
-    assert "no prompt was as long" in one.told
-
-
 def test_the_usual_request_is_the_median_prompt() -> None:
     items = tuple(WorkItem(id=str(n), category="c", tokens=tuple(range(n))) for n in (10, 20, 400))
     workload = Workload(items=items, n_predict=64, sampling=SamplingConfig())
     assert usual_shape(workload) == RequestShape(n_prompt=20, n_answer=64)
     assert usual_shape(workload, 512).longest_answer == 492
-
-
-def test_requests_need_a_comparison() -> None:
-    known = prompt_times([here(100)])
-    shape = RequestShape(n_prompt=100, n_answer=10)
-    assert requests_of([shape], None, [here(100)], known).value is None
-    found = requests_of([shape], gain(1.1, 1.2, 1.3), [here(100)], known).value
-    assert found is not None
-    assert found[0].token_s == pytest.approx(0.1)
 
 
 def compared(*pairs: Pair, temp: float, length: int | None = None) -> Comparison:
@@ -338,9 +296,6 @@ def test_requests_and_depths_have_to_fit() -> None:
         UsageError, match="a depth of 120 and 8 tokens to predict need a context of 129"
     ):
         check(27, (0, 120))
-
-
-# --- The verdict ------------------------------------------------------------------------------
 
 
 GAIN, LOSS = gain(1.2, 1.25, 1.3), gain(0.8, 0.85, 0.9)

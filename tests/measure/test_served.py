@@ -23,18 +23,18 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
 from spectui.measure.measurer import Measurer, Pair, total_counters
 from spectui.measure.promise import Case
-from spectui.measure.server_backend import ServerBackend, remembers, result_of
+from spectui.measure.server_backend import ServerBackend, result_of
 from spectui.measure.server_memory import ServerMemory
 from spectui.measure.servers import Fleet, measuring_arguments
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
-from spectui.options.drafters import DraftSimple, NgramMapK, NgramMod, NgramSimple
+from spectui.options.drafters import DraftSimple, NgramMapK
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.server import Completion
 from spectui.server.binary import examine
 from spectui.speculative.counters import Counters, Detail
-from spectui.tune.race_runs import ApartRuns, RaceRuns
+from spectui.tune.race_runs import ApartRuns
 from spectui.tune.spec import served_spec
 from tests.support.locks import HOLD
 from tests.support.memory import GIB, Scripted
@@ -83,15 +83,9 @@ def test_a_completion_is_a_result_of_the_engine_as_far_as_it_tells() -> None:
     assert (result.counters.known_rounds, result.counters.tokens_per_round) == (4, 2.5)
     assert result.counters.acceptance_rate == 0.75
     assert (result.counters.alpha, result.native_s) == (None, None)
-
-
-def test_a_server_tells_how_much_of_the_prompt_it_evaluated() -> None:
-    def new(n_evaluated: int | None) -> bool:
-        done = completion(n_evaluated=n_evaluated)
-        return result_of(done, 3, redoes_rounds=False).is_prompt_new
-
-    assert [new(n) for n in (3, 2, None)] == [True, False, False]
-    assert result_of(completion(n_evaluated=3), 3, redoes_rounds=False).prompt_draft_s is None
+    for n_evaluated, is_new in ((3, True), (2, False), (None, False)):
+        done = result_of(completion(n_evaluated=n_evaluated), 3, redoes_rounds=False)
+        assert (done.is_prompt_new, done.prompt_draft_s) == (is_new, None)
 
 
 @pytest.mark.parametrize(
@@ -115,10 +109,7 @@ def test_rounds_are_counted_where_that_follows_from_the_tokens(
     )
 
 
-DETAILS = st.sampled_from(Detail)
-
-
-@given(st.lists(DETAILS))
+@given(st.lists(st.sampled_from(Detail)))
 def test_a_sum_knows_no_more_than_the_least_of_its_parts(details: list[Detail]) -> None:
     parts = [Counters(n_rounds=2, n_drafted=3, n_accepted=1, detail=one) for one in details]
     total = sum(parts, Counters())
@@ -250,6 +241,12 @@ def test_starts_and_requests_wait_for_memory(fleets: Fleets) -> None:
     paused = "paused, because RAM has 0 B left below memory.max; it goes on once there is memory"
     assert [one.startswith(paused) for one in fleets.told] == [True, False, True, False]
     assert fleets.told[1] == "memory is there again, it goes on"
+    with fleets.open(keeps_off=True) as fleet:
+        memory.ram, memory.on_sleep = 0, lambda _now_s: None
+        memory.now_s += 1
+        with pytest.raises(MemoryShortError, match="memory stayed short for 10 min"):
+            decoding(fleet).generate(Generate(prompt=(1, 2), n_predict=4))
+    assert fleets.started == [OFF_SETUP]
 
 
 def test_what_a_server_measured_while_programs_waited_for_memory_is_measured_again(
@@ -274,33 +271,19 @@ def test_what_a_server_measured_while_programs_waited_for_memory_is_measured_aga
 
 
 def test_a_fleet_has_its_cores_for_itself(fleets: Fleets) -> None:
-    (core,) = list(os.sched_getaffinity(0))[:1]
+    core = min(os.sched_getaffinity(0))
     program = [sys.executable, "-c", HOLD, str(core)]
-    with (
-        subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other,
-        fleets.open(keeps_off=True) as fleet,
-    ):
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"held\n"
-        with pytest.raises(UsageError, match=f"another spectui measures on core {core}"):
-            fleet.of(ONE)
-        assert fleets.started == []
-        other.communicate()
-        assert fleet.of(ONE).is_ready(timeout_s=20.0)
-        held = [sys.executable, "-c", HOLD, str(core)]
-        refused = subprocess.run(held, capture_output=True, text=True, check=False)
-        assert "another spectui measures on core" in refused.stderr
-
-
-def test_memory_that_stays_short_ends_a_search_through_servers(fleets: Fleets) -> None:
-    memory = Scripted()
-    fleets.gate = memory.gate()
     with fleets.open(keeps_off=True) as fleet:
-        memory.ram = 0
-        memory.now_s += 1
-        with pytest.raises(MemoryShortError, match="memory stayed short for 10 min"):
-            decoding(fleet).generate(Generate(prompt=(1, 2), n_predict=4))
-        assert fleets.started == []
+        with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == b"held\n"
+            with pytest.raises(UsageError, match=f"another spectui measures on core {core}"):
+                fleet.of(ONE)
+            assert fleets.started == []
+            other.communicate()
+        assert fleet.of(ONE).is_ready(timeout_s=20.0)
+        refused = subprocess.run(program, capture_output=True, text=True, check=False)
+        assert "another spectui measures on core" in refused.stderr
 
 
 def test_the_log_of_a_server_that_failed_is_kept_under_its_name(
@@ -422,17 +405,6 @@ def test_a_race_apart_pairs_every_prompt_with_its_own_run_of_off(
     assert changes <= n_arms * len(sizes), "the next leg begins with what is loaded"
 
 
-def test_finalists_take_turns_with_off_one_after_the_other_where_a_server_runs_each() -> None:
-    measurer = Recorder(1)
-    runs = RaceRuns(
-        cast("Measurer", measurer), ARMS, off=OFF, load=lambda _a: None, on_pair=lambda _p: None
-    )
-    runs.measure(ARMS, 0, items(3))
-    on = [setting.longest for _, setting in measurer.order if setting is not None]
-    assert on == [4] * 3 + [8] * 3 + [12] * 3
-    assert [len(runs.pairs(arm)) for arm in ARMS] == [3, 3, 3]
-
-
 MACHINE = Machine(cpu="c", n_cores=2, memory_bytes=1, gpus=())
 
 
@@ -453,21 +425,3 @@ def test_studies_of_other_binaries_are_others() -> None:
     found = [digest(**one), *(digest(**{**one, name: "other"}) for name in one)]
     assert len(set(found)) == len(found)
     assert digest(**one) == found[0]
-
-
-@pytest.mark.parametrize(
-    ("speculation", "is_one"),
-    [
-        (None, False),
-        (Speculation(DraftSimple(draft_max=4)), False),
-        (Speculation(NgramSimple(size_m=3)), False),
-        (Speculation(NgramMod(n_max=3)), True),
-        (
-            Speculation().after([NgramMapK(size_m=3)]),
-            True,
-        ),
-    ],
-    ids=["off", "model", "ngram-simple", "ngram-mod", "ngram-map-k ahead of a model"],
-)
-def test_drafters_that_remember_requests(speculation: Speculation | None, *, is_one: bool) -> None:
-    assert remembers(speculation) is is_one

@@ -16,7 +16,6 @@ from spectui.measure.server_backend import ServerBackend, Servers, result_of
 from spectui.measure.slots import SlotResult, by_slots, slots_document, turns
 from spectui.measure.statistics import Speedup, paired_speedup
 from spectui.measure.streams import StreamMeasurer, StreamPair, measurer_of
-from spectui.measure.verdict import Answer
 from spectui.options.drafters import NgramMod
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
@@ -90,19 +89,19 @@ def test_a_race_apart_that_is_interrupted_keeps_whole_pairs() -> None:
     assert [pair.item.id for pair in runs.pairs(arm)] == ["a", "b"]
 
 
-def test_one_prompt_at_a_time_is_measured_where_a_promise_was() -> None:
-    some = backend(Recorded(keeps_off=True), 3)
-    found = measurer_of(some, WORKLOAD, alone=True)
-    assert type(found) is Measurer
-    assert some.company == tuple(item.tokens for item in ITEMS)
-
-
-def test_one_slot_is_measured_prompt_by_prompt() -> None:
+def test_one_slot_is_measured_prompt_by_prompt_and_a_promise_in_company() -> None:
     servers = Recorded(keeps_off=True)
     assert type(measurer_of(backend(servers, 1), WORKLOAD)) is Measurer
     pairs = measured(servers, 1)
     assert {type(pair) for pair in pairs} == {Pair}
     assert [one.partition("|")[0].lower() for one in servers.asked[::2]] == list("abcdefg")
+    some = backend(servers, 3)
+    assert type(measurer_of(some, WORKLOAD, alone=True)) is Measurer
+    assert some.company == tuple(item.tokens for item in ITEMS)
+    servers.asked.clear()
+    some.generate(Generate(prompt=ITEMS[1].tokens, n_predict=11, sampling=SamplingConfig()))
+    assert servers.asked == ["b|acdefg"]
+    assert isinstance(measurer_of(some, WORKLOAD), StreamMeasurer)
 
 
 def test_drafters_that_remember_are_kept_busy_with_their_own_prompts() -> None:
@@ -196,22 +195,7 @@ USE, OFF, OPEN = speedup(1.25, 1.37), speedup(0.82, 0.94), speedup(0.9, 1.2)
 def test_the_sentence(found: dict[int, Speedup], *, is_turn: bool, told: str) -> None:
     results = [slot_result(n_slots, one) for n_slots, one in found.items()]
     assert turns(results) is is_turn
-    assert by_slots(results).replace("\N{MINUS SIGN}", "−") == told
-
-
-def test_answers() -> None:
-    answers = [slot_result(2, one).answer for one in (USE, OFF, OPEN)]
-    assert answers == [Answer.USE, Answer.OFF, Answer.UNDECIDED]
-
-
-def test_a_single_measured_prompt_has_company() -> None:
-    servers = Recorded(keeps_off=True)
-    some = backend(servers, 3)
-    some.company = tuple(item.tokens for item in ITEMS)
-    command = Generate(prompt=ITEMS[1].tokens, n_predict=11, sampling=SamplingConfig())
-    assert some.generate(command).n_decoded == 10
-    assert servers.asked == ["b|acdefg"]
-    assert isinstance(measurer_of(some, WORKLOAD), StreamMeasurer)
+    assert by_slots(results) == told
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,6 @@ def test_the_sentence_names_the_setting() -> None:
         "Use it: small.gguf with draft_max 8 is worth +20 % ± 10 "
         "(95 % interval +10 % to +30 %, 1 prompt)."
     )
-
-
-def test_no_margin_asks_for_any_gain() -> None:
     assert "a gain was not shown" in verdict(0.9, 1.0, 1.1, min_gain=0).reason
 
 
@@ -71,6 +68,8 @@ def test_nothing_could_run() -> None:
         answer=Answer.UNDECIDED,
     )
     assert "no candidate could run" in judge(None, min_gain=0.02).reason
+    with pytest.raises(ValueError, match="min_gain"):
+        judge(None, min_gain=-0.01)
 
 
 def test_no_interval_is_no_decision() -> None:
@@ -121,11 +120,6 @@ def test_later_text_is_named_and_prompts_that_chose_recommend_nothing() -> None:
     same = judge(speedup(1.1, 1.2, 1.3, n=6), min_gain=0.02, basis=Basis.SAME)
     assert (same.use_speculation, same.answer) == (False, Answer.UNDECIDED)
     assert "measured +20 % on 6 prompts; these prompts chose it" in same.reason
-
-
-def test_a_negative_margin_is_an_error() -> None:
-    with pytest.raises(ValueError, match="min_gain"):
-        judge(None, min_gain=-0.01)
 
 
 def test_what_is_printed_does_not_contradict_the_decision() -> None:

@@ -73,9 +73,5 @@ def test_the_same_text_counts_once(backend: str) -> None:
     said.clear()
     assert workload_of(backend, "ab", said).note is None
     assert said == []
-
-
-@pytest.mark.parametrize("backend", ["engine", "server"])
-def test_without_prompts_there_is_nothing_to_measure(backend: str) -> None:
     with pytest.raises(BadInputError, match="no prompts"):
         workload_of(backend, "", [])

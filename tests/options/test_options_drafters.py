@@ -20,7 +20,6 @@ from spectui.options.drafters import (
     DraftDspark,
     DraftEagle3,
     DrafterOptions,
-    DrafterSetting,
     DraftMtp,
     DraftSimple,
     ModelDrafter,
@@ -45,7 +44,6 @@ pytest_plugins = ["tests.support.fixtures"]
 
 EVERY_NUMBER = [(one, number) for one in DRAFTERS for number in numbers_of(one)]
 ALL_NUMBERS = table(("drafter", "number"), EVERY_NUMBER)
-ALL_DRAFTERS = table("drafter", DRAFTERS)
 
 
 def test_defaults_are_llama_servers() -> None:
@@ -87,21 +85,23 @@ def test_every_kind_is_in_one_place() -> None:
         assert (drafter in NGRAMS) == isinstance(one, NgramDrafter)
         assert (drafter in MODELS) == isinstance(one, ModelDrafter)
         assert one.kind == kind_of(drafter)
-    assert set(NGRAM_KINDS) == {kind_of(one) for one in NGRAMS}
-    for unknown in ("ngram-mod", "nobody"):
-        with pytest.raises(KeyError):
-            model_class(unknown)
-
-
-def test_what_only_some_drafters_do() -> None:
+        bounds = [number for number in numbers_of(drafter) if number.bounds_drafts]
+        assert len(bounds) == (drafter is not NgramCache)
+        for number in bounds:
+            assert msgspec.structs.replace(one, **{number.name: 7}).longest == 7
+    assert NgramCache().longest == NgramCache.LONGEST == 8
     assert [one for one in DRAFTERS if one.needs_draft] == [
         *(DraftSimple, DraftEagle3, DraftDflash, DraftDspark),
     ]
     chains = {one: Speculation(one()) for one in NGRAMS}
     assert {one for one, chain in chains.items() if not remembers(chain)} == {NgramSimple}
-    assert [one for one, chain in chains.items() if hashes_tokens(chain)] == [
-        *NGRAMS[1:4],
-    ]
+    assert not remembers(Speculation())
+    assert not remembers(None)
+    assert [one for one, chain in chains.items() if hashes_tokens(chain)] == [*NGRAMS[1:4]]
+    assert set(NGRAM_KINDS) == {kind_of(one) for one in NGRAMS}
+    for unknown in ("ngram-mod", "nobody"):
+        with pytest.raises(KeyError):
+            model_class(unknown)
 
 
 @ALL_NUMBERS
@@ -116,15 +116,6 @@ def test_a_number_is_taken_within_its_range(drafter: type[DrafterOptions], numbe
         kept = {"kind": kind_of(drafter), number.name: value}
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert(kept, drafter)
-
-
-@ALL_DRAFTERS
-def test_one_number_bounds_the_drafts(drafter: type[DrafterSetting]) -> None:
-    bounds = [number for number in numbers_of(drafter) if number.bounds_drafts]
-    assert len(bounds) == (drafter is not NgramCache)
-    for number in bounds:
-        assert msgspec.structs.replace(drafter(), **{number.name: 7}).longest == 7
-    assert NgramCache().longest == NgramCache.LONGEST == 8
 
 
 @given(speculation=speculations())

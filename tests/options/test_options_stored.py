@@ -96,11 +96,8 @@ def test_trials(kept: Mapping[str, Any], read: Speculation) -> None:
         number=3, state=TrialState.COMPLETE, arm=arm_read
     )
     assert from_plain(arm, Arm) == arm_read
-
-
-def test_a_trial_of_the_target_alone() -> None:
-    kept = {"draft": None, "speculation": None}
-    assert from_plain(kept, Arm) == Arm(draft=None, speculation=None)
+    alone = {"draft": None, "speculation": None}
+    assert from_plain(alone, Arm) == Arm(draft=None, speculation=None)
 
 
 @table("kept", DAMAGED)
@@ -140,9 +137,7 @@ def session(folder: Path, *settings: Mapping[str, Any]) -> SettingsChange | None
 @ALL_FLAT
 def test_sessions(tmp_path: Path, kept: Mapping[str, Any], read: Speculation) -> None:
     assert session(tmp_path, kept) == SettingsChange(speculation=read)
-
-
-def test_sessions_without_a_draft(tmp_path: Path) -> None:
-    assert session(tmp_path, {**_FLAT, "draft_max": None}) == SettingsChange(speculation=None)
+    without = {**kept, "draft_max": None}
+    assert session(tmp_path, without) == SettingsChange(speculation=None)
     assert session(tmp_path, {"draft_max": None}) == SettingsChange(speculation=None)
     assert session(tmp_path) is None

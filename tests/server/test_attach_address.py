@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import UsageError
@@ -76,6 +76,7 @@ def test_a_password_is_refused_and_not_repeated(text: str) -> None:
     assert "sesame" not in str(caught.value)
 
 
+@settings(max_examples=50)
 @given(st.text())
 def test_any_text_is_an_address_or_a_sentence(text: str) -> None:
     with suppress(UsageError):

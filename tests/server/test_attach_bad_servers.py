@@ -82,7 +82,6 @@ def test_a_server_that_tells_all(monkeypatch: pytest.MonkeyPatch) -> None:
         (error(503, "Loading model"), Trouble.LOADING, "is loading its model"),
         (error(500, "out of order"), Trouble.STRANGE, "status 500: out of order; is it a llama"),
         (page("<html>hello</html>"), Trouble.STRANGE, "not what llama-server answers"),
-        (page("<html>no</html>", 404), Trouble.STRANGE, "status 404: '<html>no</html>'"),
         (page({"status": "error"}), Trouble.STRANGE, "says of itself: error"),
         (
             page("", 302, Location="https://other/llama/health?x=1"),
@@ -98,7 +97,7 @@ def test_a_server_that_tells_all(monkeypatch: pytest.MonkeyPatch) -> None:
         (bomb, Trouble.STRANGE, "is compressed"),
     ],
     ids=[
-        *("503", "500", "html", "404", "status", "redirect", "loop", "relative", "escapes"),
+        *("503", "500", "html", "status", "redirect", "loop", "relative", "escapes"),
         *("half", "slam", "nested", "bomb"),
     ],
 )
@@ -146,24 +145,18 @@ ODD = "is not what llama-server answers"
     ("path", "play", "reason"),
     [
         ("/metrics", error(501, "This server does not"), "/metrics is off; start the server"),
-        ("/metrics", page("no", 404), "/metrics is off"),
         ("/metrics", error(500, "it broke"), "/metrics was answered with status 500: it broke"),
         ("/metrics", page("<html>hello</html>"), f"/metrics {ODD}: line 1 is no"),
         ("/metrics", page("up 1\n"), "llamacpp:prompt_tokens_total is missing"),
         ("/metrics", page("m 1\nm" + "x" * 9_000), "line 2 is no sample"),
         ("/slots", error(501, "no slots"), "/slots is off; start the server with --slots"),
         ("/slots", page("[{"), f"/slots {ODD}"),
-        ("/slots", page({"slots": []}), f"/slots {ODD}"),
         ("/slots", page([{"n_ctx": 1}]), "missing required field `id`"),
-        ("/slots", page([{"id": "one"}]), "Expected `int`"),
         ("/slots", page("[" * 100_000), f"/slots {ODD}"),
-        ("/slots", page([{"id": number} for number in range(100_000)]), f"/slots {ODD}"),
         ("/slots", page("x" * 17_000_000), "/slots has more than 16 MB"),
         ("/slots", bomb, "/slots is compressed (gzip, gzip), which was"),
         ("/slots", error(400, "model is not loaded"), "answered with status 400: model is not"),
-        ("/props", page("[" * 100_000), f"/props {ODD}"),
         ("/v1/models", error(500, "it broke"), "/v1/models was answered with status 500: it"),
-        ("/v1/models", page("<html>no</html>"), f"/v1/models {ODD}"),
         *(
             (path, play, f"the answer to {path} broke off (")
             for path in ("/metrics", "/slots", "/props", "/v1/models")
@@ -262,13 +255,6 @@ async def _twice_with(
         return await interview.ask()
 
 
-def test_a_broken_answer_has_everything_asked_again() -> None:
-    with serving() as script:
-        script.plays["/slots"] = half
-        asyncio.run(ask_twice(attachment(script), 0.0))
-    assert script.asked.count("/health") == 2
-
-
 def test_an_address_for_other_programs() -> None:
     with serving() as script:
         own = script.address
@@ -355,39 +341,36 @@ def test_a_sleeping_server_is_not_woken() -> None:
     assert "/slots" not in script.asked
 
 
-def test_slots_are_left_alone_while_nothing_happens() -> None:
-    quiet = metrics_text({**METRICS, "requests_processing": 0})
+def test_what_is_known_is_not_asked_for_again() -> None:
     idle = [{**SLOTS[1], "id": 0}, SLOTS[1]]
-    with serving() as script:
-        script.plays |= {"/metrics": page(quiet), "/slots": page(idle)}
-        first, second = asyncio.run(ask_twice(attachment(script), 0.0))
-    assert isinstance(first, ServerSample)
-    assert isinstance(second, ServerSample)
-    assert second.slots == first.slots
-    assert (script.asked.count("/metrics"), script.asked.count("/slots")) == (2, 1)
-
-
-def test_what_is_off_is_not_asked_again_at_once() -> None:
-    with serving() as script:
-        script.plays["/metrics"] = error(501, "off")
-        asyncio.run(ask_twice(attachment(script), 0.0))
-    assert script.asked.count("/metrics") == 1
-
-
-def test_what_is_said_to_be_off_is_never_asked() -> None:
+    quiet = metrics_text({**METRICS, "requests_processing": 0})
+    for plays, n_asked in (
+        # Slots are left alone while nothing happens.
+        ({"/metrics": page(quiet), "/slots": page(idle)}, {"/metrics": 2, "/slots": 1}),
+        # What is off is not asked again at once.
+        ({"/metrics": error(501, "off")}, {"/metrics": 1}),
+        # After a broken answer the connection is made anew.
+        ({"/slots": half}, {"/health": 2}),
+    ):
+        with serving() as script:
+            script.plays |= plays
+            first, second = asyncio.run(ask_twice(attachment(script), 0.0))
+        assert isinstance(first, ServerSample)
+        assert isinstance(second, ServerSample)
+        assert second.slots.value == first.slots.value or "/metrics" not in plays
+        assert {path: script.asked.count(path) for path in n_asked} == n_asked
     with serving() as script:
         script.plays["/props"] = page({**PROPS, "endpoint_metrics": False, "endpoint_slots": False})
         found = answered(script)
     assert script.asked == ["/health", "/props", "/v1/models"]
     assert "start the server with --slots" in str(found.slots.reason)
-
-
-def test_counters_are_not_asked_for_with_every_look_at_busy_slots() -> None:
-    async def ask_twice_at_once(wanted: Attachment) -> None:
-        async with wanted.interview(lambda: 0.0) as interview:
-            await interview.ask()
-            await interview.ask()
-
+    # Of busy slots, counters are not asked for with every look.
     with serving() as script:
-        asyncio.run(ask_twice_at_once(attachment(script)))
+        asyncio.run(_asked_twice_at_once(attachment(script)))
     assert (script.asked.count("/metrics"), script.asked.count("/slots")) == (1, 2)
+
+
+async def _asked_twice_at_once(wanted: Attachment) -> None:
+    async with wanted.interview(lambda: 0.0) as interview:
+        await interview.ask()
+        await interview.ask()

@@ -48,29 +48,19 @@ def document(spectui: Spectui) -> dict[str, Any]:
     return found
 
 
-def test_a_document_of_a_server_on_this_machine(
-    spectui: Spectui, script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("spectui.server.watch.locator.runs_llama", lambda _process: True)
-    assert spectui("attach", script.address, "--interval", "0", "--json", "-") == 0
-    found = document(spectui)
-    assert found["machine"]["is_this_machine"] is True
-    assert found["machine"]["memory"]["total_bytes"] > 0
-
-
-def test_a_document_has_what_is_known_of_each_gpu(
+def test_a_document_of_a_server_on_this_machine_has_what_is_known_of_each_gpu(
     spectui: Spectui, script: Script, monkeypatch: pytest.MonkeyPatch, nvml: StandIn
 ) -> None:
     monkeypatch.setattr("spectui.server.watch.locator.runs_llama", lambda _process: True)
     nvml.add_gpu(throttle_reasons=pynvml.nvmlClocksThrottleReasonHwThermalSlowdown)
     nvml.rule("nvmlDeviceGetPowerUsage", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
     assert spectui("attach", script.address, "--interval", "0", "--json", "-") == 0
-    gpu = document(spectui)["machine"]["gpus"][0]
-    assert (gpu["name"], gpu["source"], gpu["pci_address"]) == (
-        "Stand-in 0",
-        "nvml",
-        "0000:01:00.0",
-    )
+    machine = document(spectui)["machine"]
+    assert machine["is_this_machine"] is True
+    assert machine["memory"]["total_bytes"] > 0
+    gpu = machine["gpus"][0]
+    assert (gpu["name"], gpu["source"]) == ("Stand-in 0", "nvml")
+    assert gpu["pci_address"] == "0000:01:00.0"
     assert (gpu["clock_hz"], gpu["memory_clock_hz"]) == (2.52e9, 9.751e9)
     assert gpu["throttled_by"] == ["heat"]
     assert (gpu["power_w"], gpu["power_w_reason"]) == (None, "the driver does not report power")
@@ -125,6 +115,7 @@ def test_a_key_that_no_header_can_carry(
 def test_the_key_is_asked_for_until_it_fits(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert not running_server.can_ask()
     script.api_key = "sesame"
     typed = iter(["wrong", "sesame"])
     reasons: list[str] = []
@@ -141,10 +132,6 @@ def test_the_key_is_asked_for_until_it_fits(
         "wants an API key",
         "refuses the API key that it was given",
     ]
-
-
-def test_nobody_is_asked_without_a_terminal() -> None:
-    assert not running_server.can_ask()
 
 
 @pytest.mark.parametrize(

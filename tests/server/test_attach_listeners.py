@@ -42,6 +42,7 @@ LOADED = "import spectui.llama.library as l; l.native(); "
 def test_a_python_program(code: str, arguments: list[str], *, is_one: bool) -> None:
     with running(sys.executable, "-c", code, *arguments) as process:
         assert runs_llama(process) is is_one
+    assert not runs_llama(process)
 
 
 @pytest.mark.parametrize(("name", "is_one"), [("llama-server", True), ("llama-swap", False)])
@@ -52,9 +53,3 @@ def test_a_program_by_its_name(tmp_path: Path, name: str, *, is_one: bool) -> No
     shutil.copy(shell, program)
     with running(str(program), "-c", "echo ready; read line") as process:
         assert runs_llama(process) is is_one
-
-
-def test_one_that_has_ended_is_none() -> None:
-    with running(sys.executable, "-c", WAIT) as process:
-        pass
-    assert not runs_llama(process)

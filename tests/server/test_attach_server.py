@@ -160,18 +160,3 @@ def _sleeps(sample: Sample) -> bool:
     assert isinstance(sample, ServerSample), sample
     assert sample.facts.value is not None
     return sample.facts.value.is_sleeping
-
-
-def test_a_server_that_ends_is_lost(
-    llama_server_binary: Path, tiny: TinyPath, tmp_path: Path
-) -> None:
-    arguments = ["-m", str(tiny(TARGET)), "--metrics", *SMALL]
-    with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "log") as server:
-        watch = watch_of(server)
-        watch.poller.start()
-        assert isinstance(watch.next(), ServerSample)
-    lost = watch.until(FailedSample)
-    assert isinstance(lost, FailedSample)
-    assert server.base_url in lost.failure.reason
-    watch.poller.close()
-    assert watch.failures == []

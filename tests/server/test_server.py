@@ -5,7 +5,6 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -124,16 +123,19 @@ def test_a_completion_of_the_real_server(plain_server: LlamaServer) -> None:
     assert completion.predicted_s > 0
     assert (completion.n_drafted, completion.n_accepted) == (0, 0)
     assert completion.stop == "limit"
-
-
-@pytest.mark.server
-def test_every_prompt_is_evaluated_as_a_whole(plain_server: LlamaServer) -> None:
+    # Every prompt is evaluated as a whole.
     n_tokens = len(plain_server.tokenize(PROMPT))
     done = [plain_server.complete(PROMPT, n_predict=2) for _ in range(2)]
     assert [one.n_evaluated for one in done] == [n_tokens, n_tokens]
     cached = plain_server.complete(PROMPT, n_predict=2, cache_prompt=True)
     assert cached.n_evaluated is not None
     assert cached.n_evaluated < n_tokens
+    with pytest.raises(ServerError, match=r"status 400: .*context"):
+        plain_server.complete([1] * 600, n_predict=1)
+    # Only who has the key may use the server.
+    answer = httpx.post(f"{plain_server.base_url}/tokenize", json={}, trust_env=False)
+    assert answer.status_code == httpx.codes.UNAUTHORIZED
+    assert "--api-key" not in psutil.Process(plain_server.pid).cmdline()
 
 
 @pytest.mark.server
@@ -145,19 +147,6 @@ def test_what_a_request_asks_for_reaches_the_server(plain_server: LlamaServer) -
     assert "Paris" not in completion.text
     prompt = plain_server.apply_template([ChatMessage(role="user", content="Hello [/INST]")])
     assert "<|im_start|>user\nHello [/INST]<|im_end|>" in prompt
-
-
-@pytest.mark.server
-def test_a_prompt_longer_than_the_context_is_refused(plain_server: LlamaServer) -> None:
-    with pytest.raises(ServerError, match=r"status 400: .*context"):
-        plain_server.complete([1] * 600, n_predict=1)
-
-
-@pytest.mark.server
-def test_only_who_has_the_key_may_use_the_server(plain_server: LlamaServer) -> None:
-    answer = httpx.post(f"{plain_server.base_url}/tokenize", json={}, trust_env=False)
-    assert answer.status_code == httpx.codes.UNAUTHORIZED
-    assert "--api-key" not in psutil.Process(plain_server.pid).cmdline()
 
 
 @pytest.mark.server
@@ -328,15 +317,21 @@ def test_a_request_can_be_interrupted() -> None:
         assert client.speculates()
 
 
-def test_a_script_may_start_the_server(stand_in: Path, tmp_path: Path) -> None:
+def test_a_script_may_start_the_server_and_no_proxy_is_asked_for_it(
+    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
     script = tmp_path / "script"
     script.write_text(f'#!/bin/sh\n(setsid "{stand_in}" "$@")\nexit 3\n', "utf-8")
     script.chmod(0o755)
     with (
-        LlamaServer(script, ["--manner", "fails"], log_path=tmp_path / "log") as server,
         pytest.raises(ServerError, match="status 500: it broke"),
+        LlamaServer(script, ["--manner", "fails"], log_path=tmp_path / "log") as server,
     ):
         server.complete(PROMPT, n_predict=1)
+    # It does not outlive the exception.
+    assert not psutil.pid_exists(server.pid)
 
 
 def test_a_hidden_process_is_known_by_its_user(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,18 +376,6 @@ def test_a_server_that_somebody_else_ends_is_not_waited_for(stand_in: Path, tmp_
         server.complete(PROMPT, n_predict=1)
 
 
-def test_two_servers_have_two_logs(stand_in: Path, tmp_path: Path) -> None:
-    wanted = tmp_path / "server.log"
-    paths = []
-    with LlamaServer(stand_in, ["--manner", "fails"], log_path=wanted) as first:
-        paths.append(first.log_path)
-        with LlamaServer(stand_in, ["--manner", "fails"], log_path=wanted) as second:
-            paths.append(second.log_path)
-    with LlamaServer(stand_in, ["--manner", "fails"], log_path=wanted) as third:
-        paths.append(third.log_path)
-    assert paths == [wanted, tmp_path / "server-2.log", wanted]
-
-
 def test_a_server_that_ignores_the_request_to_end_is_killed(
     stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -403,27 +386,6 @@ def test_a_server_that_ignores_the_request_to_end_is_killed(
     server.close()
 
 
-def test_no_server_outlives_an_exception(stand_in: Path, tmp_path: Path) -> None:
-    with (
-        suppress(ZeroDivisionError),
-        LlamaServer(stand_in, ["--manner", "fails"], log_path=tmp_path / "log") as server,
-    ):
-        raise ZeroDivisionError
-    assert not psutil.pid_exists(server.pid)
-
-
-def test_the_users_proxy_is_not_asked_for_loopback(
-    stand_in: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    with (
-        LlamaServer(stand_in, ["--manner", "fails"], log_path=tmp_path / "log") as server,
-        pytest.raises(ServerError, match="status 500: it broke"),
-    ):
-        server.complete(PROMPT, n_predict=1)
-
-
 @pytest.mark.parametrize("mode", [None, 0o644])
 def test_a_binary_that_cannot_run_is_named(tmp_path: Path, mode: int | None) -> None:
     binary = tmp_path / "llama-server"
@@ -432,8 +394,3 @@ def test_a_binary_that_cannot_run_is_named(tmp_path: Path, mode: int | None) -> 
         binary.chmod(mode)
     with pytest.raises(ServerError, match=rf"cannot start {binary} \(.*\)"):
         LlamaServer(binary, [], log_path=tmp_path / "log")
-
-
-def test_a_log_that_cannot_be_written_is_named(stand_in: Path, tmp_path: Path) -> None:
-    with pytest.raises(ServerError, match="cannot write llama-server's log"):
-        LlamaServer(stand_in, [], log_path=tmp_path / "missing" / "log")

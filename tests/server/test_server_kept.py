@@ -87,6 +87,10 @@ def end(process: "subprocess.Popen[str]", number: int) -> None:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
 def test_a_program_ends_with_its_owner(number: signal.Signals) -> None:
     process, kept = owner(OWNER, 5, "sleep", "600")
+    # Signals of the terminal go to the owner alone.
+    groups = {os.getpgid(one.pid) for one in kept}
+    assert os.getpgid(process.pid) not in groups
+    assert len(groups) == len(kept)
     end(process, number)
     all_end(kept)
 
@@ -165,12 +169,3 @@ def test_its_end_is_told_as_it_was(script: str, code: int, manner: str) -> None:
     ):
         assert kept.wait(_SOON_S) == code
     assert manner_of(code) == manner
-
-
-def test_signals_of_the_terminal_go_to_the_owner_alone() -> None:
-    process, kept = owner(OWNER, 5, "sleep", "600")
-    groups = {os.getpgid(one.pid) for one in kept}
-    assert os.getpgid(process.pid) not in groups
-    assert len(groups) == len(kept)
-    end(process, signal.SIGTERM)
-    all_end(kept)

@@ -77,12 +77,9 @@ def test_a_file_that_is_written_is_left_alone(tmp_path: Path) -> None:
     assert second.path.read_bytes() == b"second"
 
 
-def test_too_many_at_once_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ServerError, match="cannot write llama-server's log"):
+        ServerLog(tmp_path)
     monkeypatch.setattr(server_process, "_MOST_LOGS", 1)
     with ServerLog(tmp_path / "log"), pytest.raises(ServerError, match="1 processes write"):
         ServerLog(tmp_path / "log")
-
-
-def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ServerError, match="cannot write llama-server's log"):
-        ServerLog(tmp_path)

@@ -84,10 +84,3 @@ def test_where_an_ngram_is_looked_for_and_what_is_copied() -> None:
     # The latest 1, 2 has one token after it, and a draft needs as many as the n-gram has.
     assert drafted((0, 1, 2, 5, 5, 5, 5, 1, 2, 1), 2) == ()
     assert drafted((0, 1, 2, 5, 5, 5, 5, 1, 2, 6, 1), 2) == (6, 1)
-
-
-def test_another_prompt_begins_anew() -> None:
-    drafter = NgramSimpleDrafter(2, 4)
-    drafter.begin(TEXT)
-    drafter.begin((0,) * 3 + TEXT[3:])
-    assert drafter.draft(2, 9) == Draft()

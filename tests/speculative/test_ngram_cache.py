@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.speculative.drafters import Draft
 from spectui.speculative.ngram_cache import (
     Followers,
     NgramCacheDrafter,
@@ -22,8 +21,6 @@ from tests.support.ngram_reference import (
     UnorderedMap,
     assert_equal_drafts,
     long_chat,
-    play,
-    say,
     turns,
 )
 
@@ -106,23 +103,6 @@ def test_a_map_is_walked_as_libstdcxx_walks_it(tokens: list[int]) -> None:
     assert walked(tokens) == reference.walk()
 
 
-@pytest.mark.parametrize(
-    ("inserted", "order"),
-    [
-        ((), []),
-        ((1, 2, 3), [3, 2, 1]),
-        # 1 and 14 are in one of 13 buckets.
-        ((1, 2, 14), [2, 14, 1]),
-        ((1, 14, 2), [2, 14, 1]),
-        # The fourteenth needs more buckets; inserting the others anew turns them around.
-        (range(13), [*range(12, -1, -1)]),
-        (range(14), [13, *range(13)]),
-    ],
-)
-def test_the_order_of_a_walk(inserted: Sequence[int], order: list[int]) -> None:
-    assert walked(inserted) == order
-
-
 NOTHING: Table = MappingProxyType({})
 
 
@@ -137,34 +117,6 @@ def begun(
     drafter = NgramCacheDrafter(state=state)
     drafter.begin(text)
     return drafter
-
-
-TEXT = (1, 2, 3, 1, 2, 3, 1)
-
-
-def test_the_text_is_followed_for_eight_tokens() -> None:
-    assert begun(TEXT).draft(2, 99) == Draft(tokens=(3, 1, 2, 3, 1, 2, 3, 1))
-    assert begun(TEXT).draft(2, 3) == Draft(tokens=(3, 1, 2))
-    assert begun(TEXT).draft(7, 99) == Draft()
-    assert begun(()).draft(2, 9) == Draft()
-    shorter = NgramCacheDrafter(2)
-    shorter.begin(TEXT)
-    assert shorter.draft(2, 99).tokens == (3, 1)
-    # The longest n-gram decides: after 2 alone comes 3 most of the time.
-    assert begun((2, 3, 2, 3, 2, 3, 6, 5, 2, 4, 6, 5)).draft(2, 1).tokens == (4,)
-
-
-def test_ngrams_across_rounds_are_not_counted() -> None:
-    drafter = begun((5, 6))
-    for token in (7, 1, 2, 1, 2, 1):
-        assert play(drafter, token, 0) == ()
-    assert drafter.draft(2, 9) == Draft()
-
-
-def test_ngrams_within_a_piece_are_counted() -> None:
-    drafter = begun((5, 6))
-    say(drafter, 7, 1, 2, 1, 2, 1)
-    assert drafter.draft(2, 99).tokens == (1, 2) * 4
 
 
 CERTAIN: dict[str, list[tuple[tuple[int, ...], dict[int, int], tuple[int, ...]]]] = {
@@ -211,67 +163,3 @@ def test_how_certain_the_text_earlier_runs_and_a_corpus_must_be(table: str) -> N
     for ngram, followers, drafted in CERTAIN[table]:
         drafter = begun((3, 0, 1), **{table: {ngram: followers}})
         assert drafter.draft(5, 9).tokens == drafted, (ngram, followers)
-
-
-def test_the_text_goes_before_earlier_runs_and_those_before_a_corpus() -> None:
-    tables: dict[str, Table] = {
-        "static": {(1, 5): {6: 9}},
-        "dynamic": {(5,): {7: 9}},
-        "context": {(5,): {8: 9}},
-    }
-    for drafted in (8, 7, 6):
-        assert begun((3, 0, 1), **tables).draft(5, 9).tokens == (drafted,)
-        tables.popitem()
-
-
-WEIGHTS = {6: 1, 7: 2, 50: 4, 51: 4}
-"""Of which none is certain alone."""
-
-
-@pytest.mark.parametrize(
-    ("context", "static", "drafted"),
-    [
-        # What a corpus knows weighs a hundred times as much and more.
-        ({6: 2, 7: 2}, {6: 1}, (6,)),
-        ({6: 2, 7: 2, 8: 1, 9: 1}, {9: 1}, ()),
-        ({6: 3, 7: 2}, {7: 1}, ()),
-        ({6: 3, 7: 2}, {9: 1}, (6,)),
-        # 6 and 7 weigh the same; what was inserted later is walked over first, and 7 is rare.
-        ({6: 2, 7: 1, 8: 1}, WEIGHTS, ()),
-        ({7: 1, 6: 2, 8: 1}, WEIGHTS, (6,)),
-        # 19 is in the bucket of 6, and moves with it.
-        ({6: 2, 7: 1, 19: 1}, WEIGHTS, ()),
-        ({19: 1, 7: 1, 6: 2}, WEIGHTS, ()),
-        ({7: 1, 19: 1, 6: 2}, WEIGHTS, (6,)),
-    ],
-)
-def test_a_corpus_weighs_what_the_text_knows(
-    context: dict[int, int], static: dict[int, int], drafted: tuple[int, ...]
-) -> None:
-    drafter = begun((3, 0, 1), context={(1, 5): context}, static={(1, 5): static})
-    assert drafter.draft(5, 1).tokens == drafted
-
-
-def test_a_measurement_knows_nothing_and_a_chat_remembers() -> None:
-    state = NgramCacheState()
-    first = NgramCacheDrafter(state=state)
-    first.begin(TEXT)
-    assert play(first, 2, 0) == (3, 1, 2, 3, 1, 2, 3, 1)
-    assert begun((4, 1)).draft(2, 1) == Draft()
-    second = NgramCacheDrafter(state=state)
-    second.begin((4, 1))
-    assert play(second, 2, 0, n_max=1) == (3,)
-    # Nothing is counted up to the length that was reached before.
-    assert state.n_counted == len(TEXT) + 1
-    assert (4,) not in state.context
-
-
-def test_a_prompt_without_a_draft_teaches_nothing() -> None:
-    state = NgramCacheState()
-    drafter = NgramCacheDrafter(state=state)
-    drafter.begin(TEXT)
-    say(drafter, 2, 3)
-    assert (state.context, state.n_counted) == ({}, 0)
-    assert drafter.draft(1, 2).tokens == (2, 3)
-    assert state.context[(1,)].counts == {2: 3}
-    assert state.n_counted == len(TEXT) + 3

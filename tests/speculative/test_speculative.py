@@ -36,7 +36,6 @@ from tests.support.scripted import (
     EOG,
     N_VOCAB,
     Choose,
-    DisciplineError,
     FakeClock,
     ScriptedDraft,
     ScriptedTarget,
@@ -221,6 +220,9 @@ def test_a_draft_changes_no_output_and_every_round_keeps_its_bounds(case: Case) 
     assert all(rate is None or 0 <= rate <= 1 for rate in counters.conditional_acceptance)
     if counters.alpha is not None and counters.acceptance_rate is not None:
         assert counters.acceptance_rate <= counters.alpha <= 1
+    plain = run(case, drafts=False)
+    assert (plain.tokens, plain.stop) == target_only(case)
+    assert all(len(r.tokens) == 1 and not r.draft for r in plain.rounds)
 
 
 @given(case=cases(), lengths=st.lists(st.integers(0, 9), min_size=1, max_size=9))
@@ -344,75 +346,48 @@ def test_draft_cap_follows_llama_server() -> None:
         assert draft_cap(n_ctx=n_ctx, n_past=n_past, n_remaining=n_remaining) == cap
 
 
-# Drafting
-
-
 P_MIN_IN_FLOAT32 = float32(0.9)  # 0.89999998: below 0.9 in double precision
 
-CHAINS = [
-    pytest.param({"draft_max": 3}, 9, [0.9, 0.8, 0.7, 0.6], (0.9, 0.8, 0.7), 3, id="draft_max"),
-    pytest.param({"draft_max": 5}, 2, [0.9, 0.8, 0.7], (0.9, 0.8), 2, id="cap of the round"),
-    pytest.param(
-        {"draft_max": 5, "draft_p_min": 0.5}, 9, [0.9, 0.5, 0.4], (0.9, 0.5), 3, id="floor"
+CHAINS: dict[str, tuple[dict[str, float], int, list[float], int, int]] = {
+    "draft_max": ({"draft_max": 3}, 9, [0.9, 0.8, 0.7, 0.6], 3, 3),
+    "cap of the round": ({"draft_max": 5}, 2, [0.9, 0.8, 0.7], 2, 2),
+    "floor": ({"draft_max": 5, "draft_p_min": 0.5}, 9, [0.9, 0.5, 0.4], 2, 3),
+    "floor per token, not for the product": (
+        *({"draft_max": 3, "draft_p_min": 0.5}, 9, [0.6, 0.6, 0.6]),
+        *(3, 3),
     ),
-    pytest.param(
-        {"draft_max": 3, "draft_p_min": 0.5},
-        9,
-        [0.6, 0.6, 0.6],
-        (0.6, 0.6, 0.6),
-        3,
-        id="floor holds per token, not for the product",
+    "floor in single precision": (
+        *({"draft_max": 1, "draft_p_min": 0.9}, 9, [P_MIN_IN_FLOAT32]),
+        *(1, 1),
     ),
-    pytest.param(
-        {"draft_max": 1, "draft_p_min": 0.9},
-        9,
-        [P_MIN_IN_FLOAT32],
-        (P_MIN_IN_FLOAT32,),
-        1,
-        id="floor in single precision",
+    "nothing likely": ({"draft_max": 5, "draft_p_min": 0.5}, 9, [0.4], 0, 1),
+    "shorter than draft_min": (
+        *({"draft_max": 5, "draft_min": 3, "draft_p_min": 0.5}, 9, [0.9, 0.9, 0.1]),
+        *(0, 3),
     ),
-    pytest.param({"draft_max": 5, "draft_p_min": 0.5}, 9, [0.4], (), 1, id="nothing likely"),
-    pytest.param(
-        {"draft_max": 5, "draft_min": 3, "draft_p_min": 0.5},
-        9,
-        [0.9, 0.9, 0.1],
-        (),
-        3,
-        id="shorter than draft_min is dropped",
+    "as long as draft_min": (
+        *({"draft_max": 5, "draft_min": 2, "draft_p_min": 0.5}, 9, [0.9, 0.9, 0.1]),
+        *(2, 3),
     ),
-    pytest.param(
-        {"draft_max": 5, "draft_min": 2, "draft_p_min": 0.5},
-        9,
-        [0.9, 0.9, 0.1],
-        (0.9, 0.9),
-        3,
-        id="as long as draft_min is kept",
-    ),
-    pytest.param({"draft_max": 5, "draft_min": 3}, 2, [0.9, 0.9], (), 2, id="cap below draft_min"),
-    pytest.param({"draft_max": 2, "draft_min": 3}, 9, [0.9, 0.9], (), 2, id="min above max"),
-]
+    "cap below draft_min": ({"draft_max": 5, "draft_min": 3}, 2, [0.9, 0.9], 0, 2),
+    "min above max": ({"draft_max": 2, "draft_min": 3}, 9, [0.9, 0.9], 0, 2),
+}
+"""By name: limits, the round's cap, what is offered, and how many are drafted in how many steps."""
 
 
-@pytest.mark.parametrize(("limits", "n_max", "offered", "expected", "n_steps"), CHAINS)
-def test_draft_chain_stops_where_llama_cpp_stops(
-    limits: dict[str, float],
-    n_max: int,
-    offered: Sequence[float],
-    expected: tuple[float, ...],
-    n_steps: int,
-) -> None:
+@pytest.mark.parametrize("name", CHAINS)
+def test_draft_chain_stops_where_llama_cpp_stops(name: str) -> None:
+    limits, n_max, offered, n_drafted, n_steps = CHAINS[name]
     pairs = [(21 + index, probability) for index, probability in enumerate(offered)]
     model = ScriptedDraft(64, scripted_draft(len(PROMPT) + 1, pairs))
     model.decode(PROMPT, Outputs.LAST)
     config = DraftSimple(**limits)  # type: ignore[arg-type]
     draft = draft_chain(model, 20, config, n_max, FakeClock())
-    assert draft.probabilities == expected
-    assert draft.tokens == tuple(21 + index for index in range(len(expected)))
+    assert draft.probabilities == tuple(offered[:n_drafted])
+    assert draft.tokens == tuple(range(21, 21 + n_drafted))
     assert draft.n_steps == n_steps == model.n_decodes - 1
     assert model.n_past == len(PROMPT) + n_steps
 
-
-# Acceptance
 
 E_, M_, G_ = RoundEnd.EXHAUSTED, RoundEnd.MISMATCH, RoundEnd.END_OF_GENERATION
 
@@ -442,9 +417,6 @@ def test_accept_compares_draft_and_target(
     target = ScriptedTarget(64, scripted_target(1, wanted))
     target.decode((20, *draft), Outputs.ALL)
     assert accept(target, draft) == (emitted, n_accepted, end)
-
-
-# Counters
 
 
 def made_round(n_drafted: int, n_accepted: int, end: RoundEnd, seconds: float = 0.0) -> Round:
@@ -501,18 +473,6 @@ def test_counters_are_sums_over_rounds(finished: list[Round]) -> None:
     assert counters.n_steps == sum(r.n_steps for r in finished)
 
 
-def test_rates_are_undefined_when_nothing_was_drafted() -> None:
-    nothing = Counters()
-    assert nothing.mean_accepted_length is None
-    plain = count([made_round(0, 0, RoundEnd.EXHAUSTED)])
-    for counters in (nothing, plain):
-        assert counters.acceptance_rate is None
-        assert counters.alpha is None
-        assert counters.conditional_acceptance == ()
-        assert counters.draft_step_s is None
-    assert plain.mean_accepted_length == 1
-
-
 def test_a_redone_round_emits_a_token_more_and_accepts_none() -> None:
     redone = replace(made_round(4, 1, RoundEnd.MISMATCH), tokens=(1, 2, 3), is_redone=True)
     counters = count([made_round(4, 4, RoundEnd.EXHAUSTED), redone])
@@ -537,62 +497,47 @@ def test_rates_of_a_known_generation() -> None:
     assert counters.reached_per_position == (3, 2, 1, 1)
     assert list(counters.conditional_acceptance) == [2 / 3, 1 / 2, 1, 1]
     assert counters.draft_step_s == 5 / 10
+    # Rates are undefined where nothing was drafted.
+    plain = count([made_round(0, 0, RoundEnd.EXHAUSTED)])
+    assert (Counters().mean_accepted_length, plain.mean_accepted_length) == (None, 1)
+    for none in (Counters(), plain):
+        assert (none.acceptance_rate, none.alpha, none.draft_step_s) == (None, None, None)
+        assert none.conditional_acceptance == ()
 
 
-# Time
-
-
-class TickingModels:
-    """Target and draft whose every call takes a known time on a shared clock."""
+class Ticking:
+    """A shared clock, and models whose calls take known times on it."""
 
     def __init__(self, case: Case, rollback: Rollback = Rollback.TRUNCATE) -> None:
         self.now = 0.0
-        self.target = self._Target(self, case, rollback)
-        self.draft = self._Draft(self, case)
+        self._target = ScriptedTarget(case.n_ctx, case.choose, rollback=rollback)
+        self._draft = case.draft()
+        for name, seconds in (("mark", 7.0), ("decode", 100.0), ("sample", 1.0), ("truncate", 3.0)):
+            self._price(self._target, name, seconds)
+        self._price(self._draft, "decode", 10.0)
+
+    def _price(self, model: object, name: str, seconds: float) -> None:
+        call = getattr(model, name)
+
+        def priced(*arguments: object) -> object:
+            result = call(*arguments)
+            self.now += seconds
+            return result
+
+        setattr(model, name, priced)
 
     def clock(self) -> float:
         return self.now
 
     def decoder(self, case: Case, *, drafts: bool = True) -> Decoder:
-        drafter = case.drafter(self.draft, self.clock) if drafts else NoDrafter()
-        return Decoder(self.target, drafter, n_predict=case.n_predict, clock=self.clock)
-
-    class _Target(ScriptedTarget):
-        def __init__(self, owner: "TickingModels", case: Case, rollback: Rollback) -> None:
-            super().__init__(case.n_ctx, case.choose, rollback=rollback)
-            self._owner = owner
-
-        def mark(self) -> None:
-            super().mark()
-            self._owner.now += 7.0
-
-        def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
-            super().decode(tokens, outputs)
-            self._owner.now += 100.0
-
-        def sample(self, output: int) -> int:
-            self._owner.now += 1.0
-            return super().sample(output)
-
-        def truncate(self, n_past: int) -> None:
-            super().truncate(n_past)
-            self._owner.now += 3.0
-
-    class _Draft(ScriptedDraft):
-        def __init__(self, owner: "TickingModels", case: Case) -> None:
-            propose = hashed_draft(case.choose, case.seed, agreement=case.agreement)
-            super().__init__(case.n_ctx, propose)
-            self._owner = owner
-
-        def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
-            super().decode(tokens, outputs)
-            self._owner.now += 10.0
+        drafter = case.drafter(self._draft, self.clock) if drafts else NoDrafter()
+        return Decoder(self._target, drafter, n_predict=case.n_predict, clock=self.clock)
 
 
 def test_time_is_booked_on_who_spent_it() -> None:
     config = DraftSimple(draft_max=4)
     case = Case(config=config, prompt=PROMPT, n_ctx=64, n_predict=6, agreement=1.0)
-    models = TickingModels(case)
+    models = Ticking(case)
     decoder = models.decoder(case)
     (finished,) = decoder.rounds(decoder.start(PROMPT))
     assert finished.n_accepted == 4
@@ -607,7 +552,7 @@ def test_saving_the_state_before_a_draft_is_rollback(*, drafts: bool, mark_s: fl
     case = Case(
         config=DraftSimple(draft_max=4), prompt=PROMPT, n_ctx=64, n_predict=6, agreement=1.0
     )
-    models = TickingModels(case, Rollback.CHECKPOINT)
+    models = Ticking(case, Rollback.CHECKPOINT)
     decoder = models.decoder(case, drafts=drafts)
     finished = next(decoder.rounds(decoder.start(PROMPT)))
     assert finished.mark_s == mark_s
@@ -619,7 +564,7 @@ def test_saving_the_state_before_a_draft_is_rollback(*, drafts: bool, mark_s: fl
 @given(case=cases())
 @settings(max_examples=50)
 def test_times_of_the_rounds_add_up_to_the_wall_time(case: Case) -> None:
-    models = TickingModels(case)
+    models = Ticking(case)
     decoder = models.decoder(case)
     first = decoder.start(case.prompt)
     began = models.now
@@ -630,24 +575,3 @@ def test_times_of_the_rounds_add_up_to_the_wall_time(case: Case) -> None:
         assert finished.times.other_s == (0.0 if len(totals) == 1 else 7.0)
         assert finished.chain_s == 10 * finished.n_steps
         models.now += 7.0  # what the consumer does between two rounds
-
-
-# The scripted models themselves
-
-
-@pytest.mark.parametrize(
-    "misuse",
-    [
-        pytest.param(lambda target: target.sample(1), id="output not asked for"),
-        pytest.param(lambda target: target.decode((1,) * 6, Outputs.LAST), id="overflow"),
-        pytest.param(lambda target: target.decode((), Outputs.LAST), id="nothing to decode"),
-        pytest.param(lambda target: target.truncate(4), id="truncated up"),
-        pytest.param(lambda target: [target.sample(0), target.sample(0)], id="sampled twice"),
-        pytest.param(lambda target: [target.truncate(2), target.sample(0)], id="forgotten output"),
-    ],
-)
-def test_scripted_models_refuse_misuse(misuse: Callable[[ScriptedTarget], object]) -> None:
-    target = ScriptedTarget(8, hashed_target(0))
-    target.decode((1, 2, 3), Outputs.LAST)
-    with pytest.raises(DisciplineError):
-        misuse(target)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes
-from spectui.trace.costs import Costs, along
+from spectui.trace.costs import Costs
 from spectui.trace.fit import Observed, ObservedOff, Probed, fit_costs, rising
 from tests.support.replay import COSTS
 
@@ -123,11 +123,8 @@ def test_saving_the_state_is_paid_by_every_round_that_drafts_and_by_no_other() -
         price = costs.prices(8).at(100)
         batch = [verify_s(n) + again_s(n) + MARK_S * (n > 0) for n in range(9)]
         assert price.batch.tolist() == pytest.approx(batch)
-
-
-def test_another_drafters_marks_are_not_this_ones() -> None:
-    some = rounds([1.0] * 5, [100] * 5)
-    own, other = (Probed(observed=found, off=[]) for found in (some, list(map(marked, some))))
+    # Another drafter's marks are not this one's.
+    own, other = (Probed(observed=found, off=[]) for found in (plain, list(map(marked, plain))))
     assert fit_costs(own, [other]).mark_s == 0.0
     assert fit_costs(other, [own]).mark_s == pytest.approx(MARK_S)
 
@@ -206,12 +203,13 @@ def test_growth_with_depth_is_found_for_each_length() -> None:
     assert price.chain[3] == pytest.approx(3 * far.step_s)
     assert price.batch[2] == pytest.approx(far.verify_s[2] + far.again_s[2])
     assert costs.off_seconds(range(1900, 1902)) == pytest.approx(2 * far.off_s, rel=1e-3)
-
-
-def test_growth_is_found_through_drift() -> None:
+    # Close depths tell nothing of it.
+    costs = fitted([deep(one) for one in rounds([1.0] * 3, [600, 700, 800])], {})
+    assert set(costs.verify_growth_s) == {0.0}
+    assert costs.step_growth_s == 0.0
+    # And it is found through drift.
     levels, depths = [0.9, 1.1, 1.0, 0.95, 1.05, 1.0], [100, 200, 400, 900, 1600, 2500]
-    noisy = rounds([1.0] * 6, depths)
-    costs = fitted([deep(one, levels[one.group]) for one in noisy], {})
+    costs = fitted([deep(one, levels[one.group]) for one in rounds([1.0] * 6, depths)], {})
     long_s = costs.at(2000).verify_s[-1]
     assert long_s == pytest.approx(verify_s(16) + 1100 * GROWTH_S[16], rel=0.1)
 
@@ -225,12 +223,6 @@ def test_a_machine_that_stood_still_once_does_not_spoil_the_prediction() -> None
     found = fitted([stalled, *others], {**off_s, 3: 5.0})
     assert found.off_s == pytest.approx(calm.off_s, rel=0.02)
     assert found.verify_s == pytest.approx(calm.verify_s, rel=0.02)
-
-
-def test_close_depths_tell_nothing_of_growth() -> None:
-    costs = fitted([deep(one) for one in rounds([1.0] * 3, [600, 700, 800])], {})
-    assert set(costs.verify_growth_s) == {0.0}
-    assert costs.step_growth_s == 0.0
 
 
 def test_costs_never_fall_to_nothing_towards_an_empty_context() -> None:
@@ -321,10 +313,6 @@ def test_rising_never_falls_and_keeps_the_mean(pairs: list[tuple[float, float]])
     assert np.dot(found, weights) == pytest.approx(np.dot(values, weights))
     if (np.diff(values) >= 0).all():
         assert found.tolist() == pytest.approx(values.tolist())
-
-
-def test_one_known_value_holds_everywhere() -> None:
-    assert along((3,), (7.0,), np.array([0.0, 3.0, 9.0])).tolist() == [7.0, 7.0, 7.0]
 
 
 def test_what_is_the_targets_is_pooled_over_the_drafts() -> None:

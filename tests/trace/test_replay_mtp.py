@@ -115,13 +115,6 @@ def test_a_setting_alone_takes_the_time_that_it_takes_in_a_grid(
         assert one.seconds == pytest.approx(other.seconds)
 
 
-def test_several_layers_answer_for_longer_drafts_which_they_do_not_make() -> None:
-    _recording, chains = record_mtp(SCENE, 3)
-    assert chains.depth == DEPTH
-    assert chains.longest == 3
-    assert all(len(tail.tokens) == 2 for tail in chains.tails)
-
-
 def test_a_trace_keeps_them_without_text_and_refuses_what_cannot_be() -> None:
     recording, chains = record_mtp(SCENE, 1)
     drafts = trace_of_draft().drafts
@@ -133,6 +126,9 @@ def test_a_trace_keeps_them_without_text_and_refuses_what_cannot_be() -> None:
     renumbered = kept.recordings[0]
     runs = spread_out(recording.output, chains)[0]
     assert spread_out(renumbered.output, renumbered.chains[MTP_KIND])[0] == runs
+    _recording, of_three = record_mtp(SCENE, 3)
+    assert (of_three.depth, of_three.longest) == (DEPTH, 3)
+    assert all(len(tail.tokens) == 2 for tail in of_three.tails)
     for wrong in (replace(chains, tails=chains.tails[1:]), replace(chains, mtp_layers=-1)):
         broken = replace(recording, chains={MTP_KIND: wrong})
         with pytest.raises(ValueError, match=r"another output|MTP layers"):

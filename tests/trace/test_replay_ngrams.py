@@ -9,7 +9,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from spectui.errors import UsageError
 from spectui.options.drafters import NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, RoundEnd, count
@@ -207,9 +206,7 @@ def test_costs_of_ngram_rounds_are_a_drafts_less_the_drafting_unless_they_were_m
     assert free.verify_s[0] + free.token_s + free.fixed_s == pytest.approx(free.off_s)
     own = replace(COSTS, off_s=0.04)
     assert ngram_costs({"draft": COSTS, NGRAM_COSTS: own}) == own.without_draft()
-
-
-def test_a_curve_without_single_tokens_keeps_its_level() -> None:
+    # A curve without single tokens keeps its level.
     for costs in (replace(COSTS, lengths=(1, 2, 3, 5, 7)), replace(COSTS, off_s=0.0)):
         assert costs.without_draft().verify_s == costs.verify_s
 
@@ -221,13 +218,3 @@ def test_a_setting_that_drafts_nothing_is_as_fast_as_the_target_alone() -> None:
     (total,) = replay_ngrams((recording,), (setting,), costs)
     assert total.n_drafted == 0
     assert total.speedup == pytest.approx(1.0)
-
-
-def test_drafts_longer_than_the_measured_ones_cost_more_along_the_last_line() -> None:
-    price = EXACT.prices(8).at(round(EXACT.n_past))
-    assert price.batch[8] == TARGET_S[7] + 2 * (TARGET_S[7] - TARGET_S[6])
-
-
-def test_a_setting_of_a_model_is_refused() -> None:
-    with pytest.raises(UsageError, match="drafts with a model"):
-        replay_ngrams((), (Speculation(),))

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import cast
 
 import psutil
-import pytest
 
 from spectui.children import Child
 from spectui.engine.commands import Command, Generate, LoadDraft, LoadTarget, RecordChains
@@ -107,24 +106,25 @@ def test_without_time_costs_are_measured_on_fewer_prompts_that_are_spread_out(
     assert set(tracing.costs) == {"draft"}
     # What is counted is recorded on all of them.
     assert [len(one.chains) for one in tracing.recordings] == [1] * 10
-
-
-@pytest.mark.parametrize("n_prompts", [1, 3])
-def test_few_prompts_are_all_probed(tiny: TinyPath, n_prompts: int) -> None:
-    _tracing, events = trace(
-        tiny, lambda: False, replace(WORKLOAD, items=WORKLOAD.items[:n_prompts])
-    )
-    assert len(probed(events)) == n_prompts
+    for n in (1, 3):
+        _tracing, events = trace(tiny, lambda: False, replace(WORKLOAD, items=WORKLOAD.items[:n]))
+        assert len(probed(events)) == n
 
 
 def test_what_the_target_has_written_already_is_not_decoded_again(tiny: TinyPath) -> None:
-    tracing, events = trace(tiny)
+    workload = replace(WORKLOAD, items=WORKLOAD.items[:2])
+    whole, events = trace(tiny, workload=workload)
     told = {e.prompt_id: e.result for e in events if isinstance(e, OutputRecorded)}
     # A run of its own would not take a million seconds.
-    outputs = {"p3": replace(told["p3"], decode_s=1e6)}
-    again, _events = trace(tiny, outputs=outputs)
-    assert again.recordings == tracing.recordings
+    outputs = {"p1": replace(told["p1"], decode_s=1e6)}
+    again, _events = trace(tiny, workload=workload, outputs=outputs)
+    assert again.recordings == whole.recordings
     assert 1e6 < again.baseline_s < 1e6 + 1e3
+    # A part of it is recorded.
+    short, _events = trace(tiny, workload=replace(workload, n_predict=16), outputs=told)
+    for part, one in zip(short.recordings, whole.recordings, strict=True):
+        assert (part.output, part.stop, part.n_predict) == (one.output[:16], Stop.LENGTH, 16)
+        assert part.chains["draft"].tokens[:15] == one.chains["draft"].tokens[:15]
 
 
 def test_a_recording_goes_on_after_a_death(tiny: TinyPath) -> None:
@@ -138,6 +138,11 @@ def test_a_recording_goes_on_after_a_death(tiny: TinyPath) -> None:
     assert tracing.recordings == alive.recordings
     assert set(tracing.costs) == {"draft"}
     assert len(probed(events)) == 3
+    # One that ends twice keeps what is whole.
+    tracing, _events = trace(tiny, workload=workload, worker=Mortal(Generate, Generate))
+    assert isinstance(tracing.error, EngineDiedError)
+    assert tracing.interrupted
+    assert tracing.recordings == ()
 
 
 def test_a_recording_that_is_late_does_what_has_to_be(tiny: TinyPath) -> None:
@@ -161,24 +166,6 @@ def test_a_recording_that_gets_late_goes_on_with_what_every_draft_was_recorded_a
     assert [one.id for one in tracing.recordings] == ["p0", "p1", "p2"]
     assert all(set(one.chains) == {"draft"} for one in tracing.recordings)
     assert set(tracing.costs) == {"draft"}
-
-
-def test_a_part_of_what_the_target_has_written_is_recorded(tiny: TinyPath) -> None:
-    workload = replace(WORKLOAD, items=WORKLOAD.items[:2])
-    whole, events = trace(tiny, workload=workload)
-    outputs = {e.prompt_id: e.result for e in events if isinstance(e, OutputRecorded)}
-    short, _events = trace(tiny, workload=replace(workload, n_predict=16), outputs=outputs)
-    for part, one in zip(short.recordings, whole.recordings, strict=True):
-        assert (part.output, part.stop, part.n_predict) == (one.output[:16], Stop.LENGTH, 16)
-        assert part.chains["draft"].tokens[:15] == one.chains["draft"].tokens[:15]
-
-
-def test_a_recording_whose_process_ends_twice_keeps_what_is_whole(tiny: TinyPath) -> None:
-    workload = replace(WORKLOAD, items=WORKLOAD.items[:3])
-    tracing, _events = trace(tiny, workload=workload, worker=Mortal(Generate, Generate))
-    assert isinstance(tracing.error, EngineDiedError)
-    assert tracing.interrupted
-    assert tracing.recordings == ()
 
 
 def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: TinyPath) -> None:
