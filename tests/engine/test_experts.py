@@ -1,7 +1,6 @@
 """How many experts a batch touches: the counting, and what llama.cpp really routes."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from spectui.cli.run_probe import _filled
 from spectui.engine.commands import Generate, ProbeExperts
 from spectui.engine.driver import Engine
-from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError
 from spectui.models.weights import WeightTraffic
 from spectui.options.setup import ModelOptions
@@ -48,21 +46,15 @@ def test_unions_are_counted_per_layer_over_every_run_of_tokens() -> None:
     assert [one.cpu_bytes for one in use.batches] == [3000, 4000, 5000]
     assert (use.n_experts, use.n_used, use.n_layers, use.n_tokens) == (8, 2, 2, 3)
     assert use.saturation is None
-
-
-def test_the_saturation_is_the_shortest_batch_that_touches_nine_tenths() -> None:
+    # The shortest batch that touches nine tenths.
     tokens = [(2 * n % 8, (2 * n + 1) % 8) for n in range(12)]
-    use = expert_use([[tokens]], TRAFFIC)
-    assert use.saturation == 4
+    assert expert_use([[tokens]], TRAFFIC).saturation == 4
 
 
-@given(
-    st.lists(
-        st.lists(st.lists(st.integers(0, 7), min_size=2, max_size=2, unique=True), min_size=1),
-        min_size=1,
-        max_size=4,
-    )
-)
+two_of_eight = st.lists(st.integers(0, 7), min_size=2, max_size=2, unique=True)
+
+
+@given(st.lists(st.lists(two_of_eight, min_size=1), min_size=1, max_size=4))
 def test_longer_batches_touch_no_fewer_and_never_more_than_there_are(
     texts: list[list[list[int]]],
 ) -> None:
@@ -75,51 +67,28 @@ def test_longer_batches_touch_no_fewer_and_never_more_than_there_are(
     assert all(one.lowest <= one.union <= one.highest <= 8 for one in use.batches)
 
 
-@pytest.fixture(scope="module")
-def engine(tiny: TinyPath) -> Iterator[tuple[Engine, ModelLoaded]]:
-    with Engine() as started:
-        options = ModelOptions(path=tiny(MOE))
-        yield started, started.load_target(options, small_context(), max_draft=4)
-
-
-def test_every_token_of_a_text_has_its_experts_in_every_layer(
-    engine: tuple[Engine, ModelLoaded],
-) -> None:
-    started, _loaded = engine
-    whole = started.probe_experts(ProbeExperts(text=TEXT))
-    assert whole.layers == tuple(range(N_LAYERS))
-    for layer in whole.experts:
-        assert len(layer) == len(TEXT)
-        for token in layer:
-            assert len(set(token)) == 2
-            assert set(token) <= set(range(4))
-    rest = started.probe_experts(ProbeExperts(text=TEXT, n_skipped=4))
-    assert rest.experts == tuple(layer[4:] for layer in whole.experts)
-    # A token's experts depend on what came before it, not on the batch.
-    beginning = started.probe_experts(ProbeExperts(text=TEXT[:6]))
-    assert beginning.experts == tuple(layer[:6] for layer in whole.experts)
-
-
-def test_a_probe_leaves_no_trace_in_what_is_generated(
-    engine: tuple[Engine, ModelLoaded],
-) -> None:
-    started, _loaded = engine
-    command = Generate(prompt=TEXT, n_predict=20, sampling=ENDLESS)
-    before = started.generate(command)
-    started.probe_experts(ProbeExperts(text=TEXT))
-    assert started.generate(command).tokens == before.tokens
-
-
-def test_a_model_without_experts_and_an_empty_text_are_refused(
-    engine: tuple[Engine, ModelLoaded], tiny: TinyPath
-) -> None:
-    started, _loaded = engine
-    with pytest.raises(BadInputError, match="the text has no tokens"):
-        started.probe_experts(ProbeExperts(text=()))
-    with Engine() as dense:
-        dense.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=4)
+def test_every_token_of_a_text_has_its_experts_in_every_layer(tiny: TinyPath) -> None:
+    with Engine() as engine:
+        engine.load_target(ModelOptions(path=tiny(MOE)), small_context(), max_draft=4)
+        command = Generate(prompt=TEXT, n_predict=20, sampling=ENDLESS)
+        before = engine.generate(command)
+        whole = engine.probe_experts(ProbeExperts(text=TEXT))
+        # A probe leaves no trace in what is generated.
+        assert engine.generate(command).tokens == before.tokens
+        assert whole.layers == tuple(range(N_LAYERS))
+        for layer in whole.experts:
+            assert len(layer) == len(TEXT)
+            assert all(len(set(token)) == 2 and set(token) <= set(range(4)) for token in layer)
+        rest = engine.probe_experts(ProbeExperts(text=TEXT, n_skipped=4))
+        assert rest.experts == tuple(layer[4:] for layer in whole.experts)
+        # A token's experts depend on what came before it, not on the batch.
+        beginning = engine.probe_experts(ProbeExperts(text=TEXT[:6]))
+        assert beginning.experts == tuple(layer[:6] for layer in whole.experts)
+        with pytest.raises(BadInputError, match="the text has no tokens"):
+            engine.probe_experts(ProbeExperts(text=()))
+        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=4)
         with pytest.raises(BadInputError, match="routes no token to experts"):
-            dense.probe_experts(ProbeExperts(text=TEXT))
+            engine.probe_experts(ProbeExperts(text=TEXT))
 
 
 def test_probe_experts_prints_a_table_and_its_document(
@@ -138,6 +107,8 @@ def test_probe_experts_prints_a_table_and_its_document(
     assert "from RAM: weights that such a batch reads there" in " ".join(spectui.out.split())
     assert spectui("probe", "experts", *options, "-md", tiny(TARGET)) == 2
     assert "leave out -md" in spectui.err
+    assert spectui("probe", "experts", *options, "-m", tiny(TARGET), "--quiet") == 3
+    assert "has no experts to count; give a mixture of experts" in spectui.err
 
 
 @pytest.mark.parametrize(
@@ -153,28 +124,10 @@ def test_probe_experts_prints_a_table_and_its_document(
 def test_the_saturation_is_told_as_exactly_as_it_is_known(
     unions: tuple[float, ...], told: str
 ) -> None:
-    use = ExpertUse(
-        n_experts=8,
-        n_used=2,
-        n_layers=1,
-        n_tokens=64,
-        batches=tuple(
-            BatchUnion(n_tokens=n, union=union, lowest=2, highest=8, uniform=2, cpu_bytes=1)
-            for n, union in zip(BATCHES, unions, strict=False)
-        ),
+    sizes = zip(BATCHES, unions, strict=False)
+    batches = tuple(
+        BatchUnion(n_tokens=n, union=union, lowest=2, highest=8, uniform=2, cpu_bytes=1)
+        for n, union in sizes
     )
+    use = ExpertUse(n_experts=8, n_used=2, n_layers=1, n_tokens=64, batches=batches)
     assert _filled(use).endswith(told)
-
-
-def test_a_preset_names_the_target_and_its_draft_is_not_asked_for(spectui: Spectui) -> None:
-    assert spectui("probe", "experts", "--preset", "qwen3-235b-a22b") == 3
-    assert "models of preset qwen3-235b-a22b are missing: fetch the target" in spectui.err
-    assert "the draft" not in spectui.err
-
-
-def test_a_dense_target_has_no_experts_to_count(
-    spectui: Spectui, tiny: TinyPath, prompts: Path
-) -> None:
-    options = ["-m", tiny(TARGET), "-c", 256, "-t", 1, "--prompts", prompts, "--quiet"]
-    assert spectui("probe", "experts", *options) == 3
-    assert "has no experts to count; give a mixture of experts" in spectui.err
