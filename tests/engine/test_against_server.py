@@ -120,10 +120,7 @@ FORGETFUL = {
     "recurrent, recurrent draft": (writing(write_mamba, write_mamba), MODEL),
     "hybrid, n-grams": (writing(write_lfm2), Speculation(SIMPLE)),
     "recurrent, n-grams": (writing(write_mamba), MAP),
-    "hybrid, n-grams and draft": (
-        writing(write_lfm2, write_tiny),
-        MODEL.after((SIMPLE, MOD)),
-    ),
+    "hybrid, n-grams and draft": (writing(write_lfm2, write_tiny), MODEL.after((SIMPLE, MOD))),
     "MTP layers unused, n-grams": (writing(write_qwen35), MAP),
     # Drafts of n-grams are longer than there are snapshots.
     "MTP layers, n-grams": (

@@ -8,14 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spectui.engine.commands import (
-    Command,
-    ComparePair,
-    Generate,
-    LoadDraft,
-    ProbeMargin,
-    Tokenize,
-)
+from spectui.engine.commands import Command, ComparePair, Generate, LoadDraft, ProbeMargin, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
     TERMINAL,
@@ -202,6 +195,12 @@ def test_a_held_client_waits_until_it_is_released(chat: Client, background: Clie
     background.release()
     assert len(background.result().tokens) == 24
     assert CommandRestarted() in background.events
+    # What a held client asks for interrupts nobody.
+    background.events.clear()
+    chat.hold()
+    background.hook = once(RoundFinished, lambda: chat.submit(request(4)))
+    assert len(background.generate(request()).tokens) == 24
+    assert CommandRestarted() not in background.events
 
 
 def test_what_is_stopped_is_answered_and_the_others_are_left_alone(

@@ -166,11 +166,7 @@ def test_what_llama_cpp_plans_amiss_counts_as_in_the_server() -> None:
 
 
 def test_margins_are_by_device_and_one_is_for_all() -> None:
-    for mib, expected in (
-        ((), (1024, 1024, 1024)),
-        ((7,), (7, 7, 7)),
-        ((7, 9), (7, 9, 1024)),
-    ):
+    for mib, expected in (((), (1024, 1024, 1024)), ((7,), (7, 7, 7)), ((7, 9), (7, 9, 1024))):
         fit = Fit(targets_mib=mib) if mib else Fit()
         assert tuple(fit.margin_bytes(n) >> 20 for n in range(3)) == expected
 

@@ -8,34 +8,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
-from typing import IO, get_args
+from typing import get_args
 
 import psutil
 import pytest
 
 from spectui.children import Channel, ProtocolError
 from spectui.engine import child, isolation
-from spectui.engine.commands import (
-    Command,
-    ComparePair,
-    Generate,
-    LoadTarget,
-    Shutdown,
-    Tokenize,
-)
+from spectui.engine.commands import Command, ComparePair, Generate, LoadTarget, Shutdown, Tokenize
 from spectui.engine.driver import Engine
-from spectui.engine.events import (
-    EngineFailed,
-    Event,
-    LoadProgress,
-    RoundFinished,
-    TokenEmitted,
-)
+from spectui.engine.events import EngineFailed, Event, LoadProgress, RoundFinished, TokenEmitted
 from spectui.engine.isolation import ProcessWorker, Pulse
 from spectui.engine.worker import LocalWorker
 from spectui.errors import (
@@ -332,55 +319,43 @@ def test_models_in_this_process_have_a_sentence_where_python_finds_no_memory() -
     assert not hasattr(caught.value, "__notes__")
 
 
-BUSY_CHILD = """
-import subprocess, sys
-with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
-    print(child.pid, flush=True)
-    sys.stdin.read()
-    child.kill()
-"""
-# From memory: no disk sees it, as none sees what comes over FUSE.
 READER = """
-import sys
+import subprocess, sys
 for line in sys.stdin:
+    # From memory: no disk sees it, as none sees what comes over FUSE.
     open("/proc/self/stat").read()
-    print(flush=True)
+    spinning = [sys.executable, "-c", "while True: pass"]
+    print(subprocess.Popen(spinning).pid if "spin" in line else 0, flush=True)
 """
 
 
-@contextmanager
-def running(code: str) -> Iterator[tuple[IO[str], IO[str], Pulse]]:
-    command = [sys.executable, "-c", code]
+def test_a_process_is_not_idle_while_it_reads_or_its_own_child_computes() -> None:
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", READER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        yield process.stdin, process.stdout, Pulse(psutil.Process(process.pid))
-        process.stdin.close()
+        pulse = Pulse(psutil.Process(process.pid))
 
+        def told(line: str) -> int:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            return int(process.stdout.readline())
 
-def test_a_process_is_not_idle_while_its_own_child_computes() -> None:
-    with running(BUSY_CHILD) as (_stdin, stdout, pulse):
-        busy = psutil.Process(int(stdout.readline()))
+        for _ in range(2):
+            told("read")
+            pulse.look()
+            assert pulse.n_idle == 0
+        pulse.look()
+        assert pulse.n_idle == 1
+        busy = psutil.Process(told("spin"))
         pulse.look()
         before = busy.cpu_times().user
         while busy.cpu_times().user < before + 0.1:
             pass
         pulse.look()
         assert pulse.n_idle == 0
-
-
-def test_whatever_is_read_shows_that_it_lives() -> None:
-    with running(READER) as (stdin, stdout, pulse):
-        for _ in range(2):
-            stdin.write("\n")
-            stdin.flush()
-            stdout.readline()
-            pulse.look()
-            assert pulse.n_idle == 0
-        pulse.look()
-        assert pulse.n_idle == 1
+        busy.kill()
 
 
 PROGRAM = """

@@ -105,9 +105,7 @@ def test_a_file_of_another_model_is_refused_with_the_reason(tmp_path: Path, tiny
             engine.load_draft(draft, mtp=True)
 
 
-def test_the_cache_of_the_targets_own_layers_has_the_types_of_ctkd_and_ctvd(
-    tmp_path: Path,
-) -> None:
+def test_the_cache_of_the_targets_own_layers_has_the_types_of_ctkd_and_ctvd(tmp_path: Path) -> None:
     path, planned_bytes = tmp_path / "whole.gguf", []
     WRITERS["qwen35"](Tiny(), path)
     with Planner() as planner, Engine() as engine:

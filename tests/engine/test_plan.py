@@ -24,13 +24,7 @@ from spectui.llama.plan import PlanMaker
 from spectui.llama.planned import ModelRequest, Plan, PlanRequest
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.speculative.models import Rollback
-from tests.support.allocation import (
-    KINDS,
-    LOG_STEP_BYTES,
-    allocate,
-    log_gaps_bytes,
-    planned_bytes,
-)
+from tests.support.allocation import KINDS, LOG_STEP_BYTES, allocate, log_gaps_bytes, planned_bytes
 from tests.support.gemma4 import write_pair
 from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath
 from tests.support.mtp import WRITERS
@@ -340,14 +334,6 @@ def test_no_child_is_left_behind(tiny: TinyPath, number: signal.Signals) -> None
             parent.kill()
         for child in children:
             child.wait(ALIVE_S)
-
-
-def test_free_memory_is_told_by_device(planner: Planner) -> None:
-    free = planner.free_memory()
-    assert free.by_memory[HOST] > 0
-    gpus = {gpu.name for gpu in planner.gpus()}
-    assert set(free.by_memory) - {HOST} <= gpus
-    assert free.in_ram <= gpus
 
 
 def test_a_broken_draft_costs_the_target_nothing(tiny: TinyPath, tmp_path: Path) -> None:

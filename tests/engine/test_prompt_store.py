@@ -152,6 +152,12 @@ def test_a_drafts_caches_go_first() -> None:
     for prompt in range(4):
         roomy.generate((prompt,), 100, draft_size=30)
     assert roomy.store.n_bytes == 430
+    # They are the first that are given back, too.
+    roomy.capacity = 400
+    assert all(roomy.generate((prompt,), 100) for prompt in range(4))
+    roomy.capacity = 430
+    roomy.generate((0,), 100, draft_size=30)
+    assert roomy.store.n_bytes == 430
     roomy.store.forget_draft()
     assert roomy.store.n_bytes == 400
 
