@@ -191,8 +191,9 @@ def test_a_command_says_that_it_pauses_while_memory_is_short(
             return super().read()
 
     monkeypatch.setattr(pressure, "SystemMemory", Falling)
-    monkeypatch.setattr(pressure, "_LOOK_S", 0.01)
-    monkeypatch.setattr(pressure, "_EVERY_S", 0.01)
+    monkeypatch.setattr(pressure, "_LOOK_S", 0)
+    # Memory is read before each measurement, however short they are.
+    monkeypatch.setattr(pressure, "_EVERY_S", 0)
     assert spectui("bench", *pair, "--prompts", prompts) == 0, spectui.err
     said = " ".join(spectui.err.split())
     assert "paused, because RAM has 0 B left below memory.max" in said
