@@ -165,13 +165,13 @@ def test_a_person_does_not_wait_for_what_is_queued_in_the_background(
         finished.append("background") if isinstance(event, GenerationFinished) else None
     )
     background.hold()
-    for _ in range(3):
-        background.submit(request(4))
+    for n_predict in (2, 3, 4):
+        background.submit(request(n_predict))
     chat.submit(request(4))
     background.release()
     chat.result()
-    for _ in range(3):
-        background.result()
+    # What comes first goes first.
+    assert [len(background.result().tokens) for _ in range(3)] == [2, 3, 4]
     assert finished == ["chat", "background", "background", "background"]
 
 
