@@ -1,15 +1,30 @@
 """The engine beside the real llama-server: same prompt, same drafts, same output, same flags."""
 
+import json
+import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 from spectui.commands.arguments import server_arguments
-from spectui.engine.commands import Generate
+from spectui.demo import DemoModel, ensure_demo_models
+from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import DraftSimple
+from spectui.options.drafters import (
+    DraftMtp,
+    DraftSimple,
+    NgramCache,
+    NgramMapK,
+    NgramMapK4V,
+    NgramMod,
+    NgramSimple,
+)
 from spectui.options.setup import (
     ContextOptions,
     FlashAttention,
@@ -21,11 +36,263 @@ from spectui.options.setup import (
 from spectui.options.speculation import Speculation
 from spectui.server import ChatMessage, LlamaServer
 from tests.support.beside_server import CONTEXT, N_PREDICT, PROMPTS, in_turns, run_both, tokens_of
-from tests.support.engine import ENDLESS
-from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+from tests.support.cli import Spectui
+from tests.support.engine import ENDLESS, small_context
+from tests.support.gemma4 import write_pair
+from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath, write_tiny
+from tests.support.mtp import WRITERS, write_qwen35
+from tests.support.recurrent import write_lfm2, write_mamba
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.beside_server_fixtures"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.server
+
+Start = Callable[..., LlamaServer]
+Prompt = tuple[int, ...]
+
+# Prompts of tiny models.
+NUMBERS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 90)))
+SHORT = (NUMBERS[0], NUMBERS[1][:30])
+WARM = SamplingConfig(temp=0.8, seed=7, ignore_eos=True)
+
+
+@pytest.fixture
+def start(llama_server_binary: Path, tmp_path: Path) -> Start:
+    """Start a server with the flags that are exported for models and speculation."""
+
+    def started(
+        target: ModelOptions,
+        draft: ModelOptions | None = None,
+        context: ContextOptions = CONTEXT,
+        config: Speculation | None = None,
+    ) -> LlamaServer:
+        flags = server_arguments(target, draft, context, config, dialect=Dialect.LLAMA_CPP)
+        log = tmp_path / "server.log"
+        return LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log)
+
+    return started
+
+
+# Every kind of target and of drafter, on tiny models
+
+
+def writing(
+    target: Callable[[Tiny, Path], None], draft: Callable[[Tiny, Path], None] | None = None
+) -> Callable[[Path], list[Path]]:
+    """Write a target and its draft."""
+
+    def write(folder: Path) -> list[Path]:
+        target(Tiny(), folder / "target.gguf")
+        if draft is None:
+            return [folder / "target.gguf"]
+        draft(Tiny(noise=0.05), folder / "draft.gguf")
+        return [folder / "target.gguf", folder / "draft.gguf"]
+
+    return write
+
+
+def mtp_file(arch: str) -> Callable[[Path], list[Path]]:
+    return lambda folder: list(write_pair(arch, folder))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    write: Callable[[Path], list[Path]]
+    config: Speculation
+    sampling: SamplingConfig = ENDLESS
+    target: dict[str, Any] = field(default_factory=dict)
+    prompts: tuple[Prompt, ...] = SHORT
+    is_redone: bool = False
+    """Whether tokens are decoded again, where a target cannot simply forget."""
+
+
+MODEL = Speculation(DraftSimple(draft_max=4))
+SIMPLE = NgramSimple(size_n=1, size_m=9)
+MAP = Speculation(NgramMapK(size_n=1, size_m=9, min_hits=1))
+MOD = NgramMod(n_match=1, n_min=0, n_max=20)
+MTP = Speculation(DraftMtp(draft_max=2))
+FLOOR = Speculation(DraftMtp(draft_max=4, draft_min=2, draft_p_min=0.44))
+"""No probability is within a thousandth of it: rounding moves less."""
+
+FORGETFUL = {
+    "hybrid, draft": (writing(write_lfm2, write_tiny), MODEL),
+    "hybrid, hybrid draft": (writing(write_lfm2, write_lfm2), MODEL),
+    "recurrent, draft": (writing(write_mamba, write_tiny), MODEL),
+    "recurrent, recurrent draft": (writing(write_mamba, write_mamba), MODEL),
+    "hybrid, n-grams": (writing(write_lfm2), Speculation(SIMPLE)),
+    "recurrent, n-grams": (writing(write_mamba), MAP),
+    "hybrid, n-grams and draft": (writing(write_lfm2, write_tiny), MODEL.after((SIMPLE, MOD))),
+    "MTP layers unused, n-grams": (writing(write_qwen35), MAP),
+    # Drafts of n-grams are longer than there are snapshots.
+    "MTP layers, n-grams": (
+        writing(write_qwen35),
+        Speculation(DraftMtp(draft_max=4)).after((MOD,)),
+    ),
+}
+DRAWN = replace(ENDLESS, temp=0.1, seed=5)
+LAYERS = {
+    **{f"MTP layers of {arch}": writing(write) for arch, write in WRITERS.items()},
+    **{f"MTP file of {arch}": mtp_file(arch) for arch in (*WRITERS, "gemma4")},
+}
+
+
+def cases() -> Iterator[Any]:
+    for name, (write, config) in FORGETFUL.items():
+        case = Case(write=write, config=config, is_redone=True)
+        yield pytest.param(replace(case, sampling=DRAWN, prompts=SHORT[:1]), id=name)
+        yield pytest.param(case, id=f"{name}, greedy", marks=pytest.mark.ci)
+    for name, write in LAYERS.items():
+        case = Case(write=write, config=FLOOR, sampling=WARM, prompts=NUMBERS[:1])
+        yield pytest.param(case, id=name)
+        case = Case(write=write, config=MTP, prompts=NUMBERS)
+        yield pytest.param(case, id=f"{name}, greedy", marks=pytest.mark.ci)
+    case = Case(write=writing(write_qwen35), config=Speculation(DraftMtp(draft_max=3)))
+    types = {"cache_type_k_mtp": "q4_0", "cache_type_v_mtp": "q4_0"}
+    yield pytest.param(replace(case, target=types), id="quantised cache of MTP layers")
+
+
+@pytest.mark.parametrize("case", cases())
+def test_drafts_and_output_of_any_architecture_equal_the_servers(
+    start: Start, tmp_path: Path, case: Case
+) -> None:
+    target, *drafts = (ModelOptions(path=path) for path in case.write(tmp_path))
+    target, config, context = replace(target, **case.target), case.config, small_context()
+    draft, n_accepted, n_redone = next(iter(drafts), None), 0, 0
+    with Engine() as engine:
+        engine.load_target(
+            target,
+            context,
+            max_draft=config.longest,
+            mtp=config.is_mtp and draft is None,
+            mtp_file=config.is_mtp and draft is not None,
+        )
+        if draft is not None:
+            engine.load_draft(draft, mtp=config.is_mtp)
+        for prompt in case.prompts:
+            command = Generate(
+                prompt=prompt, n_predict=48, sampling=case.sampling, speculation=config
+            )
+            # A server goes on from what it learned, and from the last hidden state.
+            with start(target, draft, context, config) as server:
+                ours, theirs = run_both(engine, server, command)
+            assert ours == theirs
+            if case.is_redone:
+                assert ours == in_turns(engine, command)
+            n_accepted += theirs.n_accepted
+            n_redone += engine.generate(command).counters.n_redone
+    assert (n_redone if case.is_redone else n_accepted) > 0
+
+
+# A pair whose draft is often wrong, loaded once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """A pair in the engine, and as a server is started with it."""
+
+    engine: Engine
+    target: ModelOptions
+    draft: ModelOptions
+
+    def prompts(self) -> list[Prompt]:
+        text = "one two three four five six seven. " * 8
+        return [self.engine.tokenize(Tokenize(text=text)), *tokens_of(self.engine)]
+
+
+@contextmanager
+def serving(target: Path, draft: Path) -> Iterator[Served]:
+    served = ModelOptions(path=target), ModelOptions(path=draft)
+    with Engine() as engine:
+        engine.load_target(served[0], CONTEXT, max_draft=16)
+        engine.load_draft(served[1])
+        yield Served(engine=engine, target=served[0], draft=served[1])
+
+
+@pytest.fixture(scope="module")
+def served(tiny: TinyPath) -> Iterator[Served]:
+    with serving(tiny(TARGET), tiny(CLOSE_DRAFT)) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[Served]:
+    """SmolLM2 and a thinned one."""
+    built = ensure_demo_models((DemoModel.DRAFT, DemoModel.DRAFT_THIN))
+    with serving(built[DemoModel.DRAFT], built[DemoModel.DRAFT_THIN]) as found:
+        yield found
+
+
+def assert_alike(
+    served: Served, start: Start, prompts: list[Prompt], command: Generate, *, afresh: bool = True
+) -> None:
+    """Output and counts are the same, with a server for all prompts or one for each."""
+    n_drafted, config = 0, command.speculation
+    groups = [[one] for one in prompts] if afresh else [prompts]
+    for group in groups:
+        with start(served.target, served.draft, CONTEXT, config) as server:
+            for prompt in group:
+                asked = replace(command, prompt=prompt)
+                ours, theirs = run_both(served.engine, server, asked)
+                assert ours == in_turns(served.engine, asked) == theirs
+                n_drafted += theirs.n_drafted
+    assert n_drafted > 0
+
+
+CHAINED = Speculation(DraftSimple(draft_max=3, draft_p_min=0.3))
+TWO = NgramSimple(size_n=2, size_m=6)
+OFTEN = NgramMapK(size_n=2, size_m=8, min_hits=1)
+LOOSE = NgramMod(n_match=2, n_min=0, n_max=12)
+REMEMBERING = [
+    *(Speculation(NgramMapK(size_n=n, size_m=m)) for n, m in ((2, 8), (3, 4))),
+    Speculation(NgramMapK4V(size_n=2, size_m=4)),
+    Speculation(NgramMapK4V(size_n=3, size_m=6, min_hits=2)),
+    Speculation(LOOSE),
+    Speculation(NgramMod(n_match=4, n_min=3, n_max=16)),
+    Speculation(NgramCache()),
+]
+IN_A_ROW = [
+    CHAINED.after([OFTEN, NgramCache()]),
+    Speculation(LOOSE, (TWO, OFTEN)),
+    CHAINED.after([TWO, OFTEN, LOOSE, NgramCache()]),
+]
+
+
+@pytest.mark.parametrize("config", [*REMEMBERING, *IN_A_ROW], ids=str)
+def test_ngrams_equal_those_of_a_fresh_server(
+    served: Served, start: Start, config: Speculation
+) -> None:
+    """A measurement must not learn from the one before, and a server does."""
+    n_prompts = 2 if config in IN_A_ROW else 1
+    command = Generate(prompt=(), n_predict=2 * N_PREDICT, speculation=config)
+    assert_alike(served, start, served.prompts()[:n_prompts], command)
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 4), (3, 12), (12, 16)])
+def test_ngrams_that_remember_nothing_equal_those_of_any_server(
+    served: Served, start: Start, n: int, m: int
+) -> None:
+    config = Speculation(NgramSimple(size_n=n, size_m=m))
+    command = Generate(prompt=(), n_predict=2 * N_PREDICT, speculation=config)
+    assert_alike(served, start, served.prompts()[:2], command, afresh=False)
+
+
+@pytest.mark.parametrize("own", [OFTEN, LOOSE, NgramCache()], ids=lambda own: own.kind)
+def test_turns_of_a_chat_learn_from_each_other_as_the_servers_do(
+    served: Served, start: Start, own: NgramMapK | NgramMod | NgramCache
+) -> None:
+    config, n_drafted = Speculation(own), 0
+    with Engine() as engine, start(served.target, None, CONTEXT, config) as server:
+        engine.load_target(served.target, CONTEXT, max_draft=16)
+        text = engine.tokenize(Tokenize(text="one two three four five six seven. " * 6))
+        for _turn in range(3):
+            command = Generate(
+                prompt=text, n_predict=N_PREDICT, speculation=config, conversation=True
+            )
+            ours, theirs = run_both(engine, server, command)
+            assert ours == theirs
+            n_drafted += theirs.n_drafted
+            # What was said is the beginning of the next turn.
+            text = (*text, *ours.tokens, *engine.tokenize(Tokenize(text=" one two three")))
+    assert n_drafted > 0
 
 
 @pytest.mark.ci
@@ -33,77 +300,45 @@ pytestmark = pytest.mark.server
 @pytest.mark.parametrize(
     "config",
     [
-        Speculation(DraftSimple(draft_max=3)),
-        Speculation(DraftSimple(draft_max=8, draft_min=2, draft_p_min=0.4)),
-        Speculation(DraftSimple(draft_max=16, draft_p_min=0.75)),
+        DraftSimple(draft_max=3),
+        DraftSimple(draft_max=8, draft_min=2, draft_p_min=0.4),
+        DraftSimple(draft_max=16, draft_p_min=0.75),
     ],
 )
-def test_drafts_and_output_equal_the_servers(
-    served_engine: Engine,
-    served_pair: tuple[ModelOptions, ModelOptions],
-    llama_server_binary: Path,
-    tmp_path: Path,
-    config: Speculation,
+def test_drafts_and_output_of_real_models_equal_the_servers(
+    real: Served, start: Start, config: DraftSimple
 ) -> None:
-    target, draft = served_pair
-    flags = server_arguments(target, draft, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
-    log = tmp_path / "server.log"
-    with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
-        for prompt in tokens_of(served_engine)[:1]:
-            command = Generate(prompt=prompt, n_predict=N_PREDICT, speculation=config)
-            ours, theirs = run_both(served_engine, server, command)
-            assert ours == in_turns(served_engine, command) == theirs
+    command = Generate(prompt=(), n_predict=N_PREDICT, speculation=Speculation(config))
+    assert_alike(real, start, real.prompts()[1:2], command)
 
 
 @pytest.mark.ci
 @pytest.mark.models
-def test_what_is_drawn_equals_the_servers(
-    served_engine: Engine,
-    served_pair: tuple[ModelOptions, ModelOptions],
-    llama_server_binary: Path,
-    tmp_path: Path,
-) -> None:
-    """Its samplers come in the same order, and draw once for each token that is written."""
-    config = Speculation(DraftSimple(draft_max=4))
-    flags = server_arguments(*served_pair, CONTEXT, config, dialect=Dialect.LLAMA_CPP)
-    log = tmp_path / "server.log"
-    with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
-        found = httpx.get(
-            f"{server.base_url}/props",
-            headers={"Authorization": f"Bearer {server.api_key}"},
-            timeout=60,
-        )
-        theirs = found.json()["default_generation_settings"]["params"]
-        ours = SamplingConfig()
-        given = {"temperature": ours.temp, "top_k": ours.top_k, "top_p": ours.top_p}
-        given["min_p"] = ours.min_p
+def test_prompts_and_what_is_drawn_equal_the_servers(real: Served, start: Start) -> None:
+    """Samplers come in the same order, and draw once for each token that is written."""
+    config, ours = Speculation(DraftSimple(draft_max=4)), SamplingConfig()
+    prompts = tokens_of(real.engine)
+    with start(real.target, real.draft, CONTEXT, config) as server:
+        authorization = {"Authorization": f"Bearer {server.api_key}"}
+        found = httpx.get(f"{server.base_url}/props", headers=authorization, timeout=60).json()
+        theirs = found["default_generation_settings"]["params"]
+        given = {name: getattr(ours, name) for name in ("top_k", "top_p", "min_p")}
+        given["temperature"] = ours.temp
         assert {name: theirs[name] for name in given} == pytest.approx(given)
-        for prompt, seed in zip(tokens_of(served_engine)[:2], (0, 7), strict=True):
+        for prompt, tokens in zip(PROMPTS, prompts, strict=True):
+            messages = [ChatMessage(role=m.role, content=m.content) for m in prompt.messages]
+            assert tokens == tuple(server.tokenize(server.apply_template(messages)))
+        for tokens, seed in zip(prompts[:2], (0, 7), strict=True):
+            sampling = SamplingConfig(seed=seed)
             command = Generate(
-                prompt=prompt,
-                n_predict=N_PREDICT,
-                sampling=SamplingConfig(seed=seed),
-                speculation=config,
+                prompt=tokens, n_predict=N_PREDICT, sampling=sampling, speculation=config
             )
-            one, other = run_both(served_engine, server, command)
-            assert one == in_turns(served_engine, command) == other
+            one, other = run_both(real.engine, server, command)
+            assert one == in_turns(real.engine, command) == other
             assert one.n_accepted > 0
 
 
-@pytest.mark.ci
-@pytest.mark.models
-def test_prompts_are_rendered_and_tokenized_as_the_server_does(
-    served_engine: Engine,
-    served_pair: tuple[ModelOptions, ModelOptions],
-    llama_server_binary: Path,
-    tmp_path: Path,
-) -> None:
-    flags = server_arguments(served_pair[0], None, CONTEXT, None, dialect=Dialect.LLAMA_CPP)
-    log = tmp_path / "server.log"
-    with LlamaServer(llama_server_binary, flags, log_path=log) as server:
-        for prompt, ours in zip(PROMPTS, tokens_of(served_engine), strict=True):
-            messages = [ChatMessage(role=m.role, content=m.content) for m in prompt.messages]
-            assert ours == tuple(server.tokenize(server.apply_template(messages)))
+# Flags
 
 
 @pytest.mark.parametrize(
@@ -123,42 +358,44 @@ def test_prompts_are_rendered_and_tokenized_as_the_server_does(
     ],
 )
 def test_exported_flags_are_accepted_and_the_server_answers(
-    tiny: TinyPath,
-    llama_server_binary: Path,
-    tmp_path: Path,
-    target: dict[str, object],
-    context: dict[str, object],
+    served: Served, start: Start, target: dict[str, Any], context: dict[str, Any]
 ) -> None:
-    flags = server_arguments(
-        ModelOptions(path=tiny(TARGET), **target),  # type: ignore[arg-type]
-        ModelOptions(path=tiny(CLOSE_DRAFT)),
-        ContextOptions(**{"ctx_size": 512, "threads": 1, **context}),  # type: ignore[arg-type]
-        Speculation(DraftSimple(draft_max=5, draft_min=1, draft_p_min=0.05)),
-        dialect=Dialect.LLAMA_CPP,
-    )
-    log = tmp_path / "server.log"
-    with LlamaServer(llama_server_binary, flags, log_path=log) as server:
+    config = Speculation(DraftSimple(draft_max=5, draft_min=1, draft_p_min=0.05))
+    options = replace(small_context(), **context)
+    with start(replace(served.target, **target), served.draft, options, config) as server:
         completion = server.complete("one ring", n_predict=16, ignore_eos=True)
     assert completion.n_predicted == 16
     assert completion.n_drafted > 0
 
 
 def test_a_slot_holds_no_more_than_the_model_was_trained_for_here_and_there(
-    tiny: TinyPath, llama_server_binary: Path, tmp_path: Path
+    served: Served, start: Start
 ) -> None:
     trained = KvOverride(key="llama.context_length", value=64)
-    target = ModelOptions(path=tiny(TARGET), override_kv=(trained,))
-    context = ContextOptions(ctx_size=256, threads=1)
+    target, context = replace(served.target, override_kv=(trained,)), small_context(256)
     prompt = tuple(range(20, 50))
-    flags = server_arguments(target, None, context, None, dialect=Dialect.LLAMA_CPP)
-    with (
-        Engine() as engine,
-        LlamaServer(
-            llama_server_binary, [*flags, "-np", "1"], log_path=tmp_path / "server.log"
-        ) as server,
-    ):
+    with Engine() as engine, start(target, None, context) as server:
         loaded = engine.load_target(target, context, max_draft=1)
         ours = engine.generate(Generate(prompt=prompt, sampling=ENDLESS))
         theirs = server.complete(prompt, n_predict=-1, ignore_eos=True)
         assert loaded.n_ctx == server.identity().n_ctx == 64
-        assert ours.tokens == theirs.tokens
+    assert ours.tokens == theirs.tokens
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("arch", WRITERS)
+def test_what_tune_finds_is_a_command_that_the_server_takes(
+    llama_server_binary: Path, spectui: Spectui, prompts: Path, tmp_path: Path, arch: str
+) -> None:
+    target = tmp_path / "target.gguf"
+    WRITERS[arch](Tiny(), target)
+    options = ["-m", target, "-c", 256, "-t", 1, "-n", 12, "--ignore-eos", "--prompts", prompts]
+    searched = ["--temp", 0, "--spec-type", "draft-mtp", "--trials", 3, "--json", "-", "--quiet"]
+    assert spectui("tune", *options, *searched) == 0, spectui.err
+    document = json.loads(spectui.out)
+    _program, *flags = shlex.split(document["best_command"])
+    log = tmp_path / "server.log"
+    with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
+        theirs = server.complete(NUMBERS[0], n_predict=60, ignore_eos=True)
+    if document["best"]["params"]["draft"] == "draft-mtp":
+        assert theirs.n_drafted > 0

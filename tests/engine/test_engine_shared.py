@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spectui.engine.commands import ComparePair, Generate, LoadDraft, ProbeMargin, Tokenize
+from spectui.engine.commands import Command, ComparePair, Generate, LoadDraft, ProbeMargin, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
     TERMINAL,
@@ -24,9 +24,8 @@ from spectui.engine.events import (
     RoundFinished,
     Tokenized,
 )
-from spectui.engine.thread import EngineClient, EngineThread, Priority
+from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
-from spectui.llama.context import Context
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
@@ -46,7 +45,9 @@ class Client:
         self.events: list[Event] = []
         self.hook: Hook = lambda _event: None
         self._answers: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self.client: EngineClient = engine.connect(self._sink, priority)
+        client = engine.connect(self._sink, priority)
+        self.client = client
+        self.submit, self.hold, self.release = client.submit, client.hold, client.release
 
     def _sink(self, event: Event) -> None:
         self.events.append(event)
@@ -57,10 +58,30 @@ class Client:
     def answer(self) -> Event:
         return self._answers.get(timeout=60)
 
+    def ask(self, command: Command) -> Event:
+        self.submit(command)
+        return self.answer()
+
     def result(self) -> GenerationResult:
         answer = self.answer()
         assert isinstance(answer, GenerationFinished), answer
         return answer.result
+
+    def generate(self, command: Generate) -> GenerationResult:
+        self.submit(command)
+        return self.result()
+
+    def failure(self) -> EngineFailed:
+        answer = self.answer()
+        assert isinstance(answer, EngineFailed)
+        return answer
+
+    def assert_cancelled(self) -> None:
+        assert isinstance(self.failure().error, CancelledError)
+
+    @property
+    def n_reused(self) -> int:
+        return [one.n_reused for one in self.events if isinstance(one, PromptEvaluated)][-1]
 
 
 class Shared:
@@ -71,10 +92,9 @@ class Shared:
         self.engine = EngineThread(clock=lambda: self.now_s)
         self.chat = Client(self.engine, Priority.INTERACTIVE)
         self.background = Client(self.engine, Priority.BACKGROUND)
-        self.chat.client.submit(load_target(tiny(TARGET)))
-        self.chat.client.submit(LoadDraft(options=ModelOptions(path=tiny(CLOSE_DRAFT))))
-        assert isinstance(self.chat.answer(), ModelLoaded)
-        assert isinstance(self.chat.answer(), ModelLoaded)
+        assert isinstance(self.chat.ask(load_target(tiny(TARGET))), ModelLoaded)
+        draft = LoadDraft(options=ModelOptions(path=tiny(CLOSE_DRAFT)))
+        assert isinstance(self.chat.ask(draft), ModelLoaded)
 
 
 @pytest.fixture
@@ -84,9 +104,25 @@ def shared(tiny: TinyPath) -> Iterator[Shared]:
     started.engine.close()
 
 
-def request(n_predict: int = 24, *, conversation: bool = False, draft: bool = True) -> Generate:
+@pytest.fixture
+def chat(shared: Shared) -> Client:
+    return shared.chat
+
+
+@pytest.fixture
+def background(shared: Shared) -> Client:
+    return shared.background
+
+
+def request(
+    n_predict: int = 24,
+    prompt: tuple[int, ...] = PROMPT,
+    *,
+    conversation: bool = False,
+    draft: bool = True,
+) -> Generate:
     return Generate(
-        prompt=PROMPT,
+        prompt=prompt,
         n_predict=n_predict,
         sampling=ENDLESS,
         speculation=speculation(4) if draft else None,
@@ -105,19 +141,14 @@ def once(kind: type[Event], action: Callable[[], None]) -> Hook:
     return hook
 
 
-def test_background_work_gives_way_and_begins_again(shared: Shared) -> None:
-    shared.background.client.submit(request())
-    undisturbed = shared.background.result()
-    order: list[str] = []
-    shared.background.hook = once(
-        RoundFinished, lambda: shared.chat.client.submit(request(4, draft=False))
-    )
-    shared.background.events.clear()
-    shared.background.client.submit(request())
-    order.append(f"chat {len(shared.chat.result().tokens)}")
-    again = shared.background.result()
-    kinds = [type(event) for event in shared.background.events]
-    assert order == ["chat 4"]
+def test_background_work_gives_way_and_begins_again(chat: Client, background: Client) -> None:
+    undisturbed = background.generate(request())
+    background.hook = once(RoundFinished, lambda: chat.submit(request(4, draft=False)))
+    background.events.clear()
+    background.submit(request())
+    assert len(chat.result().tokens) == 4
+    again = background.result()
+    kinds = [type(event) for event in background.events]
     assert again.tokens == undisturbed.tokens
     assert again.counters.n_drafted == undisturbed.counters.n_drafted
     assert kinds.count(CommandRestarted) == 1
@@ -125,151 +156,131 @@ def test_background_work_gives_way_and_begins_again(shared: Shared) -> None:
     assert kinds.count(PromptEvaluated) == 2
 
 
-def test_a_person_does_not_wait_for_what_is_queued_in_the_background(shared: Shared) -> None:
+def test_a_person_does_not_wait_for_what_is_queued_in_the_background(
+    chat: Client, background: Client
+) -> None:
     finished: list[str] = []
-    shared.chat.hook = once(GenerationFinished, lambda: finished.append("chat"))
-    shared.background.hook = lambda event: (
+    chat.hook = once(GenerationFinished, lambda: finished.append("chat"))
+    background.hook = lambda event: (
         finished.append("background") if isinstance(event, GenerationFinished) else None
     )
-    shared.background.client.hold()
-    for _ in range(3):
-        shared.background.client.submit(request(4))
-    shared.chat.client.submit(request(4))
-    shared.background.client.release()
-    shared.chat.result()
-    for _ in range(3):
-        shared.background.result()
+    background.hold()
+    for n_predict in (2, 3, 4):
+        background.submit(request(n_predict))
+    chat.submit(request(4))
+    background.release()
+    chat.result()
+    # What comes first goes first.
+    assert [len(background.result().tokens) for _ in range(3)] == [2, 3, 4]
     assert finished == ["chat", "background", "background", "background"]
 
 
-def test_the_chat_is_not_restarted_by_the_background(shared: Shared) -> None:
-    shared.chat.hook = once(RoundFinished, lambda: shared.background.client.submit(request(4)))
-    shared.chat.client.submit(request())
-    assert len(shared.chat.result().tokens) == 24
-    assert len(shared.background.result().tokens) == 4
-    assert CommandRestarted() not in shared.chat.events
+def test_the_chat_is_not_restarted_by_the_background(chat: Client, background: Client) -> None:
+    chat.hook = once(RoundFinished, lambda: background.submit(request(4)))
+    assert len(chat.generate(request()).tokens) == 24
+    assert len(background.result().tokens) == 4
+    assert CommandRestarted() not in chat.events
 
 
-def test_a_held_client_waits_until_it_is_released(shared: Shared) -> None:
+def test_a_held_client_waits_until_it_is_released(chat: Client, background: Client) -> None:
     def pause() -> None:
-        shared.background.client.hold()
-        shared.chat.client.submit(request(4))
+        background.hold()
+        chat.submit(request(4))
 
-    shared.background.hook = once(RoundFinished, pause)
-    shared.background.client.submit(request())
-    shared.chat.result()
-    shared.chat.client.submit(request(4))
-    shared.chat.result()
-    assert not any(isinstance(event, GenerationFinished) for event in shared.background.events)
-    shared.background.client.release()
-    assert len(shared.background.result().tokens) == 24
-    assert CommandRestarted() in shared.background.events
-
-
-def test_stop_of_one_client_leaves_the_others_alone(shared: Shared) -> None:
-    shared.chat.hook = once(RoundFinished, shared.background.client.stop)
-    shared.chat.client.submit(request())
-    shared.background.client.submit(request())
-    assert shared.chat.result().stop is Stop.LENGTH
-    answer = shared.background.answer()
-    assert isinstance(answer, EngineFailed)
-    assert isinstance(answer.error, CancelledError)
+    background.hook = once(RoundFinished, pause)
+    background.submit(request())
+    chat.result()
+    chat.generate(request(4))
+    assert not any(isinstance(event, GenerationFinished) for event in background.events)
+    background.release()
+    assert len(background.result().tokens) == 24
+    assert CommandRestarted() in background.events
+    # What a held client asks for interrupts nobody.
+    background.events.clear()
+    chat.hold()
+    background.hook = once(RoundFinished, lambda: chat.submit(request(4)))
+    assert len(background.generate(request()).tokens) == 24
+    assert CommandRestarted() not in background.events
 
 
-def test_a_stopped_command_of_a_held_client_is_answered(shared: Shared) -> None:
-    shared.background.client.hold()
-    shared.background.client.submit(request())
-    shared.background.client.stop()
-    assert isinstance(shared.background.answer(), EngineFailed)
-
-
-def test_after_quitting_nothing_runs_any_more(shared: Shared) -> None:
-    shared.background.client.quit()
-    shared.background.client.submit(request())
-    answer = shared.background.answer()
-    assert isinstance(answer, EngineFailed)
-    assert isinstance(answer.error, CancelledError)
-
-
-def test_closing_tells_every_client(shared: Shared) -> None:
-    shared.background.client.hold()
-    shared.background.client.submit(request())
+def test_what_is_stopped_is_answered_and_the_others_are_left_alone(
+    shared: Shared, chat: Client, background: Client
+) -> None:
+    chat.hook = once(RoundFinished, background.client.stop)
+    chat.submit(request())
+    background.submit(request())
+    assert chat.result().stop is Stop.LENGTH
+    background.assert_cancelled()
+    background.hold()
+    background.submit(request())
+    background.client.stop()
+    background.assert_cancelled()
+    background.client.quit()
+    background.submit(request())
+    background.assert_cancelled()
     shared.engine.close()
-    assert shared.chat.events[-1] == EngineClosed()
-    assert shared.background.events[-1] == EngineClosed()
+    assert chat.events[-1] == background.events[-1] == EngineClosed()
     with pytest.raises(UsageError, match="the engine is closed"):
-        shared.chat.client.submit(request())
+        chat.submit(request())
 
 
-def test_a_shared_driver_gives_way_and_does_not_notice(shared: Shared) -> None:
+def test_a_shared_driver_gives_way_and_does_not_notice(shared: Shared, chat: Client) -> None:
     with Engine(shared=shared.engine) as engine:
         undisturbed = engine.generate(request())
-        engine.on_event = once(RoundFinished, lambda: shared.chat.client.submit(request(4)))
+        engine.on_event = once(RoundFinished, lambda: chat.submit(request(4)))
         assert engine.generate(request()).tokens == undisturbed.tokens
-        shared.chat.result()
+        chat.result()
     # Let go of, not closed.
-    shared.chat.client.submit(request(4))
-    assert len(shared.chat.result().tokens) == 4
+    assert len(chat.generate(request(4)).tokens) == 4
 
 
 # What it costs to give way
 
 
-def test_who_is_alone_neither_waits_nor_is_interrupted(shared: Shared) -> None:
-    def work(_event: Event) -> None:
-        shared.now_s += 3
+def test_queueing_work_in_vain_and_the_others_turn_are_waited_for(
+    shared: Shared, chat: Client, background: Client
+) -> None:
+    def passes(seconds: float) -> None:
+        shared.now_s += seconds
 
-    before = shared.background.client.n_interruptions
-    shared.background.hook = work
-    shared.background.client.submit(request())
-    shared.background.result()
-    assert shared.background.client.waited_s == 0
-    assert shared.background.client.n_interruptions == before
-
-
-def test_queueing_work_in_vain_and_the_others_turn_are_waited_for(shared: Shared) -> None:
     def give_way() -> None:
-        shared.now_s += 5
-        shared.chat.client.submit(request(4))
+        passes(5)
+        chat.submit(request(4))
 
-    def answered() -> None:
-        shared.now_s += 30
-
-    before = shared.background.client.n_interruptions
-    shared.background.hook = once(RoundFinished, give_way)
-    shared.chat.hook = once(GenerationFinished, answered)
-    shared.background.client.hold()
-    shared.background.client.submit(request())
-    shared.now_s += 7
-    shared.background.client.release()
-    shared.chat.result()
-    shared.background.result()
-    assert shared.background.client.waited_s == 7 + 5 + 30
+    before = background.client.n_interruptions
+    background.hook = lambda _event: passes(3)
+    background.generate(request())
+    # Who is alone neither waits nor is interrupted.
+    assert (background.client.waited_s, background.client.n_interruptions) == (0, before)
+    background.hook = once(RoundFinished, give_way)
+    chat.hook = once(GenerationFinished, lambda: passes(30))
+    background.hold()
+    background.submit(request())
+    passes(7)
+    background.release()
+    chat.result()
+    background.result()
+    assert background.client.waited_s == 7 + 5 + 30
     # Held, and the chat's turn.
-    assert shared.background.client.n_interruptions == before + 2
-    assert shared.chat.client.waited_s == 0
+    assert background.client.n_interruptions == before + 2
+    assert chat.client.waited_s == 0
 
 
-def test_a_turn_between_two_commands_interrupts_as_well(shared: Shared) -> None:
+def test_a_turn_between_two_commands_interrupts_and_so_does_being_held(
+    shared: Shared, chat: Client
+) -> None:
     with Engine(shared=shared.engine) as engine:
         engine.generate(request(4))
         before = engine.n_interruptions
-        shared.chat.client.submit(request(4))
-        shared.chat.result()
+        chat.generate(request(4))
         engine.generate(request(4))
         assert engine.n_interruptions == before + 1
-
-
-def test_being_held_interrupts_and_is_waited_for(shared: Shared) -> None:
-    with Engine(shared=shared.engine) as engine:
-        before = engine.n_interruptions
         engine.client.hold()
         engine.client.submit(request(4))
         shared.now_s += 100
         engine.client.release()
         engine.generate(request(4))
-        assert engine.waited_s == 100
-        assert engine.n_interruptions == before + 1
+        assert (engine.waited_s, engine.n_interruptions) == (100, before + 2)
 
 
 # Sinks
@@ -279,64 +290,47 @@ def fail() -> None:
     raise ValueError("on purpose")
 
 
-@pytest.mark.parametrize("kind", [RoundFinished, GenerationFinished])
-def test_a_sink_that_raises_is_told_so(shared: Shared, kind: type[Event]) -> None:
-    shared.chat.hook = once(kind, fail)
-    shared.chat.client.submit(request(4))
-    answer = shared.chat.answer()
-    assert isinstance(answer, EngineFailed)
-    assert str(answer.error) == "ValueError: on purpose"
-    assert answer.trace is not None
-    assert "in fail" in answer.trace
-    shared.chat.client.submit(request(4))
-    assert len(shared.chat.result().tokens) == 4
-
-
-def test_a_sink_that_raises_while_a_model_loads_is_told_that(
-    shared: Shared, tiny: TinyPath
-) -> None:
-    shared.chat.hook = once(LoadProgress, fail)
-    shared.chat.client.submit(load_target(tiny(TARGET)))
-    answer = shared.chat.answer()
-    assert isinstance(answer, EngineFailed)
-    assert str(answer.error) == "ValueError: on purpose"
-    shared.chat.client.submit(load_target(tiny(TARGET)))
-    assert isinstance(shared.chat.answer(), ModelLoaded)
+@pytest.mark.parametrize("kind", [RoundFinished, GenerationFinished, LoadProgress])
+def test_a_sink_that_raises_is_told_so(chat: Client, kind: type[Event], tiny: TinyPath) -> None:
+    chat.hook = once(kind, fail)
+    chat.submit(load_target(tiny(TARGET)) if kind is LoadProgress else request(4))
+    failed = chat.failure()
+    assert str(failed.error) == "ValueError: on purpose"
+    assert "in fail" in str(failed.trace)
+    assert isinstance(chat.ask(load_target(tiny(TARGET))), ModelLoaded)
+    assert len(chat.generate(request(4, draft=False)).tokens) == 4
 
 
 def test_a_sink_that_takes_nothing_is_reported_and_harms_nobody_else(
-    shared: Shared, monkeypatch: pytest.MonkeyPatch
+    shared: Shared, background: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reported: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", reported.append)
     other = Client(shared.engine, Priority.BACKGROUND)
-    shared.background.hook = lambda _event: fail()
-    shared.background.client.submit(request(4))
-    other.client.submit(request(4))
-    assert len(other.result().tokens) == 4
+    background.hook = lambda _event: fail()
+    background.submit(request(4))
+    assert len(other.generate(request(4)).tokens) == 4
     shared.engine.close()
     assert other.events[-1] == EngineClosed()
     # The answer, and the end of the engine.
     assert [str(args.exc_value) for args in reported] == ["on purpose"] * 2
-    assert {args.thread and args.thread.name for args in reported} == {"spectui-engine"}
 
 
-def test_what_a_sink_submits_while_the_engine_closes_is_cancelled(shared: Shared) -> None:
+def test_what_a_sink_submits_while_the_engine_closes_is_cancelled(
+    shared: Shared, background: Client
+) -> None:
     closing = threading.Thread(target=shared.engine.close)
 
     def submit_while_closing() -> None:
         closing.start()
         with shared.engine._changed:
             assert shared.engine._changed.wait_for(lambda: shared.engine._is_closing, 30)
-        shared.background.client.submit(request(4))
+        background.submit(request(4))
 
-    shared.background.hook = once(Tokenized, submit_while_closing)
-    shared.background.client.submit(Tokenize(text="in the"))
-    assert isinstance(shared.background.answer(), Tokenized)
-    answer = shared.background.answer()
-    assert isinstance(answer, EngineFailed)
-    assert isinstance(answer.error, CancelledError)
-    assert shared.background.answer() == EngineClosed()
+    background.hook = once(Tokenized, submit_while_closing)
+    assert isinstance(background.ask(Tokenize(text="in the")), Tokenized)
+    background.assert_cancelled()
+    assert background.answer() == EngineClosed()
     closing.join(30)
     assert not closing.is_alive()
 
@@ -344,142 +338,90 @@ def test_what_a_sink_submits_while_the_engine_closes_is_cancelled(shared: Shared
 # The chat's caches
 
 
-def turn(prompt: tuple[int, ...], n_predict: int = 12, *, draft: bool = True) -> Generate:
-    return Generate(
-        prompt=prompt,
-        n_predict=n_predict,
-        sampling=ENDLESS,
-        speculation=speculation(4) if draft else None,
-        conversation=True,
-    )
+def turn(prompt: tuple[int, ...], *, draft: bool = True) -> Generate:
+    return request(12, prompt, conversation=True, draft=draft)
 
 
-def n_reused(client: Client) -> int:
-    evaluated = [event for event in client.events if isinstance(event, PromptEvaluated)]
-    return evaluated[-1].n_reused
-
-
-def test_a_second_turn_evaluates_only_what_is_new(shared: Shared) -> None:
-    shared.chat.client.submit(turn(PROMPT))
-    first = shared.chat.result()
-    assert n_reused(shared.chat) == 0
-    second = (*PROMPT, *first.tokens, 70, 71, 72)
-    shared.chat.client.submit(turn(second))
-    continued = shared.chat.result()
-    # All but the last emitted token, which no decode has seen.
-    assert n_reused(shared.chat) == len(PROMPT) + len(first.tokens) - 1
-    shared.chat.client.submit(request(1))
-    shared.chat.result()
-    shared.chat.client.submit(
-        Generate(prompt=second, n_predict=12, sampling=ENDLESS, speculation=speculation(4))
-    )
-    assert shared.chat.result().tokens == continued.tokens
-
-
-def test_an_edited_conversation_keeps_what_is_common(shared: Shared) -> None:
-    shared.chat.client.submit(turn(PROMPT))
-    shared.chat.result()
-    shared.chat.client.submit(turn((*PROMPT[:30], 99, 98)))
-    shared.chat.result()
-    assert n_reused(shared.chat) == 30
-    # The whole prompt is known: its last token is decoded again for its logits.
-    shared.chat.client.submit(turn(PROMPT[:20]))
-    shared.chat.result()
-    assert n_reused(shared.chat) == 19
-
-
-@pytest.mark.parametrize("disturbance", [request(4), ProbeMargin(prompt=PROMPT, continuation=(5,))])
-def test_a_measurement_between_two_turns_costs_the_chat_nothing(
-    shared: Shared, disturbance: Generate | ProbeMargin
+@pytest.mark.parametrize(
+    "disturbance", [None, request(4), ProbeMargin(prompt=PROMPT, continuation=(5,))]
+)
+def test_a_second_turn_evaluates_only_what_is_new_whatever_was_measured_between(
+    chat: Client, background: Client, disturbance: Command | None
 ) -> None:
-    shared.chat.client.submit(turn(PROMPT))
-    first = shared.chat.result()
-    shared.background.client.submit(disturbance)
-    shared.background.answer()
-    shared.chat.client.submit(turn((*PROMPT, *first.tokens, 70)))
-    shared.chat.result()
-    assert n_reused(shared.chat) == len(PROMPT) + len(first.tokens) - 1
+    first = chat.generate(turn(PROMPT))
+    assert chat.n_reused == 0
+    if disturbance is not None:
+        background.ask(disturbance)
+    second = (*PROMPT, *first.tokens, 70, 71, 72)
+    continued = chat.generate(turn(second))
+    # All but the last emitted token, which no decode has seen.
+    assert chat.n_reused == len(PROMPT) + len(first.tokens) - 1
+    chat.generate(request(1))
+    assert chat.generate(request(12, second)).tokens == continued.tokens
+
+
+def test_an_edited_conversation_keeps_what_is_common(chat: Client) -> None:
+    chat.generate(turn(PROMPT))
+    chat.generate(turn((*PROMPT[:30], 99, 98)))
+    assert chat.n_reused == 30
+    # The whole prompt is known: its last token is decoded again for its logits.
+    chat.generate(turn(PROMPT[:20]))
+    assert chat.n_reused == 19
 
 
 @pytest.mark.parametrize("n_bytes_missing", [0, 1])
 def test_a_chat_that_is_too_large_to_keep_is_not_copied(
     shared: Shared, monkeypatch: pytest.MonkeyPatch, n_bytes_missing: int
 ) -> None:
-    shared.chat.client.submit(turn(PROMPT))
-    first = shared.chat.result()
+    chat = shared.chat
+    first = chat.generate(turn(PROMPT))
     models = local_worker(shared.engine).models
     n_bytes = sum(len(context.save()) for context in models.contexts)
     monkeypatch.setattr("spectui.engine.models._CHAT_BYTES", n_bytes - 1)
     free = psutil.virtual_memory()._replace(available=2 * (n_bytes - n_bytes_missing))
     monkeypatch.setattr(psutil, "virtual_memory", lambda: free)
-    copied: list[Context] = []
-    save = Context.save
-
-    def watched_save(context: Context) -> bytes:
-        copied.append(context)
-        return save(context)
-
-    monkeypatch.setattr(Context, "save", watched_save)
-    shared.background.client.submit(request(4))
-    shared.background.result()
-    shared.chat.client.submit(turn((*PROMPT, *first.tokens, 70)))
-    shared.chat.result()
-    fits = not n_bytes_missing
-    assert copied == (list(models.contexts) if fits else [])
-    assert n_reused(shared.chat) == (len(PROMPT) + len(first.tokens) - 1 if fits else 0)
+    shared.background.generate(request(4))
+    chat.generate(turn((*PROMPT, *first.tokens, 70)))
+    assert chat.n_reused == (0 if n_bytes_missing else len(PROMPT) + len(first.tokens) - 1)
 
 
-def test_a_turn_without_the_draft_does_not_confuse_the_next_one_with_it(shared: Shared) -> None:
-    shared.chat.client.submit(turn(PROMPT))
-    first = shared.chat.result()
+def test_a_turn_without_the_draft_does_not_confuse_the_next_one_with_it(
+    chat: Client, background: Client
+) -> None:
+    first = chat.generate(turn(PROMPT))
     second = (*PROMPT, *first.tokens, 70)
-    shared.chat.client.submit(turn(second, draft=False))
-    alone = shared.chat.result()
+    alone = chat.generate(turn(second, draft=False))
     third = (*second, *alone.tokens, 71)
-    shared.chat.client.submit(turn(third))
-    together = shared.chat.result()
-    shared.background.client.submit(
-        Generate(prompt=third, n_predict=12, sampling=ENDLESS, speculation=None)
-    )
-    assert shared.background.result().tokens == together.tokens
+    together = chat.generate(turn(third))
+    assert background.generate(request(12, third, draft=False)).tokens == together.tokens
 
 
 # Pairs without weights
 
 
-def compare(shared: Shared, target: Path, draft: Path) -> Event:
-    shared.background.client.submit(ComparePair(target=target, draft=draft))
-    return shared.background.answer()
-
-
-def test_a_pair_is_compared_without_loading_it(shared: Shared, tiny: TinyPath) -> None:
-    answer = compare(shared, tiny(OTHER), tiny(CLOSE_DRAFT))
+def compare(client: Client, target: Path, draft: Path) -> ModelInspected:
+    answer = client.ask(ComparePair(target=target, draft=draft))
     assert isinstance(answer, ModelInspected)
-    assert answer.reason is None
-    assert answer.facts is not None
-    assert answer.facts.arch == "llama"
-    assert answer.facts.file_bytes == tiny(CLOSE_DRAFT).stat().st_size
+    return answer
+
+
+def test_a_pair_is_compared_without_loading_it(
+    background: Client, tiny: TinyPath, tmp_path: Path
+) -> None:
+    good = compare(background, tiny(OTHER), tiny(CLOSE_DRAFT))
+    assert good.reason is None
+    assert good.facts is not None
+    assert good.facts.arch == "llama"
+    assert good.facts.file_bytes == tiny(CLOSE_DRAFT).stat().st_size
     # 2 layers, 1 head, keys and values of 32, two bytes each
-    assert answer.facts.kv_bytes_per_token == 2 * 1 * 64 * 2
-
-
-def test_an_unfit_draft_is_told_with_its_reason(shared: Shared, tiny: TinyPath) -> None:
-    renamed = tiny(Tiny(renamed=(9, "other")))
-    answer = compare(shared, tiny(OTHER), renamed)
-    assert isinstance(answer, ModelInspected)
-    assert answer.reason is not None
-    assert "token 9 differs" in answer.reason
-
-
-def test_a_broken_file_is_a_reason(shared: Shared, tiny: TinyPath, tmp_path: Path) -> None:
+    assert good.facts.kv_bytes_per_token == 2 * 1 * 64 * 2
+    unfit = compare(background, tiny(OTHER), tiny(Tiny(renamed=(9, "other"))))
+    assert "token 9 differs" in str(unfit.reason)
     broken = tmp_path / "broken.gguf"
     write_empty(broken)
-    answer = compare(shared, tiny(OTHER), broken)
-    assert isinstance(answer, ModelInspected)
-    assert answer.facts is None
-    assert answer.reason is not None
-    assert "broken.gguf" in answer.reason
-    told = compare(shared, broken, tiny(OTHER))
-    assert isinstance(told, ModelInspected)
+    told = compare(background, tiny(OTHER), broken)
+    assert told.facts is None
+    assert "broken.gguf" in str(told.reason)
+    told = compare(background, broken, tiny(OTHER))
     assert told.path == told.target == broken
     assert told.reason is not None

@@ -1,9 +1,9 @@
-"""Layers and experts that ``--fit`` chooses, on plans by arithmetic and beside the real server."""
+"""What fits in memory, and what ``--fit`` chooses: on plans by arithmetic, beside the server."""
 
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -12,10 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.engine.demand import devices_of
-from spectui.engine.fit import Fitted, fit
-from spectui.llama.buffers import HOST, BufferKind, DeviceMemory
-from spectui.llama.planned import ModelPlan, PlanRequest
+from spectui.engine.demand import (
+    MARGIN_BYTES,
+    Demand,
+    FreeMemory,
+    can_load,
+    demands,
+    devices_of,
+    reads_from_disk,
+)
+from spectui.engine.fit import fit
+from spectui.engine.fitting import expert_overrides, largest_context, smallest_n_cpu_moe
+from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
+from spectui.llama.planned import CONTEXT_STEP, ModelPlan, Plan, PlanRequest
 from spectui.options.setup import (
     ContextOptions,
     Devices,
@@ -24,13 +33,9 @@ from spectui.options.setup import (
     SplitMode,
     TensorOverride,
 )
-from tests.support.fit import (
-    engine_chooses,
-    server_chooses,
-    small_devices,
-)
+from tests.support.fit import engine_chooses, server_chooses, small_devices
 from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
-from tests.support.plans import Script, buffer
+from tests.support.plans import REQUEST, Script, buffer, room
 from tests.support.rpc import RpcBuild
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -97,15 +102,14 @@ def gpus(*free: int) -> tuple[DeviceMemory, ...]:
     )
 
 
-def used(plan: Arithmetic, fitted: Fitted, request: PlanRequest) -> list[int]:
-    planned = plan(replace(request, target=fitted.target))
-    return [
-        sum(one.size_bytes for one in planned.buffers if one.memory == f"CUDA{n}")
-        for n in range(plan.n_gpus)
-    ]
+def used(plan: Arithmetic, request: PlanRequest) -> list[int]:
+    taken: Counter[str] = Counter()
+    for one in plan(request).buffers:
+        taken[one.memory] += one.size_bytes
+    return [taken[f"CUDA{n}"] for n in range(plan.n_gpus)]
 
 
-REQUEST = PlanRequest(target=TARGET)
+PLACED = PlanRequest(target=TARGET)
 dense = st.builds(
     Arithmetic,
     n_gpus=st.integers(1, 3),
@@ -124,103 +128,83 @@ sizes = st.lists(st.integers(0, 2500), min_size=3, max_size=3)
 def test_no_device_is_filled_beyond_its_target(
     plan: Arithmetic, free: list[int], draft: ModelOptions | None
 ) -> None:
-    request = replace(REQUEST, draft=draft)
+    request = replace(PLACED, draft=draft)
     fitted = fit(plan, request, gpus(*free[: plan.n_gpus]))
-    taken = used(plan, fitted, request)
     alone = 0 if draft is None else plan.draft_bytes
     bounds = [max(room, alone if n == 0 else 0) for n, room in enumerate(free)]
+    taken = used(plan, replace(request, target=fitted.target))
     assert all(one <= bound for one, bound in zip(taken, bounds, strict=False))
 
 
 @given(dense, st.integers(0, 5000))
 def test_of_dense_layers_a_device_gets_as_many_as_fit(plan: Arithmetic, free: int) -> None:
-    plan = replace(plan, n_gpus=1)
-    fitted = fit(plan, REQUEST, gpus(free))
-    fits = [n for n in range(plan.n_layers + 2) if _taken(plan, n) <= free]
-    expected = max(fits, default=0)
-    assert fitted.target.n_gpu_layers in {expected, -1}
-    assert (fitted.target.n_gpu_layers == -1) == (expected == plan.n_layers + 1)
+    plan = replace(plan, n_gpus=1, draft_bytes=0)
+
+    def taken(n_layers: int) -> int:
+        return used(plan, replace(PLACED, target=replace(TARGET, n_gpu_layers=n_layers)))[0]
+
+    fitted = fit(plan, PLACED, gpus(free))
+    expected = max((n for n in range(plan.n_layers + 2) if taken(n) <= free), default=0)
+    assert fitted.target.n_gpu_layers == (-1 if expected == plan.n_layers + 1 else expected)
 
 
 @given(sparse, st.integers(0, 5000))
 def test_where_all_layers_fit_no_further_experts_would(plan: Arithmetic, free: int) -> None:
     plan = replace(plan, n_gpus=1)
-    fitted = fit(plan, REQUEST, gpus(free))
-    placed = fitted.target.override_tensor
-    if fitted.target.n_gpu_layers == plan.n_layers + 1:
-        more = replace(fitted, target=replace(fitted.target, override_tensor=placed[1:]))
-        assert used(plan, more, REQUEST) > [free]
-
-
-def _taken(plan: Arithmetic, n_layers: int) -> int:
-    return sum(
-        one.size_bytes
-        for one in plan(
-            replace(REQUEST, target=replace(TARGET, n_gpu_layers=n_layers))
-        ).target.buffers
-        if one.memory != HOST
-    )
-
-
-def test_what_fits_stays_as_it_is() -> None:
-    plan = Arithmetic()
-    fitted = fit(plan, REQUEST, gpus(10_000))
-    assert (fitted.target, fitted.sentence) == (TARGET, None)
+    fitted = fit(plan, PLACED, gpus(free)).target
+    if fitted.n_gpu_layers == plan.n_layers + 1:
+        more = replace(fitted, override_tensor=fitted.override_tensor[1:])
+        assert used(plan, replace(PLACED, target=more)) > [free]
 
 
 def test_what_llama_cpp_plans_amiss_counts_as_in_the_server() -> None:
-    room = sum(one.size_bytes for one in Arithmetic()(REQUEST).target.buffers)
+    enough = sum(one.size_bytes for one in Arithmetic()(PLACED).target.buffers)
     for n_bytes, n_layers in ((0, -1), (-5, -1), (1, 10)):
-        plan = Arithmetic(misplanned_bytes=n_bytes)
-        assert fit(plan, REQUEST, gpus(room)).target.n_gpu_layers == n_layers
+        fitted = fit(Arithmetic(misplanned_bytes=n_bytes), PLACED, gpus(enough))
+        assert fitted.target.n_gpu_layers == n_layers
+        assert (fitted.target == TARGET) == (fitted.sentence is None) == (n_bytes < 1)
 
 
 def test_margins_are_by_device_and_one_is_for_all() -> None:
-    mib = 1 << 20
-    assert [Fit().margin_bytes(n) for n in range(2)] == [1024 * mib, 1024 * mib]
-    assert [Fit(targets_mib=(7,)).margin_bytes(n) for n in range(2)] == [7 * mib, 7 * mib]
-    several = Fit(targets_mib=(7, 9))
-    assert [several.margin_bytes(n) for n in range(3)] == [7 * mib, 9 * mib, 1024 * mib]
+    for mib, expected in (((), (1024, 1024, 1024)), ((7,), (7, 7, 7)), ((7, 9), (7, 9, 1024))):
+        fit = Fit(targets_mib=mib) if mib else Fit()
+        assert tuple(fit.margin_bytes(n) >> 20 for n in range(3)) == expected
 
 
 def test_the_choice_is_said_in_one_sentence() -> None:
-    plan = Arithmetic(n_gpus=2, n_experts=4)
-    fitted = fit(plan, REQUEST, gpus(150, 150))
+    fitted = fit(Arithmetic(n_gpus=2, n_experts=4), PLACED, gpus(150, 150))
     assert fitted.sentence == (
         "fitted to 150 B on CUDA0 and 150 B on CUDA1: 11 of 11 layers (2, 9), experts of 7 in RAM"
     )
     assert fitted.beside(DRAFT).devices.split == (2.0, 9.0)
-
-
-def test_rows_are_never_fitted() -> None:
     rows = replace(TARGET, devices=Devices(split_mode=SplitMode.ROW))
-    plan = Arithmetic(n_gpus=2)
-    fitted = fit(plan, PlanRequest(target=rows), gpus(150, 150))
+    fitted = fit(Arithmetic(n_gpus=2), PlanRequest(target=rows), gpus(150, 150))
     assert fitted.target == rows
-    assert fitted.sentence == ("--fit chooses nothing, as in llama-server: -sm row is given")
+    assert fitted.sentence == "--fit chooses nothing, as in llama-server: -sm row is given"
 
 
 def test_an_open_context_is_shortened_before_layers_are_moved() -> None:
-    plan = Arithmetic(cache_bytes=1)
-    short = fit(plan, REQUEST, gpus(60_000), open_context=True)
     # 10 layers take 670 bytes, the output 13, and every token 10: 5,931 fit, in steps of 256.
-    assert (short.ctx_size, short.target) == (5888, TARGET)
-    shortest = fit(plan, REQUEST, gpus(30_000), open_context=True)
-    assert (shortest.ctx_size, shortest.target.n_gpu_layers) == (4096, 8)
-    whole = replace(TARGET, fit=replace(NO_MARGIN, min_ctx=1 << 32))
-    long = fit(plan, PlanRequest(target=whole), gpus(60_000), open_context=True)
-    assert (long.ctx_size, long.target.n_gpu_layers) == (8192, 8)
+    for free, target, expected in (
+        (60_000, TARGET, (5888, -1)),
+        (30_000, TARGET, (4096, 8)),
+        (60_000, replace(TARGET, fit=replace(NO_MARGIN, min_ctx=1 << 32)), (8192, 8)),
+    ):
+        request = PlanRequest(target=target)
+        found = fit(Arithmetic(cache_bytes=1), request, gpus(free), open_context=True)
+        assert (found.ctx_size, found.target.n_gpu_layers) == expected
 
 
 def test_without_a_device_the_hosts_memory_bounds_an_open_context() -> None:
-    plan = Arithmetic(cache_bytes=1, n_gpus=0)
     none = PlanRequest(target=replace(TARGET, n_gpu_layers=-1, devices=Devices(names=())))
-    alone = lambda request: plan(  # noqa: E731 - one word for a plan without a GPU
-        replace(request, target=replace(request.target, n_gpu_layers=0))
-    )
-    found = fit(alone, none, gpus(100), open_context=True, host_bytes=60_000)
+
+    def in_ram(request: PlanRequest) -> Plan:
+        target = replace(request.target, n_gpu_layers=0)
+        return Arithmetic(cache_bytes=1, n_gpus=0)(replace(request, target=target))
+
+    found = fit(in_ram, none, gpus(100), open_context=True, host_bytes=60_000)
     assert (found.ctx_size, found.target) == (5888, none.target)
-    found = fit(alone, none, gpus(100), open_context=True, host_bytes=600)
+    found = fit(in_ram, none, gpus(100), open_context=True, host_bytes=600)
     assert found.failure == "the model does not fit in RAM"
 
 
@@ -234,6 +218,244 @@ def test_devices_are_those_that_are_named_in_their_order() -> None:
     assert devices_of(Devices(names=("CUDA1", "RPC1", "CUDA7")), present) == (second, rpc)
     assert devices_of(Devices(names=()), present) == ()
     assert devices_of(Devices(split_mode=SplitMode.NONE, main=1), present) == (first,)
+
+
+# Demands, and what is searched by them
+
+
+def with_context(ctx_size: int) -> PlanRequest:
+    return replace(REQUEST, context=ContextOptions(ctx_size=ctx_size))
+
+
+def n_cpu_moe(n_layers: int) -> PlanRequest:
+    return replace(REQUEST, target=replace(REQUEST.target, n_cpu_moe=n_layers))
+
+
+def test_demands_are_by_memory_with_the_hosts_last() -> None:
+    gpu, unused, host = demands(Script()(with_context(256)), room(CUDA0=2000, CUDA1=7, CPU=100))
+    assert (gpu.memory, gpu.allocated_bytes, gpu.mapped_bytes) == ("CUDA0", 1306, 0)
+    assert (gpu.free_bytes, gpu.left_bytes, gpu.margin_bytes) == (2000, 694, MARGIN_BYTES)
+    assert (unused.memory, unused.allocated_bytes, unused.free_bytes) == ("CUDA1", 0, 7)
+    # Pinned for a GPU, and the host's all the same.
+    assert host == Demand(memory=HOST, allocated_bytes=3, mapped_bytes=0, free_bytes=100)
+
+
+def test_nothing_is_too_large_where_nobody_knows_what_is_free() -> None:
+    assert can_load(Script()(REQUEST), FreeMemory())
+    assert not can_load(Script()(REQUEST), room(CUDA0=5145))
+    assert can_load(Script()(REQUEST), room(CUDA0=5146))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "slow_bytes", "fits", "loads"),
+    [
+        ((10, 90), 0, True, True),
+        # Mapped weights load without room, and what is allocated goes to swap.
+        ((10, 91), 0, False, True),
+        ((10, 10_000), 0, False, True),
+        ((101, 0), 0, False, False),
+        ((101, 0), 1, False, True),
+        ((102, 50), 1, False, False),
+    ],
+)
+def test_what_loads_without_room(
+    sizes: tuple[int, int], slow_bytes: int, *, fits: bool, loads: bool
+) -> None:
+    demand = Demand(
+        memory=HOST,
+        allocated_bytes=sizes[0],
+        mapped_bytes=sizes[1],
+        free_bytes=100,
+        slow_bytes=slow_bytes,
+    )
+    assert (demand.fits, demand.can_load) == (fits, loads)
+
+
+@given(free_bytes=st.integers(0, 6000), n_ctx_train=st.integers(1, 5000))
+def test_the_largest_context_is_the_largest(free_bytes: int, n_ctx_train: int) -> None:
+    script = Script(n_ctx_train=n_ctx_train)
+    sizes = range(CONTEXT_STEP, max(n_ctx_train, CONTEXT_STEP) + 1, CONTEXT_STEP)
+    rooms = {n: can_load(script(with_context(n)), room(CUDA0=free_bytes)) for n in sizes}
+    expected = max((n for n, has_room in rooms.items() if has_room), default=None)
+    asked: set[int] = set()
+
+    def plan(request: PlanRequest) -> Plan:
+        asked.add(request.context.ctx_size)
+        return script(request)
+
+    # The margin is left beside it, and a GPU that is not used needs none.
+    free = room(CUDA0=free_bytes + MARGIN_BYTES, CUDA1=0)
+    assert largest_context(plan, REQUEST, free) == expected
+    # The smallest, what is asked for, the guess, and what is next to it.
+    assert len(asked) <= 4
+
+
+def test_a_context_that_cannot_be_planned_does_not_fit() -> None:
+    assert largest_context(Script(largest=1100), REQUEST, FreeMemory()) == 1024
+    assert largest_context(Script(), REQUEST, FreeMemory()) == 4096
+
+
+@given(gpu_bytes=st.integers(0, 6000), host_bytes=st.integers(0, 1500), mmap=st.booleans())
+def test_as_few_experts_as_possible_stay_in_ram(
+    gpu_bytes: int, host_bytes: int, *, mmap: bool
+) -> None:
+    script = Script(mmap=mmap)
+    plans = (script(n_cpu_moe(n)) for n in range(script.n_layers + 1))
+    free = room(CUDA0=gpu_bytes, CPU=host_bytes)
+    expected = next((n for n, plan in enumerate(plans) if can_load(plan, free)), None)
+    with_margin = room(CUDA0=gpu_bytes + MARGIN_BYTES, CPU=host_bytes)
+    script.asked.clear()
+    assert smallest_n_cpu_moe(script, REQUEST, with_margin) == expected
+    # What is asked for, the guess, and what is next to it. Each may be a header that is read anew.
+    assert len(set(script.asked)) <= 3
+
+
+def test_a_gpu_with_less_than_the_margin_left_is_tight() -> None:
+    plan = Script(mmap=False)(n_cpu_moe(5))
+    for memory, left_bytes, is_tight in (
+        ("CUDA0", 0, True),
+        ("CUDA0", MARGIN_BYTES - 1, True),
+        ("CUDA0", MARGIN_BYTES, False),
+        ("CUDA0", -1, False),
+        (HOST, 0, False),
+    ):
+        taken = sum(one.size_bytes for one in plan.buffers if one.memory == memory)
+        found = demands(plan, room(**{memory: taken + left_bytes}))
+        assert [one.is_tight for one in found if one.memory == memory] == [is_tight]
+
+
+def test_every_gpu_keeps_the_margin_of_its_own() -> None:
+    placed = Devices(names=("CUDA1", "CUDA0"))
+    free = room(CUDA0=3 << 20, CUDA1=1 << 40, CPU=100)
+    kept = free.with_margins(Fit(targets_mib=(7, 2)), placed, gpus(1, 1, 1))
+    assert kept.margins == {"CUDA1": 7 << 20, "CUDA0": 2 << 20}
+    # Of three MiB one is left, and a token of the context takes one byte.
+    script = Script(n_ctx_train=1 << 24, n_layers=0)
+    assert largest_context(script, REQUEST, free) is None
+    assert largest_context(script, REQUEST, kept) == (1 << 20) - CONTEXT_STEP
+    full = with_context(2 << 20)
+    found = {one.memory: one for one in demands(script(full), kept)}
+    margins = {name: one.margin_bytes for name, one in found.items()}
+    assert margins == {"CUDA0": 2 << 20, "CUDA1": 7 << 20, HOST: 0}
+    assert "below 2.1 MB the driver" in (found["CUDA0"].tightness or "")
+
+
+def test_weights_that_ram_never_holds_do_not_bound_the_context() -> None:
+    script = Script(mmap=True)
+    request = n_cpu_moe(10)
+    # 1000 bytes of experts are mapped, and RAM holds the 3 of the output alone.
+    assert largest_context(script, request, room(CPU=3)) == 4096
+    assert largest_context(script, request, room(CPU=2)) is None
+    assert largest_context(Script(mmap=False), request, room(CPU=3)) is None
+
+
+def test_experts_are_searched_without_what_the_request_says_of_them() -> None:
+    experts, rest = (TensorOverride(pattern=p, buffer="CPU") for p in ("ffn_.*_exps", "attn"))
+    target = replace(REQUEST.target, override_tensor=(experts, rest), cpu_moe=True, n_cpu_moe=9)
+    script = Script()
+    request = PlanRequest(target=target)
+    assert smallest_n_cpu_moe(script, request, FreeMemory()) == 0
+    assert script.asked[-1].target.override_tensor == (rest,)
+    assert not any(asked.target.cpu_moe for asked in script.asked if asked != request)
+    assert expert_overrides(target) == (experts,)
+
+
+def test_where_there_are_no_experts_on_a_gpu_none_are_moved() -> None:
+    in_ram = PlanRequest(target=replace(REQUEST.target, n_gpu_layers=0))
+    assert smallest_n_cpu_moe(Script(), in_ram, FreeMemory()) is None
+    assert smallest_n_cpu_moe(Script(n_experts=0), REQUEST, room(CUDA0=0)) is None
+
+
+# Several GPUs, and those that compute in RAM
+
+
+def on_devices(*buffers: Buffer) -> Plan:
+    return Plan(target=Script()._plan(*buffers), draft=None, incompatibility=None)
+
+
+TWO_GPUS = on_devices(
+    buffer("CUDA0", BufferKind.WEIGHTS, 700),
+    buffer("CUDA1", BufferKind.WEIGHTS, 300),
+    buffer("CUDA0", BufferKind.COMPUTE, 50),
+    buffer("CUDA1", BufferKind.KV, 60),
+    buffer("CPU_Mapped", BufferKind.WEIGHTS, 20),
+)
+
+
+def test_every_gpu_has_to_hold_its_own_part() -> None:
+    found = demands(TWO_GPUS, room(CUDA0=750, CUDA1=360, CPU=20))
+    assert [(one.memory, one.allocated_bytes, one.left_bytes) for one in found] == [
+        ("CUDA0", 750, 0),
+        ("CUDA1", 360, 0),
+        (HOST, 0, 0),
+    ]
+    # What one has too much is of no use to the other.
+    assert can_load(TWO_GPUS, room(CUDA0=750, CUDA1=360))
+    assert not can_load(TWO_GPUS, room(CUDA0=10_000, CUDA1=359))
+    assert not can_load(TWO_GPUS, room(CUDA0=749, CUDA1=10_000))
+
+
+def growing(**bytes_per_token: int) -> Callable[[PlanRequest], Plan]:
+    """Plans of caches alone."""
+
+    def plan(request: PlanRequest) -> Plan:
+        n_ctx = request.context.ctx_size
+        sizes = bytes_per_token.items()
+        return on_devices(*(buffer(name, BufferKind.KV, n * n_ctx) for name, n in sizes))
+
+    return plan
+
+
+def test_the_fuller_of_two_gpus_bounds_the_context() -> None:
+    plan = growing(CUDA0=1, CUDA1=2)
+    free = room(CUDA0=MARGIN_BYTES + 4096, CUDA1=MARGIN_BYTES + 4096)
+    assert largest_context(plan, REQUEST, free) == 2048
+    assert largest_context(plan, REQUEST, room(CUDA0=MARGIN_BYTES + 512, CUDA1=1 << 40)) == 512
+
+
+def in_ram(**by_memory: int) -> FreeMemory:
+    return FreeMemory(by_memory=by_memory, in_ram=frozenset({"Vulkan0"}))
+
+
+UNIFIED = on_devices(
+    buffer("Vulkan0", BufferKind.WEIGHTS, 600),
+    buffer("Vulkan0", BufferKind.KV, 100),
+    buffer("CPU", BufferKind.OUTPUT, 30),
+    buffer("CPU_Mapped", BufferKind.WEIGHTS, 50),
+)
+
+
+def test_a_gpu_without_a_memory_of_its_own_takes_the_hosts() -> None:
+    gpu, host = demands(UNIFIED, in_ram(Vulkan0=800, CPU=1000))
+    assert (gpu.memory, gpu.allocated_bytes, gpu.left_bytes) == ("Vulkan0", 700, 100)
+    assert (host.memory, host.allocated_bytes, host.mapped_bytes) == (HOST, 730, 50)
+    assert (host.left_bytes, host.includes) == (220, ("Vulkan0",))
+    # The same bytes twice would leave nothing; those of the other kind of GPU are its own.
+    assert demands(UNIFIED, room(Vulkan0=800, CPU=1000))[1].left_bytes == 920
+
+
+def test_either_bound_of_a_shared_memory_can_be_the_smaller() -> None:
+    assert can_load(UNIFIED, in_ram(Vulkan0=700, CPU=730))
+    assert not can_load(UNIFIED, in_ram(Vulkan0=700, CPU=729))
+    # A driver may lend a part of the RAM only.
+    assert not can_load(UNIFIED, in_ram(Vulkan0=699, CPU=10_000))
+    assert reads_from_disk(UNIFIED, in_ram(Vulkan0=700, CPU=779))
+    assert not reads_from_disk(UNIFIED, in_ram(Vulkan0=700, CPU=780))
+    (shortage,) = [one.shortage for one in demands(UNIFIED, in_ram(CPU=0)) if one.shortage]
+    assert shortage == (
+        "RAM (with Vulkan0) has no room: 730 B are needed (beside 50 B of mapped weights), 0 B are "
+        "free"
+    )
+
+
+def test_a_shared_memory_is_there_once() -> None:
+    assert in_ram(Vulkan0=700, CPU=1000).total_bytes == 1000
+    assert room(Vulkan0=700, CPU=1000).total_bytes == 1700
+    assert largest_context(growing(Vulkan0=1), REQUEST, in_ram(CPU=1100)) == 1024
+    assert largest_context(growing(Vulkan0=1), REQUEST, room(CPU=1100)) == 4096
+
+
+# Beside the real server
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,14 +483,7 @@ class Case:
         Case(device_bytes=(12_000_000,), has_draft=True, ctx_size=12288, n_slots=3),
         Case(device_bytes=(30_000_000,), ctx_size=None, n_slots=3),
     ],
-    ids=[
-        "dense",
-        "experts beside a draft",
-        "two devices",
-        "an open context",
-        "slots beside a draft",
-        "slots with open contexts",
-    ],
+    ids=str,
 )
 def test_the_choice_is_the_real_servers(
     tiny: TinyPath, tmp_path: Path, rpc: RpcBuild, case: Case

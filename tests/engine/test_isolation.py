@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -21,23 +20,9 @@ import pytest
 
 from spectui.children import Channel, ProtocolError
 from spectui.engine import child, isolation
-from spectui.engine.commands import (
-    Command,
-    ComparePair,
-    Generate,
-    LoadTarget,
-    Shutdown,
-    Tokenize,
-)
+from spectui.engine.commands import Command, ComparePair, Generate, LoadTarget, Shutdown, Tokenize
 from spectui.engine.driver import Engine
-from spectui.engine.events import (
-    EngineFailed,
-    Event,
-    LoadProgress,
-    ModelLoaded,
-    RoundFinished,
-    TokenEmitted,
-)
+from spectui.engine.events import EngineFailed, Event, LoadProgress, RoundFinished, TokenEmitted
 from spectui.engine.isolation import ProcessWorker, Pulse
 from spectui.engine.worker import LocalWorker
 from spectui.errors import (
@@ -60,158 +45,165 @@ pytest_plugins = ("tests.support.fixtures",)
 COMMAND = Generate(
     prompt=(88, 102, 126, 263), n_predict=40, sampling=ENDLESS, speculation=speculation(4)
 )
-
-
-def load(engine: Engine, tiny: TinyPath, ctx_size: int = 512) -> ModelLoaded:
-    engine.load_target(
-        ModelOptions(path=tiny(TARGET)), small_context(ctx_size), max_draft=MAX_DRAFT
-    )
-    return engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
-
-
-@pytest.fixture
-def worker() -> ProcessWorker:
-    return ProcessWorker()
-
-
-@pytest.fixture
-def engine(worker: ProcessWorker, tiny: TinyPath) -> Iterator[Engine]:
-    with Engine(worker=worker) as started:
-        load(started, tiny)
-        yield started
-
-
-def once(act: Callable[[], None], kind: type[Event]) -> Callable[[Event], None]:
-    """A listener that acts at the first event of a kind."""
-    done = threading.Event()
-
-    def listen(event: Event) -> None:
-        if isinstance(event, kind) and not done.is_set():
-            done.set()
-            act()
-
-    return listen
-
-
-def pid_of(worker: ProcessWorker) -> int:
-    assert worker.pid is not None
-    return worker.pid
-
-
-def end(worker: ProcessWorker) -> None:
-    """Kill the process, which is gone then, and not reaped yet."""
-    pid = pid_of(worker)
-    os.kill(pid, signal.SIGKILL)
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-
-
-ENDLESSLY = Generate(prompt=(88,), sampling=ENDLESS, speculation=speculation(4))
+ENDLESSLY = replace(COMMAND, n_predict=-1)
 """Far more than is sent before a signal arrives."""
 
 
-def test_another_process_takes_the_place_of_one_that_ends(
-    engine: Engine, worker: ProcessWorker
-) -> None:
+class Isolated(Engine):
+    """An engine whose models are in a process of its own."""
+
+    def __init__(self, pair: list[ModelOptions], patience: int | None = None) -> None:
+        self.worker = ProcessWorker(patience=patience)
+        self.pair = pair
+        super().__init__(worker=self.worker)
+
+    def load(self, ctx_size: int = 512) -> None:
+        target, draft = self.pair
+        self.load_target(target, small_context(ctx_size), max_draft=MAX_DRAFT)
+        self.load_draft(draft)
+
+    @property
+    def pid(self) -> int:
+        assert self.worker.pid is not None
+        return self.worker.pid
+
+    def at(self, kind: type[Event], act: Callable[[], None]) -> None:
+        """Act at the first event of a kind."""
+        left = [act]
+
+        def listen(event: Event) -> None:
+            if left and isinstance(event, kind):
+                left.pop()()
+
+        self.on_event = listen
+
+    def watch(self) -> list[Event]:
+        found: list[Event] = []
+        self.on_event = found.append
+        return found
+
+    def end(self) -> None:
+        """Kill the process, which is gone then, and not reaped yet."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+
+
+def loaded_in(found: list[Event]) -> set[str]:
+    return {one.role.value for one in found if isinstance(one, LoadProgress)}
+
+
+@pytest.fixture
+def pair(tiny: TinyPath) -> list[ModelOptions]:
+    return [ModelOptions(path=tiny(one)) for one in (TARGET, CLOSE_DRAFT)]
+
+
+@pytest.fixture
+def unloaded(pair: list[ModelOptions]) -> Iterator[Isolated]:
+    with Isolated(pair) as started:
+        yield started
+
+
+@pytest.fixture
+def engine(unloaded: Isolated) -> Isolated:
+    unloaded.load()
+    return unloaded
+
+
+def test_another_process_takes_the_place_of_one_that_ends(engine: Isolated) -> None:
     expected = engine.generate(COMMAND)
     for number, said in (
         (signal.SIGKILL, "was killed while generating, as the kernel does where memory ends"),
         (signal.SIGSEGV, r"ended its process with SIGSEGV while generating \(its last words: "),
     ):
-        first = pid_of(worker)
-        engine.on_event = once(partial(os.kill, first, number), TokenEmitted)
+        first = engine.pid
+        engine.at(TokenEmitted, partial(os.kill, first, number))
         with pytest.raises(EngineDiedError, match=said) as caught:
             engine.generate(ENDLESSLY)
         assert caught.value.log == native_log.tail(10)
         assert not psutil.pid_exists(first)
-
-        found: list[Event] = []
-        engine.on_event = found.append
+        found = engine.watch()
         again = engine.generate(COMMAND)
+        assert loaded_in(found) == {"target", "draft"}
         assert again.tokens == expected.tokens
         assert again.counters.n_accepted == expected.counters.n_accepted > 0
-        assert pid_of(worker) != first
-        roles = {one.role.value for one in found if isinstance(one, LoadProgress)}
-        assert roles == {"target", "draft"}
-    # What cannot be understood comes with llama.cpp's last lines.
-    first = pid_of(worker)
-    assert worker._child is not None
-    worker._child.channel._decoders.clear()
-    with pytest.raises(EngineDiedError, match="what cannot be understood while") as caught:
-        engine.generate(COMMAND)
-    assert caught.value.log
-    assert not psutil.pid_exists(first)
 
 
 def test_a_process_that_was_idle_is_replaced_without_a_word(
-    engine: Engine, worker: ProcessWorker
+    engine: Isolated, tmp_path: Path
 ) -> None:
-    end(worker)
-    engine.on_event = once(engine.stop, LoadProgress)
+    engine.end()
+    engine.at(LoadProgress, engine.stop)
     with pytest.raises(CancelledError):
         engine.generate(COMMAND)
-    engine.on_event = lambda _event: None
     assert engine.generate(COMMAND).stop is Stop.LENGTH
-    # Nothing is loaded again that was unloaded.
+    # Nothing is loaded again that was unloaded, or failed to load.
     engine.unload_draft()
-    end(worker)
-    found: list[Event] = []
-    engine.on_event = found.append
-    assert engine.tokenize(Tokenize(text="in")) == (264,)
-    assert {one.role.value for one in found if isinstance(one, LoadProgress)} == {"target"}
+    engine.end()
+    found = engine.watch()
+    engine.tokenize(Tokenize(text="in"))
+    assert loaded_in(found) == {"target"}
+    path = tmp_path / "no.gguf"
+    path.write_bytes(b"GGUF" + bytes(100))
+    with pytest.raises(BadInputError, match=r"no\.gguf"):
+        engine.load_target(ModelOptions(path=path), small_context(), max_draft=4)
+    engine.end()
+    engine.load()
+    assert engine.generate(COMMAND).stop is Stop.LENGTH
 
 
-def test_one_that_hangs_is_ended(tiny: TinyPath) -> None:
-    worker = ProcessWorker(patience=2)
-    with Engine(worker=worker) as engine:
-        load(engine, tiny)
-        first = pid_of(worker)
-        engine.on_event = once(lambda: os.kill(first, signal.SIGSTOP), RoundFinished)
-        with pytest.raises(EngineDiedError, match="neither computed nor read for 2 s while genera"):
+HUNG = "neither computed nor read for 1 s while generating"
+
+
+def test_one_that_hangs_is_ended(pair: list[ModelOptions], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolation, "_LOOK_S", 0.5)
+    with Isolated(pair, patience=2) as engine:
+        engine.load()
+        first = engine.pid
+        engine.at(RoundFinished, partial(os.kill, first, signal.SIGSTOP))
+        with pytest.raises(EngineDiedError, match=HUNG):
             engine.generate(ENDLESSLY)
         assert not psutil.pid_exists(first)
-        assert engine.generate(COMMAND).stop is Stop.LENGTH
-        second = pid_of(worker)
-        os.kill(second, signal.SIGSTOP)
+        assert engine.tokenize(Tokenize(text="in")) == (264,)
+        os.kill(engine.pid, signal.SIGSTOP)
         # More than the pipe holds.
         with pytest.raises(EngineDiedError, match="neither computed nor read"):
             engine.tokenize(Tokenize(text="a" * (8 << 20)))
-        assert not psutil.pid_exists(second)
         assert engine.tokenize(Tokenize(text="in")) == (264,)
 
 
 @pytest.mark.ci
 def test_one_that_hangs_is_soon_ended_once_it_is_told_to_stop(
-    tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
+    engine: Isolated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(isolation, "_CLOSING_LOOKS", 2)
-    worker = ProcessWorker()
-    with Engine(worker=worker) as engine:
-        load(engine, tiny)
-        first = pid_of(worker)
+    monkeypatch.setattr(isolation, "_CLOSING_LOOKS", 1)
 
-        def hang() -> None:
-            os.kill(first, signal.SIGSTOP)
-            engine.stop()
+    def hang() -> None:
+        os.kill(engine.pid, signal.SIGSTOP)
+        engine.stop()
 
-        engine.on_event = once(hang, RoundFinished)
-        with pytest.raises(EngineDiedError, match="neither computed nor read for 2 s while genera"):
-            engine.generate(Generate(prompt=(88,), sampling=ENDLESS, speculation=speculation(4)))
-        assert not psutil.pid_exists(first)
+    engine.at(RoundFinished, hang)
+    with pytest.raises(EngineDiedError, match=HUNG):
+        engine.generate(ENDLESSLY)
 
 
-def test_the_process_goes_on_whatever_is_asked_of_it(
-    engine: Engine, worker: ProcessWorker, tiny: TinyPath, tmp_path: Path
-) -> None:
-    first = pid_of(worker)
-    engine.on_event = once(engine.stop, TokenEmitted)
-    assert engine.generate(Generate(prompt=(88,), sampling=ENDLESS)).stop is Stop.CANCELLED
-    engine.on_event = lambda _event: None
-    # What is not sent has no number.
-    with pytest.raises(UsageError, match="the engine cannot run this"):
-        engine.generate(replace(COMMAND, n_predict=1 << 80))
-    engine.on_event = once(engine.stop, TokenEmitted)
-    assert engine.generate(replace(COMMAND, n_predict=-1)).stop is Stop.CANCELLED
-    engine.on_event = lambda _event: None
+def test_one_that_stops_within_a_message_is_ended() -> None:
+    ours, theirs = Pipe()
+    with Channel(ours, (Tokenize,)) as channel, theirs:
+        channel.bound(1)
+        os.write(theirs.fileno(), b"\0\0\0\x10half")
+        assert channel.poll(1)
+        with pytest.raises(ProtocolError, match="cannot be read"):
+            channel.receive()
+
+
+def test_the_process_goes_on_whatever_is_asked_of_it(engine: Isolated, tmp_path: Path) -> None:
+    first = engine.pid
+    for _ in range(2):
+        engine.at(TokenEmitted, engine.stop)
+        assert engine.generate(ENDLESSLY).stop is Stop.CANCELLED
+        # What is not sent has no number.
+        with pytest.raises(UsageError, match="the engine cannot run this"):
+            engine.generate(replace(COMMAND, n_predict=1 << 80))
     # Bytes that are no text.
     assert engine.tokenize(Tokenize(text="in\udce4")) == engine.tokenize(Tokenize(text="in?"))
     path = tmp_path / "no\udce4.gguf"
@@ -227,17 +219,14 @@ def test_the_process_goes_on_whatever_is_asked_of_it(
 
     native_log.listen(fail)
     with pytest.raises(SpectuiError, match="No space left on device"):
-        load(engine, tiny)
-    load(engine, tiny)
+        engine.load()
+    engine.load()
     assert engine.generate(COMMAND).stop is Stop.LENGTH
-    assert pid_of(worker) == first
+    assert engine.pid == first
 
 
-def test_the_process_has_no_more_memory_than_there_is_and_goes_first(
-    engine: Engine, worker: ProcessWorker, tiny: TinyPath
-) -> None:
-    engine.tokenize(Tokenize(text="in"))
-    pid = pid_of(worker)
+def test_the_process_has_no_more_memory_than_there_is_and_goes_first(engine: Isolated) -> None:
+    pid = engine.pid
     bound, most = resource.prlimit(pid, resource.RLIMIT_DATA)
     machine = psutil.virtual_memory().total + psutil.swap_memory().total
     assert 0 < bound < 2 * machine
@@ -249,51 +238,53 @@ def test_the_process_has_no_more_memory_than_there_is_and_goes_first(
     used = psutil.Process(pid).memory_info().data
     resource.prlimit(pid, resource.RLIMIT_DATA, (used, used))
     with pytest.raises((DoesNotFitError, EngineDiedError), match=r"memory|allocate"):
-        load(engine, tiny, ctx_size=1 << 16)
+        engine.load(ctx_size=1 << 16)
     engine.close()
-    assert worker.pid is None
+    assert engine.worker.pid is None
     assert not psutil.pid_exists(pid)
 
 
-def test_a_load_that_fails_is_told_and_not_repeated(
-    worker: ProcessWorker, tiny: TinyPath, tmp_path: Path
-) -> None:
-    path = tmp_path / "no.gguf"
-    path.write_bytes(b"GGUF" + bytes(100))
-    with Engine(worker=worker) as engine:
-        with pytest.raises(BadInputError, match=r"no\.gguf"):
-            engine.load_target(ModelOptions(path=path), small_context(), max_draft=4)
-        end(worker)
-        load(engine, tiny)
-        assert engine.generate(COMMAND).stop is Stop.LENGTH
+MEMORY_BOUND = "import resource; resource.setrlimit(resource.RLIMIT_DATA, ({} << 20,) * 2)"
+NO_MEMORY = r"memory ended while loading the target \(its last words: .*close other programs"
 
 
-@pytest.mark.parametrize("mib", [16, pytest.param(48, marks=pytest.mark.ci)])
-def test_where_it_has_too_little_memory_to_begin_with_that_is_said(
-    worker: ProcessWorker,
-    tiny: TinyPath,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    mib: int,
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (MEMORY_BOUND.format(16), NO_MEMORY),
+        pytest.param(MEMORY_BOUND.format(48), NO_MEMORY, marks=pytest.mark.ci),
+        # Not called an end of llama.cpp.
+        ("raise SystemExit(1)", "the engine's process ended with exit code 1 while"),
+    ],
+    ids=["16 MiB", "48 MiB", "python"],
+)
+def test_why_a_process_ends_before_it_has_loaded_is_said(
+    unloaded: Isolated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
 ) -> None:
-    bound = f"import resource; resource.setrlimit(resource.RLIMIT_DATA, ({mib << 20},) * 2)"
-    (tmp_path / "sitecustomize.py").write_text(bound, encoding="ascii")
-    with Engine(worker=worker) as engine:
-        with monkeypatch.context() as patched:
-            patched.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-            said = r"memory ended while loading the target \(its last words: .*close other programs"
-            with pytest.raises(EngineKilledError, match=said):
-                load(engine, tiny)
-        load(engine, tiny)
-        assert engine.generate(COMMAND).stop is Stop.LENGTH
+    (tmp_path / "sitecustomize.py").write_text(code, encoding="ascii")
+    with monkeypatch.context() as patched:
+        patched.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+        with pytest.raises(EngineDiedError, match=said) as ended:
+            unloaded.load()
+    assert isinstance(ended.value, EngineKilledError) == (said == NO_MEMORY)
+    unloaded.load()
+
+
+def test_a_process_that_cannot_be_started_is_told(unloaded: Isolated) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+    try:
+        with pytest.raises(SpectuiError, match="no process for the models can be started"):
+            unloaded.load()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    unloaded.load()
 
 
 class Failing(LocalWorker):
     """Meets an error of Python's with every command."""
 
-    def __init__(self, error: Exception) -> None:
-        super().__init__()
-        self.error = error
+    error: Exception = MemoryError()
 
     def execute(
         self, command: Command, sink: Callable[[Event], None], cancelled: Callable[[], bool]
@@ -303,23 +294,18 @@ class Failing(LocalWorker):
         raise self.error
 
 
-def of_no_memory() -> SystemError:
-    error = SystemError("it failed")
-    error.__cause__ = MemoryError()
-    return error
-
-
-@pytest.mark.parametrize(
-    "error", [MemoryError(), OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)), of_no_memory()]
-)
-def test_a_process_ends_where_python_finds_no_memory(error: Exception) -> None:
+def test_a_process_ends_where_python_finds_no_memory() -> None:
     ours, theirs = Pipe()
+    of_no_memory = SystemError("it failed")
+    of_no_memory.__cause__ = MemoryError()
     # The parent's end is closed first: the thread that waits for its commands ends.
     with Channel(theirs, get_args(Command)) as channel, Channel(ours, ()):
-        worker = Failing(error)
+        worker = Failing()
         commands = child._Commands(channel, worker)
-        with pytest.raises(MemoryError):
-            child._answer(worker, COMMAND, channel, commands)
+        for error in (MemoryError(), OSError(errno.ENOMEM, "Cannot allocate"), of_no_memory):
+            worker.error = error
+            with pytest.raises(MemoryError):
+                child._answer(worker, COMMAND, channel, commands)
         worker.error = ZeroDivisionError()
         answer = child._answer(worker, COMMAND, channel, commands)
         assert isinstance(answer, EngineFailed)
@@ -328,62 +314,48 @@ def test_a_process_ends_where_python_finds_no_memory(error: Exception) -> None:
 
 def test_models_in_this_process_have_a_sentence_where_python_finds_no_memory() -> None:
     said = "memory ended while generating; close other programs, or choose a shorter -c"
-    with (
-        Engine(worker=Failing(MemoryError())) as engine,
-        pytest.raises(DoesNotFitError, match=said) as caught,
-    ):
+    with Engine(worker=Failing()) as engine, pytest.raises(DoesNotFitError, match=said) as caught:
         engine.generate(COMMAND)
     assert not hasattr(caught.value, "__notes__")
 
 
-def test_an_end_of_python_is_not_called_one_of_llama_cpp(
-    worker: ProcessWorker, tiny: TinyPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "sitecustomize.py").write_text("raise SystemExit(1)")
-    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
-    monkeypatch.setenv("PYTHONPATH", path)
-    with (
-        Engine(worker=worker) as engine,
-        pytest.raises(EngineDiedError, match=r"the engine's process ended with exit code 1 while"),
-    ):
-        load(engine, tiny)
-
-
-def test_a_process_that_cannot_be_started_is_told(worker: ProcessWorker, tiny: TinyPath) -> None:
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with Engine(worker=worker) as engine:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
-        try:
-            with pytest.raises(SpectuiError, match="no process for the models can be started") as e:
-                load(engine, tiny)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-        assert not hasattr(e.value, "__notes__")
-        load(engine, tiny)
-
-
-BUSY_CHILD = """
+READER = """
 import subprocess, sys
-with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
-    print(child.pid, flush=True)
-    sys.stdin.read()
-    child.kill()
+for line in sys.stdin:
+    # From memory: no disk sees it, as none sees what comes over FUSE.
+    open("/proc/self/stat").read()
+    spinning = [sys.executable, "-c", "while True: pass"]
+    print(subprocess.Popen(spinning).pid if "spin" in line else 0, flush=True)
 """
 
 
-def test_a_process_is_not_idle_while_its_own_child_computes() -> None:
+def test_a_process_is_not_idle_while_it_reads_or_its_own_child_computes() -> None:
     with subprocess.Popen(
-        [sys.executable, "-c", BUSY_CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as waiting:
-        assert waiting.stdout is not None
-        busy = psutil.Process(int(waiting.stdout.readline()))
-        pulse = Pulse(psutil.Process(waiting.pid))
+        [sys.executable, "-c", READER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        pulse = Pulse(psutil.Process(process.pid))
+
+        def told(line: str) -> int:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(f"{line}\n")
+            process.stdin.flush()
+            return int(process.stdout.readline())
+
+        for _ in range(2):
+            told("read")
+            pulse.look()
+            assert pulse.n_idle == 0
+        pulse.look()
+        assert pulse.n_idle == 1
+        busy = psutil.Process(told("spin"))
         pulse.look()
         before = busy.cpu_times().user
         while busy.cpu_times().user < before + 0.1:
             pass
         pulse.look()
         assert pulse.n_idle == 0
+        busy.kill()
 
 
 PROGRAM = """
@@ -413,38 +385,6 @@ def test_the_process_ends_with_the_program_that_started_it(tiny: TinyPath) -> No
     assert not child.is_running()
 
 
-def test_one_that_stops_within_a_message_is_ended() -> None:
-    ours, theirs = Pipe()
-    with Channel(ours, (Tokenize,)) as channel, theirs:
-        channel.bound(1)
-        os.write(theirs.fileno(), b"\0\0\0\x10half")
-        assert channel.poll(1)
-        with pytest.raises(ProtocolError, match="cannot be read"):
-            channel.receive()
-
-
-def test_whatever_is_read_shows_that_it_lives() -> None:
-    # From memory: no disk sees it, as none sees what comes over FUSE.
-    code = (
-        "import sys\nfor line in sys.stdin:\n  open('/proc/self/stat').read()\n  print(flush=True)"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        pulse = Pulse(psutil.Process(process.pid))
-        for _ in range(2):
-            process.stdin.write("\n")
-            process.stdin.flush()
-            process.stdout.readline()
-            pulse.look()
-            assert pulse.n_idle == 0
-        pulse.look()
-        assert pulse.n_idle == 1
-        process.stdin.close()
-
-
 def test_the_patience_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(isolation.PATIENCE_VARIABLE, "soon")
     with pytest.raises(UsageError, match="SPECTUI_PATIENCE=soon is no number of seconds"):
@@ -452,27 +392,21 @@ def test_the_patience_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_placement_that_was_chosen_is_kept_by_the_next_process(
-    tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
+    unloaded: Isolated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    worker = ProcessWorker()
-    sent: list[object] = []
+    loads: list[ModelOptions] = []
     send = Channel.send
 
     def note(channel: Channel, message: object) -> None:
-        sent.append(message)
+        if isinstance(message, LoadTarget):
+            loads.append(message.options)
         send(channel, message)
 
     monkeypatch.setattr(Channel, "send", note)
-    with Engine(worker=worker) as engine:
-        options = ModelOptions(path=tiny(TARGET), fit=Fit(is_open=True))
-        loaded = engine.load_target(options, small_context(512), max_draft=MAX_DRAFT)
-        assert loaded.placed is not None
-        assert loaded.placed.fit is None
-        end(worker)
-        engine.tokenize(Tokenize(text="in"))
-    asked = [one.options for one in sent if isinstance(one, LoadTarget)]
-    assert asked == [options, loaded.placed]
-
-
-def test_every_command_says_what_it_does() -> None:
-    assert all(isinstance(one.doing, str) for one in get_args(Command))
+    options = replace(unloaded.pair[0], fit=Fit(is_open=True))
+    loaded = unloaded.load_target(options, small_context(), max_draft=MAX_DRAFT)
+    assert loaded.placed is not None
+    assert loaded.placed.fit is None
+    unloaded.end()
+    unloaded.tokenize(Tokenize(text="in"))
+    assert loads == [options, loaded.placed]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -35,25 +36,19 @@ def planned_by_llama_cpp(options: ModelOptions, max_draft: int | None, *, mtp: b
         return maker.plan(request)[1]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["llama", "window", "lfm2", *WRITERS])
 def test_what_is_drawn_on_is_what_llama_cpp_plans(
     planner: Planner, tmp_path: Path, kind: str
 ) -> None:
-    KINDS[kind](tmp_path / "model.gguf")
-    options = ModelOptions(path=tmp_path / "model.gguf")
-    plan = planner.plan(PlanRequest(target=options, draft=options, context=LONG, max_draft=8))
-    assert plan.target == planned_by_llama_cpp(options, 8, mtp=False)
-    assert plan.draft == planned_by_llama_cpp(options, None, mtp=False)
+    options, mtp = ModelOptions(path=tmp_path / "model.gguf"), kind in WRITERS
+    write = partial(WRITERS[kind], Tiny()) if mtp else KINDS[kind]
+    write(options.path)
+    draft = None if mtp else options
+    request = PlanRequest(target=options, draft=draft, context=LONG, max_draft=8, mtp=mtp)
+    plan, alone = planner.plan(request), planned_by_llama_cpp(options, 8, mtp=mtp)
+    assert plan.target == replace(alone, mtp=None)
+    assert plan.draft == (alone.mtp or planned_by_llama_cpp(options, None, mtp=False))
     assert plan.target.n_ctx == 2 * LONGEST + 256
-
-
-@pytest.mark.parametrize("arch", WRITERS)
-def test_mtp_layers_are_drawn_on_as_well(planner: Planner, tmp_path: Path, arch: str) -> None:
-    WRITERS[arch](Tiny(), tmp_path / "model.gguf")
-    options = ModelOptions(path=tmp_path / "model.gguf")
-    plan = planner.plan(PlanRequest(target=options, context=LONG, max_draft=8, mtp=True))
-    alone = planned_by_llama_cpp(options, 8, mtp=True)
-    assert (plan.target, plan.draft) == (replace(alone, mtp=None), alone.mtp)
 
 
 def test_the_longest_that_can_be_asked_for_is_planned_in_little_memory(
@@ -65,25 +60,17 @@ def test_the_longest_that_can_be_asked_for_is_planned_in_little_memory(
     assert all(peak_bytes(pid) < MEMORY_BYTES for pid in planner.pids)
 
 
-@pytest.mark.usefixtures("home")
-def test_doctor_answers_at_once_to_a_context_of_billions(spectui: Spectui, tiny: TinyPath) -> None:
+def test_doctor_answers_at_once_to_a_context_of_billions(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path
+) -> None:
     assert spectui("doctor", "-m", tiny(TARGET), "-c", 2**31 - 1, "-t", 1, "--quiet") == 4
     assert "RAM has no room" in spectui.err
     # What was asked for, not what llama.cpp makes of it.
     assert f"-c asks for {2**31 - 1}" in " ".join(spectui.out.split())
-
-
-@pytest.mark.usefixtures("home")
-def test_a_model_trained_for_more_than_any_is_a_broken_header(
-    spectui: Spectui, tiny: TinyPath, tmp_path: Path
-) -> None:
-    data = tiny(TARGET).read_bytes()
-    [trained] = [
-        one
-        for one in fields(data)
-        if one.part is Part.VALUE and one.key.endswith("llama.context_length")
-    ]
-    path = tmp_path / "long.gguf"
+    # A model that was trained for more than any.
+    data, path = tiny(TARGET).read_bytes(), tmp_path / "long.gguf"
+    values = (one for one in fields(data) if one.part is Part.VALUE)
+    (trained,) = (one for one in values if one.key.endswith("llama.context_length"))
     path.write_bytes(trained.put(data, 2**27 + 1))
     assert spectui("doctor", "-m", path, "--quiet") == 3
     assert "it is trained for 134217729 tokens" in spectui.err

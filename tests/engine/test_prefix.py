@@ -74,7 +74,7 @@ def generated(
 
 
 @pytest.mark.parametrize("number", range(4))
-@pytest.mark.parametrize(("n_prefix", "n_rest"), [(20, 1), (64, 64), (150, 30)])
+@pytest.mark.parametrize(("n_prefix", "n_rest"), [(20, 1), (64, 64), (150, 50)])
 def test_going_on_from_a_kept_prompt_changes_no_bit(
     engine: Engine, architecture: str, number: int, n_prefix: int, n_rest: int
 ) -> None:
@@ -96,18 +96,3 @@ def test_going_on_from_a_kept_prompt_changes_no_bit(
     engine.generate(replace(command, prompt=text[:n_prefix], n_prefix=0))
     assert generated(engine, command) == (fresh, n_prefix)
     assert generated(engine, command) == (fresh, n_prefix + n_rest)
-
-
-@pytest.mark.parametrize("number", range(4))
-def test_a_kept_prompt_changes_no_bit(engine: Engine, architecture: str, number: int) -> None:
-    text = tuple((5 * n * n + 11 * n + number) % 200 + 20 for n in range(200))
-    command = Generate(
-        prompt=text,
-        n_predict=12,
-        sampling=ENDLESS,
-        speculation=drafting(architecture)[number],
-        reuse_prompt=True,
-    )
-    local_worker(engine).models.prompts.clear()
-    fresh, _n_reused = generated(engine, command)
-    assert generated(engine, command) == (fresh, len(text))

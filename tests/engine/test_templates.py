@@ -21,13 +21,11 @@ ASKED = (("user", "hello"),)
 
 def model(source: str | None) -> Model:
     """A model that has this template."""
-
-    def piece(token: int, *, special: bool) -> bytes:
-        assert special
-        return b"<%d>" % token
-
-    bos, eos = SimpleNamespace(added=False, id=1), SimpleNamespace(id=2)
-    vocabulary = SimpleNamespace(bos=bos, eos=eos, piece=piece)
+    vocabulary = SimpleNamespace(
+        bos=SimpleNamespace(added=False, id=1),
+        eos=SimpleNamespace(id=2),
+        piece=lambda token, *, special: b"<%d>" % token if special else b"",
+    )
     options = SimpleNamespace(path=Path("m.gguf"))
     found = SimpleNamespace(options=options, chat_template=source, vocabulary=vocabulary)
     return cast("Model", found)
@@ -60,48 +58,33 @@ def test_the_template_of_a_real_model(templates: Templates, tiny: TinyPath) -> N
     )
 
 
-HOSTILE = {
-    "nested loops": "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}" * 2
-    + "{% endfor %}" * 2,
-    "memory": "{{ 'a' * 10000000000 }}",
+LONG = {
     "much text": "{% for a in range(99999) %}{{ 'a' * 9999 }}{% endfor %}",
+    "a large power": "{{ 9 ** (9 ** (9 ** 9)) }}",
+}
+"""Those that take all the time there is."""
+HOSTILE = {
+    "memory": "{{ 'a' * 10000000000 }}",
     "recursion": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
     "nesting": "{{ " + "(" * 50_000 + "1" + ")" * 50_000 + " }}",
-    "a large power": "{{ 9 ** (9 ** (9 ** 9)) }}",
     "huge": "x" * (1 << 21),
     "python": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
     "its own words": "{{ raise_exception('\x1b]0;title\x07' ~ 'x' * 9999) }}",
-}
-
-
-LONG = {"a large power", "much text"}
-"""Those that take all the time there is, as nested loops do."""
-BAD = {
     "refuses by itself": "{{ raise_exception('roles must alternate') }}",
     "is no template": "{% for %}",
-    "reaches out of its sandbox": "{{ ''.__class__.__mro__ }}",
     "fails in Python": "{{ 1 + messages[0].content }}",
     "divides by zero": "{{ 1 / 0 }}",
 }
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param(kind, marks=[pytest.mark.ci] * (kind in {"a large power", "much text"}))
-        for kind in HOSTILE
-    ],
-)
-def test_a_hostile_template_is_refused(kind: str, templates: Templates) -> None:
-    assert_refused(templates, HOSTILE[kind])
+CASES = [
+    *(pytest.param(source, id=name) for name, source in HOSTILE.items()),
+    *(pytest.param(source, id=name, marks=pytest.mark.ci) for name, source in LONG.items()),
+]
 
 
-def test_templates_that_fail_are_bad_input(templates: Templates) -> None:
-    for source in BAD.values():
-        assert_refused(templates, source)
-
-
-def assert_refused(templates: Templates, source: str) -> None:
+@pytest.mark.parametrize("source", CASES)
+def test_a_template_that_is_hostile_or_fails_is_refused(source: str, templates: Templates) -> None:
     with pytest.raises(BadInputError, match=r"chat template of m\.gguf refuses") as caught:
         templates.render(model(source), ASKED)
     assert len(str(caught.value)) < 500
@@ -125,22 +108,15 @@ def test_what_a_file_says_of_its_template_is_heeded(templates: Templates, tiny: 
         templates.render(loaded, said)
 
 
-def test_the_child_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_has_no_secrets_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "geheim")
     monkeypatch.setenv("SPECTUI_STORAGE", "postgresql://me:geheim@db/studies")
     monkeypatch.setenv("SPECTUI_TEST", "told")
-    before = {child.pid for child in psutil.Process().children()}
+    before = {*psutil.Process().children()}
     with Templates() as templates:
         templates.render(model("a"), ASKED)
-        (child,) = (one for one in psutil.Process().children() if one.pid not in before)
+        (child,) = {*psutil.Process().children()} - before
         environment = child.environ()
     assert environment["SPECTUI_TEST"] == "told"
     assert not any("geheim" in value for value in environment.values())
-
-
-def test_no_child_is_left() -> None:
-    before = {child.pid for child in psutil.Process().children()}
-    with Templates() as templates:
-        templates.render(model("a"), ASKED)
-        assert {child.pid for child in psutil.Process().children()} != before
-    assert {child.pid for child in psutil.Process().children()} == before
+    assert not child.is_running()

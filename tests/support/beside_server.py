@@ -39,6 +39,7 @@ def run_both(engine: Engine, server: LlamaServer, command: Generate) -> tuple[Ou
         n_predict=command.n_predict,
         temperature=command.sampling.temp,
         seed=command.sampling.seed,
+        ignore_eos=command.sampling.ignore_eos,
         cache_prompt=command.conversation,
     )
     return (
