@@ -9,8 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-FLOOR_PERCENT = 79.0
-"""Of lines and branches together; the quick round, which mounts no screen, reaches 79.7."""
+FLOOR_PERCENT = 94.0
+"""Of lines and branches together; the README's tests reach 95.6."""
 
 UNMEASURED = {
     "spectui/engine/chat_template.py",  # as keeper.py, by its path

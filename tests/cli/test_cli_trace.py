@@ -38,8 +38,6 @@ def recorded(tiny: TinyPath, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pair = ("-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-t", 1, "-n", 12)
     arguments = (*pair, "--temp", 0, "--prompts", prompts, "--draft-max", 8, "--out", path)
     out, _err = done(folder / "home", "trace", *arguments)
-    assert "V(n)/V(1)" in out
-    assert "a draft step d(1) takes" in out
     assert out.splitlines()[-1] == str(path)
     return path
 

@@ -165,7 +165,7 @@ def test_looking_makes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert not (tmp_path / "home").exists()
     (tmp_path / "home" / "data").mkdir(parents=True)
     (tmp_path / "home" / "data" / "studies.sqlite3").write_bytes(b"no database at all")
-    with pytest.raises(BadInputError, match="cannot be used"):
+    with pytest.raises(BadInputError, match="was damaged, and is"):
         list_studies(None)
 
 
