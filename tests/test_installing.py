@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -113,8 +114,16 @@ def pages(folder: Path) -> set[str]:
     return {path.name for path in folder.glob("spectui*.1")}
 
 
-@pytest.mark.parametrize("artifact", ["wheel", "sdist"])
-@pytest.mark.parametrize("version", PYTHONS)
+IN_CI = {(PYTHONS[0], "sdist"), (PYTHONS[-1], "wheel")}
+
+
+@pytest.mark.parametrize(
+    ("version", "artifact"),
+    [
+        pytest.param(*both, marks=[pytest.mark.long] * (both not in IN_CI))
+        for both in product(PYTHONS, ("wheel", "sdist"))
+    ],
+)
 def test_uv_tool_install(
     version: str, artifact: str, built: Mapping[str, Path], environment: dict[str, str]
 ) -> None:

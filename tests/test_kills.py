@@ -63,6 +63,7 @@ for n in range(int(sys.argv[1]), 100_000):
 """
 
 
+@pytest.mark.long
 def test_a_sweep_keeps_every_cell_and_goes_on() -> None:
     done: set[int] = set()
     for seed in range(N_KILLS):

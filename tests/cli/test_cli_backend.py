@@ -264,7 +264,7 @@ def test_a_setting_whose_server_fails_is_a_failed_trial_and_three_end_the_search
     assert all(LAST_WORDS in one["error"] for one in trials[1:])
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_an_interrupt_shows_what_was_measured_and_leaves_no_server(
     home: Path, pair: list[object], prompts: Path, tmp_path: Path
 ) -> None:

@@ -142,7 +142,7 @@ def test_the_corpus_is_large_and_mixed() -> None:
     assert sum(entry.file is not None for entry in entries) > 30
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_no_command_fares_worse_than_recorded(parser: Parser) -> None:
     judge = Judge(parser, RecordedParser(IK_ANSWERS))
     recorded = json.loads(RESULTS.read_text("utf-8"))

@@ -255,7 +255,7 @@ LARGE = (
 )
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_large_script_is_read_or_refused_at_once(home: Path) -> None:
     for part in LARGE:
         text = part * (250_000 // len(part))

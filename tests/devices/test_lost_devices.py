@@ -10,6 +10,7 @@ import pytest
 from spectui.llama.rpc import RpcServer as Connection
 from tests.devices.conftest import Bench, Start, finish
 from tests.support.program import said_until
+from tests.support.rounds import first_alone
 from tests.support.rpc import RpcBuild, RpcServer, small_device
 from tests.support.terminal import Terminal
 
@@ -25,7 +26,7 @@ LONG = ["-c", 4096, "-n", 1200, "--temp", 0, "--ignore-eos"]
 COMMANDS: list[list[object]] = [["doctor"], ["bench", "-n", 8], ["tune", "--trials", 2]]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", first_alone(COMMANDS))
 def test_the_server_is_run_by_nobody_or_serves_somebody_else(
     bench: Bench,
     start: Start,
@@ -56,6 +57,7 @@ LIES: dict[str, tuple[list[object], int, str]] = {
 """Commands on a device that has less than it says: bytes, and the sentence."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", LIES)
 def test_a_device_that_has_less_than_it_says_ends_in_a_sentence(
     bench: Bench, start: Start, what: str
@@ -95,7 +97,9 @@ ENDLESS: dict[str, tuple[list[object], str]] = {
 """Commands that take long, and what they say once something was measured."""
 
 
-@pytest.mark.parametrize(("command", "which"), [("bench", 0), ("tune", 1)])
+@pytest.mark.parametrize(
+    ("command", "which"), [pytest.param("bench", 0, marks=pytest.mark.long), ("tune", 1)]
+)
 def test_a_server_that_goes_away_while_it_decodes_ends_in_a_sentence(
     bench: Bench, start: Start, command: str, which: int
 ) -> None:
@@ -110,6 +114,7 @@ def test_a_server_that_goes_away_while_it_decodes_ends_in_a_sentence(
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.long
 def test_a_search_goes_on_once_the_lost_server_is_back(
     bench: Bench, build: RpcBuild, start: Start
 ) -> None:
@@ -178,6 +183,7 @@ def test_commands_after_a_lost_server_are_refused(bench: Bench, start: Start) ->
     assert third.startswith(f"EngineLostError: {GONE}")
 
 
+@pytest.mark.long
 def test_a_plan_beside_an_engine_that_has_the_server_ends_in_a_sentence(
     bench: Bench, start: Start
 ) -> None:

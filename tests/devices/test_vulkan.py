@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.devices.conftest import Bench, counts, finish
+from tests.support.rounds import first_alone
 from tests.support.vulkan import DEVICES
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -89,7 +90,7 @@ PLACEMENTS: dict[str, tuple[list[object], set[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PLACEMENTS)
+@pytest.mark.parametrize("name", first_alone(PLACEMENTS))
 def test_a_bench_decodes_where_it_was_placed_and_loses_nothing(on_vulkan: Bench, name: str) -> None:
     placement, wanted = PLACEMENTS[name]
     ended = on_vulkan(
@@ -104,6 +105,7 @@ def test_a_bench_decodes_where_it_was_placed_and_loses_nothing(on_vulkan: Bench,
     assert used & set(DEVICES) == wanted
 
 
+@pytest.mark.long
 def test_a_real_server_keeps_what_the_engine_promises(on_vulkan: Bench) -> None:
     found = document(
         on_vulkan,

@@ -42,6 +42,7 @@ from tests.support.gemma4 import write_pair
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath, write_tiny
 from tests.support.mtp import WRITERS, write_qwen35
 from tests.support.recurrent import write_lfm2, write_mamba
+from tests.support.rounds import first_alone
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.server
@@ -139,12 +140,12 @@ def cases() -> Iterator[Any]:
     for name, (write, config) in FORGETFUL.items():
         case = Case(write=write, config=config, is_redone=True)
         yield pytest.param(replace(case, sampling=DRAWN, prompts=SHORT[:1]), id=name)
-        yield pytest.param(case, id=f"{name}, greedy", marks=pytest.mark.ci)
+        yield pytest.param(case, id=f"{name}, greedy", marks=pytest.mark.long)
     for name, write in LAYERS.items():
         case = Case(write=write, config=FLOOR, sampling=WARM, prompts=NUMBERS[:1])
         yield pytest.param(case, id=name)
         case = Case(write=write, config=MTP, prompts=NUMBERS)
-        yield pytest.param(case, id=f"{name}, greedy", marks=pytest.mark.ci)
+        yield pytest.param(case, id=f"{name}, greedy", marks=pytest.mark.long)
     case = Case(write=writing(write_qwen35), config=Speculation(DraftMtp(draft_max=3)))
     types = {"cache_type_k_mtp": "q4_0", "cache_type_v_mtp": "q4_0"}
     yield pytest.param(replace(case, target=types), id="quantised cache of MTP layers")
@@ -299,11 +300,13 @@ def test_turns_of_a_chat_learn_from_each_other_as_the_servers_do(
 @pytest.mark.models
 @pytest.mark.parametrize(
     "config",
-    [
-        DraftSimple(draft_max=3),
-        DraftSimple(draft_max=8, draft_min=2, draft_p_min=0.4),
-        DraftSimple(draft_max=16, draft_p_min=0.75),
-    ],
+    first_alone(
+        [
+            DraftSimple(draft_max=8, draft_min=2, draft_p_min=0.4),
+            DraftSimple(draft_max=3),
+            DraftSimple(draft_max=16, draft_p_min=0.75),
+        ]
+    ),
 )
 def test_drafts_and_output_of_real_models_equal_the_servers(
     real: Served, start: Start, config: DraftSimple
@@ -312,7 +315,7 @@ def test_drafts_and_output_of_real_models_equal_the_servers(
     assert_alike(real, start, real.prompts()[1:2], command)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 @pytest.mark.models
 def test_prompts_and_what_is_drawn_equal_the_servers(real: Served, start: Start) -> None:
     """Samplers come in the same order, and draw once for each token that is written."""

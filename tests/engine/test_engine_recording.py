@@ -124,7 +124,7 @@ def test_what_cannot_be_recorded_is_refused(engine: Engine, tiny: TinyPath) -> N
         engine.record_chains(RecordChains(prompt=PROMPT, output=(1,), depth=4))
 
 
-@pytest.mark.ci
+@pytest.mark.long
 @pytest.mark.models
 def test_a_recording_of_smollm2_predicts_every_setting(smollm2: Path) -> None:
     sampling = SamplingConfig(temp=0.7, seed=3)

@@ -470,7 +470,7 @@ class Case:
     n_slots: int = 1
 
 
-@pytest.mark.ci
+@pytest.mark.long
 @pytest.mark.server
 @pytest.mark.models
 @pytest.mark.parametrize(

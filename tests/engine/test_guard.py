@@ -132,7 +132,7 @@ def test_the_plan_decides_to_the_byte(
     assert with_ram(allocated - 1, slow_bytes=1).check(request, from_disk=True) is not None
 
 
-@pytest.mark.ci
+@pytest.mark.long
 @pytest.mark.parametrize("flash", FlashAttention)
 @pytest.mark.parametrize("kind", [name for name in WRITERS if name != "0.6b"])
 def test_headers_never_tell_less_than_the_plan(

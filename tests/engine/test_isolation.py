@@ -41,6 +41,7 @@ from tests.support.engine import ENDLESS, MAX_DRAFT, small_context, speculation
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ("tests.support.fixtures",)
+pytestmark = pytest.mark.slow
 
 COMMAND = Generate(
     prompt=(88, 102, 126, 263), n_predict=40, sampling=ENDLESS, speculation=speculation(4)

@@ -38,6 +38,8 @@ REPEATING = tuple(range(40, 60)) * 4
 TINY_SEGMENTS = 0.0
 """Seconds after which the next one's turn comes at once."""
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module", params=WRITERS)
 def architecture(request: pytest.FixtureRequest) -> str:

@@ -22,6 +22,7 @@ from spectui.llama.context import AbortFlag
 from spectui.llama.library import C
 from spectui.server import LlamaServer
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+from tests.support.rounds import first_alone
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
@@ -164,7 +165,7 @@ def test_threads_have_their_processors_and_priority_and_weights_are_in_ram(
     assert outcome(found) == outcome(plain)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_a_mask_pins_every_compute_thread_and_no_other(run: Run, plain: dict[str, Any]) -> None:
     first = plain["cpus"][0]
     found = run(f"--cpu-mask {1 << first:#x} --cpu-strict 1")
@@ -202,7 +203,7 @@ with Model(ModelOptions(path=Path(sys.argv[1]))) as model:
 """
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_batches_have_threads_of_their_own_with_tb_alone(tiny: TinyPath) -> None:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one processor")
@@ -229,11 +230,13 @@ def test_what_the_system_refuses_is_said_once_and_left_out(run: Run, plain: dict
 @pytest.mark.server
 @pytest.mark.parametrize(
     "words",
-    [
-        "--cpu-mask 1 --prio -1",
-        "-Cr 0-1 --cpu-strict 1 --cpu-mask-draft 1 --prio-draft 1",
-        "-C 1 -C 2 --cpu-mask-batch 1 --poll 0",
-    ],
+    first_alone(
+        [
+            "--cpu-mask 1 --prio -1",
+            "-Cr 0-1 --cpu-strict 1 --cpu-mask-draft 1 --prio-draft 1",
+            "-C 1 -C 2 --cpu-mask-batch 1 --poll 0",
+        ]
+    ),
 )
 def test_threads_are_where_the_real_servers_are(
     run: Run, llama_server_binary: Path, tmp_path: Path, words: str

@@ -27,6 +27,8 @@ struct context llama_context_default_params(void) {{ {body} struct context one; 
 struct batch llama_batch_get_one(int * tokens, int n) {{ struct batch one; memset(&one, 0, sizeof one); return one; }}
 """  # noqa: E501 - C
 
+pytestmark = pytest.mark.slow
+
 
 def write_library(folder: Path, *, model: int = 80, context: int = 176, body: str = "") -> Path:
     """A libllama that has structures and nothing else."""

@@ -17,6 +17,8 @@ from tests.support.scripted_server import write_server
 COMMAND = "llama-server -m target.gguf -fa on -c 256"
 REFUSED, UNUSABLE = 2, 3
 
+pytestmark = pytest.mark.slow
+
 
 class Bare:
     """spectui where llama-cpp-python was installed without a library."""

@@ -20,6 +20,7 @@ from tests.support.locks import HOLD
 from tests.support.nvml import StandIn
 
 pytest_plugins = ("tests.support.nvml_fixtures",)
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

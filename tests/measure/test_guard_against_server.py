@@ -82,6 +82,7 @@ def allocated_bytes(log: str, n_contexts: int) -> int:
     return sum(one.size_bytes + round(LOG_STEP_BYTES) for one in buffers)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", SETUPS.values(), ids=SETUPS)
 def test_a_pair_that_it_runs_is_not_refused(
     llama_server_binary: Path, tmp_path: Path, make: Make

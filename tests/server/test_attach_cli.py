@@ -29,6 +29,7 @@ from tests.support.nvml import StandIn
 from tests.support.terminal import Terminal
 
 pytest_plugins = ["tests.support.cli_fixtures", "tests.support.nvml_fixtures"]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)

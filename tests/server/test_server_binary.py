@@ -184,6 +184,7 @@ MISBEHAVING = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "manner",
     [

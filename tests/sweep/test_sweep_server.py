@@ -88,7 +88,7 @@ def test_a_server_that_never_starts_ends_it(
     assert spectui.err.count("error: ") == 1
 
 
-@pytest.mark.ci
+@pytest.mark.long
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda stop: stop.name)
 def test_no_server_outlives_it(served: Arguments, home: Path, stop: signal.Signals) -> None:
     arguments = [*served, "-n", 200, "--draft-max", "2,4,8,12"]

@@ -164,7 +164,7 @@ def test_a_signal_before_the_screen_is_there_ends_it(
         assert "error" not in rest
 
 
-@pytest.mark.ci
+@pytest.mark.long
 def test_ctrl_z_stops_a_search_and_its_models_and_both_go_on(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,7 +283,7 @@ def test_a_defect_leaves_a_usable_terminal_and_a_traceback_in_the_log(
     assert "ZeroDivisionError: on purpose" in log.read_text()
 
 
-@pytest.mark.ci
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "said"),
     [(signal.SIGKILL, "was killed while"), (signal.SIGABRT, "ended its process with SIGABRT")],
@@ -324,7 +324,7 @@ def test_quitting_at_the_start_leaves_nothing_behind(arguments: list[str], tmp_p
 
 
 # A tiny model is loaded and recorded before a frame of it is drawn.
-@pytest.mark.ci
+@pytest.mark.long
 @pytest.mark.models
 @pytest.mark.parametrize("moment", ["load", "answer", "recording"])
 def test_quitting_a_real_model_in_the_middle_leaves_nothing_behind(
@@ -351,7 +351,7 @@ def test_quitting_a_real_model_in_the_middle_leaves_nothing_behind(
         assert_quits(terminal)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 @pytest.mark.models
 def test_quitting_while_the_demo_is_built_leaves_nothing_behind(tmp_path: Path) -> None:
     with Terminal(["--demo"], tmp_path) as terminal:

@@ -54,7 +54,7 @@ def quantile(level: float) -> float:
     return NORMAL.inv_cdf((1 + level) / 2)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 @given(n_data)
 def test_a_level_is_between_that_of_all_errors_together_and_that_of_its_own(
     points: list[int],
