@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -84,13 +85,13 @@ def test_two_share_a_search_of_real_models_and_no_password_is_seen(
         for home in ("a", "b")
     ]
     seen = set[str]()
-    while any(one.poll() is None for one in programs):
-        for one in programs:
-            try:
+    while running := [one for one in programs if one.poll() is None]:
+        for one in running:
+            with suppress(psutil.Error):
                 family = [psutil.Process(one.pid), *psutil.Process(one.pid).children(True)]
                 seen |= {" ".join(process.cmdline()) for process in family}
-            except psutil.Error:
-                continue
+        with suppress(subprocess.TimeoutExpired):
+            running[0].wait(0.1)
     said = [text for one in programs for text in one.communicate()]
     assert [one.returncode for one in programs] == [0, 0], said
     assert any("--study real" in line for line in seen)

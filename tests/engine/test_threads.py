@@ -22,7 +22,6 @@ from spectui.llama.context import AbortFlag
 from spectui.llama.library import C
 from spectui.server import LlamaServer
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
-from tests.support.rounds import first_alone
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux")
@@ -226,17 +225,15 @@ def test_what_the_system_refuses_is_said_once_and_left_out(run: Run, plain: dict
     assert outcome(found) == outcome(plain)
 
 
-@pytest.mark.ci
+@pytest.mark.long
 @pytest.mark.server
 @pytest.mark.parametrize(
     "words",
-    first_alone(
-        [
-            "--cpu-mask 1 --prio -1",
-            "-Cr 0-1 --cpu-strict 1 --cpu-mask-draft 1 --prio-draft 1",
-            "-C 1 -C 2 --cpu-mask-batch 1 --poll 0",
-        ]
-    ),
+    [
+        "--cpu-mask 1 --prio -1",
+        "-Cr 0-1 --cpu-strict 1 --cpu-mask-draft 1 --prio-draft 1",
+        "-C 1 -C 2 --cpu-mask-batch 1 --poll 0",
+    ],
 )
 def test_threads_are_where_the_real_servers_are(
     run: Run, llama_server_binary: Path, tmp_path: Path, words: str
