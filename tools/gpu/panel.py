@@ -39,6 +39,7 @@ def panel(card: Card) -> dict[str, Any]:
                 "bytes": copied,
                 "bytes_per_s": copied / took_s,
                 "read_bytes_per_s": mean(seen, f"pcie_{'rx' if direction == 'to' else 'tx'}"),
+                "readings": [asdict(one) for one in seen],
             }
         readings["last"] = [asdict(gpu) for gpu in source.read().gpus]
     return readings
