@@ -59,11 +59,11 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("cut = len(ordered) // _TRIMMED", "cut = 0"),
         ("(means[-1] * sums[-1] + mean * total) / (sums[-1] + total)", "(means[-1] + mean) / 2"),
         ("_bounded(_at_most_a_round(", "_bounded(("),
-        ("[o for o in chains if not o.catches_up] or chains", "chains"),
+        ("far = np.abs(depth[second] - depth[first]) >= apart", "far = first != second"),
     ),
     "trace/grid": (
         ("at_end = (drafted >= run)", "at_end = (drafted > run)"),
-        ("(accepted == drafted) & chain.is_full", "(accepted == drafted)"),
+        ("(chain < longest)", "(chain <= longest)"),
     ),
     "tune/race": (
         ("low is not None and low > 1", "low is not None"),
@@ -97,8 +97,8 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "engine/prompt_store": (("other[0] is Role.TARGET, self", "other[0] is Role.DRAFT, self"),),
     "commands/translation": (
         (" or (not kinds and _is_recognised(command))", ""),
-        ("        and is_form\n", ""),
-        ('        and bool(kinds - {"draft", "draft-simple", MTP_KIND})\n', ""),
+        ("if named != kinds and set(named) == set(kinds)", "if named != kinds"),
+        ("if reader.dialect is Dialect.LEGACY or not is_own:", "if not is_own:"),
         ("size_m is not None and not is_own", "size_m is not None"),
         ("key=lambda item: item.variable is not None", "key=lambda item: item.variable is None"),
     ),
