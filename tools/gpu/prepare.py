@@ -118,7 +118,7 @@ def make_sources(archive: Path) -> None:
         with tarfile.open(sdist) as sources, tarfile.open(archive, "w:xz") as tar:
             for info in sources:
                 name = info.name.partition("/vendor/llama.cpp/")[2]
-                if not info.isfile() or not is_built_from(name):
+                if not (info.isfile() and name and is_built_from(name)):
                     continue
                 info.name = f"llama.cpp/{name}"
                 tar.addfile(info, sources.extractfile(info))
