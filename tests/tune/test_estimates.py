@@ -14,6 +14,7 @@ from spectui.options.speculation import Speculation
 from spectui.tune.estimates import estimates, finalist, forecast_error
 from spectui.tune.forecast import Forecast
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
+from tests.support.search import known
 
 ANCHOR = 10.0
 
@@ -59,24 +60,23 @@ def test_an_estimate_is_the_mean_of_trial_and_calibrated_forecast() -> None:
     records = [OFF_TRIAL, *(trial(arm(n), 1.0 + n / 10, spread=0.0) for n in range(1, 6))]
     # All forecasts are 10 % too high; the last one is another 4 % off.
     forecasts = [forecast(arm(n), 1.1 * (1.0 + n / 10)) for n in range(1, 5)]
-    known = estimates(records, [*forecasts, forecast(arm(6), 1.1 * 1.6)])
+    found = estimates(records, [*forecasts, forecast(arm(6), 1.1 * 1.6)])
     for n in range(1, 6):
-        assert known.value(arm(n)) == pytest.approx(math.log(1.0 + n / 10))
-    assert known.predicted[arm(6)] == pytest.approx(math.log(1.6))
+        assert found.value(arm(n)) == pytest.approx(math.log(1.0 + n / 10))
+    assert found.predicted[arm(6)] == pytest.approx(math.log(1.6))
 
 
 def test_without_forecasts_the_trials_stand_alone() -> None:
-    known = estimates([OFF_TRIAL, trial(arm(3), 1.3, spread=0.0)], ())
-    assert known.value(arm(3)) == pytest.approx(math.log(1.3))
-    assert known.expected_improvement() is None
+    found = estimates([OFF_TRIAL, trial(arm(3), 1.3, spread=0.0)], ())
+    assert found.value(arm(3)) == pytest.approx(math.log(1.3))
+    assert found.expected_improvement() is None
 
 
 def test_an_error_of_the_forecasts_is_told_where_it_is_large() -> None:
     records = [OFF_TRIAL, *(trial(arm(n), 1.2, spread=0.0) for n in range(1, 4))]
     forecasts = [forecast(arm(n), 0.8) for n in range(1, 3)]
     told = forecast_error(estimates(records, [*forecasts, forecast(arm(3), 1.1)]).errors)
-    assert told is not None
-    assert told.startswith("3 settings did +50 % in trials against the forecast")
+    assert known(told).startswith("3 settings did +50 % in trials against the forecast")
     right = [forecast(arm(n), 1.15) for n in range(1, 4)]
     assert forecast_error(estimates(records, right).errors) is None
     assert forecast_error(estimates([OFF_TRIAL], right).errors) is None
@@ -100,15 +100,14 @@ def test_expected_improvement_is_never_negative_and_at_least_the_predicted_gain(
         trial(one, speedup * math.exp(error), spread=0.0)
         for one, speedup, error in list(zip(arms, speedups, errors, strict=False))[:5]
     ]
-    known = estimates(records, forecasts)
-    gain = known.expected_improvement()
+    found = estimates(records, forecasts)
+    gain = found.expected_improvement()
     if len(arms) == 5:
         assert gain is None
         return
-    assert gain is not None
-    best = max(0.0, *(known.value(one) for one in known.measured))
-    untried = max(value for one, value in known.predicted.items() if one not in known.measured)
-    assert gain >= max(0.0, untried - best) - 1e-12
+    best = max(0.0, *(found.value(one) for one in found.measured))
+    untried = max(value for one, value in found.predicted.items() if one not in found.measured)
+    assert known(gain) >= max(0.0, untried - best) - 1e-12
 
 
 def test_more_trials_are_worth_it_while_something_untried_is_predicted_far_ahead() -> None:
@@ -116,8 +115,7 @@ def test_more_trials_are_worth_it_while_something_untried_is_predicted_far_ahead
     same = [forecast(arm(n), 1.2) for n in range(1, 6)]
     near = estimates(records, [*same, forecast(arm(9), 1.19)]).expected_improvement()
     far = estimates(records, [*same, forecast(arm(9), 1.5)]).expected_improvement()
-    assert near is not None
-    assert near < 0.02
+    assert known(near) < 0.02
     assert far == pytest.approx(math.log(1.5 / 1.2), rel=0.01)
 
 
@@ -125,8 +123,7 @@ def test_what_stays_below_off_is_not_worth_a_trial() -> None:
     records = [OFF_TRIAL, *(trial(arm(n), 0.5, spread=0.0) for n in range(1, 6))]
     forecasts = [forecast(arm(n), 0.5) for n in range(1, 6)]
     gain = estimates(records, [*forecasts, forecast(arm(9), 0.8)]).expected_improvement()
-    assert gain is not None
-    assert gain < 0.001
+    assert known(gain) < 0.001
 
 
 def test_the_finalist_is_the_best_alone_however_close_the_second_is() -> None:
@@ -174,13 +171,12 @@ def test_nothing_is_expected_of_what_does_the_same_as_a_measured_one() -> None:
     forecasts = [forecast(one, 1.0 + n / 50) for n, one in enumerate(arms)]
     assert estimates(records, forecasts).expected_improvement() == 0.0
     best = arms[-1].speculation
-    assert best is not None
     twin = Arm(
-        draft="d", speculation=Speculation(DraftSimple(draft_max=best.own.longest, draft_min=1))
+        draft="d",
+        speculation=Speculation(DraftSimple(draft_max=known(best).own.longest, draft_min=1)),
     )
     same = forecast(twin, forecasts[-1].speedup)
     assert estimates(records, [*forecasts, same]).expected_improvement() == 0.0
     better = forecast(twin, 1.05 * forecasts[-1].speedup)
     gain = estimates(records, [*forecasts, better]).expected_improvement()
-    assert gain is not None
-    assert gain > 0.02
+    assert known(gain) > 0.02

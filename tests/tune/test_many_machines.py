@@ -19,7 +19,7 @@ from spectui.tune.studies.storage import close_storage, open_storage
 from spectui.tune.studies.study import Proposal, StudyOptions, TuningStudy
 from spectui.tune.trials import TrialRecord, TrialState
 from tests.support.postgres import Postgres, needs_postgres, postgres
-from tests.support.search import SPACE, SPEC, ScriptedMeasurer, search
+from tests.support.search import SPACE, SPEC, ScriptedMeasurer, known, search
 
 pytestmark = pytest.mark.slow
 
@@ -116,8 +116,7 @@ def test_a_trial_of_a_killed_search_is_queued_again(database: Postgres) -> None:
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
-        left = [int(word) for word in process.stdout.readline().split()]
+        left = [int(word) for word in known(process.stdout).readline().split()]
         with open_study(database.url, "killed") as study:
             lost = {one.arm for one in study.records()}
             assert OFF in lost

@@ -25,6 +25,7 @@ from spectui.tune.result import TuneResult
 from spectui.tune.studies.listing import StudyEntry, find_study, list_studies
 from spectui.tune.studies.records import OUTCOME, from_plain, to_plain
 from spectui.tune.studies.storage import own_storage
+from tests.support.search import known
 
 ENDED = datetime(2026, 5, 1, 12, tzinfo=UTC)
 BEST = Arm(draft="small", speculation=Speculation(DraftSimple(draft_max=8)))
@@ -122,8 +123,7 @@ def test_the_advice_is_what_the_verdict_says() -> None:
 
 def test_paths_are_kept_so_that_they_are_found_from_anywhere() -> None:
     outcome = kept(result(use=True))
-    assert outcome.draft is not None
-    assert outcome.draft.path == Path.cwd() / "s.gguf"
+    assert known(outcome.draft).path == Path.cwd() / "s.gguf"
     assert outcome.target.path == Path.cwd() / "t.gguf"
     assert outcome.speculation == BEST.speculation
     assert outcome.dialect is Dialect.IK

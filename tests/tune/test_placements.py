@@ -41,7 +41,7 @@ from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.trials import best_trial, levelled, speedup_estimate
 from tests.support.machine import QUIET
 from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script, room
-from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items, open_study
+from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items, known, open_study
 
 pytestmark = pytest.mark.usefixtures("in_memory")
 
@@ -237,10 +237,8 @@ def test_a_draft_is_measured_against_what_fits_without_it(
     measurer.ngram_gain = 0.7
     result = run(tmp_path, machine, measurer, SPACE, 3)
     assert result.off == Arm(draft=None, speculation=None, n_cpu_moe=4)
-    assert result.best is not None
-    assert (result.best.draft, result.best.n_cpu_moe) == ("big", 6)
-    assert result.speedup is not None
-    assert result.speedup.estimate == pytest.approx(gain * OVER_ALONE, rel=0.02)
+    assert (known(result.best).draft, known(result.best).n_cpu_moe) == ("big", 6)
+    assert known(result.speedup).estimate == pytest.approx(gain * OVER_ALONE, rel=0.02)
     assert result.verdict.use_speculation == pays
     assert "n_cpu_moe 6" in result.verdict.reason
     # Where it lies, the draft gains in both cases.
@@ -257,8 +255,7 @@ def test_trials_are_told_over_the_same_baseline(tmp_path: Path) -> None:
     # Over the target alone in its own place it would be the fastest of the three.
     assert told["big"] == pytest.approx(1.2 / 1.15 * OVER_ALONE, rel=0.02)
     best = best_trial(result.trials)
-    assert best is not None
-    assert best.arm.drafter == "ngram-simple"
+    assert known(best).arm.drafter == "ngram-simple"
     rows = per_category(result.trials, result.best)
     assert all(row.best.is_off for row in rows)
     # The target alone was slower beside the draft, and the machine was not.
@@ -297,8 +294,7 @@ def test_every_draft_is_tried_where_it_has_its_place(tmp_path: Path) -> None:
         ("small", 4),
     }
     # Both draft alike, and one leaves the target where it is fastest.
-    assert result.best is not None
-    assert result.best.draft == "small"
+    assert known(result.best).draft == "small"
 
 
 def test_a_study_keeps_the_placements_that_it_began_with(tmp_path: Path) -> None:
@@ -368,8 +364,7 @@ def test_looks_turn_round_so_that_the_target_moves_once_in_each_and_drift_cancel
     assert machine.loads == [4, 6, "big", 4, 6, "big"]
     (standing,) = one.conclude()
     assert standing.n_pairs == 24
-    assert standing.speedup is not None
-    assert standing.speedup.estimate == pytest.approx(1.25 * OVER_ALONE, rel=0.005)
+    assert known(standing.speedup).estimate == pytest.approx(1.25 * OVER_ALONE, rel=0.005)
 
 
 def test_a_finalist_that_leaves_the_target_in_place_gives_the_baseline_for_both() -> None:

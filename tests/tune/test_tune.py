@@ -73,6 +73,7 @@ from tests.support.search import (
     Mortal,
     ScriptedMeasurer,
     items,
+    known,
     open_study,
 )
 
@@ -172,8 +173,8 @@ class ScriptedForecaster:
         return Outlook(forecasts=tuple(sorted(found, key=lambda one: -one.speedup)), costs={})
 
     def _forecast(self, speculation: Speculation) -> Forecast:
-        known = self._measurer
-        speedup = known.speedup(speculation) if known else 1 + speculation.own.longest / 100
+        measurer = self._measurer
+        speedup = measurer.speedup(speculation) if measurer else 1 + speculation.own.longest / 100
         arm = Arm(draft="good", speculation=speculation)
         return Forecast(arm=arm, speedup=speedup, n_drafted=10, n_accepted=5)
 
@@ -273,8 +274,8 @@ def test_the_best_forecast_comes_right_after_off_and_the_others_before_the_sampl
     # What off decodes is the recording's output.
     assert told[:2] == [TrialStarted, TrialFinished]
     assert told[2:6] == [TraceProgress, TraceProgress, ForecastMade, TrialStarted]
-    (known,) = forecaster.known
-    assert known == {score.prompt_id for score in result.trials[0].prompts}
+    (outputs,) = forecaster.known
+    assert outputs == {score.prompt_id for score in result.trials[0].prompts}
 
 
 @pytest.mark.parametrize(
@@ -410,8 +411,8 @@ def test_answers_that_end_at_once_are_no_text(tmp_path: Path) -> None:
 
     forecaster = ScriptedForecaster()
     run(open_study(tmp_path), Silent(off_s=90.0), time_budget_s=100.0, forecaster=forecaster)
-    (known,) = forecaster.known
-    assert len(known) == 2
+    (outputs,) = forecaster.known
+    assert len(outputs) == 2
 
 
 def test_a_recording_that_takes_longer_than_estimated_is_told_to_end(tmp_path: Path) -> None:
@@ -431,19 +432,14 @@ def test_what_the_dialect_cannot_say_is_no_finalist(tmp_path: Path) -> None:
     assert plain.ngrams() == ()
     result = run(open_study(tmp_path, space=plain), measurer, n_trials=12)
     assert {record.arm.drafter for record in result.trials[6:]} == {"good"}
-    assert result.best is not None
-    assert result.best.draft == "good"
+    assert known(result.best).draft == "good"
 
 
 def test_a_gain_is_found_and_confirmed(tmp_path: Path) -> None:
     result = run(open_study(tmp_path), ScriptedMeasurer(peak=6, gain=1.4), n_trials=25)
     assert result.verdict.use_speculation
-    assert result.best is not None
-    assert result.best.speculation is not None
-    assert abs(result.best.speculation.own.longest - 6) <= 1
-    assert result.speedup is not None
-    assert result.speedup.low is not None
-    assert result.speedup.low > 1.2
+    assert abs(known(known(result.best).speculation).own.longest - 6) <= 1
+    assert known(known(result.speedup).low) > 1.2
     # No prompt that chose judges.
     chose = {score.prompt_id for record in result.trials for score in record.prompts}
     judged = {pair.item.id for pair in result.pairs}
@@ -492,8 +488,7 @@ def test_off_is_measured_again_where_its_only_trial_is_noisy(tmp_path: Path) -> 
     first = run(study, Disturbed(gain=0.8), n_trials=1, n_prompts=8, time_budget_s=1e6)
     [noisy] = first.trials
     assert noisy.noisy
-    assert noisy.relative is not None
-    assert noisy.relative < 0.8
+    assert known(noisy.relative) < 0.8
     assert off_level(first.trials) == 1.0
     found = run(open_study(tmp_path), ScriptedMeasurer(gain=0.8), n_trials=6, n_prompts=8)
     assert [one.arm.is_off for one in found.trials] == [True, True, *[False] * 4]
@@ -623,8 +618,7 @@ def test_a_confirmation_that_ends_is_reported_with_what_was_measured(
     assert (result.error is error) is not result.interrupted
     assert len(result.pairs) == 7
     assert result.best is not None
-    assert result.speedup is not None
-    assert result.speedup.n_prompts == 7
+    assert known(result.speedup).n_prompts == 7
 
 
 def test_a_changed_output_is_found_in_the_confirmation(tmp_path: Path) -> None:
@@ -640,11 +634,9 @@ def test_a_changed_output_is_found_in_the_confirmation(tmp_path: Path) -> None:
             return replace(done, tokens=(*done.tokens[:5], -1, *done.tokens[6:]))
 
     result = run(open_study(tmp_path), Changes(), n_trials=3)
-    assert result.lossless is not None
-    assert not result.lossless.lossless
-    divergence = result.lossless.divergence
-    assert divergence is not None
-    assert (divergence.prompt_id, divergence.position) == (division.unseen[1].id, 5)
+    assert not known(result.lossless).lossless
+    divergence = known(result.lossless).divergence
+    assert (known(divergence).prompt_id, known(divergence).position) == (division.unseen[1].id, 5)
 
 
 def test_few_prompts_are_judged_by_what_follows_their_answers(tmp_path: Path) -> None:
@@ -660,8 +652,7 @@ def test_few_prompts_are_judged_by_what_follows_their_answers(tmp_path: Path) ->
     assert result.verdict.use_speculation
     assert result.verdict.basis is Basis.LATER
     assert "8 prompts, continued behind the answers that chose it" in result.verdict.reason
-    assert result.speedup is not None
-    assert result.speedup.level == 0.95
+    assert known(result.speedup).level == 0.95
     # A study that goes on judges by the same text.
     measurer = ScriptedMeasurer()
     again = run(open_study(tmp_path), measurer, n_trials=3, n_prompts=8)
@@ -678,8 +669,7 @@ class Brief(ScriptedMeasurer):
 
 def test_where_nothing_is_left_to_judge_on_nothing_is_recommended(tmp_path: Path) -> None:
     result = run(open_study(tmp_path), Brief(gain=1.8), n_trials=3, n_prompts=8)
-    assert result.speedup is not None
-    assert result.speedup.estimate > 1.4
+    assert known(result.speedup).estimate > 1.4
     assert not result.verdict.use_speculation
     assert result.verdict.answer is Answer.UNDECIDED
     assert result.verdict.basis is Basis.SAME
@@ -695,13 +685,10 @@ def test_trials_end_when_forecasts_say_that_more_would_gain_nothing(tmp_path: Pa
         open_study(tmp_path), measurer, n_trials=30, forecaster=forecaster, on_event=events.append
     )
     assert len(result.trials) < 15
-    assert result.expected_improvement is not None
-    assert 0 <= result.expected_improvement < 0.02
+    assert 0 <= known(result.expected_improvement) < 0.02
     (decided,) = [event for event in events if isinstance(event, SearchDecided)]
     assert decided.expected_improvement == result.expected_improvement
-    assert result.best is not None
-    assert result.best.speculation is not None
-    assert result.best.speculation.own.longest == 6
+    assert known(known(result.best).speculation).own.longest == 6
 
 
 def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: Path) -> None:
@@ -713,8 +700,7 @@ def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: P
     assert failed
     assert all(record.error == "broken.gguf cannot be loaded" for record in failed)
     assert all(record.tokens_per_s is None for record in failed)
-    assert result.best is not None
-    assert result.best.draft == "good"
+    assert known(result.best).draft == "good"
     finished = [event.record for event in events if isinstance(event, TrialFinished)]
     assert finished == list(result.trials)
     alone = open_study(tmp_path, name="alone", space=SearchSpace(drafts=("broken",)))
@@ -870,9 +856,7 @@ def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
     kinds = {record.arm.drafter for record in result.trials}
     assert {"off", "ngram-simple"} < kinds <= {"off", *NGRAM_KINDS}
     assert result.trials[0].arm == OFF
-    assert result.best is not None
-    assert result.best.speculation is not None
-    assert abs(result.best.speculation.own.longest - 10) <= 3
+    assert abs(known(known(result.best).speculation).own.longest - 10) <= 3
     assert result.verdict.use_speculation
     with open_study(tmp_path, space=SearchSpace(drafts=())) as again:
         assert again.records() == result.trials
