@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import optuna
 import pytest
@@ -171,18 +170,6 @@ def test_a_database_that_restarts_is_waited_for(database: Postgres) -> None:
             assert study.finish(measured(asked))
 
 
-@needs_postgres
-@pytest.mark.ci
-def test_a_lease_of_an_earlier_version_holds_no_trial(database: Postgres) -> None:
-    with open_study(database.url, "older") as study:
-        asked = study.ask()
-        trial, _heartbeat = study._held[asked.number]
-        trial.set_user_attr("owner", {"host": "elsewhere", "pid": 1, "worker": True, "beat": 7})
-    with open_study(database.url, "older") as resumed:
-        assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
-    delete_studies(database.url, ["older"])
-
-
 @pytest.mark.parametrize(
     ("address", "said"),
     [
@@ -196,9 +183,3 @@ def test_a_driver_that_is_missing_is_named(
     monkeypatch.setattr("spectui.tune.studies.storage.find_spec", lambda _name: None)
     with pytest.raises(BadInputError, match=said):
         open_storage(address)
-
-
-def test_a_study_of_a_file_is_for_one_search_at_a_time(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
-    with open_study(url, "s"), pytest.raises(UsageError, match="another spectui is working on"):
-        open_study(url, "s")
