@@ -310,8 +310,7 @@ def test_a_process_is_named_with_what_it_took(machine: Machine) -> None:
 
 def test_processes_of_one_name_are_one_cause(machine: Machine) -> None:
     with machine.watch() as watch:
-        for turn in range(4):
-            pid = COMPILER + turn
+        for pid in range(COMPILER, COMPILER + 4):
             machine.process(pid, "cc1plus")
             machine.run(1.0, {pid: 0.8}, own_s=1.2)
             watch.tick()
@@ -528,23 +527,16 @@ def test_summaries_of_several_measurements_are_one() -> None:
     assert joined([]) is None
 
 
-def test_who_listens_at_an_endpoint_of_this_machine_belongs_to_it() -> None:
+def test_who_listens_at_an_endpoint_of_this_machine_belongs_to_it(bystander: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert listening([f"127.0.0.1:{port}"]) == listening([f"localhost:{port}"]) == {os.getpid()}
+        rpc = [f"127.0.0.1:{port}"]
+        assert listening(rpc) == listening([f"localhost:{port}"]) == {os.getpid()}
         # Another machine's, of the same number.
         assert not listening([f"192.0.2.1:{port}"])
-    assert not listening([f"127.0.0.1:{port}"])
-    assert not listening([])
-
-
-def test_an_rpc_server_of_this_machine_is_no_disturbance() -> None:
-    bystander = Popen([sys.executable, "-c", "input()"], stdin=PIPE)
-    with bystander, socket.create_server(("127.0.0.1", 0)) as server:
-        rpc = [f"127.0.0.1:{server.getsockname()[1]}"]
         # Seen from another process, this one is a stranger that listens.
-        with MachineWatch(own=bystander.pid, rpc=rpc) as watch:
-            assert os.getpid() in {key[0] for key in watch.mark().started}
-        with MachineWatch(own=bystander.pid) as watch:
-            assert os.getpid() not in {key[0] for key in watch.mark().started}
-        bystander.communicate(b"\n")
+        for own in (rpc, []):
+            with MachineWatch(own=bystander, rpc=own) as watch:
+                assert (os.getpid() in {key[0] for key in watch.mark().started}) is bool(own)
+    assert not listening(rpc)
+    assert not listening([])

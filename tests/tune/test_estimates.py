@@ -62,11 +62,13 @@ WON = trial(arm(3), 1.1, spread=0.0)
 
 def test_an_estimate_is_the_mean_of_trial_and_calibrated_forecast() -> None:
     records = [OFF_TRIAL, *(trial(arm(n), 1.0 + n / 10, spread=0.0) for n in range(1, 6))]
-    # All forecasts are 10 % too high; the last one is another 4 % off.
-    forecasts = [forecast(arm(n), 1.1 * (1.0 + n / 10)) for n in range(1, 5)]
+    # All forecasts are 10 % too high; two are another 4 % off, the fifth is missing.
+    off_by = {1: 1.04, 2: 1 / 1.04, 3: 1.0, 4: 1.0}
+    forecasts = [forecast(arm(n), 1.1 * (1.0 + n / 10) * by) for n, by in off_by.items()]
     found = estimates(records, [*forecasts, forecast(arm(6), 1.1 * 1.6)])
     for n in range(1, 6):
-        assert found.value(arm(n)) == pytest.approx(math.log(1.0 + n / 10))
+        expected = math.log(1.0 + n / 10) + math.log(off_by.get(n, 1.0)) / 2
+        assert found.value(arm(n)) == pytest.approx(expected)
     assert found.predicted[arm(6)] == pytest.approx(math.log(1.6))
     # Without forecasts the trials stand alone; failed ones and off do not count.
     alone = estimates([OFF_TRIAL, trial(arm(3), 1.3, spread=0.0), FAILED], ())

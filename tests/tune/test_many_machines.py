@@ -170,6 +170,18 @@ def test_a_database_that_restarts_is_waited_for(database: Postgres) -> None:
             assert study.finish(measured(asked))
 
 
+@needs_postgres
+@pytest.mark.ci
+def test_a_lease_of_an_earlier_version_holds_no_trial(database: Postgres) -> None:
+    with open_study(database.url, "older") as study:
+        asked = study.ask()
+        trial, _heartbeat = study._held[asked.number]
+        trial.set_user_attr("owner", {"host": "elsewhere", "pid": 1, "worker": True, "beat": 7})
+    with open_study(database.url, "older") as resumed:
+        assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
+    delete_studies(database.url, ["older"])
+
+
 @pytest.mark.parametrize(
     ("address", "said"),
     [

@@ -78,6 +78,18 @@ def test_a_study_may_have_any_name(tmp_path: Path, name: str) -> None:
         assert len(resumed.records()) == 1
 
 
+def test_a_trial_that_an_earlier_version_leased_is_interrupted(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        study.stored.set_user_attr("conductor", {"host": "elsewhere", "pid": 1, "beat": 7})
+        study.stored.set_user_attr("offer", {"phase": "trials", "n_trials": 9, "chains": True})
+        asked = study.ask()
+        trial, _heartbeat = study._held[asked.number]
+        trial.set_user_attr("owner", {"host": "elsewhere", "pid": 1, "worker": True, "beat": 7})
+    with open_study(tmp_path) as resumed:
+        assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
+        assert resumed.ask().number == 1
+
+
 def test_a_new_storage_is_made_once(tmp_path: Path) -> None:
     url, together = f"sqlite:///{tmp_path / 'studies.sqlite3'}", Barrier(4)
 

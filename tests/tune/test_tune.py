@@ -347,13 +347,6 @@ def test_a_recording_is_told_when_its_share_of_the_time_is_gone(
     assert forecaster.in_time == [in_time]
 
 
-def test_an_interrupted_forecast_ends_the_search_and_measures_nothing(tmp_path: Path) -> None:
-    forecaster = ScriptedForecaster(interrupted=True)
-    result = run(open_study(tmp_path), ScriptedMeasurer(), forecaster=forecaster)
-    assert result.interrupted
-    assert [record.arm for record in result.trials] == [OFF]
-
-
 @pytest.mark.parametrize(("keeps", "recorded"), [(True, []), (False, [(8, 33)])])
 def test_a_resumed_study_records_only_what_was_not_kept(
     tmp_path: Path, *, keeps: bool, recorded: list[tuple[int, int]]
@@ -466,11 +459,9 @@ def test_drift_of_the_machine_does_not_choose_the_winner(tmp_path: Path) -> None
     levels = [record.relative for record in result.trials if record.arm == OFF]
     assert all(level == pytest.approx(1.0, rel=0.03) for level in levels)
     assert result.verdict.use_speculation
-
-
-def test_a_trial_between_disagreeing_anchors_is_repeated_and_marked(tmp_path: Path) -> None:
+    # A trial between anchors that disagree is repeated and marked.
     measurer = ScriptedMeasurer(drift_per_run=0.05)
-    result = run(open_study(tmp_path), measurer, n_trials=1)
+    result = run(open_study(tmp_path, name="fast"), measurer, n_trials=1)
     assert result.trials[0].noisy
     assert measurer.n_runs == 2 * 8
 
@@ -583,23 +574,31 @@ def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
     assert not result.verdict.use_speculation
 
     # The same drafts in another order are the same study.
-    turned, measurer = (
-        open_study(tmp_path, space=SearchSpace(drafts=("b", "a"))),
-        ScriptedMeasurer(),
-    )
-    resumed = run(turned, measurer, n_trials=5)
+    turned = SearchSpace(drafts=("b", "a"))
+    measurer = ScriptedMeasurer()
+    resumed = run(open_study(tmp_path, space=turned), measurer, n_trials=5)
     assert sum(r.state is TrialState.COMPLETE for r in resumed.trials) == 5
     assert measurer.n_runs == 2 * 8 + 2 * 8  # two trials of 8 prompts, 8 pairs that decide
 
 
-def test_an_interrupted_off_arm_is_tried_again(tmp_path: Path) -> None:
-    measurer = ScriptedMeasurer()
-    measurer.interrupt_at = 2
-    run(open_study(tmp_path), measurer)
-    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4)
-    complete = [r.arm for r in result.trials if r.state is TrialState.COMPLETE]
-    assert [arm == OFF for arm in complete] == [True, False, False, False]
-    assert result.verdict.use_speculation
+@pytest.mark.parametrize(
+    ("ended", "state"), [(2, TrialState.INTERRUPTED), (0, TrialState.FAIL)], ids=["user", "process"]
+)
+def test_off_is_tried_again_where_it_ended(tmp_path: Path, ended: int, state: TrialState) -> None:
+    measurer = ScriptedMeasurer() if ended else Mortal(1)
+    measurer.interrupt_at = ended or None
+    assert run(open_study(tmp_path), measurer).interrupted is bool(ended)
+    result = run(open_study(tmp_path), ScriptedMeasurer())
+    off = [one.state for one in result.trials if one.arm.is_off]
+    assert off[:2] == [state, TrialState.COMPLETE]
+    assert (result.error, result.verdict.answer) == (None, Answer.USE)
+
+
+def test_an_interrupted_forecast_ends_the_search_and_measures_nothing(tmp_path: Path) -> None:
+    forecaster = ScriptedForecaster(interrupted=True)
+    result = run(open_study(tmp_path), ScriptedMeasurer(), forecaster=forecaster)
+    assert result.interrupted
+    assert [record.arm for record in result.trials] == [OFF]
 
 
 @pytest.mark.parametrize("error", [DoesNotFitError("the memory is full"), KeyboardInterrupt()])
@@ -660,14 +659,13 @@ def test_few_prompts_are_judged_by_what_follows_their_answers(tmp_path: Path) ->
     assert measurer.n_runs == 4 + 2 * 8  # four answers once more, and 8 pairs
 
 
-class Brief(ScriptedMeasurer):
-    """Whose answers end of themselves."""
-
-    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
-        return replace(super().decode(item, speculation), stop=Stop.END_OF_GENERATION)
-
-
 def test_where_nothing_is_left_to_judge_on_nothing_is_recommended(tmp_path: Path) -> None:
+    class Brief(ScriptedMeasurer):
+        """Its answers end of themselves."""
+
+        def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+            return replace(super().decode(item, speculation), stop=Stop.END_OF_GENERATION)
+
     result = run(open_study(tmp_path), Brief(gain=1.8), n_trials=3, n_prompts=8)
     assert known(result.speedup).estimate > 1.4
     assert not result.verdict.use_speculation
@@ -746,21 +744,29 @@ def died_twice(study: TuningStudy) -> Arm:
     return arm
 
 
-def test_an_arm_whose_process_ended_twice_is_tried_no_more(tmp_path: Path) -> None:
+def test_an_arm_whose_process_ended_twice_is_tried_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with open_study(tmp_path) as study:
         arm = died_twice(study)
     with open_study(tmp_path) as resumed:
         assert {one.log for one in resumed.records()} == {DIED.log}
         resumed.enqueue([arm])
         assert all(resumed.ask().arm != arm for _ in range(12))
+        monkeypatch.setattr("spectui.tune.studies.records.suggest_arm", lambda *_, **__: arm)
+        with pytest.raises(EngineDiedError, match="would try has ended its process twice"):
+            resumed.ask()
 
 
-def test_off_is_tried_again_where_its_process_ended(tmp_path: Path) -> None:
-    result = run(open_study(tmp_path), Mortal(1))
-    states = [one.state for one in result.trials if one.arm.is_off]
-    assert states == [TrialState.FAIL, TrialState.COMPLETE]
+def test_failures_of_earlier_runs_do_not_end_a_search(tmp_path: Path) -> None:
+    with open_study(tmp_path) as study:
+        for arm in study.space.defaults[:3]:
+            study.enqueue([arm])
+            study.fail(study.ask(), DIED)
+    # As a fourth it would be one too many.
+    result = run(open_study(tmp_path), Fails(DIED, on=True, once=True))
+    assert sum(one.died for one in result.trials) == 4
     assert result.error is None
-    assert result.verdict.answer is Answer.USE
 
 
 DEFECT = SpectuiError("TypeError: on purpose")
@@ -804,27 +810,6 @@ def test_what_ends_a_search_leaves_a_study_that_goes_on(
     assert [one.state for one in result.trials] == states
     assert result.verdict.answer is not Answer.USE
     assert run(open_study(tmp_path), ScriptedMeasurer()).verdict.answer is Answer.USE
-
-
-def test_failures_of_earlier_runs_do_not_end_a_search(tmp_path: Path) -> None:
-    with open_study(tmp_path) as study:
-        for arm in study.space.defaults[:3]:
-            study.enqueue([arm])
-            study.fail(study.ask(), DIED)
-    # As a fourth it would be one too many.
-    result = run(open_study(tmp_path), Fails(DIED, on=True, once=True))
-    assert sum(one.died for one in result.trials) == 4
-    assert result.error is None
-
-
-def test_a_study_without_an_arm_that_lives_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with open_study(tmp_path) as study:
-        arm = died_twice(study)
-        monkeypatch.setattr("spectui.tune.studies.records.suggest_arm", lambda *_, **__: arm)
-        with pytest.raises(EngineDiedError, match="would try has ended its process twice"):
-            study.ask()
 
 
 def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> None:
