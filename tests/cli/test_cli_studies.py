@@ -65,10 +65,6 @@ def file(home: Path) -> Path:
     return path
 
 
-def attributes_of(url: str, name: str) -> dict[str, Any]:
-    return dict(optuna.load_study(study_name=name, storage=open_storage(url)).user_attrs)
-
-
 def listed(spectui: Spectui, *arguments: object) -> dict[str, dict[str, Any]]:
     assert spectui("studies", "list", "--json", "-", *arguments) == 0, spectui.err
     return {one["name"]: one for one in json.loads(spectui.out)["studies"]}
@@ -78,7 +74,6 @@ def test_an_empty_storage_says_what_makes_a_study(spectui: Spectui, home: Path) 
     assert spectui("studies", "list") == 0
     assert "spectui tune" in spectui.out
     assert not home.exists()
-    assert listed(spectui) == {}
 
 
 @pytest.mark.usefixtures("file")
@@ -109,7 +104,8 @@ def test_show_repeats_what_tune_printed(
     assert json.loads(spectui.out) == study.document
     assert listed(spectui)["mine"]["state"] == "finished"
     url = f"sqlite:///{home / 'data' / 'studies.sqlite3'}"
-    assert attributes_of(url, "mine")[SCHEMA] == "spectui.study/1"
+    stored = optuna.load_study(study_name="mine", storage=open_storage(url))
+    assert stored.user_attrs[SCHEMA] == "spectui.study/1"
     assert spectui("studies", "export", "mine", tmp_path / "s.json") == 0
     assert "where your models are" in spectui.err
     assert (tmp_path / "s.json").stat().st_mode & 0o777 == 0o600
@@ -118,19 +114,6 @@ def test_show_repeats_what_tune_printed(
     assert spectui.out == study.out
     tune = ("--trials", 3, "--spec-type", "draft-simple")
     assert run("tune", *tune, "--study", "twin", "--resume") == 0, spectui.err
-
-
-@pytest.mark.usefixtures("file")
-def test_an_import_refuses_a_name_that_is_taken(spectui: Spectui, tmp_path: Path) -> None:
-    path = tmp_path / "s.json"
-    assert spectui("studies", "export", TUNED, path) == 0
-    assert spectui("studies", "export", TUNED, path) == 3
-    assert "cannot be written" in spectui.err
-    before = listed(spectui)
-    assert spectui("studies", "import", path) == 2
-    assert "--as" in spectui.err
-    assert spectui("studies", "import", path, "--as", "a\nb") == 2
-    assert listed(spectui) == before
 
 
 def spoilt(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
@@ -178,7 +161,14 @@ def test_a_file_that_is_no_study_changes_nothing(
 ) -> None:
     path = tmp_path / "s.json"
     assert spectui("studies", "export", TUNED, path) == 0
+    assert spectui("studies", "export", TUNED, path) == 3
+    assert "cannot be written" in spectui.err
     whole, before = path.read_bytes(), file.read_bytes()
+    # Names that are taken, or are none.
+    assert spectui("studies", "import", path) == 2
+    assert "--as" in spectui.err
+    assert spectui("studies", "import", path, "--as", "a\nb") == 2
+    assert file.read_bytes() == before
     for spoil, reason in SPOILT:
         path.write_bytes(whole)
         spoil(path)
@@ -221,18 +211,25 @@ def test_what_is_exported_is_imported_again(
     again.unlink()
 
 
-@pytest.mark.usefixtures("file")
 def test_deleting_needs_an_answer_and_nobody_at_work(spectui: Spectui, file: Path) -> None:
+    half = optuna.create_study(study_name="half", storage=f"sqlite:///{file}")
+    half.set_user_attr(SCHEMA, "spectui.study-import/1")
+    assert spectui("studies", "show", "half") == 3
+    assert "studies delete" in spectui.err
     assert spectui("studies", "delete", TUNED) == 2
     assert "--yes" in spectui.err
     assert spectui("studies", "delete", "target", "--yes") == 2
     with worked_on(file):
         assert listed(spectui)[TUNED]["state"] == "being worked on"
-        assert spectui("studies", "delete", "every-kind", TUNED, "--yes") == 2
+        assert spectui("studies", "delete", "half", TUNED, "--yes") == 2
         assert "another spectui is working" in spectui.err
-    assert {TUNED, "every-kind"} <= listed(spectui).keys()
-    assert spectui("studies", "delete", "every-kind", TUNED, "--yes") == 0
-    assert not {TUNED, "every-kind"} & listed(spectui).keys()
+        assert spectui("studies", "show", TUNED) == 0
+    found = listed(spectui)
+    assert TUNED in found
+    # An import that was cut off is no study.
+    assert found["half"]["state"] == "not readable"
+    assert spectui("studies", "delete", "half", TUNED, "--yes") == 0
+    assert not {TUNED, "half"} & listed(spectui).keys()
 
 
 def test_a_study_without_a_verdict_is_told_to_be_worked_on_or_ended(
@@ -261,16 +258,10 @@ def test_a_study_of_a_newer_spectui_is_left_alone(spectui: Spectui, file: Path) 
     assert "update spectui" in spectui.err
     assert spectui("studies", "export", TUNED, file.with_name("x.json")) == 3
     assert file.read_bytes() == before
-
-
-def revised(file: Path, revision: str) -> None:
+    # Nor is a storage of a newer Optuna touched.
     with closing(sqlite3.connect(file)) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
+        connection.execute("UPDATE alembic_version SET version_num = 'v99.0.0.a'")
         connection.commit()
-
-
-def test_a_storage_of_a_newer_optuna_is_left_alone(spectui: Spectui, file: Path) -> None:
-    revised(file, "v99.0.0.a")
     before = file.read_bytes()
     assert spectui("studies", "list") == 3
     assert "made by a newer Optuna; update spectui" in spectui.err
@@ -294,6 +285,11 @@ def test_a_damaged_file_is_moved_aside(spectui: Spectui, file: Path, tmp_path: P
     for broken in (scribbled(file.read_bytes()), b"garbage" * 5000):
         file.write_bytes(broken)
         journal.write_bytes(b"")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Path, "rename", refused)
+            assert spectui("studies", "show") == 3
+        assert "cannot be moved aside (Permission denied); move it away" in spectui.err
+        assert file.read_bytes() == broken
         assert spectui("studies", "show") == 3
         assert spectui.err.count("\n") == 1
         assert "was damaged, and is" in spectui.err
@@ -309,53 +305,30 @@ def test_a_damaged_file_is_moved_aside(spectui: Spectui, file: Path, tmp_path: P
     assert other.read_text() == "dear diary\n" * 100
 
 
-def test_a_damaged_file_that_cannot_be_moved_stays(spectui: Spectui, file: Path) -> None:
-    content = scribbled(file.read_bytes())
-    file.write_bytes(content)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "rename", refused)
-        assert spectui("studies", "show") == 3
-    assert "cannot be moved aside (Permission denied); move it away" in spectui.err
-    assert file.read_bytes() == content
-
-
 def refused(*_arguments: object) -> None:
     raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-
-def test_an_import_that_was_cut_off_is_no_study(spectui: Spectui, file: Path) -> None:
-    study = optuna.create_study(study_name="half", storage=f"sqlite:///{file}")
-    study.set_user_attr(SCHEMA, "spectui.study-import/1")
-    assert listed(spectui)["half"]["state"] == "not readable"
-    assert spectui("studies", "show", "half") == 3
-    assert "studies delete" in spectui.err
-    assert spectui("studies", "delete", "half", "--yes") == 0
-    assert "half" not in listed(spectui)
 
 
 def test_an_import_without_room_leaves_no_study_and_can_be_done_again(
     spectui: Spectui, file: Path, tmp_path: Path
 ) -> None:
-    path = tmp_path / "s.json"
+    path, disk = tmp_path / "s.json", tmp_path / "disk"
     assert spectui("studies", "export", TUNED, path) == 0
     before = listed(spectui)
-    size_kib = file.stat().st_size // 1024
-    for n_kib in (8, 24):
-        disk = tmp_path / f"disk-{n_kib}"
-        with small_disk(disk, size_kib + 8 + n_kib) as remount:
-            url = f"sqlite:///{disk / 's.sqlite3'}"
-            shutil.copyfile(file, disk / "s.sqlite3")
-            new = ("studies", "import", path, "--as", "new", "--storage", url)
-            assert spectui(*new) == 3
-            assert "make room" in spectui.err
-            assert spectui.err.count("\n") == 1
-            remount("size=8m")
-            found = listed(spectui, "--storage", url)
-            assert found.pop("new", {"state": "not readable"})["state"] == "not readable"
-            assert found == before
-            assert spectui(*new) == 0, spectui.err
-            n_trials = listed(spectui, "--storage", url)["new"]["n_trials"]
-            assert n_trials == before[TUNED]["n_trials"]
+    with small_disk(disk, file.stat().st_size // 1024 + 32) as remount:
+        url = f"sqlite:///{disk / 's.sqlite3'}"
+        shutil.copyfile(file, disk / "s.sqlite3")
+        new = ("studies", "import", path, "--as", "new", "--storage", url)
+        assert spectui(*new) == 3
+        assert "make room" in spectui.err
+        assert spectui.err.count("\n") == 1
+        remount("size=8m")
+        found = listed(spectui, "--storage", url)
+        assert found.pop("new", {"state": "not readable"})["state"] == "not readable"
+        assert found == before
+        assert spectui(*new) == 0, spectui.err
+        n_trials = listed(spectui, "--storage", url)["new"]["n_trials"]
+        assert n_trials == before[TUNED]["n_trials"]
 
 
 def test_what_a_wrong_clock_has_dated_is_not_the_latest_for_ever(

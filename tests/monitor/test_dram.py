@@ -1,10 +1,8 @@
 """The limit of the machine's RAM: how it is measured, when, and how it is kept."""
 
 import itertools
-from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from spectui.monitor import dram
@@ -15,10 +13,6 @@ from spectui.paths import cache_dir
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "home"))
-
-
-def test_memory_without_room_is_not_measured() -> None:
-    assert dram.ram_bytes_per_s(2, 1 << 60) is None
 
 
 @pytest.mark.parametrize(
@@ -47,11 +41,11 @@ def test_several_times_what_caches_hold_is_read(
 def test_the_best_pass_over_ram_counts() -> None:
     n_bytes = 1 << 22
     # Eight passes, of 2, 1, 4 and five times 3 seconds.
-    began = (0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0)
-    taken = (2.0, 1.0, 4.0, 3.0, 3.0, 3.0, 3.0, 3.0)
-    passes = zip(began, taken, strict=True)
-    clock = iter([0.0, *(at for one, s in passes for at in (one, one + s))])
+    taken = enumerate((2.0, 1.0, 4.0, 3.0, 3.0, 3.0, 3.0, 3.0))
+    clock = iter([0.0, *(at for n, s in taken for at in (10.0 * n, 10.0 * n + s))])
     assert dram.ram_bytes_per_s(2, n_bytes, clock=lambda: next(clock)) == n_bytes
+    # Memory without room is not measured.
+    assert dram.ram_bytes_per_s(2, 1 << 60) is None
 
 
 @pytest.mark.parametrize("step_s", [0.01, 0.05, 0.2, 1.0])
@@ -70,12 +64,21 @@ def test_measuring_ends_when_its_time_is_over(step_s: float) -> None:
     assert (found is None) == (step_s > 0.03)
 
 
-# -- what is kept
-
-
-def test_what_was_measured_is_kept_for_its_machine_and_threads() -> None:
-    assert kept_limit("abc", 8) is None
+def test_what_was_measured_is_kept_for_its_machine_and_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A folder that takes no file costs nothing but the next measurement.
+    cache_dir().parent.mkdir(parents=True)
+    cache_dir().write_text("not a folder")
     keep_limit("abc", 8, 5e10)
+    assert kept_limit("abc", 8) is None
+    cache_dir().unlink()
+    # It is measured until the machine was idle.
+    measured = iter((1e10, 5e10))
+    monkeypatch.setattr(dram, "ram_bytes_per_s", lambda _n_threads: next(measured))
+    assert dram.ram_limit("abc", 8, is_idle=lambda: False) == 1e10
+    assert dram.ram_limit("abc", 8, is_idle=lambda: True) == 5e10
+    assert dram.ram_limit("abc", 8) == 5e10
     keep_limit("abc", 4, 4e10)
     assert (kept_limit("abc", 8), kept_limit("abc", 4)) == (5e10, 4e10)
     assert kept_limit("abc", 6) is None
@@ -104,24 +107,6 @@ def test_a_file_that_holds_something_else_is_nothing_and_is_written_anew(content
     assert kept_limit("abc", 8) == 5e10
 
 
-def test_a_limit_is_measured_until_the_machine_was_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = iter((1e10, 2e10))
-    monkeypatch.setattr(dram, "ram_bytes_per_s", lambda _n_threads: next(measured))
-    assert dram.ram_limit("abc", 8, is_idle=lambda: False) == 1e10
-    assert dram.ram_limit("abc", 8, is_idle=lambda: True) == 2e10
-    assert dram.ram_limit("abc", 8) == 2e10
-
-
-def test_a_folder_that_takes_no_file_costs_nothing_but_the_next_measurement() -> None:
-    cache_dir().parent.mkdir(parents=True)
-    cache_dir().write_text("not a folder")
-    keep_limit("abc", 8, 5e10)
-    assert kept_limit("abc", 8) is None
-
-
-# -- when it is measured
-
-
 class Machine:
     """A machine that is idle as it is told; its RAM takes no time."""
 
@@ -143,42 +128,24 @@ class Machine:
         return self.limits
 
 
-MakeMachine = Callable[..., Machine]
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> MakeMachine:
-    return lambda *idle: Machine(monkeypatch, *idle)
-
-
-def test_a_busy_machine_is_not_measured_but_asked_again(machine: MakeMachine) -> None:
-    asked = machine(False, True, True)
+@pytest.mark.parametrize(("idle", "n_measured"), [((False,), 0), ((True, False), 1)])
+def test_a_machine_that_is_busy_before_or_meanwhile_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, idle: tuple[bool, ...], n_measured: int
+) -> None:
+    asked = Machine(monkeypatch, *idle, True, True)
     assert asked.ask() == []
-    assert asked.n_measured == 0
+    assert asked.n_measured == n_measured
     assert asked.ask() == [4e10]
 
 
-def test_what_something_else_ran_beside_is_not_taken(machine: MakeMachine) -> None:
-    asked = machine(True, False, True, True)
-    assert asked.ask() == []
-    assert asked.n_measured == 1
-    assert asked.ask() == [4e10]
-
-
-def test_it_is_measured_once_a_machine_and_told_every_time(machine: MakeMachine) -> None:
-    first = machine(True, True)
+def test_it_is_measured_once_a_machine_and_told_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Machine(monkeypatch, *[True] * 4)
     assert first.ask() == [4e10]
     assert first.ask() == [4e10, 4e10]
     assert first.n_measured == 1
+    # Other threads are another limit.
+    assert first.ask(2) == [4e10, 4e10, 2e10]
     # Another start, which need not look whether it is idle.
-    later = machine()
+    later = Machine(monkeypatch)
     assert later.ask() == [4e10]
     assert later.n_measured == 0
-
-
-def test_other_threads_are_another_limit(machine: MakeMachine) -> None:
-    asked = machine(True, True, True, True)
-    assert asked.ask(4) == [4e10]
-    assert asked.ask(2) == [4e10, 2e10]
-    stored = msgspec.json.decode((cache_dir() / "ram.json").read_bytes())
-    assert stored["bytes_per_s"] == {"4": 4e10, "2": 2e10}

@@ -5,6 +5,7 @@ import json
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from spectui.known import Known
 from spectui.measure.device_locks import visible_gpus
 from spectui.monitor.drm import KernelGpus
 from spectui.monitor.metrics import RETRY_S
-from spectui.monitor.readings import GpuReading, GpuSource, Reading, Throttle
+from spectui.monitor.readings import GpuReading, GpuSource, Reading, Snapshot, Throttle
 from spectui.monitor.sampler import LiveSource
 from spectui.monitor.sysfs import KernelError
 from tests.support.nvml import StandIn, until
@@ -75,12 +76,6 @@ def tree(tmp_path: Path) -> Iterator[Tree]:
     tree.gpus.close()
 
 
-def test_a_machine_without_any_has_none(tree: Tree) -> None:
-    assert tree.after() == ()
-    (tree.root / "sys/class/drm").mkdir(parents=True)
-    assert tree.after(RETRY_S) == ()
-
-
 @pytest.mark.usefixtures("nvml")
 def test_cards_have_a_lock_and_the_gpus_of_processors_have_none(tree: Tree) -> None:
     tree.add(AMD_PROCESSOR)
@@ -90,9 +85,6 @@ def test_cards_have_a_lock_and_the_gpus_of_processors_have_none(tree: Tree) -> N
     assert visible_gpus({"HIP_VISIBLE_DEVICES": "0"}, tree.root) == ["GPU 0000:03:00.0"]
     assert visible_gpus({"HIP_VISIBLE_DEVICES": "-1"}, tree.root) == []
     assert visible_gpus({"CUDA_VISIBLE_DEVICES": ""}, tree.root) == ["GPU 0000:03:00.0"]
-
-
-# -- what each driver tells
 
 
 def test_an_amd_card_tells_everything(tree: Tree) -> None:
@@ -176,8 +168,6 @@ def test_amds_table_tells_what_holds_the_clocks_back(
     assert (gpu.throttled_by.reason is None) == (told is not None)
 
 
-# -- files that are not as they should be
-
 FIELDS = {
     "mem_info_vram_used": "memory_used_bytes",
     "gpu_busy_percent": "utilisation",
@@ -196,39 +186,27 @@ CONTENTS = {
 }
 
 
-@pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS)
+@pytest.mark.parametrize("content", [*CONTENTS.values(), None], ids=[*CONTENTS, "gone"])
 @pytest.mark.parametrize("file", FIELDS)
 def test_what_is_no_number_is_a_reason_and_the_rest_goes_on(
-    tree: Tree, file: str, content: bytes
+    tree: Tree, file: str, content: bytes | None
 ) -> None:
     tree.add(AMD_CARD)
-    tree.file(file).write_bytes(content)
+    path = tree.file(file)
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
     (gpu,) = tree.after()
     reading = getattr(gpu, FIELDS[file])
     assert reading.value is None
     # Of a table there are as many forms as generations of cards.
     told = "in a form that is not known here", "the kernel does not report why the clock is low"
-    assert reading.reason.endswith(told[: 1 + (file == "gpu_metrics")])
+    if content is None:
+        assert reading.reason.startswith("the kernel does not report")
+    else:
+        assert reading.reason.endswith(told[: 1 + (file == "gpu_metrics")])
     others = {"memory_total_bytes", "pcie_width"} - {FIELDS[file]}
     assert all(getattr(gpu, other).value is not None for other in others)
-
-
-@pytest.mark.parametrize("file", FIELDS)
-def test_a_file_that_vanishes_is_a_reason(tree: Tree, file: str) -> None:
-    tree.add(AMD_CARD)
-    tree.after()
-    tree.file(file).unlink()
-    (gpu,) = tree.after()
-    reading = getattr(gpu, FIELDS[file])
-    assert reading.value is None
-    assert reading.reason.startswith("the kernel does not report")
-
-
-def test_a_file_that_may_not_be_read_says_so_and_is_rarely_asked_again() -> None:
-    # Root, who may run the tests, may read everything.
-    error = KernelError(errno.EACCES)
-    assert error.reason("power") == "no permission: the kernel hides power from this user"
-    assert (error.is_permanent, error.is_lost) == (True, False)
 
 
 def test_a_file_that_fails_says_how(tree: Tree) -> None:
@@ -236,10 +214,32 @@ def test_a_file_that_fails_says_how(tree: Tree) -> None:
     path = tree.file("gpu_busy_percent")
     path.unlink()
     path.mkdir()
-    (gpu,) = tree.after()
-    assert gpu.utilisation == Reading(
+    assert tree.after()[0].utilisation == Reading(
         None, 'the kernel could not tell utilisation: "Is a directory"'
     )
+    # Root, who may run the tests, may read everything.
+    error = KernelError(errno.EACCES)
+    assert error.reason("power") == "no permission: the kernel hides power from this user"
+    assert (error.is_permanent, error.is_lost) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("speed", "generation"),
+    [
+        ("2.5 GT/s PCIe", 1),
+        ("5 GT/s", 2),
+        ("64.0 GT/s PCIe", 6),
+        ("128.0 GT/s PCIe", None),
+        ("", None),
+    ],
+)
+def test_a_link_has_the_generation_of_its_speed(
+    tree: Tree, speed: str, generation: int | None
+) -> None:
+    tree.add(AMD_CARD)
+    for path in tree.root.rglob("current_link_speed"):
+        path.write_text(f"{speed}\n")
+    assert tree.after()[0].pcie_generation.value == generation
 
 
 @pytest.mark.parametrize(
@@ -268,31 +268,6 @@ def test_a_count_of_packets_that_is_none_is_a_reason(tree: Tree, words: str) -> 
     until(lambda: tree.after()[0].pcie_rx_bytes_per_s == Reading(None, told))
 
 
-@pytest.mark.parametrize(
-    ("speed", "generation"),
-    [
-        ("2.5 GT/s PCIe", 1),
-        ("5 GT/s", 2),
-        ("8.0 GT/s PCIe", 3),
-        ("32.0 GT/s PCIe", 5),
-        ("64.0 GT/s PCIe", 6),
-        ("128.0 GT/s PCIe", None),
-        ("Unknown", None),
-        ("", None),
-    ],
-)
-def test_a_link_has_the_generation_of_its_speed(
-    tree: Tree, speed: str, generation: int | None
-) -> None:
-    tree.add(AMD_CARD)
-    for path in tree.root.rglob("current_link_speed"):
-        path.write_text(f"{speed}\n")
-    assert tree.after()[0].pcie_generation.value == generation
-
-
-# -- cards that come, go and sleep
-
-
 def test_a_card_that_sleeps_is_not_woken(tree: Tree) -> None:
     tree.add(AMD_CARD)
     tree.file("runtime_status").write_text("suspended\n")
@@ -307,9 +282,13 @@ def test_a_card_that_sleeps_is_not_woken(tree: Tree) -> None:
 def test_a_card_that_goes_away_explains_itself_and_may_come_back(
     tree: Tree, tmp_path: Path
 ) -> None:
+    assert tree.after() == ()
     tree.add(AMD_CARD)
+    assert tree.after(RETRY_S)[0].utilisation == Reading(0.37)
     tree.add(AMD_PROCESSOR)
-    assert tree.after()[0].utilisation == Reading(0.37)
+    assert len(tree.after(1.0)) == 1
+    # The one that was there keeps its number.
+    assert [gpu.in_ram for gpu in tree.after(RETRY_S)] == [False, True]
     device = tree.file("mem_info_vram_used").parent
     device.rename(tmp_path / "elsewhere")
     gone, other = tree.after()
@@ -320,15 +299,6 @@ def test_a_card_that_goes_away_explains_itself_and_may_come_back(
     assert other.clock_hz == Reading(2.7e9)
     (tmp_path / "elsewhere").rename(device)
     assert tree.after(RETRY_S)[0].utilisation == Reading(0.37)
-
-
-def test_a_card_is_found_that_is_plugged_in_later(tree: Tree) -> None:
-    tree.add(AMD_CARD)
-    assert len(tree.after()) == 1
-    tree.add(AMD_PROCESSOR)
-    assert len(tree.after(1.0)) == 1
-    # The one that was there keeps its number.
-    assert [gpu.in_ram for gpu in tree.after(RETRY_S)] == [False, True]
 
 
 def test_eight_equal_cards_are_numbered_by_their_addresses(tree: Tree) -> None:
@@ -358,8 +328,6 @@ def test_devices_of_other_drivers_and_without_an_address_are_none_of_ours(tree: 
     (tree.root / "sys/class/drm/card9/device").symlink_to(platform)
     assert tree.after() == ()
 
-
-# -- memory of this process
 
 FDINFO = """pos:\t0
 drm-driver:\t{driver}
@@ -396,6 +364,7 @@ def test_memory_is_that_of_the_process_with_the_models(tree: Tree) -> None:
     tree.add(AMD_CARD)
     pid = 71
     gpus = KernelGpus(root=tree.root, process=lambda: pid)
+    # Older kernels tell memory by another name.
     told = "drm-pdev:\t0000:03:00.0\ndrm-client-id:\t1\ndrm-memory-vram:\t2048 KiB\n"
     opened(tree, 4, "/dev/dri/renderD128", told)
     for folder in ("fd", "fdinfo"):
@@ -403,54 +372,27 @@ def test_memory_is_that_of_the_process_with_the_models(tree: Tree) -> None:
     assert gpus.read(tree.now_s)[0].process_bytes == Reading(0.0)
     # One that has ended, and nothing but this process is there.
     pid = 72
-    tree.now_s += 10.0
-    assert gpus.read(tree.now_s)[0].process_bytes == Reading(2048 * 1024)
+    assert gpus.read(tree.now_s + 10.0)[0].process_bytes == Reading(2048 * 1024)
+    (tree.root / "proc/self/fd/4").unlink()
+    (tree.root / "proc/self/fd").rmdir()
+    told_by = gpus.read(tree.now_s + 20.0)[0].process_bytes
+    assert told_by == Reading(None, "the kernel does not report memory per process")
     gpus.close()
 
 
-def test_older_kernels_tell_memory_by_another_name(tree: Tree) -> None:
-    tree.add(AMD_CARD)
-    told = "drm-pdev:\t0000:03:00.0\ndrm-client-id:\t1\ndrm-memory-vram:\t2048 KiB\n"
-    opened(tree, 4, "/dev/dri/renderD128", told)
-    assert tree.after()[0].process_bytes == Reading(2048 * 1024)
-
-
-def test_a_process_whose_files_are_not_listed_is_a_reason(tree: Tree) -> None:
-    tree.add(AMD_CARD)
-    (tree.root / "proc/self/fd").rmdir()
-    assert tree.after()[0].process_bytes == Reading(
-        None, "the kernel does not report memory per process"
-    )
-
-
-# -- beside NVIDIA's
-
-
 def test_all_sources_are_numbered_together(nvml: StandIn, tmp_path: Path) -> None:
-    nvml.add_gpu()
-    nvml.add_gpu()
+    def read() -> Snapshot:
+        with closing(LiveSource(root=tmp_path)) as source:
+            return source.read()
+
     tree = Tree(tmp_path)
-    tree.add(AMD_CARD)
-    source = LiveSource(root=tmp_path)
-    gpus = source.read().gpus
-    source.close()
-    assert [(gpu.index, gpu.source) for gpu in gpus] == [
-        (0, GpuSource.NVML),
-        (1, GpuSource.NVML),
-        (2, GpuSource.AMDGPU),
-    ]
-
-
-def test_a_missing_nvidia_driver_is_no_reason_beside_another_gpu(
-    nvml: StandIn, tmp_path: Path
-) -> None:
     nvml.rule("nvmlInit", code=9)
-    tree = Tree(tmp_path)
-    source = LiveSource(root=tmp_path)
-    assert source.read().gpu_reason is not None
-    source.close()
+    assert read().gpu_reason is not None
+    # A missing NVIDIA driver is no reason beside another GPU.
     tree.add(AMD_CARD)
-    source = LiveSource(root=tmp_path)
-    snapshot = source.read()
-    source.close()
-    assert (len(snapshot.gpus), snapshot.gpu_reason) == (1, None)
+    assert (len(read().gpus), read().gpu_reason) == (1, None)
+    nvml.rule("nvmlInit")
+    nvml.add_gpu()
+    nvml.add_gpu()
+    sources = (GpuSource.NVML, GpuSource.NVML, GpuSource.AMDGPU)
+    assert [(gpu.index, gpu.source) for gpu in read().gpus] == list(enumerate(sources))

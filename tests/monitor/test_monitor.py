@@ -5,7 +5,8 @@ import queue
 import resource
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -23,7 +24,6 @@ from spectui.monitor.readings import (
     Snapshot,
 )
 from spectui.monitor.sampler import LiveSource, Sampler
-from tests.support import constructed
 from tests.support.nvml import StandIn, until
 
 pytest_plugins = ("tests.support.nvml_fixtures",)
@@ -41,8 +41,8 @@ class Clock:
         return self.now_s
 
 
-def host_reading() -> HostReading:
-    return HostReading(
+def snapshot(time_s: float) -> Snapshot:
+    host = HostReading(
         cpu_per_core=(0.5,),
         memory_total_bytes=4,
         memory_available_bytes=3,
@@ -52,13 +52,7 @@ def host_reading() -> HostReading:
         disk_read_bytes_per_s=Reading(None, "no"),
         major_faults_per_s=Reading(0),
     )
-
-
-def snapshot(time_s: float) -> Snapshot:
-    return Snapshot(time_s=time_s, gpus=(), gpu_reason="no GPU", host=host_reading())
-
-
-# -- rates and history
+    return Snapshot(time_s=time_s, gpus=(), gpu_reason="no GPU", host=host)
 
 
 @given(
@@ -99,9 +93,6 @@ def test_a_ring_keeps_the_last_samples_in_order(capacity: int, values: list[floa
     assert ring.maximum() == max((value for value in kept if value is not None), default=None)
 
 
-# -- the host
-
-
 def stat_text(busy_and_idle: list[tuple[int, int]]) -> bytes:
     """The sum over all cores first, guests last, as Linux has it."""
     cores = [
@@ -139,48 +130,29 @@ def proc(tmp_path: Path) -> Proc:
     return Proc(tmp_path)
 
 
-@pytest.fixture
-def host(proc: Proc) -> Iterator[Host]:
-    host = Host(Clock(), proc=proc.path)
-    yield host
-    host.close()
-
-
-def test_memory_is_in_bytes_and_what_is_mapped_does_not_count_as_anonymous(host: Host) -> None:
-    reading = host.read()
-    assert reading.memory_total_bytes == 1000 * 1024
-    assert reading.memory_available_bytes == 700 * 1024
-    assert reading.swap_used_bytes == 50 * 1024
-    assert reading.process_rss_bytes == 50 * resource.getpagesize()
-    assert reading.process_anonymous_bytes == Reading(30 * resource.getpagesize())
-
-
+@pytest.mark.parametrize(
+    ("ticks", "shares"),
+    [
+        ([[(0, 0), (0, 0)], [(25, 75), (100, 0)]], (0.25, 1.0)),
+        ([[(25, 75), (100, 0)], [(25, 175), (150, 50)]], (0.0, 0.5)),
+        # A tick or two are too short for a share.
+        ([[(0, 0), (0, 0)], [(50, 50), (0, 100)], [(52, 50), (0, 102)]], (0.5, 0.0)),
+        ([[(0, 0), (0, 0)], [(52, 50), (0, 102)], [(60, 50), (0, 110)]], (1.0, 0.0)),
+        # A core goes offline.
+        ([[(50, 50), (0, 100)], [(60, 50)]], ()),
+        ([[(50, 50), (0, 100)], [(60, 50)], [(60, 60)]], (0.0,)),
+    ],
+)
 def test_a_core_is_busy_for_its_share_of_the_time_since_the_last_read(
-    proc: Proc, host: Host
+    proc: Proc, ticks: list[list[tuple[int, int]]], shares: tuple[float, ...]
 ) -> None:
-    assert host.read().cpu_per_core == ()
-    proc.ticks([(25, 75), (100, 0)])
-    assert host.read().cpu_per_core == (0.25, 1.0)
-    proc.ticks([(25, 175), (150, 50)])
-    assert host.read().cpu_per_core == (0.0, 0.5)
-
-
-def test_a_tick_or_two_are_too_short_for_a_share(proc: Proc, host: Host) -> None:
-    proc.ticks([(50, 50), (0, 100)])
-    assert host.read().cpu_per_core == (0.5, 0.0)
-    proc.ticks([(52, 50), (0, 102)])
-    assert host.read().cpu_per_core == (0.5, 0.0)
-    proc.ticks([(60, 50), (0, 110)])
-    assert host.read().cpu_per_core == (1.0, 0.0)
-
-
-def test_a_core_that_goes_offline_leaves_no_wrong_shares(proc: Proc, host: Host) -> None:
-    proc.ticks([(50, 50), (0, 100)])
-    host.read()
-    proc.ticks([(60, 50)])
-    assert host.read().cpu_per_core == ()
-    proc.ticks([(60, 60)])
-    assert host.read().cpu_per_core == (0.0,)
+    proc.ticks(ticks[0])
+    with closing(Host(Clock(), proc=proc.path)) as host:
+        assert host.read().cpu_per_core == ()
+        for some in ticks[1:]:
+            proc.ticks(some)
+            found = host.read().cpu_per_core
+    assert found == shares
 
 
 @given(steps=st.lists(st.tuples(st.integers(0, 500), st.integers(-2, 500)), min_size=1))
@@ -190,29 +162,39 @@ def test_a_share_is_a_share_even_if_the_idle_time_steps_back(steps: list[tuple[i
     assert all(0 <= share <= 1 for share in cores.update(stat_text(after)))
 
 
-def test_disk_reads_are_a_rate(proc: Proc) -> None:
-    clock = Clock()
-    host = Host(clock, proc=proc.path)
-    assert host.read().disk_read_bytes_per_s.reason == "measuring: a rate needs two samples"
-    proc.write("self/io", "read_bytes: 1004096\n")
-    clock.now_s += 0.5
-    assert host.read().disk_read_bytes_per_s == Reading(2_000_000)
-    host.close()
+def test_memory_is_in_bytes_and_what_is_mapped_does_not_count_as_anonymous(proc: Proc) -> None:
+    clock, page = Clock(), resource.getpagesize()
+    with closing(Host(clock, proc=proc.path)) as host:
+        reading = host.read()
+        assert reading.memory_total_bytes == 1000 * 1024
+        assert reading.memory_available_bytes == 700 * 1024
+        assert reading.swap_used_bytes == 50 * 1024
+        assert reading.process_rss_bytes == 50 * page
+        assert reading.process_anonymous_bytes == Reading(30 * page)
+        assert reading.disk_read_bytes_per_s.reason == "measuring: a rate needs two samples"
+        proc.write("self/io", "read_bytes: 1004096\n")
+        clock.now_s += 0.5
+        assert host.read().disk_read_bytes_per_s == Reading(2_000_000)
 
 
-def test_a_kernel_that_counts_no_disk_reads_says_so(proc: Proc) -> None:
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (
+            None,
+            "the system does not report disk reads of a process (No such file or directory)",
+        ),
+        ("rchar: 7\n", "the kernel does not count disk reads of a process"),
+    ],
+)
+def test_a_kernel_that_counts_no_disk_reads_says_so(
+    proc: Proc, content: str | None, reason: str
+) -> None:
     (proc.path / "self/io").unlink()
-    host = Host(Clock(), proc=proc.path)
-    assert host.read().disk_read_bytes_per_s == Reading(
-        None, "the system does not report disk reads of a process (No such file or directory)"
-    )
-    proc.write("self/io", "rchar: 7\n")
-    host.close()
-    host = Host(Clock(), proc=proc.path)
-    assert host.read().disk_read_bytes_per_s == Reading(
-        None, "the kernel does not count disk reads of a process"
-    )
-    host.close()
+    if content is not None:
+        proc.write("self/io", content)
+    with closing(Host(Clock(), proc=proc.path)) as host:
+        assert host.read().disk_read_bytes_per_s == Reading(None, reason)
 
 
 def test_another_process_is_read_as_long_as_it_is_there(proc: Proc) -> None:
@@ -265,9 +247,6 @@ def test_this_machine_is_read_as_psutil_reads_it() -> None:
     assert reading.major_faults_per_s.value is not None
 
 
-# -- the sampler
-
-
 class ScriptedSource:
     """Counts its snapshots, and does what a test wants before each."""
 
@@ -293,27 +272,19 @@ class Inbox:
         self.failures: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def sampler(
-        self, make_source: Callable[[], ScriptedSource | LiveSource], interval_s: float = AGES_S
+        self,
+        make_source: Callable[[], ScriptedSource | LiveSource],
+        sink: Callable[[Snapshot], None] | None = None,
     ) -> Sampler:
         return Sampler(
             make_source,
-            self.snapshots.put,
-            interval_s=interval_s,
+            sink or self.snapshots.put,
+            interval_s=AGES_S,
             on_failure=self.failures.put,
         )
 
     def next_time_s(self) -> float:
         return self.snapshots.get(timeout=30).time_s
-
-    def failure(self) -> str:
-        return self.failures.get(timeout=30)
-
-
-def fail(error: Exception) -> Callable[[], None]:
-    def raises() -> None:
-        raise error
-
-    return raises
 
 
 def test_the_source_is_made_read_and_closed_on_the_samplers_thread() -> None:
@@ -328,32 +299,17 @@ def test_the_source_is_made_read_and_closed_on_the_samplers_thread() -> None:
 
     source = ScriptedSource(here)
     inbox = Inbox()
+    inbox.sampler(make_source).close()
     sampler = inbox.sampler(make_source)
     assert threads == []
     sampler.start()
     assert inbox.next_time_s() == 1
-    sampler.close()
-    assert source.closed.is_set()
-    assert threads == ["spectui-monitor", "spectui-monitor"]
-
-
-def test_a_new_interval_takes_effect_while_the_old_one_runs() -> None:
-    inbox = Inbox()
-    sampler = inbox.sampler(ScriptedSource)
-    sampler.start()
-    assert inbox.next_time_s() == 1
+    # A new interval takes effect while the old one runs.
     sampler.interval_s = 0.001
     assert [inbox.next_time_s() for _sample in range(3)] == [2, 3, 4]
-    assert sampler.interval_s == 0.001
     sampler.close()
-
-
-def test_closing_before_the_start_or_twice_is_fine() -> None:
-    inbox = Inbox()
-    inbox.sampler(ScriptedSource).close()
-    sampler = inbox.sampler(ScriptedSource)
-    sampler.start()
-    sampler.close()
+    assert source.closed.is_set()
+    assert set(threads) == {"spectui-monitor"}
     sampler.close()
 
 
@@ -374,6 +330,7 @@ def test_closing_does_not_wait_for_a_driver_that_hangs(nvml: StandIn) -> None:
     assert inbox.failures.empty()
 
 
+@pytest.mark.parametrize("where", ["source", "read", "sink"])
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
@@ -384,66 +341,19 @@ def test_closing_does_not_wait_for_a_driver_that_hangs(nvml: StandIn) -> None:
         ),
     ],
 )
-def test_a_failing_source_ends_in_one_sentence(error: Exception, sentence: str) -> None:
-    inbox = Inbox()
-    source = ScriptedSource(fail(error))
-    sampler = inbox.sampler(lambda: source)
-    sampler.start()
-    assert inbox.failure() == sentence
-    sampler.close()
-    assert source.closed.is_set()
-    assert inbox.failures.empty()
-
-
-def test_a_source_that_cannot_be_made_ends_in_one_sentence() -> None:
-    inbox = Inbox()
+def test_a_failure_ends_in_one_sentence(error: Exception, sentence: str, where: str) -> None:
+    def fails(here: str) -> None:
+        if here == where:
+            raise error
 
     def make() -> ScriptedSource:
-        raise BadInputError("there is no /proc")
+        fails("source")
+        return source
 
-    sampler = Sampler(make, inbox.snapshots.put, on_failure=inbox.failures.put)
+    inbox, source = Inbox(), ScriptedSource(lambda: fails("read"))
+    sampler = inbox.sampler(make, lambda _snapshot: fails("sink"))
     sampler.start()
-    assert inbox.failure() == "there is no /proc"
+    assert inbox.failures.get(timeout=30) == sentence
     sampler.close()
-
-
-def test_a_failing_sink_ends_in_one_sentence() -> None:
-    inbox = Inbox()
-
-    def sink(_snapshot: Snapshot) -> None:
-        raise RuntimeError("full")
-
-    sampler = Sampler(ScriptedSource, sink, on_failure=inbox.failures.put)
-    sampler.start()
-    assert inbox.failure().endswith("(RuntimeError: full)")
-    sampler.close()
-
-
-def test_a_failure_after_closing_is_silent() -> None:
-    inbox = Inbox()
-    reading, may_fail = threading.Event(), threading.Event()
-
-    def wait_and_fail() -> None:
-        reading.set()
-        may_fail.wait()
-        raise RuntimeError("too late")
-
-    sampler = inbox.sampler(lambda: ScriptedSource(wait_and_fail))
-    sampler.start()
-    reading.wait()
-    sampler._closed = True
-    may_fail.set()
-    sampler.close()
+    assert source.closed.is_set() is (where != "source")
     assert inbox.failures.empty()
-
-
-# -- what the screens of tests show
-
-
-def test_the_constructed_machine_stays_within_its_hardware() -> None:
-    for snapshot in constructed.snapshots():
-        (gpu,) = snapshot.gpus
-        assert (gpu.memory_used_bytes.value or 0) < (gpu.memory_total_bytes.value or 0)
-        assert (gpu.pcie_rx_bytes_per_s.value or 0) < (gpu.pcie_limit_bytes_per_s.value or 0)
-        assert 90 <= (gpu.power_w.value or 0) <= 180
-        assert all(0 <= share <= 1 for share in snapshot.host.cpu_per_core)

@@ -1,5 +1,6 @@
 """GPUs through the real ``pynvml``, over a stand-in for NVIDIA's library that fails on demand."""
 
+import ctypes
 import os
 import subprocess
 import sys
@@ -16,12 +17,10 @@ from spectui.known import Known
 from spectui.measure.comparable import differences, spec_digest
 from spectui.monitor import nvidia
 from spectui.monitor.machine import this_machine
-from spectui.monitor.metrics import RETRY_S, SlowMeter, link_limit_bytes_per_s
+from spectui.monitor.metrics import RETRY_S, SlowMeter
 from spectui.monitor.nvidia import NvidiaGpus
-from spectui.monitor.nvml import NvmlError
 from spectui.monitor.readings import GpuReading, GpuSource, Reading, Throttle, pci_address
 from spectui.tune.studies.records import check_same
-from tests.support.constructed import snapshots
 from tests.support.nvml import MIB, StandIn, environment, until
 
 pytest_plugins = ("tests.support.nvml_fixtures",)
@@ -31,10 +30,11 @@ SLOW_THREAD = "spectui-pcie"
 READINGS = [field.name for field in fields(GpuReading) if field.type is Reading]
 
 
-class Monitored:
-    """The GPUs under a clock that moves only when told."""
+class Monitored(StandIn):
+    """The stand-in's GPUs under a clock that moves only when told."""
 
-    def __init__(self) -> None:
+    def __init__(self, library: ctypes.CDLL) -> None:
+        super().__init__(library)
         self.now_s = 100.0
         self.gpus = NvidiaGpus(lambda: self.now_s)
 
@@ -48,12 +48,11 @@ class Monitored:
 
 
 @pytest.fixture
-def monitored(nvml: StandIn) -> Iterator[Monitored]:
-    """Depends on the stand-in, so that its session ends before the library goes."""
+def driver(nvml: StandIn) -> Iterator[Monitored]:
     assert nvml.sessions() == 0
-    monitored = Monitored()
-    yield monitored
-    monitored.gpus.close()
+    driver = Monitored(nvml.library)
+    yield driver
+    driver.gpus.close()
     assert nvml.sessions() == 0
 
 
@@ -65,14 +64,11 @@ def traffic(gpu: GpuReading) -> tuple[float | None, float | None]:
     return gpu.pcie_rx_bytes_per_s.value, gpu.pcie_tx_bytes_per_s.value
 
 
-# -- what a healthy GPU tells
-
-
-def test_every_reading_arrives_in_its_unit(nvml: StandIn, monitored: Monitored) -> None:
-    gpu = nvml.add_gpu(pid=os.getpid(), process_bytes=700 * MIB)
-    monitored.after()
+def test_every_reading_arrives_in_its_unit(driver: Monitored) -> None:
+    gpu = driver.add_gpu(pid=os.getpid(), process_bytes=700 * MIB)
+    driver.after()
     gpu.received_bytes, gpu.sent_bytes = 300_000_000, 50_000_000
-    (reading,) = monitored.after(0.5)
+    (reading,) = driver.after(0.5)
     assert reading == GpuReading(
         index=0,
         name="Stand-in 0",
@@ -95,24 +91,6 @@ def test_every_reading_arrives_in_its_unit(nvml: StandIn, monitored: Monitored) 
     )
 
 
-def test_the_constructed_recording_survives_the_way_through_the_driver(
-    nvml: StandIn, monitored: Monitored
-) -> None:
-    gpu = nvml.add_gpu()
-    for snapshot in snapshots():
-        (expected,) = snapshot.gpus
-        gpu.memory_used_bytes = int(expected.memory_used_bytes.value or 0)
-        gpu.utilisation_percent = round((expected.utilisation.value or 0) * 100)
-        gpu.received_bytes += round((expected.pcie_rx_bytes_per_s.value or 0) * 0.25)
-        (reading,) = monitored.after(0.25)
-        assert reading.memory_used_bytes == expected.memory_used_bytes
-        assert reading.utilisation == expected.utilisation
-        if snapshot.time_s > 0:
-            assert reading.pcie_rx_bytes_per_s.value == pytest.approx(
-                expected.pcie_rx_bytes_per_s.value, abs=4
-            )
-
-
 @pytest.mark.parametrize(
     ("function", "period_s"),
     [
@@ -128,40 +106,24 @@ def test_the_constructed_recording_survives_the_way_through_the_driver(
     ],
 )
 def test_each_metric_is_asked_for_at_its_own_cadence(
-    nvml: StandIn, monitored: Monitored, function: str, period_s: float
+    driver: Monitored, function: str, period_s: float
 ) -> None:
-    nvml.add_gpu()
+    driver.add_gpu()
     for _sample in range(32):
-        monitored.after(0.25)
-    assert nvml.calls(function) == 8.0 / period_s
+        driver.after(0.25)
+    assert driver.calls(function) == 8.0 / period_s
 
 
-def test_the_limit_follows_a_link_that_wakes_up(nvml: StandIn, monitored: Monitored) -> None:
-    gpu = nvml.add_gpu(generation=1)
-    assert monitored.after()[0].pcie_limit_bytes_per_s.value == 4e9
-    gpu.generation = 3
-    assert monitored.after(2.0)[0].pcie_limit_bytes_per_s.value == pytest.approx(15.75e9, rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("generation", "width", "limit"),
-    [(1, 16, 4e9), (3, 8, 7.877e9), (4, 16, 31.504e9), (5, 16, 63.008e9), (6, 16, 121.008e9)],
-)
-def test_the_limit_of_a_link_is_generation_times_width(
-    generation: int, width: int, limit: float
-) -> None:
-    assert link_limit_bytes_per_s(generation, width) == pytest.approx(limit, rel=1e-3)
-
-
-def test_a_generation_from_the_future_has_no_limit_but_a_reason(
-    nvml: StandIn, monitored: Monitored
-) -> None:
-    nvml.add_gpu(generation=9)
-    limit = monitored.after()[0].pcie_limit_bytes_per_s
-    assert limit == Reading(None, "the speed of PCIe generation 9 is not known")
-
-
-# -- what a driver refuses
+def test_the_limit_follows_a_link_that_wakes_up(driver: Monitored) -> None:
+    gpu = driver.add_gpu(generation=1)
+    for generation, width, limit in ((1, 16, 4e9), (3, 8, 7.877e9), (6, 16, 121.008e9)):
+        gpu.generation, gpu.width = generation, width
+        found = driver.after(2.0)[0].pcie_limit_bytes_per_s
+        assert found.value == pytest.approx(limit, rel=1e-3)
+    gpu.generation = 9
+    assert driver.after(2.0)[0].pcie_limit_bytes_per_s == Reading(
+        None, "the speed of PCIe generation 9 is not known"
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,47 +150,44 @@ def test_a_generation_from_the_future_has_no_limit_but_a_reason(
 )
 def test_a_refused_number_says_why_and_the_others_go_on(
     *,
-    nvml: StandIn,
-    monitored: Monitored,
+    driver: Monitored,
     function: str,
     field: str,
     what: str,
     code: int,
     reason: str,
 ) -> None:
-    nvml.add_gpu()
-    nvml.rule(function, code=code)
-    (gpu,) = monitored.after()
+    driver.add_gpu()
+    driver.rule(function, code=code)
+    (gpu,) = driver.after()
     assert getattr(gpu, field) == Reading(None, reason.format(what))
     others = {"memory_used_bytes", "power_w"} - {field}
     assert all(getattr(gpu, other).value is not None for other in others)
 
 
-def test_what_is_refused_for_good_is_rarely_asked_again(
-    nvml: StandIn, monitored: Monitored
-) -> None:
-    nvml.add_gpu()
-    nvml.rule("nvmlDeviceGetUtilizationRates", code=pynvml.NVML_ERROR_NO_PERMISSION)
+def test_what_is_refused_for_good_is_rarely_asked_again(driver: Monitored) -> None:
+    driver.add_gpu()
+    driver.rule("nvmlDeviceGetUtilizationRates", code=pynvml.NVML_ERROR_NO_PERMISSION)
     for _sample in range(100):
-        monitored.after(0.25)
-    assert nvml.calls("nvmlDeviceGetUtilizationRates") == 1
-    nvml.rule("nvmlDeviceGetUtilizationRates")
-    assert monitored.after(10.0)[0].utilisation == Reading(0.3)
+        driver.after(0.25)
+    assert driver.calls("nvmlDeviceGetUtilizationRates") == 1
+    driver.rule("nvmlDeviceGetUtilizationRates")
+    assert driver.after(10.0)[0].utilisation == Reading(0.3)
 
 
 def test_a_function_that_an_old_driver_lacks_is_a_reason(
-    nvml: StandIn, monitored: Monitored, monkeypatch: pytest.MonkeyPatch
+    driver: Monitored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nvml.add_gpu()
+    driver.add_gpu()
 
     class OldLibrary:
         def __getattr__(self, name: str) -> object:
             if name == "nvmlDeviceGetComputeRunningProcesses_v3":
                 raise AttributeError(name)
-            return getattr(nvml.library, name)
+            return getattr(driver.library, name)
 
     monkeypatch.setattr(pynvml, "nvmlLib", OldLibrary())
-    (gpu,) = monitored.after()
+    (gpu,) = driver.after()
     assert gpu.process_bytes == Reading(
         None, "this NVIDIA driver is too old to report memory per process"
     )
@@ -261,10 +220,10 @@ def test_a_function_that_an_old_driver_lacks_is_a_reason(
     ],
 )
 def test_what_holds_the_clocks_back_is_told_in_words(
-    nvml: StandIn, monitored: Monitored, reasons: tuple[int, ...], told: tuple[Throttle, ...]
+    driver: Monitored, reasons: tuple[int, ...], told: tuple[Throttle, ...]
 ) -> None:
-    nvml.add_gpu(throttle_reasons=sum(reasons))
-    assert monitored.after()[0].throttled_by == Known(told)
+    driver.add_gpu(throttle_reasons=sum(reasons))
+    assert driver.after()[0].throttled_by == Known(told)
 
 
 @pytest.mark.parametrize(
@@ -277,15 +236,14 @@ def test_what_holds_the_clocks_back_is_told_in_words(
 )
 def test_a_driver_that_lies_about_its_memory_is_not_believed(
     *,
-    nvml: StandIn,
-    monitored: Monitored,
+    driver: Monitored,
     used: int,
     total: int,
     used_reason: str | None,
     total_reason: str | None,
 ) -> None:
-    nvml.add_gpu(memory_used_bytes=used, memory_total_bytes=total)
-    (gpu,) = monitored.after()
+    driver.add_gpu(memory_used_bytes=used, memory_total_bytes=total)
+    (gpu,) = driver.after()
     assert gpu.memory_used_bytes.reason == used_reason
     assert gpu.memory_total_bytes.reason == total_reason
     assert (gpu.memory_used_bytes.value is None) == (used_reason is not None)
@@ -308,40 +266,43 @@ def test_one_address_is_written_in_one_way(text: str | None, address: str | None
     assert pci_address(text) == address
 
 
-def test_an_address_that_is_not_told_leaves_the_rest(nvml: StandIn, monitored: Monitored) -> None:
-    nvml.add_gpu()
-    nvml.rule("nvmlDeviceGetPciInfo", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
-    (gpu,) = monitored.after()
-    assert gpu.address is None
-    assert gpu.power_w == Reading(95.5)
-
-
-def test_eight_equal_cards_are_told_apart_by_their_addresses(
-    nvml: StandIn, monitored: Monitored
-) -> None:
+def test_eight_equal_cards_are_told_apart_by_their_addresses(driver: Monitored) -> None:
     for slot in range(8, 0, -1):
-        nvml.add_gpu(name=b"Same", bus_id=f"00000000:{slot:02X}:00.0".encode())
-    cards = monitored.after()
+        driver.add_gpu(name=b"Same", bus_id=f"00000000:{slot:02X}:00.0".encode())
+    cards = driver.after()
     assert [gpu.address for gpu in cards] == [f"0000:{slot:02x}:00.0" for slot in range(8, 0, -1)]
     assert [gpu.index for gpu in cards] == list(range(8))
 
 
-# -- memory of this process
-
-
-def in_namespace(number: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let this process live in a namespace of process ids; the machine's own is 4026531836."""
-    namespace = folder / "pid"
-    namespace.symlink_to(f"pid:[{number}]")
-    monkeypatch.setattr(nvidia, "_PID_NAMESPACE", namespace)
-
-
-def test_a_process_without_a_context_holds_nothing(
-    nvml: StandIn, monitored: Monitored, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    # The machine's own namespace of process ids, and a container's.
+    ("namespace", "told"),
+    [
+        (4026531836, Reading(0)),
+        (
+            4026532801,
+            Reading(None, "in a container the driver does not know this process by its id"),
+        ),
+    ],
+)
+def test_a_process_that_the_driver_does_not_list(
+    driver: Monitored,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    namespace: int,
+    told: Reading,
 ) -> None:
-    in_namespace(4026531836, tmp_path, monkeypatch)
-    nvml.add_gpu(pid=1 + os.getpid(), process_bytes=GIB)
-    assert monitored.after()[0].process_bytes == Reading(0)
+    (tmp_path / "pid").symlink_to(f"pid:[{namespace}]")
+    monkeypatch.setattr(nvidia, "_PID_NAMESPACE", tmp_path / "pid")
+    gpu = driver.add_gpu(pid=1 + os.getpid(), process_bytes=GIB)
+    assert driver.after()[0].process_bytes == told
+    # Newer drivers translate ids: what carries our id is ours.
+    gpu.pid = os.getpid()
+    assert driver.after(1.0)[0].process_bytes == Reading(GIB)
+    gpu.process_bytes = (1 << 64) - 1
+    assert driver.after(1.0)[0].process_bytes == Reading(
+        None, "the driver does not report memory per process"
+    )
 
 
 def test_memory_is_that_of_the_process_with_the_models(nvml: StandIn) -> None:
@@ -355,70 +316,36 @@ def test_memory_is_that_of_the_process_with_the_models(nvml: StandIn) -> None:
     gpus.close()
 
 
-def test_in_a_container_the_process_cannot_be_found(
-    nvml: StandIn, monitored: Monitored, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    in_namespace(4026532801, tmp_path, monkeypatch)
-    gpu = nvml.add_gpu(pid=1 + os.getpid(), process_bytes=GIB)
-    assert monitored.after()[0].process_bytes == Reading(
-        None, "in a container the driver does not know this process by its id"
-    )
-    # Newer drivers translate ids: what carries our id is ours.
-    gpu.pid = os.getpid()
-    assert monitored.after(1.0)[0].process_bytes == Reading(GIB)
-
-
-def test_a_size_that_the_driver_keeps_to_itself_is_a_reason(
-    nvml: StandIn, monitored: Monitored
-) -> None:
-    nvml.add_gpu(pid=os.getpid(), process_bytes=(1 << 64) - 1)
-    assert monitored.after()[0].process_bytes == Reading(
-        None, "the driver does not report memory per process"
-    )
-
-
-# -- PCIe
-
-
-def test_a_rate_needs_two_samples(nvml: StandIn, monitored: Monitored) -> None:
-    nvml.add_gpu(received_bytes=12345)
-    (gpu,) = monitored.after()
-    assert gpu.pcie_rx_bytes_per_s == Reading(None, "measuring: a rate needs two samples")
-
-
 @pytest.mark.parametrize(
     "counter_type",
     [pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG],
     ids=["a field that says it has 32 bits", "a field that does not"],
 )
 def test_a_counter_that_wraps_at_32_bits_gives_the_true_rate(
-    nvml: StandIn, monitored: Monitored, counter_type: int
+    driver: Monitored, counter_type: int
 ) -> None:
-    gpu = nvml.add_gpu(counter_type=counter_type, received_bytes=(1 << 32) - 1000, sent_bytes=1000)
-    monitored.after()
+    gpu = driver.add_gpu(
+        counter_type=counter_type, received_bytes=(1 << 32) - 1000, sent_bytes=1000
+    )
+    assert driver.after()[0].pcie_rx_bytes_per_s == Reading(
+        None, "measuring: a rate needs two samples"
+    )
     gpu.received_bytes, gpu.sent_bytes = 1500, 3500
-    assert traffic(monitored.after(0.25)[0]) == (10_000, 10_000)
+    assert traffic(driver.after(0.25)[0]) == (10_000, 10_000)
+    # Counters need no thread.
+    assert slow_threads() == 0
+    assert driver.calls("nvmlDeviceGetPcieThroughput") == 0
 
 
-def test_a_wide_counter_that_falls_was_reset_and_gives_no_rate_once(
-    nvml: StandIn, monitored: Monitored
-) -> None:
-    gpu = nvml.add_gpu(received_bytes=1 << 40)
-    monitored.after()
+def test_a_wide_counter_that_falls_was_reset_and_gives_no_rate_once(driver: Monitored) -> None:
+    gpu = driver.add_gpu(received_bytes=1 << 40)
+    driver.after()
     gpu.received_bytes = 5
-    assert monitored.after()[0].pcie_rx_bytes_per_s == Reading(
+    assert driver.after()[0].pcie_rx_bytes_per_s == Reading(
         None, "the counter was reset; the next sample has a rate again"
     )
     gpu.received_bytes = 30
-    assert monitored.after(0.25)[0].pcie_rx_bytes_per_s == Reading(100)
-
-
-def test_counters_need_no_thread(nvml: StandIn, monitored: Monitored) -> None:
-    nvml.add_gpu()
-    for _sample in range(4):
-        monitored.after()
-    assert slow_threads() == 0
-    assert nvml.calls("nvmlDeviceGetPcieThroughput") == 0
+    assert driver.after(0.25)[0].pcie_rx_bytes_per_s == Reading(100)
 
 
 def await_traffic(monitored: Monitored, wanted: tuple[float, float]) -> None:
@@ -428,30 +355,26 @@ def await_traffic(monitored: Monitored, wanted: tuple[float, float]) -> None:
 @pytest.mark.parametrize(
     "refusal", [pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND]
 )
-def test_without_counters_a_thread_makes_the_blocking_call(
-    nvml: StandIn, monitored: Monitored, refusal: int
-) -> None:
-    nvml.add_gpu(received_kib_per_s=2000, sent_kib_per_s=500)
-    nvml.rule("PCIe counters", code=refusal)
-    nvml.rule("nvmlDeviceGetPcieThroughput", delay_ms=20)
-    await_traffic(monitored, (2000 * 1024, 500 * 1024))
+def test_without_counters_a_thread_makes_the_blocking_call(driver: Monitored, refusal: int) -> None:
+    driver.add_gpu(received_kib_per_s=2000, sent_kib_per_s=500)
+    driver.rule("PCIe counters", code=refusal)
+    driver.rule("nvmlDeviceGetPcieThroughput", delay_ms=20)
+    await_traffic(driver, (2000 * 1024, 500 * 1024))
     assert slow_threads() == 1
-    monitored.gpus.close()
+    driver.gpus.close()
     assert slow_threads() == 0
 
 
-def test_the_blocking_call_does_not_hold_up_the_other_readings(
-    nvml: StandIn, monitored: Monitored
-) -> None:
-    gpu = nvml.add_gpu()
-    nvml.rule("PCIe counters", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
-    nvml.rule("nvmlDeviceGetPcieThroughput", gpu=0, hangs=True)
-    monitored.after()
+def test_the_blocking_call_does_not_hold_up_the_other_readings(driver: Monitored) -> None:
+    gpu = driver.add_gpu()
+    driver.rule("PCIe counters", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
+    driver.rule("nvmlDeviceGetPcieThroughput", gpu=0, hangs=True)
+    driver.after()
     gpu.memory_used_bytes = 5 * GIB
-    (reading,) = monitored.after()
+    (reading,) = driver.after()
     assert reading.memory_used_bytes == Reading(5 * GIB)
     assert reading.pcie_rx_bytes_per_s.value is None
-    nvml.rule("nvmlDeviceGetPcieThroughput", gpu=0)
+    driver.rule("nvmlDeviceGetPcieThroughput", gpu=0)
 
 
 def test_a_measurement_that_never_ends_is_not_shown_for_ever(nvml: StandIn) -> None:
@@ -464,37 +387,32 @@ def test_a_measurement_that_never_ends_is_not_shown_for_ever(nvml: StandIn) -> N
     assert nvml.sessions() == 0
 
 
-def test_where_neither_way_works_the_reading_says_so(nvml: StandIn, monitored: Monitored) -> None:
-    nvml.add_gpu()
-    nvml.rule("PCIe counters", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
-    nvml.rule("nvmlDeviceGetPcieThroughput", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
+def test_where_neither_way_works_the_reading_says_so(driver: Monitored) -> None:
+    driver.add_gpu()
+    driver.rule("PCIe counters", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
+    driver.rule("nvmlDeviceGetPcieThroughput", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
     wanted = Reading(None, "the driver does not report PCIe traffic")
-    until(lambda: monitored.after()[0].pcie_rx_bytes_per_s == wanted)
+    until(lambda: driver.after()[0].pcie_rx_bytes_per_s == wanted)
 
 
+@pytest.mark.parametrize("is_known", [True, False])
 def test_a_link_that_can_wrap_a_counter_twice_per_sample_is_measured_the_slow_way(
-    nvml: StandIn, monitored: Monitored
+    driver: Monitored, *, is_known: bool
 ) -> None:
     # 31.5 GB/s: 2**32 bytes take 0.14 s. The link sleeps at generation 1, but can wake up.
-    nvml.add_gpu(
+    driver.add_gpu(
         counter_type=pynvml.NVML_VALUE_TYPE_UNSIGNED_INT,
         generation=1,
         max_generation=4,
         received_kib_per_s=9,
     )
-    monitored.after()
-    assert traffic(monitored.after(0.1)[0]) == (0, 0)
-    assert slow_threads() == 0
-    await_traffic(monitored, (9 * 1024, 0))
-
-
-def test_an_unknown_link_counts_as_a_fast_one(nvml: StandIn, monitored: Monitored) -> None:
-    nvml.add_gpu(counter_type=pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, received_kib_per_s=9)
-    nvml.rule("nvmlDeviceGetMaxPcieLinkWidth", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
-    await_traffic(monitored, (9 * 1024, 0))
-
-
-# -- GPUs and drivers that are not there
+    if is_known:
+        driver.after()
+        assert traffic(driver.after(0.1)[0]) == (0, 0)
+        assert slow_threads() == 0
+    else:
+        driver.rule("nvmlDeviceGetMaxPcieLinkWidth", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
+    await_traffic(driver, (9 * 1024, 0))
 
 
 @pytest.mark.parametrize(
@@ -515,161 +433,125 @@ def test_an_unknown_link_counts_as_a_fast_one(nvml: StandIn, monitored: Monitore
     ],
 )
 def test_a_driver_that_does_not_start_explains_itself_and_is_tried_again(
-    nvml: StandIn, monitored: Monitored, code: int, reason: str
+    driver: Monitored, code: int, reason: str
 ) -> None:
-    nvml.add_gpu()
-    nvml.rule("nvmlInit", code=code)
-    assert monitored.reason() == reason
-    for _sample in range(10):
-        assert monitored.reason(0.25) == reason
-    assert nvml.calls("nvmlInit", gpu=-1) == 1
-    nvml.rule("nvmlInit")
-    assert len(monitored.after(RETRY_S)) == 1
-    assert monitored.reason() is None
+    driver.rule("nvmlInit", code=code)
+    assert {driver.reason() for _sample in range(10)} == {reason}
+    assert driver.calls("nvmlInit", gpu=-1) == 1
+    driver.rule("nvmlInit")
+    assert driver.reason(RETRY_S) == "the NVIDIA driver finds no GPU"
+    driver.add_gpu()
+    assert len(driver.after(RETRY_S)) == 1
+    assert driver.reason() is None
 
 
-def test_a_driver_without_a_gpu_says_so(monitored: Monitored) -> None:
-    assert monitored.reason() == "the NVIDIA driver finds no GPU"
-
-
-def test_a_gpu_that_may_not_be_opened_says_so_and_the_other_goes_on(
-    nvml: StandIn, monitored: Monitored
-) -> None:
-    nvml.add_gpu()
-    nvml.add_gpu()
-    nvml.rule("nvmlDeviceGetHandleByIndex", gpu=0, code=pynvml.NVML_ERROR_NO_PERMISSION)
-    closed, open_ = monitored.after()
+def test_a_gpu_that_may_not_be_opened_says_so_and_the_other_goes_on(driver: Monitored) -> None:
+    driver.add_gpu()
+    driver.add_gpu()
+    driver.rule("nvmlDeviceGetHandleByIndex", gpu=0, code=pynvml.NVML_ERROR_NO_PERMISSION)
+    driver.rule("nvmlDeviceGetPciInfo", gpu=1, code=pynvml.NVML_ERROR_NOT_SUPPORTED)
+    closed, other = driver.after()
     assert closed.name == "GPU 0"
     assert closed.power_w == Reading(None, "no permission: the driver hides GPU 0 from this user")
-    assert open_.power_w == Reading(95.5)
+    assert (other.address, other.power_w) == (None, Reading(95.5))
 
 
 @pytest.mark.parametrize(
-    ("code", "reason"),
+    ("function", "code", "reason"),
     [
-        (pynvml.NVML_ERROR_GPU_IS_LOST, "GPU 1 was lost; restart the driver"),
-        (pynvml.NVML_ERROR_RESET_REQUIRED, "GPU 1 needs a reset; restart the driver"),
+        ("*", pynvml.NVML_ERROR_GPU_IS_LOST, "GPU 1 was lost; restart the driver"),
+        ("*", pynvml.NVML_ERROR_RESET_REQUIRED, "GPU 1 needs a reset; restart the driver"),
+        ("PCIe counters", pynvml.NVML_ERROR_GPU_IS_LOST, "GPU 1 was lost; restart the driver"),
     ],
 )
 def test_a_gpu_lost_while_running_explains_every_reading_and_the_other_goes_on(
-    nvml: StandIn, monitored: Monitored, code: int, reason: str
+    driver: Monitored, function: str, code: int, reason: str
 ) -> None:
-    nvml.add_gpu()
-    nvml.add_gpu()
-    monitored.after()
-    nvml.rule("*", gpu=1, code=code)
-    alive, lost = monitored.after()
+    driver.add_gpu()
+    driver.add_gpu()
+    driver.after()
+    driver.rule(function, gpu=1, code=code)
+    alive, lost = driver.after()
     assert alive.memory_used_bytes == Reading(GIB)
     assert (lost.index, lost.name) == (1, "Stand-in 1")
     assert {getattr(lost, field) for field in READINGS} == {Reading(None, reason)}
 
 
-def test_a_loss_that_shows_first_in_the_counters_is_a_loss(
-    nvml: StandIn, monitored: Monitored
+def test_a_lost_gpu_is_left_alone_between_tries_and_read_again_when_it_comes_back(
+    driver: Monitored,
 ) -> None:
-    nvml.add_gpu()
-    nvml.rule("PCIe counters", code=pynvml.NVML_ERROR_GPU_IS_LOST)
-    (gpu,) = monitored.after()
-    assert gpu.utilisation == Reading(None, "GPU 0 was lost; restart the driver")
-
-
-def test_a_lost_gpu_is_left_alone_between_tries(nvml: StandIn, monitored: Monitored) -> None:
-    nvml.add_gpu()
-    monitored.after()
-    nvml.rule("*", gpu=0, code=pynvml.NVML_ERROR_GPU_IS_LOST)
-    monitored.after()
-    n_calls = nvml.calls("nvmlDeviceGetMemoryInfo")
+    driver.add_gpu()
+    driver.after()
+    driver.rule("*", gpu=0, code=pynvml.NVML_ERROR_GPU_IS_LOST)
+    driver.after()
+    n_calls = driver.calls("nvmlDeviceGetMemoryInfo")
     for _sample in range(20):
-        monitored.after(0.25)
-    assert nvml.calls("nvmlDeviceGetMemoryInfo") == n_calls
-    assert nvml.calls("nvmlInit", gpu=-1) == 1
-    monitored.after(RETRY_S)
-    assert nvml.calls("nvmlInit", gpu=-1) == 2
-
-
-def test_a_gpu_that_comes_back_is_read_again_in_a_new_session(
-    nvml: StandIn, monitored: Monitored
-) -> None:
-    nvml.add_gpu()
-    monitored.after()
-    nvml.rule("*", gpu=0, code=pynvml.NVML_ERROR_GPU_IS_LOST)
-    monitored.after()
-    nvml.rule("*", gpu=0)
-    (gpu,) = monitored.after(RETRY_S)
+        driver.after(0.25)
+    assert driver.calls("nvmlDeviceGetMemoryInfo") == n_calls
+    assert driver.calls("nvmlInit", gpu=-1) == 1
+    driver.rule("*", gpu=0)
+    (gpu,) = driver.after(RETRY_S)
     assert gpu.memory_used_bytes == Reading(GIB)
-    assert nvml.calls("nvmlInit", gpu=-1) == 2
-    assert nvml.sessions() == 1
+    assert driver.calls("nvmlInit", gpu=-1) == 2
+    assert driver.sessions() == 1
 
 
 def test_a_gpu_keeps_its_index_when_the_driver_finds_the_cards_in_another_order(
-    nvml: StandIn, monitored: Monitored
+    driver: Monitored,
 ) -> None:
-    nvml.add_gpu(power_mw=100_000)
-    nvml.add_gpu(power_mw=200_000)
-    monitored.after()
-    nvml.rule("*", gpu=1, code=pynvml.NVML_ERROR_GPU_IS_LOST)
-    monitored.after()
-    nvml.rule("*", gpu=1)
-    nvml.reorder()
-    readings = monitored.after(RETRY_S)
+    driver.add_gpu(power_mw=100_000)
+    driver.add_gpu(power_mw=200_000)
+    driver.after()
+    driver.rule("*", gpu=1, code=pynvml.NVML_ERROR_GPU_IS_LOST)
+    driver.after()
+    driver.rule("*", gpu=1)
+    driver.reorder()
+    readings = driver.after(RETRY_S)
     assert [gpu.name for gpu in readings] == ["Stand-in 0", "Stand-in 1"]
     assert [gpu.power_w.value for gpu in readings] == [100, 200]
 
 
-def test_a_session_that_somebody_else_ended_is_begun_again(
-    nvml: StandIn, monitored: Monitored
-) -> None:
-    nvml.add_gpu()
-    monitored.after()
+def test_a_session_that_somebody_else_ended_is_begun_again(driver: Monitored) -> None:
+    driver.add_gpu()
+    driver.after()
     pynvml.nvmlShutdown()
-    (gpu,) = monitored.after()
+    (gpu,) = driver.after()
     assert gpu.utilisation == Reading(None, "NVML was shut down; it is started again shortly")
-    assert monitored.after(RETRY_S)[0].utilisation == Reading(0.3)
+    assert driver.after(RETRY_S)[0].utilisation == Reading(0.3)
 
 
-def test_a_driver_that_dies_as_a_whole_leaves_its_gpus_with_the_reason(
-    nvml: StandIn, monitored: Monitored
-) -> None:
-    nvml.add_gpu()
-    monitored.after()
-    nvml.rule("*", gpu=0, code=pynvml.NVML_ERROR_GPU_IS_LOST)
-    nvml.rule("nvmlInit", code=pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
-    monitored.after()
-    (gpu,) = monitored.after(RETRY_S)
+def test_a_driver_that_dies_as_a_whole_leaves_its_gpus_with_the_reason(driver: Monitored) -> None:
+    driver.add_gpu()
+    driver.after()
+    driver.rule("*", gpu=0, code=pynvml.NVML_ERROR_GPU_IS_LOST)
+    driver.rule("nvmlInit", code=pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
+    driver.after()
+    (gpu,) = driver.after(RETRY_S)
     assert gpu.power_w.reason == "no NVIDIA driver is loaded (its kernel module does not answer)"
 
 
-# -- the machine's fingerprint asks the same driver
-
-
-def test_the_machine_names_its_gpus(nvml: StandIn) -> None:
-    nvml.add_gpu()
-    nvml.add_gpu(name="Größe".encode())
-    assert this_machine().gpus == ("Stand-in 0", "Größe")
-    assert nvml.sessions() == 0
-
-
-def test_a_machine_whose_driver_fails_has_no_gpus(nvml: StandIn) -> None:
-    nvml.add_gpu()
-    nvml.rule("nvmlDeviceGetName", code=pynvml.NVML_ERROR_NO_PERMISSION)
-    machine = this_machine()
-    assert machine.gpus == ()
-    assert machine.gpu_problem == "no permission: the driver hides its GPUs from this user"
-    assert nvml.sessions() == 0
-
-
-def test_the_machine_tells_the_version_of_its_driver(nvml: StandIn) -> None:
+def test_the_machine_names_its_gpus_and_their_driver(nvml: StandIn) -> None:
     nvml.update_driver("550.54")
     assert this_machine().driver is None
     assert "driver" not in this_machine().document()
     nvml.add_gpu()
+    nvml.add_gpu(name="Größe".encode())
     machine = this_machine()
+    assert machine.gpus == ("Stand-in 0", "Größe")
     assert machine.document()["driver"] == machine.conditions["driver"] == "550.54"
+    nvml.update_driver("560.28")
+    with pytest.raises(UsageError, match=r"\(550.54, here 560.28\); its trials"):
+        check_same("s", machine.conditions, this_machine().conditions)
     nvml.rule("nvmlSystemGetDriverVersion", code=pynvml.NVML_ERROR_UNKNOWN)
     untold = this_machine()
     assert (untold.gpus, untold.driver) == (machine.gpus, None)
     assert untold.fingerprint == machine.fingerprint
     assert "driver" not in untold.conditions
+    nvml.rule("nvmlDeviceGetName", code=pynvml.NVML_ERROR_NO_PERMISSION)
+    unnamed = this_machine()
+    assert unnamed.gpus == ()
+    assert unnamed.gpu_problem == "no permission: the driver hides its GPUs from this user"
+    assert nvml.sessions() == 0
 
 
 def test_a_gpu_that_the_driver_does_not_list_is_no_other_machine(nvml: StandIn) -> None:
@@ -688,15 +570,6 @@ def test_a_gpu_that_the_driver_does_not_list_is_no_other_machine(nvml: StandIn) 
     nvml.rule("nvmlInit", code=pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
     with pytest.raises(UsageError, match=r"list now: no NVIDIA driver is loaded, "):
         check_same("s", with_gpu, without)
-
-
-def test_trials_with_another_driver_are_refused(nvml: StandIn) -> None:
-    nvml.add_gpu()
-    nvml.update_driver("550.54")
-    before = this_machine().conditions
-    nvml.update_driver("560.28")
-    with pytest.raises(UsageError, match=r"\(550.54, here 560.28\); its trials"):
-        check_same("s", before, this_machine().conditions)
 
 
 # -- the library itself, as a program of its own finds it
@@ -730,9 +603,3 @@ def test_a_library_that_cannot_be_loaded_is_a_missing_driver(tmp_path: Path) -> 
     assert show(tmp_path) == (
         "[] no NVIDIA driver is loaded (libnvidia-ml.so.1 was not found) True"
     )
-
-
-def test_an_error_tells_its_text_and_its_code() -> None:
-    error = NvmlError(pynvml.NVML_ERROR_TIMEOUT, "Timeout")
-    assert error.code == pynvml.NVML_ERROR_TIMEOUT
-    assert error.reason("power") == 'NVML could not tell power: "Timeout"'

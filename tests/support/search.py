@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
@@ -22,6 +22,7 @@ from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 
+T = TypeVar("T")
 OFF_TOKENS_PER_S = 10.0
 SPEC: dict[str, Any] = {"machine": "m", "target": {"file": "t.gguf"}}
 SPACE = SearchSpace(drafts=("good",))
@@ -42,6 +43,12 @@ def open_study(
         storage=f"sqlite:///{folder / 'studies.sqlite3'}", seed=seed, must_exist=must_exist
     )
     return TuningStudy(name, options, spec=spec, space=space, isolated=isolated)
+
+
+def known(value: T | None) -> T:
+    """What is not None."""
+    assert value is not None
+    return value
 
 
 def items(n: int) -> tuple[WorkItem, ...]:

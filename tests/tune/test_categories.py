@@ -69,38 +69,26 @@ def test_the_fastest_of_each_category_stands_beside_the_winner() -> None:
     assert (code.best, prose.best) == (LONG, SHORT)
     assert code.best_speedup == pytest.approx(2.0)
     assert (code.winner_speedup, prose.winner_speedup) == pytest.approx((1.4, 1.2))
-
-
-def test_off_can_be_the_best_of_a_category() -> None:
-    _, prose = per_category([t for t in trials(2) if t.arm != SHORT], LONG)
-    assert prose.best == OFF
-    assert prose.best_speedup == 1.0
+    # Off can be the best, and alone it is the fastest of nothing.
+    off, short, long = trials(2)
+    _, prose = per_category([off, long], LONG)
+    assert (prose.best, prose.best_speedup) == (OFF, 1.0)
     assert prose.winner_speedup == pytest.approx(0.7)
-
-
-def test_off_alone_is_the_fastest_of_nothing() -> None:
-    alone = per_category(trials(2)[:1], SHORT)
+    alone = per_category([off], SHORT)
     assert [one.n_settings for one in alone] == [1, 1]
-    assert all(row["trials"] is None for row in per_category_rows((), alone))
-    assert "no setting but off" in per_category_rows((), alone)[0]["trials_reason"]
-    several = per_category(trials(2), SHORT)
+    rows = per_category_rows((), alone)
+    assert all(row["trials"] is None for row in rows)
+    assert "no setting but off" in rows[0]["trials_reason"]
+    several = per_category([off, short, long], SHORT)
     assert all(row["trials"]["n_prompts"] == 2 for row in per_category_rows((), several))
-
-
-def test_repeated_trials_of_a_setting_are_averaged() -> None:
-    records = [
-        trial(0, OFF, SPEEDS[OFF], n_each=1),
-        trial(1, SHORT, {"code": 1.0, "prose": 1.0}, n_each=1),
-        trial(2, SHORT, {"code": 2.0, "prose": 1.0}, n_each=1),
-    ]
-    code, _ = per_category(records, SHORT)
+    # A trial without all prompts is left out.
+    found = per_category([off, short, long, trial(9, ARMS[8], {"code": 9.0}, n_each=2)], None)
+    assert {one.best for one in found} == {LONG, SHORT}
+    assert all(one.winner_speedup is None for one in found)
+    # Repeated trials of a setting are averaged.
+    repeats = [trial(n, SHORT, {"code": n, "prose": 1.0}, n_each=1) for n in (1, 2)]
+    code, _ = per_category([trial(0, OFF, SPEEDS[OFF], n_each=1), *repeats], SHORT)
     assert code.best_speedup == pytest.approx(1 / ((1 + 0.5) / 2))
-
-
-def test_a_trial_without_all_prompts_is_left_out() -> None:
-    records = [*trials(2), trial(9, ARMS[8], {"code": 9.0}, n_each=2)]
-    assert {one.best for one in per_category(records, None)} == {LONG, SHORT}
-    assert all(one.winner_speedup is None for one in per_category(records, None))
 
 
 def test_profiles_are_worth_it_where_the_categories_differ_for_sure() -> None:
@@ -176,18 +164,27 @@ def test_noise_is_not_taken_for_a_gain() -> None:
     assert abs(honest) < apparent / 2
 
 
-def unknown(found: Profiles, words: str) -> None:
+ALONE = [trial(0, OFF, {"code": 1.0}, n_each=3), trial(1, SHORT, {"code": 1.2}, n_each=3)]
+
+
+@pytest.mark.parametrize(
+    ("records", "words"),
+    [
+        ([], "the off arm was not measured"),
+        (trials(1), "every category has one prompt"),
+        (ALONE, "all of one category"),
+        (trials(3)[:1], "fewer than two settings"),
+    ],
+)
+def test_what_cannot_be_told_is_not_recommended(records: list[TrialRecord], words: str) -> None:
+    found = judge_profiles(records, min_gain=0.02)
     assert not found.recommended
     assert found.gain is None
     assert words in found.reason
-
-
-def test_what_cannot_be_told_is_not_recommended() -> None:
-    unknown(judge_profiles([], min_gain=0.02), "the off arm was not measured")
-    unknown(judge_profiles(trials(1), min_gain=0.02), "every category has one prompt")
-    alone = [trial(0, OFF, {"code": 1.0}, n_each=3), trial(1, SHORT, {"code": 1.2}, n_each=3)]
-    unknown(judge_profiles(alone, min_gain=0.02), "all of one category")
-    unknown(judge_profiles(trials(3)[:1], min_gain=0.02), "fewer than two settings")
+    few = judge_profiles(trials(2), min_gain=0.02)
+    assert not few.recommended
+    assert few.gain is not None
+    assert "not decided" in few.reason
 
 
 def test_what_gains_nothing_even_with_hindsight_is_decided() -> None:
@@ -201,13 +198,6 @@ def test_what_gains_nothing_even_with_hindsight_is_decided() -> None:
     assert found.reason.startswith(
         "One setting for all: even one per category, chosen with hindsight"
     )
-
-
-def test_few_prompts_leave_it_open() -> None:
-    found = judge_profiles(trials(2), min_gain=0.02)
-    assert not found.recommended
-    assert found.gain is not None
-    assert "not decided" in found.reason
 
 
 def test_the_same_setting_everywhere_needs_no_profiles() -> None:

@@ -26,7 +26,7 @@ from spectui.tune.events import DepthStarted, TuneEvent
 from spectui.tune.pace import Pace
 from spectui.tune.race import Standing
 from spectui.tune.setup import Limits, SearchSetup
-from tests.support.search import result
+from tests.support.search import known, result
 
 LEADER = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))
 NGRAM = Arm(draft=None, speculation=Speculation(NgramSimple()))
@@ -167,43 +167,31 @@ def test_the_leader_is_measured_behind_longer_prompts() -> None:
         assert one.speedup.estimate == pytest.approx(race.estimate * factor, rel=1e-3)
         assert one.token_s == pytest.approx(0.1 * (1 + n / 8000))
         assert one.counters.acceptance_rate == 0.5
-        known = one.prompts.value
-        assert known is not None
-        assert known.off.seconds(n) == pytest.approx(READ_TOKEN_S * n)
-        assert known.on_s(n) == pytest.approx((READ_TOKEN_S + DRAFT_TOKEN_S) * n)
+        prompts = known(one.prompts.value)
+        assert prompts.off.seconds(n) == pytest.approx(READ_TOKEN_S * n)
+        assert prompts.on_s(n) == pytest.approx((READ_TOKEN_S + DRAFT_TOKEN_S) * n)
 
 
 def test_the_end_of_each_prompt_stays() -> None:
-    ground = Ground(250)
-    (_, deep) = ground.run().found
-    for pair in deep.pairs:
-        own = next(item for item in items() if item.id == pair.item.id)
-        assert len(pair.item.tokens) == 250
-        assert pair.item.tokens[-LENGTH + 1 :] == own.tokens[1:]
-
-
-def test_lengthened_prompts_begin_with_no_prompt_of_their_own() -> None:
     later = tuple(replace(item, n_prefix=LENGTH // 2) for item in items())
     leader = replace(standing(), pairs=tuple(map(pair_of, later)))
-    for n_tokens in (LENGTH // 4, 400):
+    own = {item.id: item.tokens for item in items()}
+    for n_tokens in (LENGTH // 4, 250):
         *_, deep = sorted(Ground(n_tokens).run(leader).found, key=lambda one: bool(one.n_tokens))
         assert {pair.item.n_prefix for pair in deep.pairs} == {0}
-
-
-def test_text_that_repeats_is_told() -> None:
+    for pair in deep.pairs:
+        assert len(pair.item.tokens) == 250
+        assert pair.item.tokens[-LENGTH + 1 :] == own[pair.item.id][1:]
+    # Text that repeats is told.
     (_, fits, repeats) = Ground(N_PROMPTS * LENGTH, N_PROMPTS * LENGTH + 1).run().found
     assert (fits.repeats_text, repeats.repeats_text) == (False, True)
 
 
-def test_nothing_is_measured_unless_asked_for() -> None:
-    ground = Ground(requests=(RequestShape(n_prompt=125, n_answer=33),))
-    assert ground.run() == Depths(min_gain=0.02)
-    assert ground.measurer.measured == []
-
-
-def test_without_a_confirmed_setting_nothing_is_measured() -> None:
-    ground = Ground(400)
-    assert ground.run(replace(standing(), speedup=None)) == Depths(min_gain=0.02)
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_nothing_is_measured_unless_asked_for_and_confirmed(*, is_asked: bool) -> None:
+    ground = Ground(*[400] * is_asked, requests=(RequestShape(n_prompt=125, n_answer=33),))
+    leader = replace(standing(), speedup=None) if is_asked else standing()
+    assert ground.run(leader) == Depths(min_gain=0.02)
     ground.runs.run([])
     assert ground.measurer.measured == []
 
@@ -226,19 +214,25 @@ def test_depths_keep_within_the_time(
     assert found.left_out == left_out
 
 
-def test_the_race_leaves_time_for_three_prompts_of_each_depth_but_not_more_than_a_third() -> None:
-    ground = Ground(400, budget_s=300.0)
+@pytest.mark.parametrize(
+    ("depths", "n_beside_off", "kept_s"),
+    [
+        ((400,), None, 3 * (400 * 0.015 + 5)),
+        # Servers evaluate a deep prompt twice.
+        ((400,), 1, 3 * (2 * 400 * 0.015 + 5)),
+        # No time is kept for what does not fit, nor more than a third.
+        ((400, 30_000), None, 3 * (400 * 0.015 + 5)),
+        ((1000, 2000), None, 3 * (1000 * 0.015 + 5)),
+    ],
+)
+def test_the_race_leaves_time_for_three_prompts_of_each_depth(
+    depths: tuple[int, ...], n_beside_off: int | None, kept_s: float
+) -> None:
+    ground = Ground(*depths, budget_s=300.0)
+    ground.measurer.n_beside_off = n_beside_off
     ground.runs.reserve(5.0)
-    assert ground.pace.left_s == pytest.approx(300 - 3 * (400 * 0.015 + 5))
-    deep = Ground(400, 90_000, budget_s=300.0)
-    deep.runs.reserve(5.0)
-    assert deep.pace.left_s == ground.pace.left_s, "no time is kept for what does not fit"
-    third = Ground(1000, 2000, budget_s=300.0)
-    third.runs.reserve(5.0)
-    assert third.pace.left_s == pytest.approx(300 - 3 * (1000 * 0.015 + 5))
-    deep.run()
-    assert deep.pace.left_s <= 300
-    endless = Ground(400)
+    assert ground.pace.left_s == pytest.approx(300 - kept_s)
+    endless = Ground(*depths)
     endless.runs.reserve(5.0)
     assert endless.pace.left_s == float("inf")
 
@@ -254,23 +248,12 @@ def test_the_clock_ends_a_depth_whose_prompts_take_longer_than_thought() -> None
     assert ground.pace.left_s > 0
 
 
-def test_servers_evaluate_a_deep_prompt_twice() -> None:
-    here, servers = Ground(400, budget_s=900.0), Ground(400, budget_s=900.0)
-    servers.measurer.n_beside_off = 1
-    for one in (here, servers):
-        one.runs.reserve(5.0)
-    assert here.pace.left_s - servers.pace.left_s == pytest.approx(3 * 400 * 0.015)
-
-
 def test_an_interrupt_leaves_what_was_measured() -> None:
     ground = Ground(400, 2000)
     ground.measurer.interrupt_at = 2000
     with pytest.raises(KeyboardInterrupt):
         ground.run()
     assert [one.n_tokens for one in ground.runs.conclude().found] == [0, 400]
-
-
-# --- Where it stops paying --------------------------------------------------------------------
 
 
 def depth(n_tokens: int, estimate: float) -> Depth:
@@ -283,18 +266,31 @@ def limit(*gains: tuple[int, float]) -> int | None:
     return Depths(found=tuple(depth(n, gain) for n, gain in gains), min_gain=0.02).limit
 
 
-def test_between_two_depths_it_stops_paying() -> None:
-    assert limit((0, 1.32), (4096, 1.12), (16384, 0.92)) == round(4096 + 0.5 * 12288)
-    assert limit((0, 1.3), (4096, 1.2)) is None
-    assert limit((0, 1.0), (4096, 0.9)) is None
-    assert limit((0, 0.9), (4096, 1.1)) is None
-    assert limit() is None
+@pytest.mark.parametrize(
+    ("gains", "found"),
+    [
+        (((0, 1.32), (4096, 1.12), (16384, 0.92)), round(4096 + 0.5 * 12288)),
+        (((0, 1.3), (4096, 1.2)), None),
+        (((0, 1.0), (4096, 0.9)), None),
+        (((0, 0.9), (4096, 1.1)), None),
+        ((), None),
+        # The prompts of the race stand at their length.
+        (((0, 1.12), (LENGTH + 200, 0.92)), LENGTH + 100),
+    ],
+)
+def test_between_two_depths_it_stops_paying(
+    gains: tuple[tuple[int, float], ...], found: int | None
+) -> None:
+    assert limit(*gains) == found
 
 
-def test_the_prompts_of_the_race_stand_at_their_length() -> None:
-    assert limit((0, 1.12), (LENGTH + 200, 0.92)) == LENGTH + 100
-    found = Ground(0, LENGTH // 2, 400).run().found
-    assert [one.n_tokens for one in found] == [LENGTH // 2, 0, 400]
+def test_documents_list_depths_in_order_and_have_no_limit_where_all_pay() -> None:
+    document = Ground(0, LENGTH // 2, 400).run().document()
+    assert [one["depth"] for one in document["depths"]] == [LENGTH // 2, 0, 400]
+    assert document["depth_limit"] is None
+    assert document["depths_left_out"] == []
+    times = {"off": pytest.approx(4.0), "on": pytest.approx(6.0)}
+    assert document["depths"][2]["prompt_s"] == times
 
 
 @given(st.lists(st.floats(0.5, 2.0), min_size=2, max_size=6))
@@ -305,20 +301,6 @@ def test_the_limit_lies_between_a_depth_that_pays_and_one_that_does_not(gains: l
     assert (found is None) is not bool(crossings)
     if found is not None:
         assert crossings[0] <= found <= crossings[0] + 1000
-
-
-def test_documents_say_why_there_is_no_limit() -> None:
-    document = Ground(400).run().document()
-    assert [one["depth"] for one in document["depths"]] == [0, 400]
-    assert document["depth_limit"] is None
-    assert document["depths_left_out"] == []
-    assert document["depths"][1]["prompt_s"] == {
-        "off": pytest.approx(4.0),
-        "on": pytest.approx(6.0),
-    }
-
-
-# --- Requests ---------------------------------------------------------------------------------
 
 
 def test_a_long_request_rests_on_its_depth() -> None:
@@ -335,25 +317,20 @@ def test_a_long_request_rests_on_its_depth() -> None:
     assert found[1].prompt_on_s == pytest.approx(800 * 0.015)
 
 
-def test_a_long_request_without_its_depth_is_extrapolated() -> None:
-    far = RequestShape(n_prompt=2000, n_answer=201)
-    found = raced_requests([standing()], (far,), Depths()).value
-    assert found is not None
-    assert not found[0].is_covered
-    assert found[0].prompt_on_s == pytest.approx(2000 * 0.015, rel=1e-3)
-
-
 def test_a_depth_whose_prompts_were_known_still_tells_of_decoding() -> None:
     far = RequestShape(n_prompt=2000, n_answer=201)
     depths = Ground(requests=(far,)).run()
     (deep,) = depths.found
     unread = replace(depths, found=(replace(deep, prompts=Known(None, "nothing new")),))
-    found = raced_requests([standing()], (far,), unread).value
-    assert found is not None
-    assert found[0].decoding == deep.speedup
-    assert found[0].token_s == pytest.approx(0.1 * 1.25)
-    assert found[0].prompt_on_s == pytest.approx(2000 * 0.015, rel=1e-3)
-    assert not found[0].is_covered
+    (found,) = known(raced_requests([standing()], (far,), unread).value)
+    assert found.decoding == deep.speedup
+    assert found.token_s == pytest.approx(0.1 * 1.25)
+    # Without its depth a request is extrapolated, and without a race there is none.
+    (alone,) = known(raced_requests([standing()], (far,), Depths()).value)
+    for one in (found, alone):
+        assert one.prompt_on_s == pytest.approx(2000 * 0.015, rel=1e-3)
+        assert not one.is_covered
+    assert raced_requests([], (far,), Depths()).value is None
 
 
 def test_text_that_repeats_shows_no_gain_of_a_request() -> None:
@@ -361,20 +338,12 @@ def test_text_that_repeats_shows_no_gain_of_a_request() -> None:
     depths = Ground(requests=(far,)).run()
     (deep,) = depths.found
     assert deep.repeats_text
-    race = standing().speedup
-    assert race is not None
+    race = known(standing().speedup)
     for speedup, kept in ((deep.speedup, deep.speedup), (replace(race, estimate=9.0), race)):
         told = replace(depths, found=(replace(deep, speedup=speedup),))
-        found = raced_requests([standing()], (far,), told).value
-        assert found is not None
-        assert found[0].decoding == kept
-        assert not found[0].is_covered
-
-
-def test_ngram_leaders_read_no_prompt() -> None:
-    times = raced_times([standing(NGRAM), standing()]).value
-    assert times is not None
-    assert times.on_s(100) == times.off.seconds(100)
+        (found,) = known(raced_requests([standing()], (far,), told).value)
+        assert found.decoding == kept
+        assert not found.is_covered
 
 
 def test_a_rivals_run_may_have_read_the_prompts() -> None:
@@ -389,19 +358,12 @@ def test_a_rivals_run_may_have_read_the_prompts() -> None:
         for one in standing().pairs
     )
     leader = replace(standing(), pairs=own)
-    times = raced_times([leader, rival]).value
-    assert times is not None
-    assert times.on_s(100) == pytest.approx(1.5)
+    assert known(raced_times([leader, rival]).value).on_s(100) == pytest.approx(1.5)
     stranger = replace(rival, arm=replace(rival.arm, draft="other"))
     assert raced_times([leader, stranger]).value is None
-
-
-def test_no_race_no_requests() -> None:
-    shape = RequestShape(n_prompt=100, n_answer=10)
-    assert raced_requests([], (shape,), Depths()).value is None
-
-
-# --- The interval -----------------------------------------------------------------------------
+    # N-gram drafters read no prompt.
+    times = known(raced_times([standing(NGRAM), standing()]).value)
+    assert times.on_s(100) == times.off.seconds(100)
 
 
 def measured(
@@ -440,37 +402,30 @@ def test_an_interval_at_depth_is_no_narrower_than_the_races(
     race = raced(low, high)
     found = deep_speedup(race, deep, own)
     assert found.estimate == pytest.approx(1.2 * paired_ratio(deep, own).estimate)
-    assert found.interval is not None
-    assert found.interval[0] <= found.estimate * low / 1.2 + 1e-9
-    assert found.interval[1] >= found.estimate * high / 1.2 - 1e-9
+    assert known(found.interval)[0] <= found.estimate * low / 1.2 + 1e-9
+    assert known(found.interval)[1] >= found.estimate * high / 1.2 - 1e-9
     assert (found.n_prompts, found.n_looks) == (len(gains), 2)
-
-
-def test_prompts_that_change_alike_widen_nothing() -> None:
-    found = deep_speedup(raced(), measured([1.0, 0.8, 0.6]), measured([1.5, 1.2, 0.9]))
-    assert found.interval == pytest.approx((1.1 * 2 / 3, 1.3 * 2 / 3))
 
 
 def test_prompts_that_change_otherwise_widen_the_interval() -> None:
     """Four equal baselines: the log of the factor follows from the sum of seconds."""
+    alike = deep_speedup(raced(), measured([1.0, 0.8, 0.6]), measured([1.5, 1.2, 0.9]))
+    assert alike.interval == pytest.approx((1.1 * 2 / 3, 1.3 * 2 / 3))
     factors = (0.7, 0.9, 1.1, 1.3)
     found = deep_speedup(raced(), measured(factors), measured([1.0] * 4))
     seconds = [1 / one for one in factors]
     logs = [math.log(3 / (sum(seconds) - one)) for one in seconds]
     error = 3.182 * math.sqrt(3 / 4 * sum((one - sum(logs) / 4) ** 2 for one in logs))
-    low = math.hypot(math.log(1.2 / 1.1), error)
-    assert found.interval is not None
-    assert found.interval[0] == pytest.approx(found.estimate * math.exp(-low), rel=1e-3)
-    assert found.interval[0] < 0.7 * found.estimate
+    low, _high = known(found.interval)
+    wide = math.hypot(math.log(1.2 / 1.1), error)
+    assert low == pytest.approx(found.estimate * math.exp(-wide), rel=1e-3)
+    assert low < 0.7 * found.estimate
 
 
-def test_two_prompts_give_no_interval() -> None:
-    found = deep_speedup(raced(), measured([1.0, 0.9, 1.0]), measured([1.2, 1.2]))
-    assert found.interval is None
-    assert found.interval_reason == "an interval at depth needs at least 3 prompts, measured: 2"
-
-
-def test_without_an_interval_of_the_race_there_is_none_at_depth() -> None:
+def test_an_interval_at_depth_needs_three_prompts_and_one_of_the_race() -> None:
+    few = deep_speedup(raced(), measured([1.0, 0.9, 1.0]), measured([1.2, 1.2]))
+    told = "an interval at depth needs at least 3 prompts, measured: 2"
+    assert (few.interval, few.interval_reason) == (None, told)
     race = replace(raced(), low=None, high=None, interval_reason="too few")
     found = deep_speedup(race, measured([1.0] * 4), measured([1.2] * 4))
     assert (found.interval, found.interval_reason) == (None, "too few")

@@ -14,6 +14,7 @@ from spectui.options.speculation import Speculation
 from spectui.tune.estimates import estimates, finalist, forecast_error
 from spectui.tune.forecast import Forecast
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
+from tests.support.search import known
 
 ANCHOR = 10.0
 
@@ -53,38 +54,37 @@ def forecast(which: Arm, speedup: float) -> Forecast:
 
 
 OFF_TRIAL = trial(OFF, 1.0, spread=0.0)
+FAILED = TrialRecord(number=9, state=TrialState.FAIL, arm=arm(6), error="e")
+AGAIN = TrialRecord(number=2, state=TrialState.INTERRUPTED, arm=arm(6), error="interrupted")
+LOST = trial(arm(3), 0.80)
+WON = trial(arm(3), 1.1, spread=0.0)
 
 
 def test_an_estimate_is_the_mean_of_trial_and_calibrated_forecast() -> None:
     records = [OFF_TRIAL, *(trial(arm(n), 1.0 + n / 10, spread=0.0) for n in range(1, 6))]
-    # All forecasts are 10 % too high; the last one is another 4 % off.
-    forecasts = [forecast(arm(n), 1.1 * (1.0 + n / 10)) for n in range(1, 5)]
-    known = estimates(records, [*forecasts, forecast(arm(6), 1.1 * 1.6)])
+    # All forecasts are 10 % too high; two are another 4 % off, the fifth is missing.
+    off_by = {1: 1.04, 2: 1 / 1.04, 3: 1.0, 4: 1.0}
+    forecasts = [forecast(arm(n), 1.1 * (1.0 + n / 10) * by) for n, by in off_by.items()]
+    found = estimates(records, [*forecasts, forecast(arm(6), 1.1 * 1.6)])
     for n in range(1, 6):
-        assert known.value(arm(n)) == pytest.approx(math.log(1.0 + n / 10))
-    assert known.predicted[arm(6)] == pytest.approx(math.log(1.6))
-
-
-def test_without_forecasts_the_trials_stand_alone() -> None:
-    known = estimates([OFF_TRIAL, trial(arm(3), 1.3, spread=0.0)], ())
-    assert known.value(arm(3)) == pytest.approx(math.log(1.3))
-    assert known.expected_improvement() is None
+        expected = math.log(1.0 + n / 10) + math.log(off_by.get(n, 1.0)) / 2
+        assert found.value(arm(n)) == pytest.approx(expected)
+    assert found.predicted[arm(6)] == pytest.approx(math.log(1.6))
+    # Without forecasts the trials stand alone; failed ones and off do not count.
+    alone = estimates([OFF_TRIAL, trial(arm(3), 1.3, spread=0.0), FAILED], ())
+    assert alone.measured.keys() == {arm(3)}
+    assert alone.value(arm(3)) == pytest.approx(math.log(1.3))
+    assert alone.expected_improvement() is None
 
 
 def test_an_error_of_the_forecasts_is_told_where_it_is_large() -> None:
     records = [OFF_TRIAL, *(trial(arm(n), 1.2, spread=0.0) for n in range(1, 4))]
     forecasts = [forecast(arm(n), 0.8) for n in range(1, 3)]
     told = forecast_error(estimates(records, [*forecasts, forecast(arm(3), 1.1)]).errors)
-    assert told is not None
-    assert told.startswith("3 settings did +50 % in trials against the forecast")
+    assert known(told).startswith("3 settings did +50 % in trials against the forecast")
     right = [forecast(arm(n), 1.15) for n in range(1, 4)]
     assert forecast_error(estimates(records, right).errors) is None
     assert forecast_error(estimates([OFF_TRIAL], right).errors) is None
-
-
-def test_failed_trials_and_off_do_not_count() -> None:
-    failed = TrialRecord(number=9, state=TrialState.FAIL, arm=arm(4), error="e")
-    assert estimates([OFF_TRIAL, failed], ()).measured == {}
 
 
 @given(
@@ -100,72 +100,55 @@ def test_expected_improvement_is_never_negative_and_at_least_the_predicted_gain(
         trial(one, speedup * math.exp(error), spread=0.0)
         for one, speedup, error in list(zip(arms, speedups, errors, strict=False))[:5]
     ]
-    known = estimates(records, forecasts)
-    gain = known.expected_improvement()
+    found = estimates(records, forecasts)
+    gain = found.expected_improvement()
     if len(arms) == 5:
         assert gain is None
         return
-    assert gain is not None
-    best = max(0.0, *(known.value(one) for one in known.measured))
-    untried = max(value for one, value in known.predicted.items() if one not in known.measured)
-    assert gain >= max(0.0, untried - best) - 1e-12
+    best = max(0.0, *(found.value(one) for one in found.measured))
+    untried = max(value for one, value in found.predicted.items() if one not in found.measured)
+    assert known(gain) >= max(0.0, untried - best) - 1e-12
 
 
-def test_more_trials_are_worth_it_while_something_untried_is_predicted_far_ahead() -> None:
-    records = [OFF_TRIAL, *(trial(arm(n), 1.2, spread=0.0) for n in range(1, 6))]
-    same = [forecast(arm(n), 1.2) for n in range(1, 6)]
-    near = estimates(records, [*same, forecast(arm(9), 1.19)]).expected_improvement()
-    far = estimates(records, [*same, forecast(arm(9), 1.5)]).expected_improvement()
-    assert near is not None
-    assert near < 0.02
-    assert far == pytest.approx(math.log(1.5 / 1.2), rel=0.01)
+@pytest.mark.parametrize(
+    ("speedup", "untried", "low", "high"),
+    [(1.2, 1.19, 0.0, 0.02), (1.2, 1.5, 0.22, 0.226), (0.5, 0.8, 0.0, 0.001)],
+    ids=["no better", "far ahead", "below off"],
+)
+def test_more_trials_are_worth_it_while_something_untried_is_predicted_far_ahead(
+    speedup: float, untried: float, low: float, high: float
+) -> None:
+    records = [OFF_TRIAL, *(trial(arm(n), speedup, spread=0.0) for n in range(1, 6))]
+    forecasts = [*(forecast(arm(n), speedup) for n in range(1, 6)), forecast(arm(9), untried)]
+    assert low <= known(estimates(records, forecasts).expected_improvement()) < high
 
 
-def test_what_stays_below_off_is_not_worth_a_trial() -> None:
-    records = [OFF_TRIAL, *(trial(arm(n), 0.5, spread=0.0) for n in range(1, 6))]
-    forecasts = [forecast(arm(n), 0.5) for n in range(1, 6)]
-    gain = estimates(records, [*forecasts, forecast(arm(9), 0.8)]).expected_improvement()
-    assert gain is not None
-    assert gain < 0.001
-
-
-def test_the_finalist_is_the_best_alone_however_close_the_second_is() -> None:
-    records = [OFF_TRIAL, trial(arm(3), 1.20), trial(arm(6), 1.21), trial(arm(16), 0.9)]
-    assert finalist(records, (), min_gain=0.02) == arm(6)
-
-
-def test_where_off_is_faster_than_all_the_best_of_them_is_raced() -> None:
-    records = [OFF_TRIAL, trial(arm(3), 0.97), trial(arm(6), 0.96)]
-    assert finalist(records, (), min_gain=0.02) == arm(3)
-
-
-def test_what_was_not_tried_is_raced_if_it_is_forecast_to_be_faster() -> None:
-    lost, forecasts = trial(arm(3), 0.80), [forecast(arm(3), 0.9), forecast(arm(6), 1.5)]
-    assert finalist([OFF_TRIAL, lost], forecasts, min_gain=0.02) == arm(6)
-    # What forecasts of the trials were wrong by is taken off first.
-    slower = [forecast(arm(3), 0.9), forecast(arm(6), 1.1)]
-    assert finalist([OFF_TRIAL, lost], slower, min_gain=0.02) == arm(3)
-    won = trial(arm(3), 1.1, spread=0.0)
-    assert finalist([OFF_TRIAL, won], forecasts, min_gain=0.02) == arm(6)
-    failed = TrialRecord(number=9, state=TrialState.FAIL, arm=arm(6), error="e")
-    assert finalist([OFF_TRIAL, lost, failed], forecasts, min_gain=0.02) == arm(3)
-
-
-def test_without_a_trial_of_a_setting_the_best_forecast_is_the_finalist() -> None:
-    forecasts = [forecast(arm(6), 1.3), forecast(arm(3), 1.2)]
-    assert finalist([OFF_TRIAL], forecasts, min_gain=0.02) == arm(6)
-    failed = TrialRecord(number=9, state=TrialState.FAIL, arm=arm(6), error="e")
-    assert finalist([OFF_TRIAL, failed], forecasts, min_gain=0.02) == arm(3)
-
-
-def test_without_a_measured_setting_there_is_no_finalist() -> None:
-    assert finalist([OFF_TRIAL], (), min_gain=0.02) is None
-
-
-def test_a_repeat_that_was_interrupted_does_not_hide_what_was_measured() -> None:
-    again = TrialRecord(number=2, state=TrialState.INTERRUPTED, arm=arm(4), error="interrupted")
-    records = [OFF_TRIAL, trial(arm(2), 1.1), trial(arm(4), 1.2), again]
-    assert finalist(records, (), min_gain=0.02) == arm(4)
+@pytest.mark.parametrize(
+    ("records", "forecasts", "best"),
+    [
+        ([trial(arm(3), 1.20), trial(arm(6), 1.21), trial(arm(16), 0.9)], {}, 6),
+        # Off is faster than all.
+        ([trial(arm(3), 0.97), trial(arm(6), 0.96)], {}, 3),
+        # What was not tried is raced if it is forecast to be faster.
+        ([LOST], {3: 0.9, 6: 1.5}, 6),
+        ([WON], {3: 0.9, 6: 1.5}, 6),
+        ([LOST, FAILED], {3: 0.9, 6: 1.5}, 3),
+        # What forecasts of the trials were wrong by is taken off first.
+        ([LOST], {3: 0.9, 6: 1.1}, 3),
+        # Without a trial of a setting the best forecast is.
+        ([], {6: 1.3, 3: 1.2}, 6),
+        ([FAILED], {6: 1.3, 3: 1.2}, 3),
+        ([], {}, None),
+        # A repeat that was interrupted does not hide what was measured.
+        ([trial(arm(2), 1.1), trial(arm(6), 1.2), AGAIN], {}, 6),
+    ],
+)
+def test_the_finalist_is_the_best_alone(
+    records: list[TrialRecord], forecasts: dict[int, float], best: int | None
+) -> None:
+    forecast_ = [forecast(arm(n), speedup) for n, speedup in forecasts.items()]
+    found = finalist([OFF_TRIAL, *records], forecast_, min_gain=0.02)
+    assert found == (None if best is None else arm(best))
 
 
 def test_nothing_is_expected_of_what_does_the_same_as_a_measured_one() -> None:
@@ -174,13 +157,12 @@ def test_nothing_is_expected_of_what_does_the_same_as_a_measured_one() -> None:
     forecasts = [forecast(one, 1.0 + n / 50) for n, one in enumerate(arms)]
     assert estimates(records, forecasts).expected_improvement() == 0.0
     best = arms[-1].speculation
-    assert best is not None
     twin = Arm(
-        draft="d", speculation=Speculation(DraftSimple(draft_max=best.own.longest, draft_min=1))
+        draft="d",
+        speculation=Speculation(DraftSimple(draft_max=known(best).own.longest, draft_min=1)),
     )
     same = forecast(twin, forecasts[-1].speedup)
     assert estimates(records, [*forecasts, same]).expected_improvement() == 0.0
     better = forecast(twin, 1.05 * forecasts[-1].speedup)
     gain = estimates(records, [*forecasts, better]).expected_improvement()
-    assert gain is not None
-    assert gain > 0.02
+    assert known(gain) > 0.02

@@ -15,7 +15,7 @@ from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
-from spectui.trace.record import Recording
+from spectui.trace.record import ModelIdentity, Recording
 from spectui.tune.experts import Placements
 from spectui.tune.forecast import Forecast, Forecaster, forecasts, in_order, promising
 from spectui.tune.kept import KeptTrace, study_trace
@@ -23,6 +23,7 @@ from spectui.tune.loading import Loader
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.tracing import Tracing, complete
 from tests.support.replay import COSTS, DEPTH, DRAFT, SCENE, TARGET, record, trace_of
+from tests.support.search import known
 
 RECORDING, _ = record(SCENE)
 TRACING = Tracing(
@@ -46,8 +47,15 @@ def test_the_whole_space_is_replayed_best_first() -> None:
     assert [one.arm.speculation for one in found if one.arm.draft is None] == [*SPACE.ngrams()]
     assert all(one.speedup >= other.speedup for one, other in pairwise(found))
     assert all(one.n_accepted <= one.n_drafted for one in found)
-    # Too short for ngram-cache, whose drafts have a fixed length.
+    # Too short for ngram-cache, whose drafts have a fixed length; n-grams ahead propose nothing.
     assert {one.arm.drafter for one in found} == {"draft", *NGRAM_KINDS} - {kind_of(NgramCache)}
+    # Without text nothing is known of drafters that hash tokens, nor without costs of a draft.
+    ngrams = SearchSpace(drafts=(), max_draft=8)
+    hashed = forecasts(TRACING.recordings, TRACING.costs, ngrams, has_text=False)
+    assert {one.arm.drafter for one in hashed} == {"ngram-simple", "ngram-cache"}
+    other = SearchSpace(drafts=("other",), max_draft=DEPTH)
+    assert by_models(forecasts(TRACING.recordings, TRACING.costs, other)) == []
+    assert forecasts((), {}, SPACE) == ()
 
 
 def test_ngrams_ahead_of_a_model_are_forecast_where_they_gain() -> None:
@@ -68,18 +76,8 @@ def test_ngrams_ahead_of_a_model_are_forecast_where_they_gain() -> None:
     assert not any(map(is_chained, forecasts(recordings, TRACING.costs, fixed)))
 
 
-def test_ngrams_ahead_that_propose_nothing_are_left_out() -> None:
-    assert not any(map(is_chained, forecasts(TRACING.recordings, TRACING.costs, SPACE)))
-
-
 def is_chained(one: Forecast) -> bool:
     return one.arm.speculation is not None and bool(one.arm.speculation.ahead)
-
-
-def test_without_text_nothing_is_forecast_of_drafters_that_hash_tokens() -> None:
-    space = SearchSpace(drafts=(), max_draft=8)
-    found = forecasts(TRACING.recordings, TRACING.costs, space, has_text=False)
-    assert {one.arm.drafter for one in found} == {"ngram-simple", "ngram-cache"}
 
 
 def test_only_what_is_tuned_varies() -> None:
@@ -91,30 +89,13 @@ def test_only_what_is_tuned_varies() -> None:
     assert len(found) == 20
 
 
-def test_a_draft_without_costs_has_no_forecast() -> None:
-    space = SearchSpace(drafts=("other",), max_draft=DEPTH)
-    assert by_models(forecasts(TRACING.recordings, TRACING.costs, space)) == []
-    nothing = Tracing(recordings=(), baseline_s=0, draft_s=0, costs={}, interrupted=False)
-    assert forecasts(nothing.recordings, nothing.costs, SPACE) == ()
-
-
 def test_ngrams_are_forecast_where_there_is_no_draft() -> None:
     recording = replace(RECORDING, prompt=(1, 2, 3, 4, 5) * 5, chains={})
-    tracing = replace(TRACING, recordings=(recording,), costs={NGRAM_COSTS: COSTS})
-    space = SearchSpace(drafts=(), max_draft=8)
-    found = forecasts(tracing.recordings, tracing.costs, space)
-    simple = [one for one in found if one.arm.drafter == "ngram-simple"]
-    assert sorted(map(sizes, simple)) == [
-        *((2, 4), (2, 8), (3, 4), (3, 8), (4, 4), (4, 8), (6, 8), (8, 8)),
-    ]
+    found = forecasts((recording,), {NGRAM_COSTS: COSTS}, SearchSpace(drafts=(), max_draft=8))
+    owns = [one.arm.speculation.own for one in found if one.arm.speculation]
+    sizes = [(own.size_n, own.size_m) for own in owns if isinstance(own, NgramSimple)]
+    assert sorted(sizes) == [(2, 4), (2, 8), (3, 4), (3, 8), (4, 4), (4, 8), (6, 8), (8, 8)]
     assert all(one.speedup > 0 for one in found)
-
-
-def sizes(one: Forecast) -> tuple[int, int]:
-    speculation = one.arm.speculation
-    assert speculation is not None
-    assert isinstance(speculation.own, NgramSimple)
-    return speculation.own.size_n, speculation.own.size_m
 
 
 def one(draft: str, draft_max: int, p_min: float, speedup: float) -> Forecast:
@@ -123,20 +104,9 @@ def one(draft: str, draft_max: int, p_min: float, speedup: float) -> Forecast:
     return Forecast(arm=arm, speedup=speedup, n_drafted=1, n_accepted=1)
 
 
-def of_ngrams(n: int, m: int, *, n_drafted: int) -> Forecast:
-    speculation = Speculation(NgramSimple(size_n=n, size_m=m))
-    arm = Arm(draft=None, speculation=speculation)
-    return Forecast(arm=arm, speedup=1.0, n_drafted=n_drafted, n_accepted=0)
-
-
-def test_what_drafts_nothing_is_not_promising_and_ngrams_share_their_length() -> None:
-    ordered = [
-        of_ngrams(12, 16, n_drafted=0),
-        of_ngrams(4, 8, n_drafted=9),
-        of_ngrams(3, 8, n_drafted=9),
-        one("a", 8, 0.0, 0.9),
-    ]
-    assert promising(ordered) == (ordered[1].arm, ordered[3].arm)
+def of_ngrams(n: int, m: int, *, n_drafted: int = 9, speedup: float = 1.0) -> Forecast:
+    arm = Arm(draft=None, speculation=Speculation(NgramSimple(size_n=n, size_m=m)))
+    return Forecast(arm=arm, speedup=speedup, n_drafted=n_drafted, n_accepted=0)
 
 
 def test_promising_are_the_best_of_each_length() -> None:
@@ -147,9 +117,11 @@ def test_promising_are_the_best_of_each_length() -> None:
         one("a", 6, 0.1, 1.6),
         one("a", 4, 0.1, 1.5),
     ]
-    chosen = promising(ordered, 3)
-    assert chosen == (ordered[0].arm, ordered[2].arm, ordered[3].arm)
+    assert promising(ordered, 3) == (ordered[0].arm, ordered[2].arm, ordered[3].arm)
     assert promising((), 3) == ()
+    # What drafts nothing is not, and n-grams share their length.
+    ngrams = [of_ngrams(12, 16, n_drafted=0), of_ngrams(4, 8), of_ngrams(3, 8)]
+    assert promising([*ngrams, ordered[0]]) == (ngrams[1].arm, ordered[0].arm)
 
 
 def test_of_forecasts_that_are_equal_within_their_error_the_evenest_is_the_most_promising() -> None:
@@ -161,83 +133,61 @@ def test_of_forecasts_that_are_equal_within_their_error_the_evenest_is_the_most_
 
 
 def test_defaults_follow_the_best_forecast_and_those_that_would_lose_come_last() -> None:
-    fast, fair, slow, other = (
-        one("a", 5, 0.1, 1.9),
-        one("a", 3, 0.0, 1.5),
-        one("b", 3, 0.0, 0.7),
-        one("a", 6, 0.1, 1.4),
-    )
+    fast, fair = one("a", 5, 0.1, 1.9), one("a", 3, 0.0, 1.5)
+    slow, other = one("b", 3, 0.0, 0.7), one("a", 6, 0.1, 1.4)
     unknown = one("c", 3, 0.0, 1.0).arm
     defaults = (slow.arm, fair.arm, unknown)
-    assert in_order((fast, fair, other), (*defaults, fast.arm)) == (
-        fast.arm,
-        slow.arm,
-        fair.arm,
-        unknown,
-        other.arm,
-    )
-    assert in_order((fast, fair, other, slow), defaults) == (
-        fast.arm,
-        fair.arm,
-        unknown,
-        other.arm,
-        slow.arm,
-    )
+    found = in_order((fast, fair, other), (*defaults, fast.arm))
+    assert found == (fast.arm, slow.arm, fair.arm, unknown, other.arm)
+    found = in_order((fast, fair, other, slow), defaults)
+    assert found == (fast.arm, fair.arm, unknown, other.arm, slow.arm)
     assert in_order((), defaults) == defaults
-
-
-def test_the_defaults_of_the_best_draft_keep_their_place() -> None:
-    bad, worse = one("a", 3, 0.0, 0.8), one("b", 3, 0.0, 0.7)
-    ngrams = replace(of_ngrams(3, 8, n_drafted=9), speedup=0.96)
-    defaults = (worse.arm, bad.arm, ngrams.arm)
-    assert in_order((ngrams, bad, worse), defaults) == (ngrams.arm, bad.arm, worse.arm)
-
-
-MODELS = (TARGET, {"draft": DRAFT})
+    # The defaults of the best draft keep their place.
+    bad, ngrams = one("a", 3, 0.0, 0.8), of_ngrams(3, 8, speedup=0.96)
+    found = in_order((ngrams, bad, slow), (slow.arm, bad.arm, ngrams.arm))
+    assert found == (ngrams.arm, bad.arm, slow.arm)
 
 
 def forecaster(kept: KeptTrace, space: SearchSpace = SPACE, n_predict: int = 1) -> Forecaster:
     """One that cannot record: there is no engine."""
     workload = Workload(items=(), n_predict=n_predict, sampling=SamplingConfig(temp=0.0))
-    engine = cast("Engine", None)
-    loader = Loader(engine, ())
-    return Forecaster(
-        workload,
-        loader,
-        space,
-        n_ctx=64,
-        rollback=Rollback.TRUNCATE,
-        kept=kept,
-    )
+    loader = Loader(cast("Engine", None), ())
+    return Forecaster(workload, loader, space, n_ctx=64, rollback=Rollback.TRUNCATE, kept=kept)
 
 
-def test_what_was_recorded_is_replayed_again_when_the_study_goes_on(tmp_path: Path) -> None:
-    kept = KeptTrace(
-        tmp_path / "x.trace.json.gz", lambda found: trace_of(*found.recordings), *MODELS
-    )
+def test_what_was_recorded_is_replayed_again_when_the_study_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
+    path = study_trace("../a b/ü", {"machine": "one"})
+    assert path.parent == tmp_path / "data" / "traces"
+    # Two storages may have a study of the same name.
+    others = {study_trace("../a b/ü", {"machine": "other"}), study_trace("a", {"machine": "one"})}
+    assert len({path, *others}) == 3
+    kept = kept_at(path)
     assert forecaster(kept).recall(1) is None
     kept.keep(TRACING)
-    again = forecaster(kept).recall(1)
-    assert again is not None
+    again = known(forecaster(kept).recall(1))
     assert again.forecasts == forecasts(TRACING.recordings, TRACING.costs, SPACE, has_text=False)
     assert again.costs == TRACING.costs
-
-
-def test_a_kept_trace_holds_no_text(tmp_path: Path) -> None:
-    kept = KeptTrace(
-        tmp_path / "x.trace.json.gz", lambda found: trace_of(*found.recordings), *MODELS
-    )
-    kept.keep(TRACING)
-    trace = kept.read()
-    assert trace is not None
+    # It holds no text.
+    trace = known(kept.read())
     assert not trace.has_text
     assert trace.recordings[0].prompt[0] == 0
 
 
-def test_a_kept_trace_that_is_damaged_or_too_short_is_as_good_as_none(tmp_path: Path) -> None:
+def kept_at(path: Path, target: ModelIdentity = TARGET, draft: ModelIdentity = DRAFT) -> KeptTrace:
+    return KeptTrace(path, lambda found: trace_of(*found.recordings), target, {"draft": draft})
+
+
+def test_a_kept_trace_of_other_models_damaged_or_too_short_is_as_good_as_none(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "x.trace.json.gz"
-    kept = KeptTrace(path, lambda found: trace_of(*found.recordings), *MODELS)
+    kept = kept_at(path)
     kept.keep(TRACING)
+    assert kept_at(path, replace(TARGET, n_params=11)).read() is None
+    assert kept_at(path, TARGET, TARGET).read() is None
     longer = SearchSpace(drafts=("draft",), max_draft=DEPTH + 1)
     assert forecaster(kept, longer).recall(1) is None
     assert forecaster(kept).recall(1) is not None
@@ -245,23 +195,6 @@ def test_a_kept_trace_that_is_damaged_or_too_short_is_as_good_as_none(tmp_path: 
     assert forecaster(kept, n_predict=25).recall(1) is None
     path.write_bytes(path.read_bytes()[:-20])
     assert forecaster(kept).recall(1) is None
-
-
-def test_a_study_of_any_name_has_a_trace_in_the_data_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
-    assert study_trace("../a b/ü", {}).parent == tmp_path / "data" / "traces"
-    assert study_trace("a-1", {}) != study_trace("a-2", {})
-    # Two storages may have a study of the same name.
-    assert study_trace("a", {"machine": "one"}) != study_trace("a", {"machine": "other"})
-
-
-def test_a_kept_trace_of_other_models_is_as_good_as_none(tmp_path: Path) -> None:
-    path = tmp_path / "x.trace.json.gz"
-    KeptTrace(path, lambda found: trace_of(*found.recordings), *MODELS).keep(TRACING)
-    for models in ((replace(TARGET, n_params=11), MODELS[1]), (TARGET, {"draft": TARGET})):
-        assert KeptTrace(path, lambda found: trace_of(*found.recordings), *models).read() is None
 
 
 def with_chains(name: str, *drafts: str) -> Recording:

@@ -5,7 +5,7 @@ from statistics import NormalDist
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.tune.looks import ERROR, Looks, spent
@@ -54,7 +54,8 @@ def quantile(level: float) -> float:
     return NORMAL.inv_cdf((1 + level) / 2)
 
 
-@pytest.mark.long
+@pytest.mark.ci
+@settings(max_examples=15)
 @given(n_data)
 def test_a_level_is_between_that_of_all_errors_together_and_that_of_its_own(
     points: list[int],

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import optuna
 import pytest
@@ -19,7 +18,7 @@ from spectui.tune.studies.storage import close_storage, open_storage
 from spectui.tune.studies.study import Proposal, StudyOptions, TuningStudy
 from spectui.tune.trials import TrialRecord, TrialState
 from tests.support.postgres import Postgres, needs_postgres, postgres
-from tests.support.search import SPACE, SPEC, ScriptedMeasurer, search
+from tests.support.search import SPACE, SPEC, ScriptedMeasurer, known, search
 
 pytestmark = pytest.mark.slow
 
@@ -116,8 +115,7 @@ def test_a_trial_of_a_killed_search_is_queued_again(database: Postgres) -> None:
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stdout is not None
-        left = [int(word) for word in process.stdout.readline().split()]
+        left = [int(word) for word in known(process.stdout).readline().split()]
         with open_study(database.url, "killed") as study:
             lost = {one.arm for one in study.records()}
             assert OFF in lost
@@ -197,9 +195,3 @@ def test_a_driver_that_is_missing_is_named(
     monkeypatch.setattr("spectui.tune.studies.storage.find_spec", lambda _name: None)
     with pytest.raises(BadInputError, match=said):
         open_storage(address)
-
-
-def test_a_study_of_a_file_is_for_one_search_at_a_time(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
-    with open_study(url, "s"), pytest.raises(UsageError, match="another spectui is working on"):
-        open_study(url, "s")

@@ -231,34 +231,17 @@ def test_tune_tries_what_the_target_can_do_itself(spectui: Spectui, options: lis
     assert document["lossless"] is True
 
 
-def test_only_it_is_tried_where_it_is_named_and_its_flags_are_printed(
-    spectui: Spectui, options: list[object]
-) -> None:
-    named = ["--spec-type", MTP_KIND, "--tune", "draft_max", "--trials", 3]
-    document = tuned(spectui, *options, *named)
-    best = document["best"]["params"]
-    assert document["best_command"] is not None
-    if best["draft"] == MTP_KIND:
-        words = shlex.split(document["best_command"])
-        assert words[words.index("--spec-type") + 1] == MTP_KIND
-        assert words[words.index("--spec-draft-n-max") + 1] == str(best["draft_max"])
-        assert "--spec-draft-model" not in words
-
-
-def test_it_is_left_out_where_only_models_are_wanted(
-    spectui: Spectui, options: list[object], folder: Path, tmp_path: Path
-) -> None:
-    drafts = ["-md", folder / "glm4moe.gguf", "--spec-type", "draft-simple"]
-    path = tmp_path / "x.trace.json.gz"
-    assert spectui("trace", *options, *drafts, "--no-costs", "--out", path) == 0, spectui.err
-    assert spectui("replay", path, "--draft-max", 2, "--json", "-") == 0
-    assert {one["draft"] for one in json.loads(spectui.out)["configs"]} == {"glm4moe"}
-
-
 def test_several_layers_are_tuned_up_to_their_number(
     spectui: Spectui, options: list[object], folder: Path
 ) -> None:
-    document = tuned(spectui, "-m", folder / "mimo2.gguf", *options[2:], "--trials", 5)
+    named = ["--spec-type", MTP_KIND, "--trials", 5]
+    document = tuned(spectui, "-m", folder / "mimo2.gguf", *options[2:], *named)
+    words = shlex.split(document["best_command"])
+    best = document["best"]["params"]
+    if best["draft"] == MTP_KIND:
+        assert words[words.index("--spec-type") + 1] == MTP_KIND
+        assert words[words.index("--spec-draft-n-max") + 1] == str(best["draft_max"])
+    assert "--spec-draft-model" not in words
     lengths = {
         one["params"]["draft_max"]
         for one in (*document["trials"], *document["forecasts"])
@@ -329,3 +312,8 @@ def test_a_draft_of_that_name_is_told_apart(
     assert spectui("replay", path, "--draft-max", 2, "--json", "-") == 0
     found = {one["draft"]: one.get("mtp", False) for one in json.loads(spectui.out)["configs"]}
     assert found == {f"{MTP_KIND}#1": False, MTP_KIND: True}
+    # Where only models are wanted it is left out.
+    path, drafts = tmp_path / "y.trace.json.gz", ["-md", draft, "--spec-type", "draft-simple"]
+    assert spectui("trace", *options, *drafts, "--no-costs", "--out", path) == 0, spectui.err
+    assert spectui("replay", path, "--draft-max", 2, "--json", "-") == 0
+    assert {one.get("mtp", False) for one in json.loads(spectui.out)["configs"]} == {False}

@@ -41,7 +41,7 @@ from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.trials import best_trial, levelled, speedup_estimate
 from tests.support.machine import QUIET
 from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script, room
-from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items, open_study
+from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items, known, open_study
 
 pytestmark = pytest.mark.usefixtures("in_memory")
 
@@ -57,11 +57,22 @@ def gpu(n_bytes: int) -> FreeMemory:
 
 
 def test_a_draft_takes_the_room_of_expert_layers() -> None:
-    found = place_experts(Script(draft_bytes=150), REQUEST, {"good": GOOD}, gpu(600))
-    assert found.placements == Placements(alone=4, beside={"good": 6})
+    script, drafts = Script(draft_bytes=150), {"good": GOOD}
+    found = place_experts(script, REQUEST, drafts, gpu(600))
+    kept = Placements(alone=4, beside={"good": 6})
+    assert found.placements == kept
     assert found.placements.most == 6
     assert found.placements.text == "4 without a draft, 6 beside good"
     assert not found.refused
+    # Those of an earlier run are checked without the margin.
+    for n_bytes, left in ((600, []), (599, [None]), (549, [None, "good"])):
+        free = room(CUDA0=FIXED_BYTES + n_bytes)
+        assert list(misfits(script, REQUEST, drafts, kept, free)) == left
+    # What the options say of experts gives way.
+    other = TensorOverride(pattern="attn", buffer="CPU")
+    experts = TensorOverride(pattern="exps", buffer="CPU")
+    given = replace(TARGET, cpu_moe=True, override_tensor=(experts, other))
+    assert with_n_cpu_moe(given, 3) == replace(TARGET, n_cpu_moe=3, override_tensor=(other,))
 
 
 @given(st.integers(-10, 1200), st.integers(0, 1200))
@@ -96,26 +107,6 @@ def test_drafts_that_have_no_place_are_refused_with_the_reason() -> None:
     kinds = {name: type(error) for name, error in found.refused.items()}
     assert kinds == {"huge": DoesNotFitError, "bad": BadInputError, "odd": UsageError}
     assert "keep it in RAM with -ngld 0" in str(found.refused["huge"])
-
-
-def test_what_the_options_say_of_experts_gives_way() -> None:
-    other = TensorOverride(pattern="attn", buffer="CPU")
-    experts = TensorOverride(pattern="exps", buffer="CPU")
-    given = replace(TARGET, cpu_moe=True, override_tensor=(experts, other))
-    assert with_n_cpu_moe(given, 3) == replace(TARGET, n_cpu_moe=3, override_tensor=(other,))
-
-
-def test_placements_of_an_earlier_run_are_checked_without_the_margin() -> None:
-    script, drafts = Script(draft_bytes=150), {"good": GOOD}
-    kept = Placements(alone=4, beside={"good": 6})
-
-    def left(n_bytes: int) -> list[str | None]:
-        free = room(CUDA0=FIXED_BYTES + n_bytes)
-        return list(misfits(script, REQUEST, drafts, kept, free))
-
-    assert left(600) == []
-    assert left(599) == [None]
-    assert left(549) == [None, "good"]
 
 
 @pytest.mark.parametrize(
@@ -190,6 +181,9 @@ SPACE = SearchSpace(
 WIDE = replace(SPACE, drafts=("big", "small"), tuned=frozenset(Parameter))
 OVER_ALONE = 9 / 11
 """The target alone beside the big draft."""
+BIG = Arm(draft="big", speculation=Speculation(DraftSimple(draft_max=6)), n_cpu_moe=6)
+SMALL = Arm(draft="small", speculation=Speculation(DraftSimple(draft_max=8)), n_cpu_moe=4)
+ALONE = replace(OFF, n_cpu_moe=4)
 
 
 def loader_of(
@@ -236,16 +230,25 @@ def test_a_draft_is_measured_against_what_fits_without_it(
     measurer = PlacedMeasurer(machine, peak=3, gain=gain)
     measurer.ngram_gain = 0.7
     result = run(tmp_path, machine, measurer, SPACE, 3)
-    assert result.off == Arm(draft=None, speculation=None, n_cpu_moe=4)
-    assert result.best is not None
-    assert (result.best.draft, result.best.n_cpu_moe) == ("big", 6)
-    assert result.speedup is not None
-    assert result.speedup.estimate == pytest.approx(gain * OVER_ALONE, rel=0.02)
+    best = known(result.best)
+    assert result.off == ALONE
+    assert (best.draft, best.n_cpu_moe) == ("big", 6)
+    assert known(result.speedup).estimate == pytest.approx(gain * OVER_ALONE, rel=0.02)
     assert result.verdict.use_speculation == pays
     assert "n_cpu_moe 6" in result.verdict.reason
     # Where it lies, the draft gains in both cases.
     assert paired_speedup(measurements(result.in_place)).estimate == pytest.approx(gain, rel=0.02)
     assert measurer.seen == {("big", 6)}
+    text = explain_result(result).text
+    assert text.startswith(
+        "Beside big the experts of 6 layers lie in RAM, 2 more than without a draft, and the "
+        "target alone is 0.82× as fast. Over that:"
+    )
+    # A study keeps the placements that it began with.
+    later = replace(SPACE, placements=Placements(alone=2, beside={"big": 3}))
+    with open_study(tmp_path, space=later) as again:
+        assert again.space.placements == PLACEMENTS
+        assert again.space.off == ALONE
 
 
 def test_trials_are_told_over_the_same_baseline(tmp_path: Path) -> None:
@@ -257,8 +260,7 @@ def test_trials_are_told_over_the_same_baseline(tmp_path: Path) -> None:
     # Over the target alone in its own place it would be the fastest of the three.
     assert told["big"] == pytest.approx(1.2 / 1.15 * OVER_ALONE, rel=0.02)
     best = best_trial(result.trials)
-    assert best is not None
-    assert best.arm.drafter == "ngram-simple"
+    assert known(best).arm.drafter == "ngram-simple"
     rows = per_category(result.trials, result.best)
     assert all(row.best.is_off for row in rows)
     # The target alone was slower beside the draft, and the machine was not.
@@ -268,69 +270,35 @@ def test_trials_are_told_over_the_same_baseline(tmp_path: Path) -> None:
     assert anchors == pytest.approx([OFF_TOKENS_PER_S] * 3)
 
 
-def test_why_says_what_the_room_for_the_draft_costs(tmp_path: Path) -> None:
-    machine = Machine()
-    result = run(tmp_path, machine, PlacedMeasurer(machine, peak=3, gain=1.5), SPACE, 3)
-    text = explain_result(result).text
-    assert text.startswith(
-        "Beside big the experts of 6 layers lie in RAM, 2 more than without a draft, and the "
-        "target alone is 0.82× as fast. Over that:"
-    )
-
-
-def test_the_target_moves_once_per_place_in_the_queue(tmp_path: Path) -> None:
-    machine = Machine()
-    # Off, the defaults of both drafts, the old ones of the first, and n-grams.
-    run(tmp_path, machine, PlacedMeasurer(machine, gain=0.5), WIDE, 5)
-    assert [one for one in machine.loads if isinstance(one, int)] == [4, 6, 4]
-
-
 def test_every_draft_is_tried_where_it_has_its_place(tmp_path: Path) -> None:
     machine = Machine()
     measurer = PlacedMeasurer(machine, peak=6, gain=1.4)
     result = run(tmp_path, machine, measurer, WIDE, 15)
+    # The target moves once per place in the queue of defaults.
+    assert [one for one in machine.loads if isinstance(one, int)][:3] == [4, 6, 4]
     assert measurer.seen == {("big", 6), ("small", 4)}
     assert all(record.error is None for record in result.trials)
-    assert {(record.arm.draft, record.arm.n_cpu_moe) for record in result.trials} == {
-        (None, 4),
-        ("big", 6),
-        ("small", 4),
-    }
+    places = {(record.arm.draft, record.arm.n_cpu_moe) for record in result.trials}
+    assert places == {(None, 4), ("big", 6), ("small", 4)}
     # Both draft alike, and one leaves the target where it is fastest.
-    assert result.best is not None
-    assert result.best.draft == "small"
-
-
-def test_a_study_keeps_the_placements_that_it_began_with(tmp_path: Path) -> None:
-    with open_study(tmp_path, space=SPACE) as first:
-        assert first.space.placements == PLACEMENTS
-    later = replace(SPACE, placements=Placements(alone=2, beside={"big": 3}))
-    with open_study(tmp_path, space=later) as again:
-        assert again.space.placements == PLACEMENTS
-        assert again.space.off == replace(OFF, n_cpu_moe=4)
+    assert known(result.best).draft == "small"
 
 
 def test_nothing_is_loaded_that_is_there() -> None:
-    machine = Machine()
-    loader = loader_of(machine, ("big", "small"))
+    machine, times = Machine(), iter((0.0, 30.0, 0.0, 30.0))
+    loader = loader_of(machine, ("big", "small"), clock=lambda: next(times))
     # It begins where the target lies without a draft.
     assert loader.drafts == ("small", "big")
+    assert loader.moving_s((None, "big")) == 0.0
     for draft in ("big", "big", None, "small", None):
         loader.load(draft)
     assert machine.loads == ["big", 4, "small"]
+    # What loading anew will take is told from the last time.
+    assert loader.moving_s(("big", "small", "big")) == 3 * 30.0
     loader.load("big")
     assert machine.loads[3:] == [6, "big"]
     assert loader.moves("big", None)
     assert not loader.moves("small", None)
-
-
-def test_what_loading_anew_will_take_is_told_from_the_last_time() -> None:
-    machine, times = Machine(), iter((0.0, 30.0))
-    loader = loader_of(machine, ("big", "small"), clock=lambda: next(times))
-    assert loader.moving_s((None, "big")) == 0.0
-    loader.load(None)
-    assert loader.moving_s((None, "small", "big", "small")) == 2 * 30.0
-    assert loader.moving_s(("big", "big")) == 30.0
 
 
 def test_a_load_that_failed_is_made_up_for_by_the_next() -> None:
@@ -341,11 +309,6 @@ def test_a_load_that_failed_is_made_up_for_by_the_next() -> None:
     machine.is_broken = False
     loader.load("big")
     assert machine.loads == [4, 6, "big"]
-
-
-BIG = Arm(draft="big", speculation=Speculation(DraftSimple(draft_max=6)), n_cpu_moe=6)
-SMALL = Arm(draft="small", speculation=Speculation(DraftSimple(draft_max=8)), n_cpu_moe=4)
-ALONE = replace(OFF, n_cpu_moe=4)
 
 
 def race(machine: Machine, measurer: ScriptedMeasurer, *arms: Arm, n_items: int = 24) -> Race:
@@ -368,8 +331,14 @@ def test_looks_turn_round_so_that_the_target_moves_once_in_each_and_drift_cancel
     assert machine.loads == [4, 6, "big", 4, 6, "big"]
     (standing,) = one.conclude()
     assert standing.n_pairs == 24
-    assert standing.speedup is not None
-    assert standing.speedup.estimate == pytest.approx(1.25 * OVER_ALONE, rel=0.005)
+    assert known(standing.speedup).estimate == pytest.approx(1.25 * OVER_ALONE, rel=0.005)
+    # An interrupt between two places leaves what can be compared.
+    measurer = PlacedMeasurer(machine, gain=1.25)
+    measurer.interrupt_at = LOOK_EVERY + 2 * 3 + 1
+    cut = race(machine, measurer, BIG)
+    with pytest.raises(KeyboardInterrupt):
+        cut.run()
+    assert [one.n_pairs for one in cut.conclude()] == [3]
 
 
 def test_a_finalist_that_leaves_the_target_in_place_gives_the_baseline_for_both() -> None:
@@ -385,14 +354,3 @@ def test_a_finalist_that_leaves_the_target_in_place_gives_the_baseline_for_both(
     assert off == [pair.baseline.tokens_per_s for pair in one.pairs(SMALL)]
     own = [pair.baseline.tokens_per_s for pair in one.in_place(BIG)]
     assert own == pytest.approx([OFF_TOKENS_PER_S * OVER_ALONE] * LOOK_EVERY)
-
-
-def test_an_interrupt_between_two_places_leaves_what_can_be_compared() -> None:
-    machine = Machine()
-    measurer = PlacedMeasurer(machine, gain=1.25)
-    measurer.interrupt_at = LOOK_EVERY + 2 * 3 + 1
-    one = race(machine, measurer, BIG)
-    with pytest.raises(KeyboardInterrupt):
-        one.run()
-    (standing,) = one.conclude()
-    assert standing.n_pairs == 3

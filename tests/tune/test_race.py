@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -19,7 +19,7 @@ from spectui.options.request import RequestShape
 from spectui.options.speculation import Speculation
 from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.race_runs import race_runs
-from tests.support.search import Mortal, ScriptedMeasurer, items
+from tests.support.search import Mortal, ScriptedMeasurer, items, known
 
 BEST = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=6)))
 NEAR = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=7)))
@@ -46,15 +46,10 @@ class Scattered(Wild):
     gains = (0.85, 1.0, 1.17, 1.03, 0.94, 1.09, 0.89, 1.11)
 
 
-def test_a_prompt_is_measured_again_where_the_process_ended() -> None:
-    one = race(Mortal(6), BEST)
-    one.run()
-    (standing,) = one.conclude()
+def test_a_prompt_is_measured_again_where_the_process_ended_once() -> None:
+    (standing,) = raced(Mortal(6), BEST)
     assert standing.n_pairs == LOOK_EVERY
     assert [pair.item.id for pair in standing.pairs] == [one.id for one in items(LOOK_EVERY)]
-
-
-def test_a_process_that_ends_twice_in_a_row_ends_the_race() -> None:
     one = race(Mortal(6, 8), BEST)
     with pytest.raises(EngineDiedError):
         one.run()
@@ -93,61 +88,68 @@ def race(
     )
 
 
+def raced(measurer: ScriptedMeasurer, *arms: Arm, **options: Any) -> Sequence[Standing]:  # noqa: ANN401 - as ``race`` has them
+    one = race(measurer, *arms, **options)
+    one.run()
+    return one.conclude()
+
+
 @pytest.mark.parametrize("gain", [1.4, 0.7])
 def test_what_is_clear_is_decided_at_the_first_look(gain: float) -> None:
-    one = race(ScriptedMeasurer(gain=gain), BEST)
-    one.run()
-    (standing,) = one.conclude()
+    (standing,) = raced(ScriptedMeasurer(gain=gain), BEST)
+    speedup = known(standing.speedup)
     assert standing.n_pairs == LOOK_EVERY
-    assert standing.speedup is not None
-    assert standing.speedup.estimate == pytest.approx(gain, rel=0.02)
-    assert standing.speedup.n_looks == 1
-    assert standing.speedup.level == 0.95
+    assert speedup.estimate == pytest.approx(gain, rel=0.02)
+    assert (speedup.n_looks, speedup.level) == (1, 0.95)
 
 
-def test_prompts_that_chose_decide_nothing() -> None:
+def test_prompts_that_chose_and_texts_that_end_at_once_decide_nothing() -> None:
+    class Silent(ScriptedMeasurer):
+        def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+            return replace(super().decode(item, speculation), tokens=(1,), decode_s=0.0)
+
     one = race(ScriptedMeasurer(gain=1.4), BEST, n_items=10, basis=Basis.SAME)
     one.run()
     assert not one.is_decided
     assert len(one.pairs(BEST)) == 10
+    (standing,) = raced(Silent(), BEST)
+    assert (standing.speedup, standing.n_pairs) == (None, 24)
 
 
-def test_what_is_open_is_measured_to_the_end() -> None:
-    one = race(Wild(gain=1.0), BEST)
-    one.run()
-    (standing,) = one.conclude()
-    assert standing.n_pairs == 24
-    assert standing.speedup is not None
-    assert standing.speedup.n_looks == 3
+@pytest.mark.parametrize(
+    ("n_items", "affordable", "n_pairs", "n_looks"),
+    [
+        (24, None, 24, 3),
+        # A short rest is no look of its own.
+        (40, [21, 13, 5, 0], 21, 3),
+        # At 8 of 12, 28, 36 and 40 of 40; not at 12 and 20 of 40.
+        (40, [8, 4, 28, 20, 12, 4, 0], 40, 4),
+        # Time spends what is left of the error.
+        (24, [0, 0], 8, 1),
+        (8, None, 8, 1),
+    ],
+)
+def test_what_is_open_is_measured_as_long_as_there_is_time(
+    n_items: int, affordable: list[int] | None, n_pairs: int, n_looks: int
+) -> None:
+    told = iter(affordable or [])
+    options = {"n_affordable": lambda _left: next(told)} if affordable else {}
+    (standing,) = raced(Wild(gain=1.0), BEST, n_items=n_items, **options)
+    assert (standing.n_pairs, known(standing.speedup).n_looks) == (n_pairs, n_looks)
 
 
 def test_what_is_decided_is_measured_no_further() -> None:
-    one = race(Scattered(gain=1.3), BEST, n_items=40)
-    one.run()
-    (standing,) = one.conclude()
+    (standing,) = raced(Scattered(gain=1.3), BEST, n_items=40)
     assert standing.n_pairs == LOOK_EVERY
-    assert standing.speedup is not None
-    assert standing.speedup.low is not None
-    assert standing.speedup.high is not None
-    assert standing.speedup.low > 1.02
+    low, high = known(known(standing.speedup).interval)
+    assert low > 1.02
     # It is not known to within 5 %, which nobody has asked for.
-    assert standing.speedup.high - standing.speedup.low > 0.1 * standing.speedup.estimate
-
-
-def test_another_finalist_does_not_hold_a_leader_that_pays() -> None:
-    one = race(Uneven(gain=1.4), BEST, NEAR, n_items=40)
-    one.run()
-    assert len(one.pairs(BEST)) == len(one.pairs(NEAR)) == LOOK_EVERY
+    assert high - low > 0.1 * known(standing.speedup).estimate
 
 
 def test_a_leader_that_does_not_pay_leaves_the_question_to_the_others() -> None:
-    measurer = Uneven(gain=1.0)
-    one = race(measurer, BEST, NEAR, n_items=40)
-    one.run()
-    leader, other = one.conclude()
-    assert leader.speedup is not None
-    assert leader.speedup.high is not None
-    assert leader.speedup.high < 1.02
+    leader, other = raced(Uneven(gain=1.0), BEST, NEAR, n_items=40)
+    assert known(known(leader.speedup).high) < 1.02
     assert other.n_pairs == 40
 
 
@@ -158,75 +160,31 @@ def test_requests_that_are_not_decided_are_measured_on() -> None:
     def requests(standings: Sequence[Standing]) -> tuple[Request, ...]:
         leader = standings[0]
         pairs.append(leader.n_pairs)
-        assert leader.speedup is not None
+        decoding = known(leader.speedup)
         seconds = {"prompt_off_s": 9.0, "prompt_on_s": 9.0, "token_s": 0.1}
-        return (Request(shape=shape, decoding=leader.speedup, is_covered=True, **seconds),)
+        return (Request(shape=shape, decoding=decoding, is_covered=True, **seconds),)
 
-    one = race(Scattered(gain=1.3), BEST, n_items=40, requests=requests)
-    one.run()
-    (standing,) = one.conclude()
+    (standing,) = raced(Scattered(gain=1.3), BEST, n_items=40, requests=requests)
     assert pairs == [8, 16, 24, 32, 40][: len(pairs)]
     assert standing.n_pairs == pairs[-1] > LOOK_EVERY
 
 
 def test_time_ends_it_and_spends_what_is_left_of_the_error() -> None:
-    cut = race(Wild(gain=1.0), BEST, n_affordable=lambda _n_left: 0)
-    cut.run()
-    whole = race(Wild(gain=1.0), BEST, n_items=LOOK_EVERY)
-    whole.run()
-    assert cut.conclude() == whole.conclude()
+    cut = raced(Wild(gain=1.0), BEST, n_affordable=lambda _n_left: 0)
+    whole = raced(Wild(gain=1.0), BEST, n_items=LOOK_EVERY)
+    assert cut == whole
 
 
-def test_what_time_is_left_is_used_and_a_short_rest_is_no_look_of_its_own() -> None:
-    planned = 21
-    one = race(Wild(gain=1.0), BEST, n_items=40, n_affordable=lambda left: left - 40 + planned)
-    one.run()
-    (standing,) = one.conclude()
-    assert standing.n_pairs == planned
-    assert standing.speedup is not None
-    assert standing.speedup.n_looks == 3
-
-
-def test_time_that_turns_out_to_be_more_is_used_without_a_look_too_many() -> None:
-    told = iter([8, 4, 28, 20, 12, 4, 0])
-    one = race(Wild(gain=1.0), BEST, n_items=40, n_affordable=lambda _left: next(told))
-    one.run()
-    (standing,) = one.conclude()
-    assert standing.n_pairs == 40
-    assert standing.speedup is not None
-    # At 8 of 12, 28, 36 and 40 of 40; not at 12 and 20 of 40.
-    assert standing.speedup.n_looks == 4
-
-
-def test_an_earlier_look_has_a_wider_interval() -> None:
-    early = race(Wild(gain=0.9), BEST, n_items=24, on_pair=interrupt_after(9))
-    with pytest.raises(KeyboardInterrupt):
-        early.run()
-    last = race(Wild(gain=0.9), BEST, n_items=LOOK_EVERY)
-    last.run()
-    (standing,), (alone,) = early.conclude(), last.conclude()
-    assert standing.n_pairs == 9
-    assert standing.speedup is not None
-    assert alone.speedup is not None
-    assert standing.speedup.n_looks == 2
-    assert alone.speedup.n_looks == 1
-
-
-def test_a_finalist_that_is_behind_is_dropped() -> None:
-    one = race(Wild(gain=1.1), BEST, FAR)
-    one.run()
-    leader, behind = one.conclude()
+def test_a_finalist_that_is_behind_is_dropped_and_a_faster_one_wins() -> None:
+    leader, behind = raced(Wild(gain=1.1), BEST, FAR)
     assert (leader.arm, behind.arm) == (BEST, FAR)
     assert behind.n_pairs == LOOK_EVERY
     assert leader.n_pairs > LOOK_EVERY
-
-
-def test_another_finalist_wins_where_it_is_faster() -> None:
-    one = race(ScriptedMeasurer(gain=1.4), FAR, BEST)
-    one.run()
-    assert one.leader == BEST
-    assert [standing.arm for standing in one.conclude()] == [BEST, FAR]
-    assert len(one.pairs(BEST)) == LOOK_EVERY
+    measurer = ScriptedMeasurer(gain=1.4)
+    leader, behind = raced(measurer, FAR, BEST)
+    assert (leader.arm, behind.arm, leader.n_pairs) == (BEST, FAR, LOOK_EVERY)
+    # Finalists of one draft share the runs without speculation.
+    assert measurer.n_runs == 3 * LOOK_EVERY
 
 
 class Uneven(ScriptedMeasurer):
@@ -240,19 +198,11 @@ class Uneven(ScriptedMeasurer):
 
 
 def test_the_favourite_leads_until_another_was_shown_to_be_faster() -> None:
-    one = race(Uneven(gain=1.4), BEST, NEAR)
-    one.run()
-    leader, other = one.conclude()
-    assert leader.speedup is not None
-    assert other.speedup is not None
-    assert other.speedup.estimate > leader.speedup.estimate
+    leader, other = raced(Uneven(gain=1.4), BEST, NEAR, n_items=40)
+    assert known(other.speedup).estimate > known(leader.speedup).estimate
     assert leader.arm == BEST
-
-
-def test_finalists_of_one_draft_share_the_runs_without_speculation() -> None:
-    measurer = ScriptedMeasurer(gain=1.4)
-    race(measurer, BEST, FAR).run()
-    assert measurer.n_runs == 3 * LOOK_EVERY
+    # It does not hold a leader that pays.
+    assert leader.n_pairs == other.n_pairs == LOOK_EVERY
 
 
 def test_finalists_of_two_drafts_load_each_once_per_look() -> None:
@@ -295,18 +245,6 @@ def test_an_interrupt_between_two_drafts_still_tells_how_they_stand(after: int) 
     with pytest.raises(KeyboardInterrupt):
         one.run()
     leader, other = one.conclude()
-    assert leader.arm == BEST
-    assert (leader.n_pairs, other.n_pairs) == (LOOK_EVERY, after - LOOK_EVERY)
+    assert (leader.arm, leader.n_pairs) == (BEST, LOOK_EVERY)
+    assert other.n_pairs == after - LOOK_EVERY
     assert leader.speedup is not None
-
-
-def test_texts_that_end_at_once_decide_nothing() -> None:
-    class Silent(ScriptedMeasurer):
-        def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
-            return replace(super().decode(item, speculation), tokens=(1,), decode_s=0.0)
-
-    one = race(Silent(), BEST)
-    one.run()
-    (standing,) = one.conclude()
-    assert standing.speedup is None
-    assert standing.n_pairs == 24

@@ -3,6 +3,7 @@
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 
@@ -11,7 +12,8 @@ import optuna
 import pytest
 from optuna.storages import BaseStorage
 
-from spectui.errors import BadInputError, DoesNotFitError, UsageError
+from spectui.errors import BadInputError, UsageError
+from spectui.measure.arm import OFF
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.space import SearchSpace
@@ -24,14 +26,11 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_study_of_another_machine_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no study s to resume"):
+        open_study(tmp_path, must_exist=True)
     open_study(tmp_path).close()
     with pytest.raises(UsageError, match="another machine"):
         open_study(tmp_path, spec={**SPEC, "machine": "other"})
-
-
-def test_a_study_must_exist_where_it_is_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no study s to resume"):
-        open_study(tmp_path, must_exist=True)
 
 
 @pytest.mark.parametrize(
@@ -42,16 +41,6 @@ def test_a_storage_that_cannot_be_used_is_named(storage: str) -> None:
         TuningStudy("s", StudyOptions(storage=storage), spec=SPEC, space=SPACE)
     assert storage in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_trial_whose_process_died_is_interrupted_on_resume(tmp_path: Path) -> None:
-    with open_study(tmp_path) as study:
-        study.ask()
-    # The same process asking again stands for a new one: nobody measures the first any more.
-    with open_study(tmp_path) as resumed:
-        (record,) = resumed.records()
-        assert record.state is TrialState.INTERRUPTED
-        assert [one.state for one in resumed.records()].count(TrialState.COMPLETE) == 0
 
 
 def test_a_storage_whose_making_was_killed_gets_its_indexes(tmp_path: Path) -> None:
@@ -73,9 +62,12 @@ def test_the_end_of_this_process_counts_where_it_had_the_models(
 ) -> None:
     with open_study(tmp_path, isolated=isolated) as study:
         study.ask()
+        with pytest.raises(UsageError, match="another spectui is working on the study s; wait"):
+            open_study(tmp_path)
     with open_study(tmp_path) as resumed:
         (record,) = resumed.records()
-        assert record.died is died
+        assert (record.state, record.died) == (TrialState.INTERRUPTED, died)
+        assert resumed.ask().number == 1
 
 
 @pytest.mark.parametrize("name", ["open", "a/b", "é" * 200])
@@ -84,17 +76,6 @@ def test_a_study_may_have_any_name(tmp_path: Path, name: str) -> None:
         study.ask()
     with open_study(tmp_path, name=name) as resumed:
         assert len(resumed.records()) == 1
-
-
-def test_a_study_that_somebody_works_on_is_refused(tmp_path: Path) -> None:
-    with open_study(tmp_path) as study:
-        with pytest.raises(UsageError, match="another spectui is working on the study s; wait"):
-            open_study(tmp_path)
-        with open_study(tmp_path, name="other") as beside:
-            assert beside.ask().number == 0
-        study.ask()
-    with open_study(tmp_path) as resumed:
-        assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
 
 
 def test_a_trial_that_an_earlier_version_leased_is_interrupted(tmp_path: Path) -> None:
@@ -127,44 +108,34 @@ def test_trials_are_numbered_without_gaps_whatever_was_queued(tmp_path: Path) ->
         study.interrupt(study.ask())
     with open_study(tmp_path) as resumed:
         resumed.begin()
-        proposals = [resumed.ask() for _ in range(2)]
-        assert [proposal.number for proposal in proposals] == [1, 2]
-        resumed.fail(proposals[0], DoesNotFitError("no room"))
-        resumed.interrupt(proposals[1])
+        first, second = (resumed.ask() for _ in range(2))
+        assert (first.number, second.number) == (1, 2)
+        failed = resumed.fail(first, BadInputError("no room"))
+        resumed.interrupt(second)
+        told = TrialRecord(number=1, state=TrialState.FAIL, arm=first.arm, error="no room")
+        assert failed == resumed.records()[1] == told
         assert [record.number for record in resumed.records()] == [0, 1, 2]
         assert n_measured(resumed.records()) == 0
 
 
 def test_records_come_back_from_the_storage_as_they_were(tmp_path: Path) -> None:
-    measured = score(items(1)[0], result(9.5, drafted=4))
+    record = TrialRecord(
+        number=0,
+        state=TrialState.COMPLETE,
+        arm=OFF,
+        anchor_tokens_per_s=10.0,
+        prompts=(score(items(1)[0], result(9.5, drafted=4)),),
+    )
+    kept = []
     with open_study(tmp_path) as study:
         study.begin()
         study.follow(SPACE.defaults)
-        kept = []
         for _ in range(4):
             asked = study.ask()
-            kept.append(
-                TrialRecord(
-                    number=asked.number,
-                    state=TrialState.COMPLETE,
-                    arm=asked.arm,
-                    anchor_tokens_per_s=10.0,
-                    prompts=(measured,),
-                )
-            )
+            kept.append(replace(record, number=asked.number, arm=asked.arm))
             assert study.finish(kept[-1])
     with open_study(tmp_path) as study:
         assert study.records() == tuple(kept)
-
-
-def test_a_failure_is_stored_without_a_value(tmp_path: Path) -> None:
-    with open_study(tmp_path) as study:
-        proposal = study.ask()
-        record = study.fail(proposal, BadInputError("no room"))
-        assert record == TrialRecord(
-            number=0, state=TrialState.FAIL, arm=proposal.arm, error="no room"
-        )
-        assert [one.state for one in study.records()].count(TrialState.COMPLETE) == 0
 
 
 def test_a_study_from_before_ngrams_goes_on(tmp_path: Path) -> None:

@@ -147,18 +147,15 @@ def test_the_gain_is_what_the_counts_and_the_races_prices_give(
     assert {one.speculation for one in case.engine.commands} == {ARM.speculation}
 
 
-def test_prompts_that_gain_more_than_all_do_are_compared_with_themselves() -> None:
-    """The first six write as many tokens as in the race, so that the whole race's gain stays."""
-    case = Case(0.0)
-    pairs = [*raced(8, WRITTEN[0.8])[:6], *raced(8, 1)[6:]]
-    found, _reason = case.run(pairs)
-    race = paired_speedup(measurements(pairs)).estimate
-    assert found[0].speedup == pytest.approx(race)
-
-
-def test_another_temperature_than_these_is_compared_with_the_servers_and_greedy() -> None:
+def test_few_prompts_another_temperature_and_prompts_that_gain_more_than_all_do() -> None:
+    found, _reason = Case(n=2).run(raced(2, 4))
+    assert {one.n_prompts for one in found} == {2}
     found, _reason = Case(0.5).run(raced(8, 3))
     assert [one.sampling.temp for one in found] == [0.0, 0.8]
+    # The first six write as many tokens as in the race, so that the whole race's gain stays.
+    pairs = [*raced(8, WRITTEN[0.8])[:6], *raced(8, 1)[6:]]
+    found, _reason = Case(0.0).run(pairs)
+    assert found[0].speedup == pytest.approx(paired_speedup(measurements(pairs)).estimate)
 
 
 @pytest.mark.parametrize(("budget_s", "n"), [(None, 6), (100.0, 6), (10.5, 4), (7.0, 0), (0.0, 0)])
@@ -175,11 +172,6 @@ def test_runs_that_take_longer_than_the_race_end_with_the_budget() -> None:
     found, _reason = case.run(raced(8, 4), 10.5, lambda: 2.0 * len(case.engine.commands))
     assert [one.sampling.temp for one in found] == [0.8]
     assert len(case.engine.commands) == 6
-
-
-def test_few_prompts_are_enough() -> None:
-    found, _reason = Case(n=2).run(raced(2, 4))
-    assert {one.n_prompts for one in found} == {2}
 
 
 def test_an_interrupt_keeps_what_is_complete() -> None:

@@ -73,6 +73,7 @@ from tests.support.search import (
     Mortal,
     ScriptedMeasurer,
     items,
+    known,
     open_study,
 )
 
@@ -101,6 +102,8 @@ class ScriptedForecaster:
     """Says that ``draft_max`` 7 and 5 are worth a trial, or what a measurer will measure."""
 
     not_kept = None
+    n_prompts = 8
+    n_tokens = 33
 
     def __init__(
         self,
@@ -114,17 +117,10 @@ class ScriptedForecaster:
         self._measurer = measurer
         self._seconds_per_prompt = seconds_per_prompt
         self._interrupted = interrupted
-        self.keeps = False
-        """Whether an earlier run's trace is there."""
+        self.keeps = False  # an earlier run's trace
         self.recorded: list[tuple[int, int]] = []
-        """Prompts and tokens of each answer."""
         self.known: list[set[str]] = []
-        """Prompts whose output each recording was given."""
         self.in_time: list[bool] = []
-        """Whether there was time at the begin of each recording."""
-
-    n_prompts = 8
-    n_tokens = 33
 
     def n_steps(self, n_prompts: int) -> int:
         return n_prompts
@@ -162,11 +158,9 @@ class ScriptedForecaster:
         if self._interrupted:
             raise KeyboardInterrupt
         on_event(DraftRecorded(prompt_id="p0", draft="good", n_tokens=33, seconds=1.0))
-        self.go_on(is_late)
+        while isinstance(self._measurer, Timed) and not is_late():
+            self._measurer.now_s += 10.0
         return self._outlook()
-
-    def go_on(self, is_late: Callable[[], bool]) -> None:
-        """What else it does."""
 
     def recall(self, n_prompts: int) -> Outlook | None:
         assert n_prompts == 4
@@ -179,8 +173,8 @@ class ScriptedForecaster:
         return Outlook(forecasts=tuple(sorted(found, key=lambda one: -one.speedup)), costs={})
 
     def _forecast(self, speculation: Speculation) -> Forecast:
-        known = self._measurer
-        speedup = known.speedup(speculation) if known else 1 + speculation.own.longest / 100
+        measurer = self._measurer
+        speedup = measurer.speedup(speculation) if measurer else 1 + speculation.own.longest / 100
         arm = Arm(draft="good", speculation=speculation)
         return Forecast(arm=arm, speedup=speedup, n_drafted=10, n_accepted=5)
 
@@ -202,7 +196,7 @@ def run(
     engine: Drafts | None = None,
     time_budget_s: float | None = None,
     forecaster: ScriptedForecaster | None = None,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] | None = None,
 ) -> TuneResult:
     workload = Workload(items=items(n_prompts), n_predict=33, sampling=SamplingConfig(temp=0.0))
     driver = cast("Engine", engine or Drafts())
@@ -222,10 +216,9 @@ def run(
         min_gain=min_gain,
         on_event=on_event,
     )
+    own_clock = measurer.clock if isinstance(measurer, Timed) else time.monotonic
     search = Search(
-        setup,
-        forecaster=cast("Forecaster | None", forecaster),
-        clock=clock,
+        setup, forecaster=cast("Forecaster | None", forecaster), clock=clock or own_clock
     )
     with study:
         return search.run()
@@ -281,21 +274,14 @@ def test_the_best_forecast_comes_right_after_off_and_the_others_before_the_sampl
     # What off decodes is the recording's output.
     assert told[:2] == [TrialStarted, TrialFinished]
     assert told[2:6] == [TraceProgress, TraceProgress, ForecastMade, TrialStarted]
-    (known,) = forecaster.known
-    assert known == {score.prompt_id for score in result.trials[0].prompts}
+    (outputs,) = forecaster.known
+    assert outputs == {score.prompt_id for score in result.trials[0].prompts}
 
 
 @pytest.mark.parametrize(
     ("seconds_per_prompt", "extent"),
-    [
-        (1.0, (8, 33)),
-        (8.0, (6, 33)),
-        (12.0, (4, 33)),
-        # Rather less of each answer than fewer than four, and one at least.
-        (13.0, (7, 16)),
-        (30.0, (3, 16)),
-        (1000.0, (1, 16)),
-    ],
+    # Rather less of each answer than fewer than four prompts, and one at least.
+    [(1.0, (8, 33)), (12.0, (4, 33)), (13.0, (7, 16)), (1000.0, (1, 16))],
 )
 def test_something_is_recorded_however_short_the_time_is(
     tmp_path: Path, seconds_per_prompt: float, extent: tuple[int, int]
@@ -322,15 +308,13 @@ def test_something_is_recorded_however_short_the_time_is(
 def test_the_target_writes_as_much_text_as_there_is_time_to_record(
     tmp_path: Path, off_s: float, n_written: int
 ) -> None:
-    """On a busy machine the target alone would take the whole budget for its trial."""
-    measurer, forecaster = Timed(off_s=off_s), ScriptedForecaster()
+    forecaster = ScriptedForecaster()
     result = run(
         open_study(tmp_path),
-        measurer,
+        Timed(off_s=off_s),
         n_trials=3,
         time_budget_s=100.0,
         forecaster=forecaster,
-        clock=measurer.clock,
     )
     written = [one.prompt_id for one in result.trials[0].prompts]
     assert len(written) == n_written
@@ -363,49 +347,32 @@ def test_a_recording_is_told_when_its_share_of_the_time_is_gone(
     assert forecaster.in_time == [in_time]
 
 
-def test_an_interrupted_forecast_ends_the_search_and_measures_nothing(tmp_path: Path) -> None:
-    result = run(
-        open_study(tmp_path),
-        ScriptedMeasurer(),
-        forecaster=ScriptedForecaster(interrupted=True),
-    )
-    assert result.interrupted
-    assert [record.arm for record in result.trials] == [OFF]
-
-
-def test_a_resumed_study_tries_what_was_forecast_and_records_nothing_again(tmp_path: Path) -> None:
-    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=2, forecaster=ScriptedForecaster())
+@pytest.mark.parametrize(("keeps", "recorded"), [(True, []), (False, [(8, 33)])])
+def test_a_resumed_study_records_only_what_was_not_kept(
+    tmp_path: Path, *, keeps: bool, recorded: list[tuple[int, int]]
+) -> None:
+    before = ScriptedForecaster() if keeps else None
+    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=2, forecaster=before)
     again = ScriptedForecaster()
-    again.keeps = True
+    again.keeps = keeps
     result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=6, forecaster=again)
-    assert again.recorded == []
+    assert again.recorded == recorded
     longest = [r.arm.speculation.own.longest for r in result.trials[1:] if r.arm.speculation]
-    assert longest == [7, 3, 16, FIRST_NGRAM.longest, 5]
-
-
-def test_a_resumed_study_without_a_trace_records_one(tmp_path: Path) -> None:
-    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=2)
-    again = ScriptedForecaster()
-    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=5, forecaster=again)
-    assert again.recorded == [(8, 33)]
-    assert result.forecasts
+    assert longest == [*([7, 3] if keeps else [3, 7]), 16, FIRST_NGRAM.longest, 5]
 
 
 def test_where_time_is_too_short_for_a_trial_the_defaults_are_raced(tmp_path: Path) -> None:
-    measurer = Timed(gain=1.4)
-    result = run(open_study(tmp_path), measurer, time_budget_s=30.0, clock=measurer.clock)
+    result = run(open_study(tmp_path), Timed(), time_budget_s=30.0)
     assert [record.arm for record in result.trials] == [OFF]
     assert result.spent.ended_trials
     assert (result.spent.n_tried, result.spent.n_trials) == (1, 12)
     assert 30.0 < result.spent.took_s <= 1.5 * 30.0 + 4
     assert result.best == Arm(draft="good", speculation=Speculation(SERVER_DEFAULTS))
-    assert result.speedup is not None
     assert result.verdict.use_speculation
 
 
 def test_a_budget_ends_the_target_alone_within_a_prompt(tmp_path: Path) -> None:
-    measurer = Timed(off_s=10.0)
-    result = run(open_study(tmp_path), measurer, time_budget_s=35.0, clock=measurer.clock)
+    result = run(open_study(tmp_path), Timed(off_s=10.0), time_budget_s=35.0)
     assert [record.state for record in result.trials] == [TrialState.INTERRUPTED]
     assert result.spent.took_s == 40.0
     assert result.spent.ended_trials
@@ -416,12 +383,12 @@ def test_a_budget_ends_the_target_alone_within_a_prompt(tmp_path: Path) -> None:
     assert [record.state for record in again.trials][1:] == [TrialState.COMPLETE] * 2
 
 
-@pytest.mark.parametrize(("on_s", "n_prompts"), [(20.0, 5), (40.0, 3), (200.0, 1)])
+@pytest.mark.parametrize(("on_s", "n_prompts"), [(20.0, 5), (200.0, 1)])
 def test_a_long_trial_gives_way_to_the_race_which_ends_soon_after_the_budget(
     tmp_path: Path, on_s: float, n_prompts: int
 ) -> None:
     measurer = Timed(off_s=1.0, on_s=on_s)
-    result = run(open_study(tmp_path), measurer, time_budget_s=100.0, clock=measurer.clock)
+    result = run(open_study(tmp_path), measurer, time_budget_s=100.0)
     assert result.trials[1].state is TrialState.INTERRUPTED
     assert result.spent.ended_trials
     assert measurer.measured[8 : 8 + n_prompts] == [Speculation(SERVER_DEFAULTS)] * n_prompts
@@ -435,33 +402,16 @@ def test_answers_that_end_at_once_are_no_text(tmp_path: Path) -> None:
             done = super().decode(item, speculation)
             return done if self.n_runs > 1 else replace(done, tokens=done.tokens[:1])
 
-    measurer, forecaster = Silent(off_s=90.0), ScriptedForecaster()
-    run(
-        open_study(tmp_path),
-        measurer,
-        time_budget_s=100.0,
-        forecaster=forecaster,
-        clock=measurer.clock,
-    )
-    (known,) = forecaster.known
-    assert len(known) == 2
+    forecaster = ScriptedForecaster()
+    run(open_study(tmp_path), Silent(off_s=90.0), time_budget_s=100.0, forecaster=forecaster)
+    (outputs,) = forecaster.known
+    assert len(outputs) == 2
 
 
 def test_a_recording_that_takes_longer_than_estimated_is_told_to_end(tmp_path: Path) -> None:
     measurer = Timed(off_s=1.0)
-
-    class Slow(ScriptedForecaster):
-        def go_on(self, is_late: Callable[[], bool]) -> None:
-            while not is_late():
-                measurer.now_s += 10.0
-
-    result = run(
-        open_study(tmp_path),
-        measurer,
-        time_budget_s=100.0,
-        forecaster=Slow(),
-        clock=measurer.clock,
-    )
+    slow = ScriptedForecaster(measurer=measurer)
+    result = run(open_study(tmp_path), measurer, time_budget_s=100.0, forecaster=slow)
     assert result.forecasts
     assert result.speedup is not None
     assert result.spent.took_s <= 1.5 * 100.0
@@ -475,30 +425,31 @@ def test_what_the_dialect_cannot_say_is_no_finalist(tmp_path: Path) -> None:
     assert plain.ngrams() == ()
     result = run(open_study(tmp_path, space=plain), measurer, n_trials=12)
     assert {record.arm.drafter for record in result.trials[6:]} == {"good"}
-    assert result.best is not None
-    assert result.best.draft == "good"
+    assert known(result.best).draft == "good"
 
 
 def test_a_gain_is_found_and_confirmed(tmp_path: Path) -> None:
     result = run(open_study(tmp_path), ScriptedMeasurer(peak=6, gain=1.4), n_trials=25)
     assert result.verdict.use_speculation
-    assert result.best is not None
-    assert result.best.speculation is not None
-    assert abs(result.best.speculation.own.longest - 6) <= 1
-    assert result.speedup is not None
-    assert result.speedup.low is not None
-    assert result.speedup.low > 1.2
+    assert abs(known(known(result.best).speculation).own.longest - 6) <= 1
+    assert known(known(result.speedup).low) > 1.2
+    # No prompt that chose judges.
+    chose = {score.prompt_id for record in result.trials for score in record.prompts}
+    judged = {pair.item.id for pair in result.pairs}
+    assert (len(chose), len(judged)) == (8, 8)
+    assert not chose & judged
+    assert result.verdict.basis is Basis.UNSEEN
 
 
-def test_a_loss_is_called_off(tmp_path: Path) -> None:
-    result = run(open_study(tmp_path), ScriptedMeasurer(gain=0.7))
+@pytest.mark.parametrize(
+    ("gain", "min_gain", "said"), [(0.7, 0.02, "Turn it off"), (1.04, 0.1, "")]
+)
+def test_a_loss_and_a_gain_below_the_margin_are_called_off(
+    tmp_path: Path, gain: float, min_gain: float, said: str
+) -> None:
+    result = run(open_study(tmp_path), ScriptedMeasurer(gain=gain), min_gain=min_gain)
     assert not result.verdict.use_speculation
-    assert "Turn it off" in result.verdict.reason
-
-
-def test_a_gain_below_the_margin_is_called_off(tmp_path: Path) -> None:
-    result = run(open_study(tmp_path), ScriptedMeasurer(gain=1.04), n_trials=20, min_gain=0.1)
-    assert not result.verdict.use_speculation
+    assert said in result.verdict.reason
 
 
 def test_drift_of_the_machine_does_not_choose_the_winner(tmp_path: Path) -> None:
@@ -508,11 +459,9 @@ def test_drift_of_the_machine_does_not_choose_the_winner(tmp_path: Path) -> None
     levels = [record.relative for record in result.trials if record.arm == OFF]
     assert all(level == pytest.approx(1.0, rel=0.03) for level in levels)
     assert result.verdict.use_speculation
-
-
-def test_a_trial_between_disagreeing_anchors_is_repeated_and_marked(tmp_path: Path) -> None:
+    # A trial between anchors that disagree is repeated and marked.
     measurer = ScriptedMeasurer(drift_per_run=0.05)
-    result = run(open_study(tmp_path), measurer, n_trials=1)
+    result = run(open_study(tmp_path, name="fast"), measurer, n_trials=1)
     assert result.trials[0].noisy
     assert measurer.n_runs == 2 * 8
 
@@ -530,76 +479,61 @@ def test_off_is_measured_again_where_its_only_trial_is_noisy(tmp_path: Path) -> 
     first = run(study, Disturbed(gain=0.8), n_trials=1, n_prompts=8, time_budget_s=1e6)
     [noisy] = first.trials
     assert noisy.noisy
-    assert noisy.relative is not None
-    assert noisy.relative < 0.8
+    assert known(noisy.relative) < 0.8
     assert off_level(first.trials) == 1.0
     found = run(open_study(tmp_path), ScriptedMeasurer(gain=0.8), n_trials=6, n_prompts=8)
     assert [one.arm.is_off for one in found.trials] == [True, True, *[False] * 4]
     assert not found.trials[1].noisy
     assert off_level(found.trials) == found.trials[1].relative
     assert all((one or 2) < 1 for one in speedup_estimates(found.trials, found.trials)[2:])
-    assert all(one.best.is_off for one in per_category(found.trials, None))
-    assert all(one.best_speedup == pytest.approx(1) for one in per_category(found.trials, None))
+    rows = per_category(found.trials, None)
+    assert all(one.best.is_off and one.best_speedup == pytest.approx(1) for one in rows)
 
 
-class ChangingMeasurer(ScriptedMeasurer):
-    """On a machine that becomes half as fast when it is told to."""
-
-    is_slow = False
-    n_anchors = 0
-
-    def anchor(self) -> float:
-        self.n_anchors += 1
-        return super().anchor()
-
-    def _machine(self) -> float:
-        return 0.5 if self.is_slow else 1.0
-
-
-@pytest.mark.parametrize("interrupted", [False, True])
+@pytest.mark.parametrize(
+    ("when", "n_anchors"),
+    # One ends each trial, and one more begins the first and what follows an interruption.
+    [("never", 4), ("between", 5), ("in each anchor", 2 * 3)],
+)
 def test_an_anchor_from_before_an_interruption_begins_no_trial(
-    tmp_path: Path, *, interrupted: bool
+    tmp_path: Path, when: str, n_anchors: int
 ) -> None:
-    engine, measurer = Drafts(), ChangingMeasurer()
+    engine = Drafts()
 
-    def interrupt(event: TuneEvent) -> None:
-        if interrupted and isinstance(event, TrialFinished) and event.record.number == 0:
+    class Changing(ScriptedMeasurer):
+        is_slow = False
+        n_anchors = 0
+
+        def anchor(self) -> float:
+            self.n_anchors += 1
+            engine.n_interruptions += when == "in each anchor"
+            return super().anchor()
+
+        def _machine(self) -> float:
+            return 0.5 if self.is_slow else 1.0
+
+    def on_event(event: TuneEvent) -> None:
+        if when == "between" and isinstance(event, TrialFinished) and event.record.number == 0:
             engine.n_interruptions += 1
             measurer.is_slow = True
 
-    result = run(
-        open_study(tmp_path), measurer, n_trials=3, n_prompts=8, on_event=interrupt, engine=engine
-    )
-    slow = OFF_TOKENS_PER_S / 2 if interrupted else OFF_TOKENS_PER_S
+    measurer, study = Changing(), open_study(tmp_path)
+    result = run(study, measurer, n_trials=3, n_prompts=8, on_event=on_event, engine=engine)
+    later = OFF_TOKENS_PER_S / (2 if measurer.is_slow else 1)
     anchors = [record.anchor_tokens_per_s for record in result.trials]
-    assert anchors == [OFF_TOKENS_PER_S, slow, slow]
-    # One ends each trial, and one more begins the first and what follows an interruption.
-    assert measurer.n_anchors == (5 if interrupted else 4)
+    assert anchors == [OFF_TOKENS_PER_S, later, later]
+    assert measurer.n_anchors == n_anchors
     # No trial was repeated: three of 4 prompts, and 8 pairs.
     assert measurer.n_runs == 3 * 4 + 2 * 8
 
 
-def test_an_interruption_while_an_anchor_is_measured_makes_it_stale(tmp_path: Path) -> None:
-    engine = Drafts()
-
-    class Interrupted(ChangingMeasurer):
-        def anchor(self) -> float:
-            engine.n_interruptions += 1
-            return super().anchor()
-
-    measurer = Interrupted()
-    run(open_study(tmp_path), measurer, n_trials=3, engine=engine)
-    assert measurer.n_anchors == 2 * 3
-
-
 def test_time_that_others_have_the_engine_is_no_work(tmp_path: Path) -> None:
     def searched(name: str, pause_s: float) -> tuple[int, list[float | None]]:
-        engine, now_s, told = Drafts(), [0.0], list[float | None]()
+        engine, told = Drafts(), list[float | None]()
 
-        class Timed(ScriptedMeasurer):
+        class Paused(Timed):
             def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
-                # A turn of the chat or a pause, and then 2 s of work.
-                now_s[0] += pause_s + 2
+                self.now_s += pause_s
                 engine.waited_s += pause_s
                 return super().decode(item, speculation)
 
@@ -607,14 +541,8 @@ def test_time_that_others_have_the_engine_is_no_work(tmp_path: Path) -> None:
             if isinstance(event, PromptMeasured):
                 told.append(event.seconds_left)
 
-        result = run(
-            open_study(tmp_path, name=name),
-            Timed(),
-            engine=engine,
-            on_event=on_event,
-            time_budget_s=120,
-            clock=lambda: now_s[0],
-        )
+        study = open_study(tmp_path, name=name)
+        result = run(study, Paused(), engine=engine, on_event=on_event, time_budget_s=120)
         return len(result.trials), told
 
     n_trials, told = searched("alone", 0)
@@ -625,97 +553,71 @@ def test_time_that_others_have_the_engine_is_no_work(tmp_path: Path) -> None:
 
 def test_forecasts_that_were_checked_leave_the_time_to_the_race(tmp_path: Path) -> None:
     def n_trials(forecaster: ScriptedForecaster | None) -> int:
-        now_s = [0.0]
-
-        class Timed(ScriptedMeasurer):
-            def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
-                now_s[0] += 2
-                return super().decode(item, speculation)
-
         study = open_study(tmp_path, name=str(forecaster))
-        result = run(
-            study,
-            Timed(),
-            n_prompts=48,
-            time_budget_s=160,
-            forecaster=forecaster,
-            clock=lambda: now_s[0],
-        )
-        return len(result.trials)
+        found = run(study, Timed(), n_prompts=48, time_budget_s=160, forecaster=forecaster)
+        return len(found.trials)
 
     # The target alone takes one more.
     assert n_trials(ScriptedForecaster()) == 1 + CHECKS
     assert n_trials(None) > 1 + CHECKS
 
 
-def test_a_second_run_resumes(tmp_path: Path) -> None:
-    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=5)
-    study = open_study(tmp_path)
-    measurer = ScriptedMeasurer()
-    result = run(study, measurer, n_trials=7)
-    assert len(result.trials) == 7
-    assert measurer.n_runs == 2 * 8 + 2 * 8  # two trials of 8 prompts, 8 pairs that decide
-
-
 def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
+    space = SearchSpace(drafts=("a", "b"))
     measurer = ScriptedMeasurer()
     measurer.interrupt_at = 8 * 3 + 4  # in the fourth trial
-    result = run(open_study(tmp_path), measurer)
+    result = run(open_study(tmp_path, space=space), measurer)
     assert result.interrupted
     states = [record.state for record in result.trials]
     assert states == [TrialState.COMPLETE] * 3 + [TrialState.INTERRUPTED]
     assert best_trial(result.trials) is not None
     assert not result.verdict.use_speculation
 
-    resumed = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=5)
-    assert sum(r.state is TrialState.COMPLETE for r in resumed.trials) == 5
-
-
-def test_an_interrupted_off_arm_is_tried_again(tmp_path: Path) -> None:
+    # The same drafts in another order are the same study.
+    turned = SearchSpace(drafts=("b", "a"))
     measurer = ScriptedMeasurer()
-    measurer.interrupt_at = 2  # in the first trial, the off arm
-    run(open_study(tmp_path), measurer)
-    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=4)
-    complete = [r.arm for r in result.trials if r.state is TrialState.COMPLETE]
-    assert [arm == OFF for arm in complete] == [True, False, False, False]
-    assert off_level(result.trials) is not None
-    assert result.verdict.use_speculation
+    resumed = run(open_study(tmp_path, space=turned), measurer, n_trials=5)
+    assert sum(r.state is TrialState.COMPLETE for r in resumed.trials) == 5
+    assert measurer.n_runs == 2 * 8 + 2 * 8  # two trials of 8 prompts, 8 pairs that decide
 
 
-def test_the_same_drafts_in_another_order_go_on(tmp_path: Path) -> None:
-    run(open_study(tmp_path, space=SearchSpace(drafts=("a", "b"))), ScriptedMeasurer(), n_trials=4)
-    study = open_study(tmp_path, space=SearchSpace(drafts=("b", "a")))
-    result = run(study, ScriptedMeasurer(), n_trials=8)
-    assert len(result.trials) == 8
+@pytest.mark.parametrize(
+    ("ended", "state"), [(2, TrialState.INTERRUPTED), (0, TrialState.FAIL)], ids=["user", "process"]
+)
+def test_off_is_tried_again_where_it_ended(tmp_path: Path, ended: int, state: TrialState) -> None:
+    measurer = ScriptedMeasurer() if ended else Mortal(1)
+    measurer.interrupt_at = ended or None
+    assert run(open_study(tmp_path), measurer).interrupted is bool(ended)
+    result = run(open_study(tmp_path), ScriptedMeasurer())
+    off = [one.state for one in result.trials if one.arm.is_off]
+    assert off[:2] == [state, TrialState.COMPLETE]
+    assert (result.error, result.verdict.answer) == (None, Answer.USE)
 
 
-def test_a_defect_of_the_engine_is_no_failed_trial(tmp_path: Path) -> None:
-    class Broken(ScriptedMeasurer):
-        def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
-            if speculation is not None:
-                error = SpectuiError("TypeError: on purpose")
-                error.add_note("Traceback")
-                raise error
-            return super().decode(item, speculation)
-
-    result = run(open_study(tmp_path), Broken())
-    assert str(result.error) == "TypeError: on purpose"
-    assert [r.state for r in result.trials] == [TrialState.COMPLETE, TrialState.FAIL]
+def test_an_interrupted_forecast_ends_the_search_and_measures_nothing(tmp_path: Path) -> None:
+    forecaster = ScriptedForecaster(interrupted=True)
+    result = run(open_study(tmp_path), ScriptedMeasurer(), forecaster=forecaster)
+    assert result.interrupted
+    assert [record.arm for record in result.trials] == [OFF]
 
 
-def test_a_confirmation_that_fails_is_reported_with_the_trials(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [DoesNotFitError("the memory is full"), KeyboardInterrupt()])
+def test_a_confirmation_that_ends_is_reported_with_what_was_measured(
+    tmp_path: Path, error: BaseException
+) -> None:
     class Breaks(ScriptedMeasurer):
         def block(
             self, item: WorkItem, settings: Sequence[Speculation | None], turn: int
         ) -> list[Pair]:
-            if turn == 2:
-                raise DoesNotFitError("the memory is full")
+            if turn == 7:
+                raise error
             return super().block(item, settings, turn)
 
     result = run(open_study(tmp_path), Breaks(), n_trials=3)
-    assert isinstance(result.error, DoesNotFitError)
-    assert len(result.pairs) == 2
+    assert (result.error is error) is not result.interrupted
+    assert len(result.pairs) == 7
     assert result.best is not None
+    assert known(result.speedup).n_prompts == 7
 
 
 def test_a_changed_output_is_found_in_the_confirmation(tmp_path: Path) -> None:
@@ -731,31 +633,9 @@ def test_a_changed_output_is_found_in_the_confirmation(tmp_path: Path) -> None:
             return replace(done, tokens=(*done.tokens[:5], -1, *done.tokens[6:]))
 
     result = run(open_study(tmp_path), Changes(), n_trials=3)
-    assert result.lossless is not None
-    assert not result.lossless.lossless
-    divergence = result.lossless.divergence
-    assert divergence is not None
-    assert (divergence.prompt_id, divergence.position) == (division.unseen[1].id, 5)
-
-
-def test_an_interrupt_in_the_confirmation_still_reports(tmp_path: Path) -> None:
-    measurer = ScriptedMeasurer()
-    measurer.interrupt_at = 8 * 3 + 15
-    result = run(open_study(tmp_path), measurer, n_trials=3)
-    assert result.interrupted
-    assert result.best is not None
-    assert len(result.pairs) == 7
-    assert result.speedup is not None
-    assert result.speedup.n_prompts == 7
-
-
-def test_no_prompt_that_chose_judges(tmp_path: Path) -> None:
-    result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=3)
-    chose = {score.prompt_id for record in result.trials for score in record.prompts}
-    judged = {pair.item.id for pair in result.pairs}
-    assert (len(chose), len(judged)) == (8, 8)
-    assert not chose & judged
-    assert result.verdict.basis is Basis.UNSEEN
+    assert not known(result.lossless).lossless
+    divergence = known(result.lossless).divergence
+    assert (known(divergence).prompt_id, known(divergence).position) == (division.unseen[1].id, 5)
 
 
 def test_few_prompts_are_judged_by_what_follows_their_answers(tmp_path: Path) -> None:
@@ -771,29 +651,23 @@ def test_few_prompts_are_judged_by_what_follows_their_answers(tmp_path: Path) ->
     assert result.verdict.use_speculation
     assert result.verdict.basis is Basis.LATER
     assert "8 prompts, continued behind the answers that chose it" in result.verdict.reason
-    assert result.speedup is not None
-    assert result.speedup.level == 0.95
-
-
-def test_a_study_that_goes_on_judges_by_the_same_text(tmp_path: Path) -> None:
-    first = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=3, n_prompts=8)
+    assert known(result.speedup).level == 0.95
+    # A study that goes on judges by the same text.
     measurer = ScriptedMeasurer()
     again = run(open_study(tmp_path), measurer, n_trials=3, n_prompts=8)
-    assert [one.item for one in again.pairs] == [one.item for one in first.pairs]
+    assert [one.item for one in again.pairs] == [one.item for one in result.pairs]
     assert measurer.n_runs == 4 + 2 * 8  # four answers once more, and 8 pairs
 
 
-class Brief(ScriptedMeasurer):
-    """Whose answers end of themselves."""
-
-    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
-        return replace(super().decode(item, speculation), stop=Stop.END_OF_GENERATION)
-
-
 def test_where_nothing_is_left_to_judge_on_nothing_is_recommended(tmp_path: Path) -> None:
+    class Brief(ScriptedMeasurer):
+        """Its answers end of themselves."""
+
+        def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+            return replace(super().decode(item, speculation), stop=Stop.END_OF_GENERATION)
+
     result = run(open_study(tmp_path), Brief(gain=1.8), n_trials=3, n_prompts=8)
-    assert result.speedup is not None
-    assert result.speedup.estimate > 1.4
+    assert known(result.speedup).estimate > 1.4
     assert not result.verdict.use_speculation
     assert result.verdict.answer is Answer.UNDECIDED
     assert result.verdict.basis is Basis.SAME
@@ -809,54 +683,51 @@ def test_trials_end_when_forecasts_say_that_more_would_gain_nothing(tmp_path: Pa
         open_study(tmp_path), measurer, n_trials=30, forecaster=forecaster, on_event=events.append
     )
     assert len(result.trials) < 15
-    assert result.expected_improvement is not None
-    assert 0 <= result.expected_improvement < 0.02
+    assert 0 <= known(result.expected_improvement) < 0.02
     (decided,) = [event for event in events if isinstance(event, SearchDecided)]
     assert decided.expected_improvement == result.expected_improvement
-    assert result.best is not None
-    assert result.best.speculation is not None
-    assert result.best.speculation.own.longest == 6
+    assert known(known(result.best).speculation).own.longest == 6
 
 
 def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: Path) -> None:
-    drafts = ("broken", "good")
     events: list[TuneEvent] = []
-    result = run(
-        open_study(tmp_path, space=SearchSpace(drafts=drafts)),
-        ScriptedMeasurer(),
-        n_trials=8,
-        on_event=events.append,
-    )
+    engine, space = Drafts(), SearchSpace(drafts=("broken", "good"))
+    study = open_study(tmp_path, space=space)
+    result = run(study, ScriptedMeasurer(), n_trials=8, on_event=events.append, engine=engine)
     failed = [record for record in result.trials if record.state is TrialState.FAIL]
     assert failed
     assert all(record.error == "broken.gguf cannot be loaded" for record in failed)
     assert all(record.tokens_per_s is None for record in failed)
-    assert result.best is not None
-    assert result.best.draft == "good"
+    assert known(result.best).draft == "good"
     finished = [event.record for event in events if isinstance(event, TrialFinished)]
     assert finished == list(result.trials)
-
-
-def test_if_every_draft_fails_the_verdict_says_why(tmp_path: Path) -> None:
-    study = open_study(tmp_path, space=SearchSpace(drafts=("broken",)))
-    result = run(study, ScriptedMeasurer(), n_trials=3)
-    assert not result.verdict.use_speculation
-    assert "broken.gguf cannot be loaded" in result.verdict.reason
-
-
-def test_a_draft_is_loaded_only_when_it_changes(tmp_path: Path) -> None:
-    engine = Drafts()
-    run(open_study(tmp_path), ScriptedMeasurer(), n_trials=6, engine=engine)
-    assert engine.loaded == ["good"]
+    alone = open_study(tmp_path, name="alone", space=SearchSpace(drafts=("broken",)))
+    verdict = run(alone, ScriptedMeasurer(), n_trials=3).verdict
+    assert not verdict.use_speculation
+    assert "broken.gguf cannot be loaded" in verdict.reason
 
 
 def test_untuned_parameters_stay_at_the_servers_defaults(tmp_path: Path) -> None:
     study = open_study(tmp_path, space=replace(SPACE, tuned=frozenset({Parameter.DRAFT_MAX})))
-    result = run(study, ScriptedMeasurer(), n_trials=10)
+    engine = Drafts()
+    result = run(study, ScriptedMeasurer(), n_trials=10, engine=engine)
     owns = {r.arm.speculation.own for r in result.trials if r.arm.speculation}
     configs = [own for own in owns if isinstance(own, ModelDrafter)]
     assert {(c.draft_min, c.draft_p_min) for c in configs} == {(0, 0.0)}
     assert len({c.draft_max for c in configs}) > 1
+    # A draft is loaded only when it changes.
+    assert engine.loaded == ["good"]
+
+
+def test_sizes_of_ngrams_vary_only_where_lengths_are_tuned(tmp_path: Path) -> None:
+    tuned = frozenset({Parameter.DRAFT_P_MIN})
+    assert SearchSpace(drafts=("good",), tuned=tuned).ngrams() == (Speculation(FIRST_NGRAM),)
+    with open_study(tmp_path, space=replace(SPACE, tuned=tuned)) as study:
+        begin(study)
+        asked = [study.ask().arm for _ in range(12)]
+    ngrams = [arm.speculation for arm in asked if arm.drafter == "ngram-simple"]
+    assert len(ngrams) > 1
+    assert set(ngrams) == {Speculation(FIRST_NGRAM)}
 
 
 DIED = EngineDiedError("its process was killed", ("ggml_backend: out of memory",))
@@ -873,52 +744,18 @@ def died_twice(study: TuningStudy) -> Arm:
     return arm
 
 
-def test_an_arm_whose_process_ended_twice_is_tried_no_more(tmp_path: Path) -> None:
+def test_an_arm_whose_process_ended_twice_is_tried_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with open_study(tmp_path) as study:
         arm = died_twice(study)
     with open_study(tmp_path) as resumed:
         assert {one.log for one in resumed.records()} == {DIED.log}
         resumed.enqueue([arm])
         assert all(resumed.ask().arm != arm for _ in range(12))
-
-
-def test_off_is_tried_again_where_its_process_ended(tmp_path: Path) -> None:
-    with open_study(tmp_path) as study:
-        result = run(study, Mortal(1))
-    states = [one.state for one in result.trials if one.arm.is_off]
-    assert states == [TrialState.FAIL, TrialState.COMPLETE]
-    assert result.error is None
-    assert result.verdict.answer is Answer.USE
-
-
-class OffDies(ScriptedMeasurer):
-    """The target alone ends its process."""
-
-    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
-        if speculation is None:
-            raise DIED
-        return super().decode(item, speculation)
-
-
-def test_off_whose_process_ends_twice_ends_the_search(tmp_path: Path) -> None:
-    with open_study(tmp_path) as study:
-        result = run(study, OffDies())
-    assert isinstance(result.error, EngineDiedError)
-    assert sum(one.arm.is_off for one in result.trials) == 2
-    assert result.verdict.answer is not Answer.USE
-    with open_study(tmp_path) as resumed:
-        assert run(resumed, ScriptedMeasurer()).verdict.answer is Answer.USE
-
-
-class FirstDraftDies(ScriptedMeasurer):
-    """The first setting with speculation ends its process."""
-
-    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
-        is_first = not any(self.measured)
-        done = super().decode(item, speculation)
-        if speculation is not None and is_first:
-            raise DIED
-        return done
+        monkeypatch.setattr("spectui.tune.studies.records.suggest_arm", lambda *_, **__: arm)
+        with pytest.raises(EngineDiedError, match="would try has ended its process twice"):
+            resumed.ask()
 
 
 def test_failures_of_earlier_runs_do_not_end_a_search(tmp_path: Path) -> None:
@@ -926,40 +763,53 @@ def test_failures_of_earlier_runs_do_not_end_a_search(tmp_path: Path) -> None:
         for arm in study.space.defaults[:3]:
             study.enqueue([arm])
             study.fail(study.ask(), DIED)
-    with open_study(tmp_path) as resumed:
-        # As a fourth it would be one too many.
-        result = run(resumed, FirstDraftDies())
+    # As a fourth it would be one too many.
+    result = run(open_study(tmp_path), Fails(DIED, on=True, once=True))
     assert sum(one.died for one in result.trials) == 4
     assert result.error is None
 
 
-class Short(ScriptedMeasurer):
-    """Memory stays short at its fifth run."""
+DEFECT = SpectuiError("TypeError: on purpose")
+DEFECT.add_note("Traceback")
+
+
+class Fails(ScriptedMeasurer):
+    """With or without speculation."""
+
+    def __init__(self, error: SpectuiError, *, on: bool, once: bool = False) -> None:
+        super().__init__()
+        self._error, self._on, self._once = error, on, once
 
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
+        is_again = any(self.measured)
         done = super().decode(item, speculation)
-        if speculation is not None:
-            raise MemoryShortError("memory stayed short")
+        if (speculation is not None) is self._on and not (self._once and is_again):
+            raise self._error
         return done
 
 
-def test_memory_that_stays_short_ends_the_search_and_costs_no_setting(tmp_path: Path) -> None:
-    with open_study(tmp_path) as study:
-        result = run(study, Short())
-    assert isinstance(result.error, MemoryShortError)
-    assert [one.state for one in result.trials] == [TrialState.COMPLETE, TrialState.INTERRUPTED]
-    with open_study(tmp_path) as resumed:
-        assert run(resumed, ScriptedMeasurer()).verdict.answer is Answer.USE
-
-
-def test_a_study_without_an_arm_that_lives_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "on", "states"),
+    [
+        (DIED, False, [TrialState.FAIL, *[TrialState.COMPLETE] * 3, TrialState.FAIL]),
+        # Memory that stays short costs no setting.
+        (
+            MemoryShortError("memory stayed short"),
+            True,
+            [TrialState.COMPLETE, TrialState.INTERRUPTED],
+        ),
+        (DEFECT, True, [TrialState.COMPLETE, TrialState.FAIL]),
+    ],
+    ids=["off died twice", "memory", "defect"],
+)
+def test_what_ends_a_search_leaves_a_study_that_goes_on(
+    tmp_path: Path, error: SpectuiError, *, on: bool, states: list[TrialState]
 ) -> None:
-    with open_study(tmp_path) as study:
-        arm = died_twice(study)
-        monkeypatch.setattr("spectui.tune.studies.records.suggest_arm", lambda *_, **__: arm)
-        with pytest.raises(EngineDiedError, match="would try has ended its process twice"):
-            study.ask()
+    result = run(open_study(tmp_path), Fails(error, on=on))
+    assert result.error is error
+    assert [one.state for one in result.trials] == states
+    assert result.verdict.answer is not Answer.USE
+    assert run(open_study(tmp_path), ScriptedMeasurer()).verdict.answer is Answer.USE
 
 
 def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> None:
@@ -983,17 +833,6 @@ def test_the_targets_own_layers_draft_as_far_as_they_reach(tmp_path: Path) -> No
     assert sum(arm.draft == MTP_KIND for arm in asked) > len(queued) + 1
 
 
-def test_sizes_of_ngrams_vary_only_where_lengths_are_tuned(tmp_path: Path) -> None:
-    tuned = frozenset({Parameter.DRAFT_P_MIN})
-    assert SearchSpace(drafts=("good",), tuned=tuned).ngrams() == (Speculation(FIRST_NGRAM),)
-    with open_study(tmp_path, space=replace(SPACE, tuned=tuned)) as study:
-        begin(study)
-        asked = [study.ask().arm for _ in range(12)]
-    ngrams = [arm.speculation for arm in asked if arm.drafter == "ngram-simple"]
-    assert len(ngrams) > 1
-    assert set(ngrams) == {Speculation(FIRST_NGRAM)}
-
-
 def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
     measurer = ScriptedMeasurer(peak=10)
     measurer.ngram_gain = 1.3
@@ -1002,9 +841,7 @@ def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
     kinds = {record.arm.drafter for record in result.trials}
     assert {"off", "ngram-simple"} < kinds <= {"off", *NGRAM_KINDS}
     assert result.trials[0].arm == OFF
-    assert result.best is not None
-    assert result.best.speculation is not None
-    assert abs(result.best.speculation.own.longest - 10) <= 3
+    assert abs(known(known(result.best).speculation).own.longest - 10) <= 3
     assert result.verdict.use_speculation
     with open_study(tmp_path, space=SearchSpace(drafts=())) as again:
         assert again.records() == result.trials
@@ -1014,17 +851,21 @@ def test_a_study_without_a_draft_tries_ngrams(tmp_path: Path) -> None:
         }
 
 
-@pytest.mark.parametrize("drafts", [("good",), ("a", "b"), ()])
+@pytest.mark.parametrize("drafts", [("a", "b"), ()])
 def test_an_arm_that_is_queued_is_the_arm_that_is_asked_for(
     tmp_path: Path, drafts: tuple[str, ...]
 ) -> None:
-    ngrams = (*SearchSpace(drafts=drafts).ngrams()[::4], Speculation(FIRST_NGRAM))
+    space = SearchSpace(drafts=drafts)
+    ngrams = (*space.ngrams()[::4], Speculation(FIRST_NGRAM))
     arms = [Arm(draft=None, speculation=speculation) for speculation in ngrams]
     model = Speculation(DraftSimple(draft_max=7, draft_min=2, draft_p_min=0.35))
-    arms += [Arm(draft=draft, speculation=model) for draft in drafts]
-    arms += [Arm(draft=draft, speculation=model.after(AHEAD[-1:])) for draft in drafts]
-    with open_study(tmp_path, space=SearchSpace(drafts=drafts)) as study:
-        first = SearchSpace(drafts=drafts).first_arms()
+    arms += [
+        Arm(draft=draft, speculation=one)
+        for one in (model, model.after(AHEAD[-1:]))
+        for draft in drafts
+    ]
+    first = space.first_arms()
+    with open_study(tmp_path, space=space) as study:
         begin(study)
         study.enqueue(arms)
         study.enqueue(arms)
@@ -1053,19 +894,14 @@ def test_both_kinds_are_searched_and_ngrams_leave_the_models_parameters_alone(
 def test_drafters_ahead_are_tried_only_where_a_forecast_says_that_they_gain(
     tmp_path: Path,
 ) -> None:
-    with open_study(tmp_path) as study:
-        begin(study, chains=False)
-        asked = [study.ask().arm for _ in range(20)]
-    assert not any(arm.speculation and arm.speculation.ahead for arm in asked)
-    with open_study(tmp_path, name="chains") as study:
-        begin(study)
-        asked = [study.ask().arm for _ in range(20)]
-    assert any(arm.speculation and arm.speculation.ahead for arm in asked)
-
-
-def test_what_is_both_promising_and_a_default_is_tried_once(tmp_path: Path) -> None:
+    for chains in (False, True):
+        with open_study(tmp_path, name=str(chains)) as study:
+            begin(study, chains=chains)
+            asked = [study.ask().arm for _ in range(20)]
+        assert any(arm.speculation and arm.speculation.ahead for arm in asked) is chains
+    # What is both promising and a default is tried once.
     default = Arm(draft="good", speculation=Speculation(SERVER_DEFAULTS))
-    with open_study(tmp_path) as study:
+    with open_study(tmp_path, name="promising") as study:
         begin(study, [Forecast(arm=default, speedup=1.5, n_drafted=9, n_accepted=5)])
         asked = [study.ask().arm for _ in range(4)]
     assert asked[:2] == [OFF, default]

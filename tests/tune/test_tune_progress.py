@@ -53,11 +53,6 @@ def test_it_runs_from_its_start_until_it_has_stopped() -> None:
             assert TuningState(phase=phase, paused=paused).is_running is (phase not in rests)
 
 
-def test_resuming_takes_up_the_trials_and_nothing_else() -> None:
-    found = (record(0), record(1, TrialState.FAIL))
-    assert advance(STARTING, StudyResumed(records=found)) == replace(STARTING, records=found)
-
-
 def test_a_recording_counts_its_steps_and_ends_with_the_forecasts() -> None:
     state = advance(STARTING, TraceProgress(step=None, n_steps=4))
     assert state == replace(STARTING, phase=Phase.RECORDING, n_to_record=4)
@@ -69,33 +64,26 @@ def test_a_recording_counts_its_steps_and_ends_with_the_forecasts() -> None:
     assert advance(state, ForecastMade(forecasts=(FORECAST,), costs={})).forecasts == (FORECAST,)
 
 
-def test_the_first_trial_begins_the_search() -> None:
+def test_a_trial_begins_counts_its_prompts_and_is_added() -> None:
+    found = (record(0), record(1, TrialState.FAIL))
+    assert advance(STARTING, StudyResumed(records=found)) == replace(STARTING, records=found)
     state = advance(STARTING, TrialStarted(number=0, arm=ARM, n_prompts=8))
     assert state == replace(STARTING, phase=Phase.SEARCHING, current=ARM)
-
-
-def test_a_finished_trial_is_added_and_nothing_is_measured() -> None:
-    searching = advance(STARTING, TrialStarted(number=0, arm=ARM, n_prompts=8))
-    state = advance(searching, TrialFinished(record=record(0)))
-    assert state == replace(searching, records=(record(0),), current=None)
+    known = advance(state, measured(7.5))
+    assert known == replace(state, seconds_left=7.5, n_measured=1)
+    assert advance(known, measured(None)).seconds_left is None
+    done = advance(state, TrialFinished(record=record(0)))
+    assert done == replace(state, records=(record(0),), current=None)
 
 
 def test_trials_are_kept_by_number_and_a_trial_that_comes_again_replaces_itself() -> None:
-    numbers, state = (2, 0, 1), STARTING
-    kept = {number: record(number) for number in numbers}
-    for number in numbers:
+    state, kept = STARTING, [record(number) for number in range(3)]
+    for number in (2, 0, 1):
         state = advance(state, TrialFinished(record=kept[number]))
-    assert all(one is kept[number] for number, one in enumerate(state.records))
+    assert state.records == tuple(kept)
     again = record(0, TrialState.INTERRUPTED)
     state = advance(state, TrialFinished(record=again))
     assert state.records == (again, kept[1], kept[2])
-
-
-def test_a_prompt_of_a_trial_counts_for_the_trial_and_tells_the_time_left() -> None:
-    searching = replace(STARTING, phase=Phase.SEARCHING)
-    known = advance(searching, measured(7.5))
-    assert known == replace(searching, seconds_left=7.5, n_measured=1)
-    assert advance(known, measured(None)).seconds_left is None
 
 
 def test_a_confirmation_counts_its_prompts_from_nothing() -> None:

@@ -46,13 +46,7 @@ RESULT = TuneResult(
     lossless=None,
     interrupted=False,
     error=None,
-    spent=Spent(
-        budget_s=None,
-        took_s=1.0,
-        n_trials=2,
-        n_tried=2,
-        ended_trials=False,
-    ),
+    spent=Spent(budget_s=None, took_s=1.0, n_trials=2, n_tried=2, ended_trials=False),
 )
 
 
