@@ -38,6 +38,10 @@ _REMOVED = {
         "two studies side by side are gone; write a report of each, or put the lines of "
         "--format row below one another"
     ),
+    "sweep --png": (
+        "sweep --out draws one picture, speedups.svg, so that --png is gone; leave it out, and "
+        "turn the SVG into a PNG with rsvg-convert or a browser"
+    ),
     "tune --sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",
     "tune --server-url": (
         "--server-url: llama-server takes no speculative parameters per request, so a server that "

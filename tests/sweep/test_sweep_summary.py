@@ -1,4 +1,4 @@
-"""What records amount to: sums, tables, CSV, Markdown, and which plots there are."""
+"""What records amount to: sums, tables, CSV, Markdown, and a picture."""
 
 import csv
 from collections.abc import Sequence
@@ -7,9 +7,7 @@ from io import StringIO
 
 import pytest
 
-from spectui.sweep.cells import Cell
-from spectui.sweep.charts import MOST_LINES, Chart, Point, charts
-from spectui.sweep.drawing import draw
+from spectui.sweep.drawing import MOST_BARS, draw
 from spectui.sweep.record import VisitRecord
 from spectui.sweep.summary import (
     Against,
@@ -125,53 +123,9 @@ def test_csv_has_a_row_per_cell_and_prompt() -> None:
 
 def test_markdown_tables_hold_any_name() -> None:
     found = summarise({cell(4): "a|b_c<d>"}, [record(cell(4))])
-    text = markdown("t", ["f"], sheets(found), remarks(found), {"caption": "x.svg"})
+    text = markdown("t", ["f"], sheets(found), remarks(found), "x.svg")
     assert "| a\\|b\\_c\\<d\\> |" in text
-    assert "![caption](x.svg)" in text
-    n_bars = {line.replace("\\|", "").count("|") for line in text.splitlines() if line[:1] == "|"}
-    assert len(n_bars) > 0
-
-
-def slugs(found: Sequence[CellSummary]) -> list[str]:
-    return [chart.slug for chart in charts(found)]
-
-
-def test_there_are_only_plots_that_there_is_data_for() -> None:
-    assert slugs(summaries(record(off_cell()))) == []
-    assert slugs(summaries(record(cell(4)))) == ["speedup-by-category"]
-    assert slugs(ladder(["draft", "thin"])) == [
-        "speedup-by-draft-max",
-        "acceptance-by-draft-max",
-        "speedup-by-draft",
-        "speedup-by-category",
-    ]
-
-
-def test_other_axes_are_panels() -> None:
-    found = summaries(*(record(cell(n, p_min=p)) for n in (2, 4) for p in (0.0, 0.5, 0.9)))
-    chart = charts(found)[0]
-    assert [title for title, _lines in chart.panels] == [
-        "draft-p-min 0",
-        "draft-p-min 0.5",
-        "draft-p-min 0.9",
-    ]
-    ((_title, lines), *_others) = chart.panels
-    assert [[point.x for point in points] for points in lines.values()] == [[2, 4]]
-
-
-def _with_lengths() -> tuple[CellSummary, ...]:
-    tasks = [replace(TASK, prompt_length=n) for n in (128, 512)]
-    found: list[Cell] = [cell(n, task=task) for n in (2, 4) for task in tasks]
-    return summaries(*(record(one, 1.2) for one in found))
-
-
-def test_plots_are_drawn() -> None:
-    for chart in (*charts(ladder(["draft", "thin", "other"])), charts(_with_lengths())[0]):
-        text = draw(chart, "svg").decode()
-        assert chart.title in text, "text stays text"
-        assert all(label in text for _title, lines in chart.panels for label in lines)
-    assert draw(chart, "png").startswith(b"\x89PNG")
-    assert draw(chart, "svg").decode() == text, "equal plots are equal files"
+    assert "![Speedups](x.svg)" in text
 
 
 def test_ngram_drafters_that_draft_nothing_are_noise() -> None:
@@ -183,25 +137,18 @@ def test_ngram_drafters_that_draft_nothing_are_noise() -> None:
     assert any("Nothing was drafted by ngram-simple" in told for told in remarks(found))
 
 
-def test_no_panel_has_more_lines_than_colours() -> None:
-    chart = charts(ladder([f"draft-{n}" for n in range(MOST_LINES + 2)]))[0]
-    assert len(chart.panels[0][1]) == MOST_LINES
-    assert chart.n_left_out == 2
-    assert "2 more in results.csv" in draw(chart, "svg").decode()
-
-
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("kind", ["lines", "bars"])
-def test_long_names_are_written_in_full(kind: str) -> None:
-    name = " ".join(["word"] * 40)
-    labels = {label: (Point(x=0.0, y=0.3),) for label in (name, f"{name}.")}
-    bars = Chart(slug="s", title=name, panels=(("", labels),))
-    lines = charts(_with_lengths())[0]
-    panels = tuple((name, of_panel) for _title, of_panel in lines.panels)
-    chart = bars if kind == "bars" else replace(lines, panels=panels, n_left_out=3)
-    text = draw(chart, "svg").decode()
-    words = text.count("word")
-    assert words >= 3 * 40 if kind == "bars" else words >= len(panels) * 40
+def test_the_picture_has_the_fastest_cells_with_their_names_in_full() -> None:
+    assert draw(summaries(record(off_cell()), failed(cell(4)))) is None
+    long = " ".join(["word"] * 40)
+    drafts = [long, *(f"draft-{n}" for n in range(MOST_BARS))]
+    found = summaries(*(record(cell(draft=name), 1 + 1 / len(name)) for name in drafts[1:]))
+    found += summaries(record(cell(draft=long), 1.3, n_prompts=5))
+    page = (draw(found) or b"").decode()
+    assert "1 more in summary.csv" in page
+    assert page.count("word") >= 40
+    assert page.count("draft-") == MOST_BARS - 1
+    assert (draw(found) or b"").decode() == page, "equal plots are equal files"
 
 
 def test_files_tell_no_threads_where_the_machine_says_and_words_stand_left() -> None:
@@ -209,6 +156,6 @@ def test_files_tell_no_threads_where_the_machine_says_and_words_stand_left() -> 
     rows = list(csv.DictReader(StringIO(summary_csv(found))))
     assert [row["threads"] for row in rows] == ["", "1"]
     assert found[1].cell.place.text == "1 thread, KV f16"
-    marks = markdown("s", [], sheets(found), [], {}).splitlines()[5]
+    marks = markdown("s", [], sheets(found), [], None).splitlines()[5]
     assert marks.startswith("| --- | ---: |")
     assert marks.endswith("---: | --- |")
