@@ -86,7 +86,9 @@ def test_counts_are_those_of_bench(
     ]
 
 
-def test_the_same_command_measures_nothing_twice(spectui: Spectui, sweep: Arguments) -> None:
+def test_the_same_command_measures_nothing_twice_unless_it_begins_anew(
+    spectui: Spectui, sweep: Arguments, home: Path
+) -> None:
     first = ran(spectui, *sweep, "--draft-max", 2)
     again = ran(spectui, *sweep, "--draft-max", 2)
     assert "nothing is left to measure" in spectui.err
@@ -98,15 +100,12 @@ def test_the_same_command_measures_nothing_twice(spectui: Spectui, sweep: Argume
     assert all(kept[one["name"]] == one for one in first["cells"])
     repeated = ran(spectui, *sweep, "--draft-max", 2, "--repeats", 2)
     assert {one["n_repeats"] for one in repeated["cells"]} == {2}
-
-
-def test_beginning_anew_keeps_the_old(spectui: Spectui, sweep: Arguments, home: Path) -> None:
-    first = ran(spectui, *sweep, "--draft-max", 2, "--name", "mine")
-    again = ran(spectui, *sweep, "--draft-max", 2, "--name", "mine", "--restart")
-    assert first["cells"] != again["cells"]
-    files = sorted(path.name for path in (home / "data" / "sweeps" / "mine").iterdir())
+    anew = ran(spectui, *sweep, "--draft-max", 2, "--restart")
+    assert anew["cells"] != first["cells"]
+    files = sorted(path.name for path in (home / "data" / "sweeps" / first["name"]).iterdir())
     assert files == ["cells.1.jsonl", "cells.jsonl"]
-    assert spectui(*sweep, "--draft-max", 2, "--name", "mine", "--n-prompts", 3) == 3
+    other = [*sweep, "--draft-max", 2, "--name", first["name"], "--n-prompts", 3]
+    assert spectui(*other) == 3
     assert "with other prompts" in spectui.err
 
 
@@ -133,8 +132,6 @@ def test_a_draft_that_cannot_serve_is_a_row(
     failed = document["cells"][states.index("failed")]
     assert failed["speedup"] is None
     assert failed["error"] == failed["speedup_reason"]
-    ran(spectui, *sweep, "-md", other, "--draft-max", 2)
-    assert "nothing is left" in spectui.err
     ran(spectui, *sweep, "-md", other, "--draft-max", 2, "--retry-failed")
     assert "failed: " in spectui.err
 
@@ -164,12 +161,10 @@ def test_a_grid_takes_no_more_threads_than_there_are(
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     at = sweep.index("-t")
     silent = [*sweep[:at], *sweep[at + 2 :], "--grid", "phase-3", "--dry-run"]
-    plan = ran(spectui, *silent)
-    assert {one["config"]["threads"] for one in plan["order"]} == {1, 2, 4}
-    assert "more than 4 threads" in spectui.err
-    assert [one[:19] for one in plan["left_out"]] == ["more than 4 threads"]
-    plan = ran(spectui, *silent, "-t", "8,16")
-    assert {one["config"]["threads"] for one in plan["order"]} == {8, 16}
+    for typed, threads, told in (((), {1, 2, 4}, ["more than 4 threads"]), (("-t", "8"), {8}, [])):
+        plan = ran(spectui, *silent, *typed)
+        assert {one["config"]["threads"] for one in plan["order"]} == threads
+        assert [one[:19] for one in plan["left_out"]] == told
 
 
 def test_a_folder_holds_tables_rows_and_a_picture(

@@ -1,7 +1,6 @@
 """What records amount to: sums, tables, CSV, Markdown, and a picture."""
 
 import csv
-from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 
@@ -31,13 +30,6 @@ def summaries(*records: VisitRecord) -> tuple[CellSummary, ...]:
     return summarise(named(*cells), records)
 
 
-def ladder(drafts: Sequence[str] = ("draft",)) -> tuple[CellSummary, ...]:
-    return summaries(
-        record(off_cell(), 1.0),
-        *(record(cell(n, draft=draft), speed) for draft in drafts for n, speed in SPEEDS.items()),
-    )
-
-
 def test_sums_and_speedup_over_repeats() -> None:
     one = cell(4)
     found = summaries(record(one, 1.2), record(one, 1.4, repeat=1))[0]
@@ -50,20 +42,20 @@ def test_sums_and_speedup_over_repeats() -> None:
     assert found.speedup.estimate == pytest.approx(1.29, abs=0.02)
 
 
-def test_fewer_than_six_prompts_have_no_interval_and_say_why() -> None:
-    found = summaries(record(cell(4), n_prompts=5))
-    assert found[0].speedup is not None
-    assert found[0].speedup.low is None
-    assert against_off(found[0].speedup) is Against.UNKNOWN
-    assert any("at least 6 prompts, measured: 5" in told for told in remarks(found))
-
-
-def test_what_is_not_told_apart_from_off_is_named() -> None:
-    found = summaries(record(cell(2), 1.2), record(cell(4), 1.0), record(cell(8), 0.8))
+def test_remarks_and_notes_say_what_a_cell_is_worth() -> None:
+    cells = (record(cell(2), 1.2), record(cell(4), 1.0), record(cell(8), 0.8))
+    found = summaries(*cells, failed(cell(16), "no room"), record(cell(3), n_prompts=5))
     told = " ".join(remarks(found))
     assert "Faster than off: draft: max 2" in told
     assert "Not told apart from off (the interval holds 1): draft: max 4" in told
     assert "Slower than off: draft: max 8" in told
+    assert "at least 6 prompts, measured: 5" in told
+    assert found[4].speedup is not None
+    assert found[4].speedup.low is None
+    assert against_off(found[4].speedup) is Against.UNKNOWN
+    assert [row[-1] for row in sheets(found)[0].rows] == ["", "", "", "failed", ""]
+    assert "no room" in told
+    assert "no room" in summary_csv(found)
 
 
 def test_what_is_faster_than_its_accepted_tokens_can_make_it_is_no_best() -> None:
@@ -78,15 +70,9 @@ def test_what_is_faster_than_its_accepted_tokens_can_make_it_is_no_best() -> Non
     assert "Faster than off: draft: max 2" in told
 
 
-def test_a_failed_cell_is_a_row_with_its_reason() -> None:
-    found = summaries(record(cell(2)), failed(cell(4), "no room"))
-    assert [row[-1] for row in sheets(found)[0].rows] == ["", "failed"]
-    assert any("no room" in told for told in remarks(found))
-    assert "no room" in summary_csv(found)
-
-
-def test_best_of_each_drafter_and_category() -> None:
-    found = (*ladder(), *summaries(record(ngram_cell(), 1.05)))
+def test_best_of_each_drafter_and_category_and_where_curves_flatten() -> None:
+    ladder = (record(cell(n), speed) for n, speed in SPEEDS.items())
+    found = summaries(record(off_cell(), 1.0), *ladder, record(ngram_cell(), 1.05))
     best = best_per_drafter(found)
     assert list(best) == ["draft", "ngram-simple"]
     assert best["draft"].cell == cell(8)
@@ -94,20 +80,9 @@ def test_best_of_each_drafter_and_category() -> None:
     assert list(categories) == ["c0", "c1", "c2", "c3"]
     assert {one.cell for one in categories.values()} == {cell(8)}
     assert {run.category for run in categories["c1"].runs} == {"c1"}
-
-
-def test_where_the_curve_flattens() -> None:
-    found = {one.category: one for one in flattenings(ladder())}
-    assert set(found) == {None, "c0", "c1", "c2", "c3"}
-    assert (found[None].best, found[None].flattens_at) == (8, 4)
-
-
-def test_columns_tell_what_names_do_not() -> None:
-    longer = replace(TASK, prompt_length=512)
-    found = summaries(record(cell(4)), record(cell(4, task=longer)))
-    sheet = sheets(found)[0]
-    assert sheet.headings[1] == "prompt"
-    assert [row[1] for row in sheet.rows] == ["own", "512"]
+    curves = {one.category: one for one in flattenings(found)}
+    assert set(curves) == {None, *categories}
+    assert (curves[None].best, curves[None].flattens_at) == (8, 4)
 
 
 def test_csv_has_a_row_per_cell_and_prompt() -> None:
@@ -119,13 +94,6 @@ def test_csv_has_a_row_per_cell_and_prompt() -> None:
     assert {row["draft-max"] for row in rows} == {"4", ""}
     assert rows[-1]["error"] == 'a "reason"'
     assert sum(int(row["n_drafted"] or 0) for row in rows) == 24 * 20
-
-
-def test_markdown_tables_hold_any_name() -> None:
-    found = summarise({cell(4): "a|b_c<d>"}, [record(cell(4))])
-    text = markdown("t", ["f"], sheets(found), remarks(found), "x.svg")
-    assert "| a\\|b\\_c\\<d\\> |" in text
-    assert "![Speedups](x.svg)" in text
 
 
 def test_ngram_drafters_that_draft_nothing_are_noise() -> None:
@@ -151,11 +119,19 @@ def test_the_picture_has_the_fastest_cells_with_their_names_in_full() -> None:
     assert (draw(found) or b"").decode() == page, "equal plots are equal files"
 
 
-def test_files_tell_no_threads_where_the_machine_says_and_words_stand_left() -> None:
-    found = summaries(record(cell(2)), record(cell(2, place=replace(PLACE, threads=1))))
+def test_tables_tell_what_names_do_not_and_hold_any_name() -> None:
+    longer = replace(TASK, prompt_length=512)
+    one_thread = cell(2, place=replace(PLACE, threads=1), task=longer)
+    cells = {cell(2): "a|b_c<d>", one_thread: "b"}
+    found = summarise(cells, [record(one) for one in cells])
+    sheet = sheets(found)[0]
+    assert sheet.headings[:3] == ("cell", "threads", "prompt")
+    assert [row[1:3] for row in sheet.rows] == [("auto", "own"), ("1", "512")]
     rows = list(csv.DictReader(StringIO(summary_csv(found))))
     assert [row["threads"] for row in rows] == ["", "1"]
-    assert found[1].cell.place.text == "1 thread, KV f16"
-    marks = markdown("s", [], sheets(found), [], None).splitlines()[5]
+    text = markdown("t", ["f"], sheets(found), [], "x.svg")
+    assert "| a\\|b\\_c\\<d\\> |" in text
+    assert "![Speedups](x.svg)" in text
+    marks = text.splitlines()[7]
     assert marks.startswith("| --- | ---: |")
     assert marks.endswith("---: | --- |")
