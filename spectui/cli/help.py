@@ -53,7 +53,7 @@ _SUBJECTS: dict[str, tuple[str, ...]] = {
     "Threads": (),
     "Placement": (),
     "Screen": ("theme", "ascii"),
-    _LAST: ("out", "png", "json_path", "quiet", "verbose", "h"),
+    _LAST: ("out", "json_path", "quiet", "verbose", "h"),
 }
 """Parameters by subject, in the order of the help; those of the catalogue are added to them."""
 

@@ -30,6 +30,18 @@ _REMOVED = {
         "the server tells now"
     ),
     "replay --costs": "replay draws no costs any more, so that --costs is gone; --json has them",
+    "report --format json": (
+        "the card of JSON is gone; --format row writes a row of a shared table, and studies show "
+        "STUDY --json - the whole document"
+    ),
+    "report OTHER": (
+        "two studies side by side are gone; write a report of each, or put the lines of "
+        "--format row below one another"
+    ),
+    "sweep --png": (
+        "sweep --out draws one picture, speedups.svg, so that --png is gone; leave it out, and "
+        "turn the SVG into a PNG with rsvg-convert or a browser"
+    ),
     "tune --sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",
     "tune --server-url": (
         "--server-url: llama-server takes no speculative parameters per request, so a server that "
@@ -44,7 +56,10 @@ _REMOVED = {
     ),
     "--schedule": "every round does llama-server's work, so that --schedule is gone; leave it out",
 }
-"""By command, behind ``spectui``, and option; an option alone was one of several commands."""
+"""By command, behind ``spectui``, and option, with its value where others are left.
+
+An option alone was one of several commands; a word in capitals was an argument.
+"""
 
 
 def reason_of(command: str, name: str = "") -> str | None:

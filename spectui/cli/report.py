@@ -4,14 +4,28 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
-from spectui.cli.completing import studies
+from spectui.cli.completing import studies as complete_studies
 from spectui.cli.help import Command
 from spectui.cli.options_common import STORAGE
+from spectui.cli.removed import reason_of
+from spectui.errors import UsageError
 
-_FORMATS = ("html", "md", "json")
+
+class _Format(click.Choice[str]):
+    """What a report is written as."""
+
+    def __init__(self) -> None:
+        super().__init__(("html", "md", "row"))
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return a format that there is."""
+        if (reason := reason_of("report", f"--format {value}")) is not None:
+            raise UsageError(reason)
+        return super().convert(value, param, ctx)
 
 
 @click.command(
@@ -20,20 +34,19 @@ _FORMATS = ("html", "md", "json")
     examples=(
         ("The latest study as a page", "spectui report"),
         ("For an issue", "spectui report my-study --format md"),
-        ("Before and after", "spectui report before after -o compared.html"),
+        ("For a table of many studies", "spectui report my-study --format row"),
     ),
 )
-@click.argument("study", required=False, shell_complete=studies)
-@click.argument("other", required=False, shell_complete=studies)
+@click.argument("studies", nargs=-1, metavar="[STUDY]", shell_complete=complete_studies)
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(_FORMATS),
+    type=_Format(),
     default="html",
     show_default=True,
     help=(
-        "A page for a browser; Markdown for an issue; or a card for programs, without paths, "
-        "prompts, and names of machines or people."
+        "A page for a browser; Markdown for an issue; or a row for a shared table in Markdown, "
+        "without paths, prompts, and names of machines or people."
     ),
 )
 @click.option(
@@ -50,23 +63,23 @@ _FORMATS = ("html", "md", "json")
 @STORAGE
 def command(
     *,
-    study: str | None,
-    other: str | None,
+    studies: tuple[str, ...],
     format_: str,
     out: Path | None,
     force: bool,
     storage: str | None,
 ) -> None:
-    """Write a report of STUDY, or of STUDY and OTHER side by side: one file that needs no network.
+    """Write a report of STUDY: one file that needs no network.
 
-    Each is a study's name, or a part of one, or a file that spectui studies export wrote; without
-    it, the latest study with a verdict. Two show what another machine, model or version changes.
+    STUDY is a study's name, or a part of one, or a file that spectui studies export wrote; without
+    it, the latest study with a verdict.
     """
-    names = (study,) if other is None else (study, other)
+    if len(studies) > 1:
+        raise UsageError(reason_of("report", "OTHER") or "")
     with _nothing_collected():
         from spectui.cli.run_report import run_report
 
-        run_report(names, storage, format_=format_, out=out, force=force)
+        run_report(studies[0] if studies else None, storage, format_=format_, out=out, force=force)
 
 
 @contextmanager

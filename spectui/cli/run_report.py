@@ -1,6 +1,5 @@
 """Runs ``spectui report`` with parsed options."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from spectui.cli.output import check_writable, complain, say_exactly
@@ -9,7 +8,7 @@ from spectui.commands.launch import slug
 from spectui.errors import BadInputError
 from spectui.format import bytes_text
 from spectui.report.content import Content, content_of
-from spectui.tune.studies.content import StoredStudy, exported_study, stored_study
+from spectui.tune.studies.content import exported_study, stored_study
 from spectui.writing import write_file, write_new_file
 
 _STDOUT = Path("-")
@@ -17,69 +16,53 @@ _LONGEST_NAME = 80
 
 
 def run_report(
-    names: Sequence[str | None], storage: str | None, *, format_: str, out: Path | None, force: bool
+    name: str | None, storage: str | None, *, format_: str, out: Path | None, force: bool
 ) -> None:
-    """Read the studies, and write their report.
+    """Read a study, and write its report.
 
     Args:
-        names: names or files of one or two studies; None for the latest study.
-        storage: storage of the studies that are named.
-        format_: ``html``, ``md`` or ``json``.
-        out: where it goes; None for the usual place.
+        name: name or file of the study; None for the latest one.
+        storage: storage of a study that is named.
+        format_: ``html``, ``md`` or ``row``.
+        out: where the report goes; None for the usual place.
         force: whether a file that exists may be replaced.
 
     Raises:
         BadInputError: the storage or a file cannot be used, or the report's file exists.
         UsageError: there is no such study, or more than one.
     """
-    studies = [_read(name, storage) for name in names]
-    place = _place(studies, format_) if out is None else out
+    file = None if name is None else Path(name)
+    is_exported = file is not None and file.is_file()
+    study = exported_study(file) if file and is_exported else stored_study(storage, name)
+    page = Path(f"spectui-report-{slug(study.name)[:_LONGEST_NAME]}.html")
+    place = out or (page if format_ == "html" else _STDOUT)
     if place != _STDOUT:
-        _check_free(place, names, force=force)
-    text = _render([_content(study) for study in studies], format_)
+        check_writable(
+            str(place), [] if file is None else [file], option="--out", must_be_file=True
+        )
+        if place.exists() and not force:
+            raise _taken(place)
+    searched_by = tune_command.words(study.arguments)
+    text = _rendered(content_of(study, searched_by=searched_by), format_)
     if place == _STDOUT:
         say_exactly(text.removesuffix("\n"))
     else:
         _write(text, place, force=force)
 
 
-def _read(name: str | None, storage: str | None) -> StoredStudy:
-    if name is not None and Path(name).is_file():
-        return exported_study(Path(name))
-    return stored_study(storage, name)
-
-
-def _content(study: StoredStudy) -> Content:
-    return content_of(study, searched_by=tune_command.words(study.arguments))
-
-
-def _place(studies: Sequence[StoredStudy], format_: str) -> Path:
-    if format_ != "html":
-        return _STDOUT
-    names = "-beside-".join(slug(study.name)[:_LONGEST_NAME] for study in studies)
-    return Path(f"spectui-report-{names}.html")
-
-
-def _render(contents: Sequence[Content], format_: str) -> str:
+def _rendered(content: Content, format_: str) -> str:
     # Each loads what it needs alone.
     if format_ == "html":
         from spectui.report.page import render_page
 
-        return render_page(contents)
+        return render_page(content)
     if format_ == "md":
         from spectui.report.markdown import render_markdown
 
-        return render_markdown(contents)
-    from spectui.report.card import render_card
+        return render_markdown(content)
+    from spectui.report.row import render_row
 
-    return render_card(contents)
-
-
-def _check_free(place: Path, names: Sequence[str | None], *, force: bool) -> None:
-    inputs = [Path(name) for name in names if name is not None]
-    check_writable(str(place), inputs, option="--out", must_be_file=True)
-    if place.exists() and not force:
-        raise _taken(place)
+    return render_row(content)
 
 
 def _taken(place: Path) -> BadInputError:

@@ -285,7 +285,7 @@ def _report(
         text, out = summary_text(sweep, summaries), parsed["out"]
         writers = [lambda: write_result(document, text, parsed["json_path"])]
         if out is not None:
-            writers.append(lambda: write_folder(out, sweep, summaries, document, png=parsed["png"]))
+            writers.append(lambda: write_folder(out, sweep, summaries, document))
         write_all(writers)
     if is_interrupted:
         n_done = len({record.visit for record in sweep.records} & set(sweep.visits))

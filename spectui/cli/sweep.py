@@ -1,4 +1,4 @@
-"""``spectui sweep``: a grid of configurations, resumable, with tables and plots."""
+"""``spectui sweep``: a grid of configurations, resumable, with tables and a picture."""
 
 from pathlib import Path
 from typing import Any
@@ -72,16 +72,18 @@ _COURSE: tuple[Decorator, ...] = (
         "--out",
         type=click.Path(path_type=Path),
         metavar="DIR",
-        help="Write results.json, results.csv, summary.csv, report.md and plots (SVG) there.",
+        help=(
+            "Write results.json, results.csv, summary.csv, report.md and a picture, speedups.svg, "
+            "to DIR: a folder that is new, empty, or was written so before."
+        ),
     ),
-    click.option("--png", is_flag=True, help="Write the plots as PNG as well."),
 )
 
 
 _EXAMPLES = (
     ("What a named study would run", "spectui sweep --grid gamma-draft --demo --dry-run"),
     (
-        "Lengths of draft and temperatures, with tables and plots",
+        "Lengths of draft and temperatures, with tables and a picture",
         "spectui sweep --demo --draft-max 2,4,8 --temp 0,0.8 --out results",
     ),
 )
@@ -97,7 +99,7 @@ def command(context: click.Context, /, **parsed: Any) -> None:
     Every combination of the lists is a cell: all drafts, every drafter, every value. Each prompt of
     a cell is decoded without and with speculation, one right after the other. Cells are stored as
     they end; the same command goes on from there. Prints what each is worth, and writes tables
-    and plots with --out.
+    and a picture with --out.
     """
     from spectui.cli.run_sweep import list_all, run
 

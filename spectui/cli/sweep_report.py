@@ -1,17 +1,12 @@
 """Texts of ``spectui sweep``, and the files of its ``--out`` folder."""
 
-import hashlib
 import json
 import os
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from errno import EEXIST
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
-import msgspec
 from rich.table import Table
 
 from spectui.cli.drawing import drawn, fits, page_width, wrapped
@@ -20,9 +15,7 @@ from spectui.format import counted, duration_text, percent_text, rate_text, time
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.options.drafters import MODEL_KIND
 from spectui.paths import cache_dir
-from spectui.reading import LARGE_BYTES, SMALL_BYTES, read_file
 from spectui.sweep.cells import Cell
-from spectui.sweep.charts import Chart, charts
 from spectui.sweep.expand import expand, n_loads
 from spectui.sweep.grid import Grid
 from spectui.sweep.record import VisitRecord, VisitState
@@ -32,10 +25,9 @@ from spectui.sweep.tables import Sheet, markdown, remarks, results_csv, sheets, 
 from spectui.writing import write_own_file
 
 _INDENT = "  "
-_TEXTS = ("results.csv", "summary.csv", "report.md", "results.json")
-"""Files of ``--out``, the most useful first."""
-_WRITTEN = ".spectui-written.json"
-"""Digests of those that were written there: others are never written over."""
+_PICTURE = "speedups.svg"
+_MARK = ".spectui-sweep"
+"""File that marks a folder of ``--out``, which holds what sweep may write over."""
 _TWO_DRAFTS = {"first": MODEL_KIND, "second": MODEL_KIND}
 _LEAST_NAME = 12
 """Minimum width in cells of a column of names, in a table as wide as the page."""
@@ -194,25 +186,22 @@ def _table(sheet: Sheet, kept: Sequence[int], *, is_narrow: bool) -> Table:
 
 
 def check_folder(folder: Path | None) -> None:
-    """Check that the results can be written, before hours of measuring.
+    """Check that the results can be written, before hours of measuring, and mark the folder.
 
     Raises:
-        BadInputError: there is no such folder, none can be made, it takes no file, or holds one of
-            somebody else's.
+        BadInputError: there is no such folder, none can be made, it takes no file, or somebody else
+            has put files there.
     """
     if folder is None:
         return
+    mark = folder / _MARK
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder):
-            pass
-        written = _written_before(folder)
-        foreign = [name for name in (*_TEXTS, _WRITTEN) if not _is_ours(folder / name, written)]
-        if foreign:
+        if any(folder.iterdir()) and not mark.is_file():
             raise BadInputError(
-                f"--out {folder} holds {', '.join(foreign)}, which spectui did not write, or which "
-                "was changed since; give another folder"
+                f"--out {folder} is not empty, and sweep has not written it; give another folder"
             )
+        write_own_file(mark, b"")
     except OSError as error:
         raise BadInputError(
             f"--out {folder} cannot be written ({error.strerror}); give another folder"
@@ -220,40 +209,28 @@ def check_folder(folder: Path | None) -> None:
 
 
 def write_folder(
-    folder: Path,
-    sweep: Sweep,
-    summaries: Sequence[CellSummary],
-    document: Mapping[str, Any],
-    *,
-    png: bool,
+    folder: Path, sweep: Sweep, summaries: Sequence[CellSummary], document: Mapping[str, Any]
 ) -> None:
-    """Write ``--out``: first the data of the plots, then the plots.
+    """Write ``--out``, the most useful first.
 
     Raises:
         BadInputError: files cannot be written; all others have been.
     """
-    found = charts(summaries)
-    images = {one.title: f"{one.slug}.svg" for one in found}
-    texts = (
-        results_csv(sweep.cells, sweep.records),
-        summary_csv(summaries),
-        _markdown(sweep, summaries, images),
-        f"{json.dumps(document, indent=2, allow_nan=False)}\n",
-    )
+    picture = _picture(summaries)
+    contents = {
+        "results.csv": results_csv(sweep.cells, sweep.records).encode(),
+        "summary.csv": summary_csv(summaries).encode(),
+        "report.md": _markdown(sweep, summaries, None if picture is None else _PICTURE).encode(),
+        "results.json": f"{json.dumps(document, indent=2, allow_nan=False)}\n".encode(),
+        _PICTURE: picture,
+    }
     failed: dict[str, OSError] = {}
-    contents = ((name, text.encode()) for name, text in zip(_TEXTS, texts, strict=True))
-    written = _written_before(folder)
-    for name, content in (*contents, *_plots(found, png=png)):
-        try:
-            if not _is_ours(folder / name, written):
-                raise FileExistsError(EEXIST, "somebody else's is there")
-            write_own_file(folder / name, content)
-            written[name] = _digest(content)
-        except OSError as error:
-            failed[name] = error
-    with suppress(OSError):
-        # Without it, the files are not written over.
-        write_own_file(folder / _WRITTEN, json.dumps(written).encode())
+    for name, content in contents.items():
+        if content is not None:
+            try:
+                write_own_file(folder / name, content)
+            except OSError as error:
+                failed[name] = error
     if failed:
         reasons = sorted({str(error.strerror) for error in failed.values()})
         raise BadInputError(
@@ -263,45 +240,18 @@ def write_folder(
         ) from next(iter(failed.values()))
 
 
-def _written_before(folder: Path) -> dict[str, str]:
-    """Digests of the files that spectui has written into a folder, by name."""
-    try:
-        return msgspec.json.decode(read_file(folder / _WRITTEN, SMALL_BYTES), type=dict[str, str])
-    except (OSError, msgspec.MsgspecError, RecursionError):
-        return {}
-
-
-def _is_ours(path: Path, written: Mapping[str, str]) -> bool:
-    """Whether nothing is there, or what spectui has written there, unchanged."""
-    if path.is_symlink():
-        return False
-    if not path.exists():
-        return True
-    if path.name == _WRITTEN:
-        return bool(written)
-    with suppress(OSError):
-        return written.get(path.name) == _digest(read_file(path, LARGE_BYTES))
-    return False
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _plots(found: Sequence[Chart], *, png: bool) -> Iterator[tuple[str, bytes]]:
-    """Draw the plots; that imports matplotlib, which takes half a second."""
+def _picture(summaries: Sequence[CellSummary]) -> bytes | None:
+    """Draw the speedups; that imports matplotlib, which takes half a second."""
     # Its font cache goes to our folder.
     os.environ.setdefault("MPLCONFIGDIR", str(cache_dir() / "matplotlib"))
     # A backend that the user has chosen for a screen must not be looked for.
     os.environ.pop("MPLBACKEND", None)
-    from spectui.sweep.drawing import Kind, draw
+    from spectui.sweep.drawing import draw
 
-    kinds: tuple[Kind, ...] = ("svg", "png") if png else ("svg",)
-    for kind in kinds:
-        yield from ((f"{chart.slug}.{kind}", draw(chart, kind)) for chart in found)
+    return draw(summaries)
 
 
-def _markdown(sweep: Sweep, summaries: Sequence[CellSummary], images: Mapping[str, str]) -> str:
+def _markdown(sweep: Sweep, summaries: Sequence[CellSummary], picture: str | None) -> str:
     machine, grid = sweep.setup.machine, sweep.setup.grid
     facts = [
         grid.description,
@@ -314,4 +264,4 @@ def _markdown(sweep: Sweep, summaries: Sequence[CellSummary], images: Mapping[st
         _state_text(sweep, summaries),
     ]
     notes = _all_remarks(sweep, summaries)
-    return markdown(f"Sweep {sweep.name}", facts, sheets(summaries), notes, images)
+    return markdown(f"Sweep {sweep.name}", facts, sheets(summaries), notes, picture)

@@ -49,9 +49,15 @@ class FoundModel:
     @property
     def label(self) -> str:
         """Parameters and quantisation as far as the name tells, such as ``30B-A3B Q4_K_M``."""
-        size, quant = _SIZE.search(self.name), _QUANT.search(self.name)
-        parts = (size and size[1].upper().replace("X", "x"), quant and quant[1].upper())
+        size = _SIZE.search(self.name)
+        parts = (size and size[1].upper().replace("X", "x"), quantisation(self.name))
         return " ".join(part for part in parts if part)
+
+
+def quantisation(name: str) -> str | None:
+    """Quantisation that a model's name tells, such as ``Q4_K_M``."""
+    found = _QUANT.search(name)
+    return found and found[1].upper()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

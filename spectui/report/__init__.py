@@ -1,1 +1,1 @@
-"""Reports of studies that others can read: a page, Markdown, a card of JSON, two side by side."""
+"""Reports of studies that others can read: a page, Markdown, a row of a shared table."""

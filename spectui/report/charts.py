@@ -97,15 +97,12 @@ class Forest:
     """A chart of speedups."""
 
     rows: tuple[Row, ...]
-    beside: tuple[Row, ...] = ()
-    """Rows of the charts beside it, whose scale it has."""
 
     @property
     def scale(self) -> Scale:
         """Its scale."""
-        rows = (*self.rows, *self.beside)
-        told = [one for row in rows for one in (row.speedup, row.other) if one]
-        ends = [end for row in rows for end in (row.low, row.high) if end]
+        told = [one for row in self.rows for one in (row.speedup, row.other) if one]
+        ends = [end for row in self.rows for end in (row.low, row.high) if end]
         # An interval of too few prompts may reach from nothing to a hundredfold.
         low, high = min(1.0, *told) / _FARTHEST, max(1.0, *told) * _FARTHEST
         return scale_of([*told, *(min(max(end, low), high) for end in ends)])
@@ -139,14 +136,11 @@ class Bars:
     """A chart of bars."""
 
     bars: tuple[Bar, ...]
-    beside: tuple[Bar, ...] = ()
-    """Bars of the charts beside it, whose scale it has."""
 
     @property
     def scale(self) -> Seconds:
         """Its scale."""
-        bars = (*self.bars, *self.beside)
-        return Seconds(most=1.04 * max((bar.end_s for bar in bars), default=0.0))
+        return Seconds(most=1.04 * max((bar.end_s for bar in self.bars), default=0.0))
 
 
 def bar(label: str, *pieces: tuple[str, float]) -> Bar:

@@ -108,11 +108,6 @@ class Content:
             return None
         return off.tokens_per_s, on.tokens_per_s
 
-    def known(self, name: str) -> Known[object]:
-        """A part of the document, or why it is missing."""
-        value = getattr(self.document, name)
-        return Known(value, None if value is not None else self.reasons.get(name, _NOT_KEPT))
-
 
 def content_of(study: StoredStudy, searched_by: Sequence[str] = ()) -> Content:
     """Collect what a study says.
@@ -189,7 +184,6 @@ def _promised(promise: Promise) -> dict[str, object]:
             n_prompts=len(promise.prompt_ids),
             temp=sampling.temp,
             seed=sampling.seed,
-            min_gain=promise.min_gain,
             top_k=sampling.top_k,
             top_p=sampling.top_p,
             min_p=sampling.min_p,

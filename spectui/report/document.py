@@ -11,7 +11,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 from spectui.documents import Json
-from spectui.known import Known
 from spectui.llama.facts import LibraryFacts
 
 _LARGEST = 1e15
@@ -47,12 +46,10 @@ class DepthPart(Struct, frozen=True):
     """The best setting behind prompts of one length; 0 is for the prompts as they are."""
 
     depth: Count
-    n_prompts: Count
     speedup: Amount
     speedup_ci95: Interval | None = None
     acceptance_rate: Amount | None = None
     token_s: Amount | None = None
-    repeats_text: bool = False
 
 
 class TemperaturePart(Struct, frozen=True):
@@ -138,7 +135,6 @@ class ConditionsPart(Struct, frozen=True):
     n_noisy: Count = 0
     temperature_before_c: Amount | None = None
     temperature_after_c: Amount | None = None
-    notes: tuple[str, ...] = ()
 
 
 class MachinePart(Struct, frozen=True):
@@ -177,7 +173,6 @@ class ConfigPart(Struct, frozen=True):
     n_prompts: Count
     temp: Amount
     seed: Count = 0
-    min_gain: Amount = 0.0
     top_k: int = 0
     top_p: Amount = 0.0
     min_p: Amount = 0.0
@@ -203,7 +198,6 @@ class StandingPart(Struct, frozen=True):
     """A setting of the last race."""
 
     params: Json
-    n_prompts: Count
     speedup: Amount | None = None
     speedup_ci95: Interval | None = None
 
@@ -243,14 +237,12 @@ class SpentPart(Struct, frozen=True):
     """Time of the search."""
 
     took_s: Amount
-    budget_s: Amount | None = None
 
 
 class ServerPart(Struct, frozen=True):
     """The llama-server that measured."""
 
     version: str | None = None
-    dialect: str | None = None
 
 
 class TuneDocument(Struct, frozen=True, kw_only=True):
@@ -259,7 +251,6 @@ class TuneDocument(Struct, frozen=True, kw_only=True):
     spectui: str | None = None
     engine: EnginePart | None = None
     machine: MachinePart | None = None
-    backend: str | None = None
     server: ServerPart | None = None
     target: ModelPart | None = None
     drafts: tuple[ModelPart, ...] | None = None
@@ -279,7 +270,6 @@ class TuneDocument(Struct, frozen=True, kw_only=True):
     explanation_terms: RoundPart | None = None
     conditions: ConditionsPart | None = None
     lossless: bool | None = None
-    command: str | None = None
     slots: tuple[SlotsPart, ...] | None = None
     served: tuple[ServedPart, ...] | None = None
 
@@ -307,11 +297,6 @@ class Parts:
                 # Half a surrogate cannot be said in the error either.
                 self._reasons[field.name] = "what is kept of it is not as spectui writes it"
         self.document = TuneDocument(**found)
-
-    def known(self, name: str) -> Known[Any]:
-        """A part, or why it is missing."""
-        value = getattr(self.document, name)
-        return Known(value, None if value is not None else self.reason(name))
 
     def reason(self, name: str) -> str:
         """Why a part is missing."""

@@ -15,7 +15,7 @@ from spectui.report.document import RequestPart
 from spectui.report.section import MOST, Cells, Section, Table
 from spectui.report.settings import arm_of
 from spectui.report.settings_map import settings_map
-from spectui.report.words import interval_text, label_of, short, time_text
+from spectui.report.words import interval_text, label_of, short, temperature_text, time_text
 from spectui.tune.estimates import forecast_error
 
 _SHORTEST = 2
@@ -184,14 +184,10 @@ def temperatures_section(content: Content) -> Known[Section]:
     )
     heads = ("temperature", "predicted speedup", "accepted", "prompts")
     config = content.document.config
-    own = (
-        ""
-        if config is None
-        else "greedy output"
-        if config.temp <= 0
-        else f"temperature {config.temp:g}"
-    )
-    notes = (f"Everything else here was measured with {own}.",) if own else ()
+    notes: tuple[str, ...] = ()
+    if config is not None:
+        own = "greedy output" if config.temp <= 0 else temperature_text(config.temp)
+        notes = (f"Everything else here was measured with {own}.",)
     return Known(Section(table=Table(heads=heads, rows=rows), notes=notes))
 
 

@@ -15,7 +15,7 @@ from spectui.report.charts import Bars, bar, waterfall
 from spectui.report.content import Content
 from spectui.report.document import CausePart, ModelPart
 from spectui.report.section import MOST, Cells, Section, Table
-from spectui.report.words import file_name, label_of, short
+from spectui.report.words import file_name, label_of, short, temperature_text
 from spectui.tune.trials import TrialState
 
 _MOST_TRIALS = 25
@@ -225,14 +225,9 @@ def _versions(content: Content) -> list[Cells]:
         rows.append(("llama-cpp-python", short(engine.llama_cpp_python)))
     config = document.config
     if config is not None:
-        sampling = (
-            "greedy"
-            if config.temp <= 0
-            else (
-                f"temperature {config.temp:g}, top-k {config.top_k}, top-p {config.top_p:g}, "
-                f"min-p {config.min_p:g}"
-            )
-        )
+        sampling = temperature_text(config.temp)
+        if config.temp > 0:
+            sampling += f", top-k {config.top_k}, top-p {config.top_p:g}, min-p {config.min_p:g}"
         rows.append(("sampling", f"{sampling}, seed {config.seed}"))
         prompts = f"{config.n_prompts}, {config.n_predict} tokens each"
         if content.prompts.value is not None:

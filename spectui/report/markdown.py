@@ -4,7 +4,7 @@ Texts of others are escaped, so that they neither format, link, embed nor mentio
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from spectui import __version__
@@ -12,7 +12,6 @@ from spectui.format import printable
 from spectui.measure.verdict import Answer
 from spectui.report import summary
 from spectui.report.commands import bench_command, own_prompts, public_command
-from spectui.report.comparison import compare
 from spectui.report.content import Content
 from spectui.report.section import Section, Table
 from spectui.report.sections import SECTIONS
@@ -39,34 +38,15 @@ _SHOWN = (
 _MOST_ROWS = 12
 
 
-def render_markdown(contents: Sequence[Content]) -> str:
-    """Render one study, or two side by side."""
-    lines = list[str]()
-    if len(contents) > 1:
-        lines += _compared(contents)
-    for index, content in enumerate(contents):
-        lines += _study(content, "" if len(contents) == 1 else "AB"[index])
-    lines.append(f"*Written by spectui {__version__}.*")
-    return "\n".join(lines) + "\n"
+def render_markdown(content: Content) -> str:
+    """Render a study."""
+    return "\n".join((*_study(content), f"*Written by spectui {__version__}.*")) + "\n"
 
 
-def _compared(contents: Sequence[Content]) -> Iterator[str]:
-    found = compare(*contents)
-    yield f"## {escaped(found.sentence)}"
-    yield ""
-    yield "| | A | B |"
-    yield "|---|---|---|"
-    for row in found.rows:
-        mark = "**" if row.differs else ""
-        cells = (escaped(row.name), *(f"{mark}{escaped(one)}{mark}" for one in (row.a, row.b)))
-        yield f"| {' | '.join(cells)} |"
-    yield ""
-
-
-def _study(content: Content, name: str) -> Iterator[str]:
+def _study(content: Content) -> Iterator[str]:
     gain = summary.speedup_text(content)
     told = "" if gain is None else f": {gain} {summary.gain_words(content)}"
-    yield f"## {f'{name}: ' if name else ''}{content.headline}{escaped(told)}"
+    yield f"## {content.headline}{escaped(told)}"
     yield ""
     if content.gain is not None:
         yield f"{escaped(summary.certainty(content))}."

@@ -17,10 +17,9 @@ from spectui.format import factor, printable, times_text
 from spectui.known import Known
 from spectui.report import summary
 from spectui.report.commands import bench_command, own_command, own_prompts, shell_text
-from spectui.report.comparison import compare
 from spectui.report.content import Content
-from spectui.report.section import Section, beside
-from spectui.report.sections import SECTIONS, Kindred
+from spectui.report.section import Section
+from spectui.report.sections import SECTIONS, Topic
 from spectui.report.words import short, time_text
 
 _MOST_CHARACTERS = 4000
@@ -40,9 +39,8 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What stands at the top and in the commands of one study."""
+    """What stands at the top and in the commands."""
 
-    name: str
     tone: str
     headline: str
     gain: str | None
@@ -57,19 +55,6 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """A section of the page."""
-
-    name: str
-    title: str
-    lead: str
-    is_first: bool
-    is_narrow: bool
-    of: tuple[Known[Section], ...]
-    """By study."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Lack:
     """A part that is missing, and why."""
 
@@ -77,56 +62,39 @@ class Lack:
     reason: str
 
 
-def render_page(contents: Sequence[Content]) -> str:
-    """Render one study, or two side by side."""
-    sections = [_told(kindred, contents) for kindred in SECTIONS]
+def render_page(content: Content) -> str:
+    """Render a study."""
+    found = [(topic, topic.read(content)) for topic in SECTIONS]
     style, script = (Markup(_file(name)) for name in ("style.css", "copy.js"))  # noqa: S704 - the package's own files
     return (
         _environment()
         .get_template("page.html.jinja")
         .render(
             version=__version__,
-            title=f"{' beside '.join(short(one.study) for one in contents)}: spectui report",
+            title=f"{short(content.study)}: spectui report",
             style=style,
             script=script,
             style_hash=_digest(style),
             script_hash=_digest(script),
-            studies=[_head(one) for one in contents],
-            comparison=compare(*contents) if len(contents) > 1 else None,
-            sections=[one for one in sections if any(known.value is not None for known in one.of)],
-            lacks=_lacks(sections),
+            study=_head(content),
+            sections=[(topic, known.value) for topic, known in found if known.value is not None],
+            lacks=_lacks(found),
         )
     )
 
 
-def _told(kindred: Kindred, contents: Sequence[Content]) -> Told:
-    return Told(
-        name=kindred.name,
-        title=kindred.title,
-        lead=kindred.lead,
-        is_first=kindred.is_first,
-        is_narrow=kindred.is_narrow,
-        of=beside([kindred.read(one) for one in contents]),
-    )
-
-
-def _lacks(sections: Sequence[Told]) -> tuple[Lack, ...]:
-    """Sections that no study has, by the reason why."""
+def _lacks(found: Sequence[tuple[Topic, Known[Section]]]) -> tuple[Lack, ...]:
+    """Sections that the study does not have, by the reason why."""
     titles: dict[str, list[str]] = {}
-    for one in sections:
-        if all(known.value is None for known in one.of):
-            titles.setdefault(_reason(one), []).append(one.title)
+    for topic, known in found:
+        if known.value is None:
+            titles.setdefault((known.reason or "").rstrip("."), []).append(topic.title)
     return tuple(Lack(title=", ".join(told), reason=reason) for reason, told in titles.items())
-
-
-def _reason(told: Told) -> str:
-    return "; ".join(dict.fromkeys(known.reason or "" for known in told.of)).rstrip(".")
 
 
 def _head(content: Content) -> Head:
     command = own_command(content)
     return Head(
-        name=content.study,
         tone=summary.tone(content),
         headline=content.headline,
         gain=summary.speedup_text(content),

@@ -1,9 +1,7 @@
-"""What one study says in a section: charts, a table, sentences."""
+"""What a study says in a section: charts, a table, sentences."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from spectui.known import Known
 from spectui.report.charts import Bars, Forest
 from spectui.report.settings_map import SettingsMap
 
@@ -24,7 +22,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """What one study says in a section."""
+    """What a study says in a section."""
 
     forest: Forest | None = None
     bars: Bars | None = None
@@ -32,23 +30,3 @@ class Section:
     table: Table | None = None
     notes: tuple[str, ...] = ()
     """Sentences below."""
-
-
-def beside(sections: Sequence[Known[Section]]) -> tuple[Known[Section], ...]:
-    """Sections of several studies, whose charts have one scale."""
-    found = [known.value for known in sections if known.value is not None]
-    rows = tuple(row for one in found if one.forest for row in one.forest.rows)
-    bars = tuple(bar for one in found if one.bars for bar in one.bars.bars)
-    ends = [end for one in found if one.map for end in (one.map.low, one.map.high)]
-
-    def aligned(section: Section) -> Section:
-        return replace(
-            section,
-            forest=section.forest and replace(section.forest, beside=rows),
-            bars=section.bars and replace(section.bars, beside=bars),
-            map=section.map and replace(section.map, low=min(ends), high=max(ends)),
-        )
-
-    return tuple(
-        known if known.value is None else Known(aligned(known.value)) for known in sections
-    )

@@ -24,8 +24,8 @@ from spectui.report.section import Section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kindred:
-    """A section of all studies of a report."""
+class Topic:
+    """A section of a report."""
 
     name: str
     title: str
@@ -38,8 +38,8 @@ class Kindred:
     """Whether it comes before the narrow ones."""
 
 
-SECTIONS: Sequence[Kindred] = (
-    Kindred(
+SECTIONS: Sequence[Topic] = (
+    Topic(
         name="gain",
         title="How sure is it?",
         lead=(
@@ -48,7 +48,7 @@ SECTIONS: Sequence[Kindred] = (
         ),
         read=gain_section,
     ),
-    Kindred(
+    Topic(
         name="requests",
         title="A whole request",
         lead=(
@@ -57,7 +57,7 @@ SECTIONS: Sequence[Kindred] = (
         ),
         read=requests_section,
     ),
-    Kindred(
+    Topic(
         name="map",
         title="Every setting",
         lead=(
@@ -68,7 +68,7 @@ SECTIONS: Sequence[Kindred] = (
         is_narrow=False,
         is_first=True,
     ),
-    Kindred(
+    Topic(
         name="round",
         title="Where the time goes",
         lead=(
@@ -77,7 +77,7 @@ SECTIONS: Sequence[Kindred] = (
         ),
         read=round_section,
     ),
-    Kindred(
+    Topic(
         name="categories",
         title="By kind of prompt",
         lead=(
@@ -86,7 +86,7 @@ SECTIONS: Sequence[Kindred] = (
         ),
         read=categories_section,
     ),
-    Kindred(
+    Topic(
         name="depth",
         title="Behind longer prompts",
         lead=(
@@ -95,7 +95,7 @@ SECTIONS: Sequence[Kindred] = (
         ),
         read=depth_section,
     ),
-    Kindred(
+    Topic(
         name="temperatures",
         title="At other temperatures",
         lead=(
@@ -104,13 +104,13 @@ SECTIONS: Sequence[Kindred] = (
         ),
         read=temperatures_section,
     ),
-    Kindred(
+    Topic(
         name="slots",
         title="Several requests at once",
         lead="With more requests at the same time the machine is busier, and drafting gains less.",
         read=slots_section,
     ),
-    Kindred(
+    Topic(
         name="trials",
         title="What was tried",
         lead=(
@@ -120,7 +120,7 @@ SECTIONS: Sequence[Kindred] = (
         read=trials_section,
         is_narrow=False,
     ),
-    Kindred(
+    Topic(
         name="conditions",
         title="What disturbed it",
         lead=(
@@ -129,7 +129,7 @@ SECTIONS: Sequence[Kindred] = (
         ),
         read=conditions_section,
     ),
-    Kindred(
+    Topic(
         name="machine",
         title="Machine, models and versions",
         lead="The numbers hold for this hardware, these files and these versions.",

@@ -26,6 +26,11 @@ def interval_text(low: float | None, high: float | None) -> str:
     return f"{times_text(low)} to {times_text(high)}"
 
 
+def temperature_text(temp: float) -> str:
+    """How tokens are drawn."""
+    return "greedy" if temp <= 0 else f"temperature {temp:g}"
+
+
 def file_name(model: ModelPart) -> str:
     """Name of a model's file, without its folder."""
     return short(model.path.replace("\\", "/").rpartition("/")[2])

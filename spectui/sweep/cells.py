@@ -103,13 +103,9 @@ class Visit:
     repeat: int
 
 
-Value = str | int | float
-"""Coordinate of a cell along an axis."""
-
-
-def coordinates(cell: Cell) -> dict[str, Value]:
+def coordinates(cell: Cell) -> dict[str, str | int | float]:
     """Coordinates of ``cell`` on all of its axes, by the names of options."""
-    found: dict[str, Value] = {"drafter": cell.arm.drafter}
+    found: dict[str, str | int | float] = {"drafter": cell.arm.drafter}
     for one in () if cell.speculation is None else cell.speculation.chain:
         # Among several drafters, whose number it is.
         found |= {number.axis: getattr(one, number.name) for number in numbers_of(type(one))}

@@ -249,7 +249,7 @@ def markdown(
     facts: Sequence[str],
     found: Sequence[Sheet],
     notes: Iterable[str],
-    images: Mapping[str, str],
+    picture: str | None,
 ) -> str:
     """Render the report of a sweep.
 
@@ -258,14 +258,13 @@ def markdown(
         facts: facts on the measurement, an item each.
         found: the tables.
         notes: remarks on them.
-        images: names of files by what they show.
+        picture: name of the file with the speedups; None without one.
     """
     parts = [f"# {_plain(title)}", "\n".join(f"- {_plain(fact)}" for fact in facts)]
     first, *rest = [_markdown_table(sheet) for sheet in found] or [""]
     parts += [first, *map(_plain, notes), *rest]
-    parts += [
-        f"## {_plain(caption)}\n\n![{_plain(caption)}]({name})" for caption, name in images.items()
-    ]
+    if picture is not None:
+        parts.append(f"## Speedups\n\n![Speedups]({picture})")
     return "\n\n".join(filter(None, parts)) + "\n"
 
 

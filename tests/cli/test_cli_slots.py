@@ -83,7 +83,9 @@ def test_the_command_of_from_says_how_many_slots_there_are(
 def test_sweep_has_slots_as_an_axis(
     run: Run, spectui: Spectui, served: tuple[object, ...], tmp_path: Path
 ) -> None:
-    found = run.document("sweep", *served, "--draft-max", "4", "-np", "1,2,4", "--out", tmp_path)
+    found = run.document(
+        "sweep", *served, "--draft-max", "4", "-np", "1,2,4", "--out", tmp_path / "o"
+    )
     cells = {
         (one["config"]["drafter"] == "off", one["config"]["n_slots"]): one for one in found["cells"]
     }
@@ -97,7 +99,7 @@ def test_sweep_has_slots_as_an_axis(
     assert "nothing is left to measure" in spectui.err
     told = " ".join(spectui.out.split())
     assert "is faster than off with 1 and slower with 4" in told
-    assert "off all" in (tmp_path / "report.md").read_text()
+    assert "off all" in (tmp_path / "o" / "report.md").read_text()
 
 
 def test_tune_measures_its_winner_with_the_other_numbers_of_slots(

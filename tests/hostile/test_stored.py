@@ -200,28 +200,19 @@ def swap(tmp_path: Path) -> Swap:
 
 
 def test_no_link_is_followed_that_replaces_a_file_of_a_sweeps_folder(
-    swap: Swap, monkeypatch: pytest.MonkeyPatch
+    swap: Swap, home: Path
 ) -> None:
     folder = swap.place.parent
     folder.mkdir()
     swap.place = folder / "results.csv"
-    # Between this and the write the other one acts.
-    look = sweep_report._is_ours
-
-    def looked(path: Path, written: dict[str, str]) -> bool:
-        found = look(path, written)
-        if path == swap.place:
-            swap()
-        return found
-
-    monkeypatch.setattr(sweep_report, "_is_ours", looked)
-    monkeypatch.setenv("SPECTUI_HOME", str(folder.with_name("home")))
+    swap()
     one = sweep(4)
     with one.open():
         one.run(ScriptedMeasurer(one.setup), lambda _event: None)
-        sweep_report.write_folder(folder, one, one.summaries(), {}, png=False)
+        sweep_report.write_folder(folder, one, one.summaries(), {})
     swap.check()
     assert not swap.place.is_symlink()
+    assert not folder.is_relative_to(home)
 
 
 @pytest.mark.parametrize("write", [write_file, write_own_file, write_new_file])

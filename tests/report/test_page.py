@@ -6,18 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from spectui.measure.arm import OFF
 from spectui.report.content import Content, content_of
 from spectui.report.page import render_page
 from spectui.tune.trials import TrialRecord, TrialState
 from tests.report.pages import Page, read_page
 from tests.report.studies import (
     BEST,
-    PREDICTIONS,
     content,
     document,
     many_trials,
-    record,
     renamed,
     study,
 )
@@ -35,8 +32,8 @@ HOSTILE = (
 )
 
 
-def page_of(*contents: Content) -> Page:
-    text = render_page(contents)
+def page_of(found: Content) -> Page:
+    text = render_page(found)
     assert len(text.encode()) <= MOST_BYTES
     return read_page(text)
 
@@ -124,34 +121,18 @@ def test_a_document_of_other_shapes_costs_its_sections_alone() -> None:
     assert "numbers that are none" in page.text
 
 
-def test_ten_thousand_trials_fit() -> None:
-    page = page_of(content(trials=many_trials(10_000)))
+def test_ten_thousand_trials_and_long_words_fit() -> None:
+    found = renamed(document(), lambda text: f"{text}{'<' * 3000}")
+    check_inert(page_of(content(found=found, trials=many_trials(2000), name="n" * 500)))
+    failed = TrialRecord(number=9, state=TrialState.FAIL, arm=BEST, error="it <broke>; mend it")
+    page = page_of(content(trials=(*many_trials(9_999), failed)))
+    for told in ("1 failed", "it <broke>; mend it"):
+        assert told in page.text
     assert "10,000 trials in all" in page.text
     assert "left out" in page.text
     rows = [one for one in page.all("th") if one.attributes.get("scope") == "row"]
     assert len(rows) < 150
     assert "off" in {one.text for one in rows}
-
-
-def test_two_large_studies_of_long_words_fit() -> None:
-    def rename(text: str) -> str:
-        return f"{text}{'<' * 3000}"
-
-    large = content(found=renamed(document(), rename), trials=many_trials(2000), name="n" * 500)
-    page = page_of(large, large)
-    check_inert(page)
-
-
-def test_two_studies_stand_side_by_side() -> None:
-    slower = document()
-    slower["machine"]["cpu"] = "Another processor"
-    page = page_of(content(), content(found=slower, name="other"))
-    check_inert(page)
-    assert len(page.all("h1")) == 2
-    assert "the intervals overlap" in page.text
-    differing = [one for one in page.all("tr") if one.attributes.get("class") == "differs"]
-    assert len(differing) == 1
-    assert "Another processor, 4 cores" in page.text
 
 
 def test_a_study_without_a_document_says_what_it_lacks() -> None:
@@ -161,36 +142,19 @@ def test_a_study_without_a_document_says_what_it_lacks() -> None:
     assert "What is not here" in {one.text for one in page.all("h2")}
     assert "older spectui" in page.text
     assert "only what was measured is on the map" in page.text
-    page = page_of(content_of(replace(bare, outcome=None, trials=())))
-    assert page.one("h1").text == "No verdict yet"
-
-
-def test_older_documents_have_the_best_predictions_alone() -> None:
     page = page_of(content_of(replace(study(), predictions=None)))
     assert "only the best 50 of 1,585 predictions" in page.text
+    page = page_of(content_of(replace(bare, outcome=None, trials=())))
+    assert page.one("h1").text == "No verdict yet"
 
 
 def test_secrets_and_the_home_folder_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/amelie")
     extra = ("--api-key", "s3cr3t", "--host", "http://me:pass@host/", "--hf-token=s3cr3t")
     shown = content(folder="/home/amelie/my models", extra=extra)
-    text = render_page([shown])
+    text = render_page(shown)
     assert "s3cr3t" not in text
     assert ":pass@" not in text
     assert str(Path.home()) == "/home/amelie"
     assert "amelie" not in text
     assert "-m ~/&#39;my models/target.gguf&#39;" in text
-
-
-def test_what_failed_is_told() -> None:
-    reason = "it <broke>; mend it"
-    failed = TrialRecord(number=9, state=TrialState.FAIL, arm=BEST, error=reason)
-    page = page_of(content(trials=(record(0, OFF, 100.0), failed)))
-    assert "1 failed" in page.text
-    assert "it <broke>; mend it" in page.text
-
-
-def test_predictions_are_kept_whole() -> None:
-    found = PREDICTIONS.by_arm()
-    assert len(found) == 16 * 2 * 20
-    assert found[BEST] == pytest.approx(2.7)

@@ -1,18 +1,19 @@
-"""Texts of others in Markdown and cards, and charts' scales."""
+"""Markdown and rows, texts of others in them, and charts' scales."""
 
-import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
 
 from spectui.measure.arm import Arm
-from spectui.report.card import render_card
 from spectui.report.charts import Forest, Row, Scale, Seconds, scale_of
+from spectui.report.content import content_of
 from spectui.report.markdown import escaped, render_markdown
+from spectui.report.row import render_row
 from spectui.report.settings import arm_of
 from tests.golden.commands_support import SPECULATIONS
-from tests.report.studies import BEST, content, document, renamed
+from tests.report.studies import BEST, content, document, renamed, study
 from tests.report.test_page import HOSTILE
 
 
@@ -34,30 +35,39 @@ def test_markdown_is_escaped(text: str, told: str) -> None:
 
 
 @pytest.mark.parametrize("word", HOSTILE)
-def test_hostile_texts_stay_texts_in_markdown_and_cards(word: str) -> None:
-    found = renamed(document("disturbed/disturbed"), lambda text: f"{word}{text}")
+def test_hostile_texts_stay_texts(word: str) -> None:
+    found = renamed(document("disturbed/disturbed"), lambda text: f"{word}|{text}")
     hostile = content(found=found, name=word)
-    plain = render_markdown([hostile])
-    assert "<script" not in plain
-    assert "<img" not in plain
-    assert len(render_markdown([hostile, hostile]).encode()) < 65_000
-    card = json.loads(render_card([hostile]))
-    assert card["schema"] == "spectui.card/1"
-    assert "\x1b" not in json.dumps(card, ensure_ascii=False)
+    plain, row = render_markdown(hostile), render_row(hostile)
+    assert len(plain.encode()) < 65_000
+    for text in (plain, row):
+        assert not re.search("<script|<img|\x1b", text)
+    assert [len(re.findall(r"(?<!\\)\|", line)) for line in row.splitlines()] == [10, 10, 10]
 
 
-def test_a_card_names_its_fields() -> None:
-    card = json.loads(render_card([content()]))
-    assert card["target"] == {
-        "file": "target.gguf",
-        "arch": "llama",
-        "n_params": 96704,
-        "size_bytes": 386816,
+def cells_of(text: str) -> dict[str, str]:
+    heads, _marks, row = (line.strip("| ").split(" | ") for line in text.splitlines())
+    return dict(zip(heads, row, strict=True))
+
+
+def test_a_row_tells_facts_alone() -> None:
+    found = document()
+    found["target"]["path"] = "/home/me/Big-Q4_K_M.gguf"
+    assert cells_of(render_row(content(found=found))) == {
+        "models": "Big-Q4\\_K\\_M.gguf + close.gguf",
+        "quantisation": "Q4\\_K\\_M + –",
+        "machine": "A processor (4 cores)",
+        "setting": "close: max 9, min 0, p\\_min 0.00",
+        "speedup (95 %)": "3.02× (2.37× to 3.68×)",
+        "prompts": "8, 24 tokens each",
+        "sampling": "greedy",
+        "versions": escaped(
+            f"spectui {found['spectui']}, llama.cpp {found['engine']['llama_cpp']}"
+        ),
+        "date": "2026-05-01",
     }
-    assert card["setting"]["kind"] == "draft-simple"
-    assert card["speedup_ci95"] == [2.37066, 3.68105]
-    unknown = {**document(), "somebody": "new", "machine": {**document()["machine"], "host": "x"}}
-    assert json.loads(render_card([content(found=unknown)])) == card
+    bare = cells_of(render_row(content_of(replace(study(), report=None, outcome=None))))
+    assert set(bare.values()) == {"–"}
 
 
 @pytest.mark.parametrize(

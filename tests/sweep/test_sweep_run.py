@@ -50,16 +50,6 @@ def test_all_cells_are_measured_in_their_order() -> None:
     assert all(one.lossless is not None and one.lossless.lossless for one in events[1::2])
 
 
-def test_a_cell_that_cannot_run_is_a_row_with_its_reason() -> None:
-    one = sweep(2, 4, 8)
-    measurer = ScriptedMeasurer(one.setup)
-    measurer.fails = {CELLS[1]: DoesNotFitError("no room")}
-    ran(one, measurer)
-    states = {record.visit.cell: (record.state, record.error) for record in one.records}
-    assert states.pop(CELLS[1]) == (VisitState.FAILED, "no room")
-    assert {state for state, _error in states.values()} == {VisitState.COMPLETE}
-
-
 def test_a_defect_ends_it_and_is_told() -> None:
     one = sweep(2, 4, 8)
     measurer = ScriptedMeasurer(one.setup)
@@ -113,11 +103,13 @@ def test_whenever_it_is_stopped_that_was_no_attempt(
         assert states == ([VisitState.COMPLETE] if moment is VisitState.COMPLETE else [])
 
 
-def test_failed_cells_are_tried_again_when_asked_to() -> None:
+def test_failed_cells_are_rows_and_tried_again_when_asked_to() -> None:
     one = sweep(2, 4, 8)
     measurer = ScriptedMeasurer(one.setup)
     measurer.fails = {CELLS[1]: DoesNotFitError("no room")}
     ran(one, measurer)
+    failed = {record.visit.cell: record.error for record in one.records if record.error}
+    assert failed == {CELLS[1]: "no room"}
     with (other := sweep(2, 4, 8)).open():
         assert other.pending == ()
     with (again := sweep(2, 4, 8, retry_failed=True)).open():
@@ -134,16 +126,7 @@ def test_anchors_that_disagree_mark_a_cell_noisy() -> None:
     assert [record.noisy for record in one.records] == [True, False]
 
 
-def test_an_estimate_is_there_before_anything_was_measured() -> None:
-    one = sweep(2, 4, 8)
-    measurer = ScriptedMeasurer(one.setup)
-    with one.open():
-        # 4 cells of 6 prompts, each 2 times 32 tokens at 10 tokens/s.
-        assert one.estimate(measurer) == pytest.approx(4 * 6 * 2 * 32 / 10)
-    assert measurer.taken == [off_cell()]
-
-
-def test_what_cannot_run_gives_no_estimate_and_what_is_hopeless_ends_it() -> None:
+def test_the_target_alone_gives_an_estimate_before_anything_was_measured() -> None:
     one = sweep(2, 4, 8)
     measurer = ScriptedMeasurer(one.setup)
     measurer.fails = {off_cell(): DoesNotFitError("no room")}
@@ -151,6 +134,11 @@ def test_what_cannot_run_gives_no_estimate_and_what_is_hopeless_ends_it() -> Non
     measurer.fails = {off_cell(): HopelessError("no server")}
     with pytest.raises(HopelessError):
         one.estimate(measurer)
+    measurer.fails = {}
+    with one.open():
+        # 4 cells of 6 prompts, each 2 times 32 tokens at 10 tokens/s.
+        assert one.estimate(measurer) == pytest.approx(4 * 6 * 2 * 32 / 10)
+    assert {*measurer.taken} == {off_cell()}
 
 
 def left(one: Sweep, measurer: ScriptedMeasurer) -> dict[str, list[float | None]]:
@@ -199,19 +187,16 @@ def test_a_log_of_before_says_nothing_of_the_machine(monkeypatch: pytest.MonkeyP
     assert not any("disturbed" in text.lower() for text in remarks(summaries))
 
 
-def test_the_estimate_follows_what_cells_took() -> None:
+def test_the_estimate_follows_what_measured_cells_took() -> None:
     one = sweep(2, 4, 8)
     assert left(one, ScriptedMeasurer(one.setup)) == {
         "started": [None, 18, 12, 6],
         "ended": [18, 12, 6, 0],
     }
-
-
-def test_a_failed_cell_says_nothing_of_how_long_others_take() -> None:
-    one = sweep(2, 4, 8)
-    measurer = ScriptedMeasurer(one.setup)
-    measurer.fails = {one.visits[0].cell: DoesNotFitError("no room")}
-    assert left(one, measurer)["ended"] == [None, 12, 6, 0]
+    other = sweep(2, 4, 8, name="t")
+    measurer = ScriptedMeasurer(other.setup)
+    measurer.fails = {other.visits[0].cell: DoesNotFitError("no room")}
+    assert left(other, measurer)["ended"] == [None, 12, 6, 0]
 
 
 def test_other_cells_of_the_same_sweep_stay_in_it() -> None:

@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.sweep.cells import Visit
 from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.store import SweepStore
 from tests.support.disk import no_file_above
@@ -30,12 +29,6 @@ def written() -> Path:
 
 def started(record: VisitRecord) -> VisitRecord:
     return VisitRecord(visit=record.visit, state=VisitState.STARTED)
-
-
-def test_what_was_written_is_read_again() -> None:
-    written()
-    with SweepStore("s", SPEC) as store:
-        assert store.records == RECORDS
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=12)
@@ -91,13 +84,10 @@ def test_one_process_at_a_time() -> None:
     SweepStore("s", SPEC).close()
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\nb", "x" * 300])
-def test_names_that_are_no_folders_are_refused(name: str) -> None:
-    with pytest.raises(BadInputError, match="--name"):
-        SweepStore(name, SPEC)
-
-
-def test_a_file_that_is_none_is_refused(home: Path) -> None:
+def test_what_cannot_be_a_sweep_is_refused(home: Path) -> None:
+    for name in ("", ".", "..", "a/b", "a\nb", "x" * 300):
+        with pytest.raises(BadInputError, match="--name"):
+            SweepStore(name, SPEC)
     path = home / "data" / "sweeps" / "s" / "cells.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text("hello\n")
@@ -121,25 +111,20 @@ def test_a_cell_that_ends_the_process_twice_counts_as_failed() -> None:
         assert store.record_of(one.visit) == one
 
 
-def test_an_interruption_does_not_count_as_an_attempt() -> None:
-    one = RECORDS[0]
+def test_only_an_end_counts() -> None:
+    one, ended = RECORDS[0], RECORDS[2]
     with SweepStore("s", SPEC) as store:
         for _attempt in range(3):
             store.append(started(one))
             store.append(replace(started(one), state=VisitState.INTERRUPTED))
         assert store.record_of(one.visit) is None
         assert store.records == ()
-
-
-def test_what_has_failed_stays_so_until_a_repetition_ends() -> None:
-    one = RECORDS[2]
-    visit = Visit(cell=one.visit.cell, repeat=0)
-    with SweepStore("s", SPEC) as store:
-        store.append(one)
-        store.append(started(one))
-        assert store.record_of(visit) == one
-        store.append(record(visit.cell))
-        assert store.record_of(visit) == record(visit.cell)
+        # What has failed stays so until a repetition ends.
+        store.append(ended)
+        store.append(started(ended))
+        assert store.record_of(ended.visit) == ended
+        store.append(again := record(ended.visit.cell))
+        assert store.record_of(ended.visit) == again
 
 
 def test_what_has_no_room_is_told_once_and_leaves_no_half_line() -> None:

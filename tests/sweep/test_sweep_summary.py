@@ -1,15 +1,12 @@
-"""What records amount to: sums, tables, CSV, Markdown, and which plots there are."""
+"""What records amount to: sums, tables, CSV, Markdown, and a picture."""
 
 import csv
-from collections.abc import Sequence
 from dataclasses import replace
 from io import StringIO
 
 import pytest
 
-from spectui.sweep.cells import Cell
-from spectui.sweep.charts import MOST_LINES, Chart, Point, charts
-from spectui.sweep.drawing import draw
+from spectui.sweep.drawing import MOST_BARS, draw
 from spectui.sweep.record import VisitRecord
 from spectui.sweep.summary import (
     Against,
@@ -33,13 +30,6 @@ def summaries(*records: VisitRecord) -> tuple[CellSummary, ...]:
     return summarise(named(*cells), records)
 
 
-def ladder(drafts: Sequence[str] = ("draft",)) -> tuple[CellSummary, ...]:
-    return summaries(
-        record(off_cell(), 1.0),
-        *(record(cell(n, draft=draft), speed) for draft in drafts for n, speed in SPEEDS.items()),
-    )
-
-
 def test_sums_and_speedup_over_repeats() -> None:
     one = cell(4)
     found = summaries(record(one, 1.2), record(one, 1.4, repeat=1))[0]
@@ -52,20 +42,20 @@ def test_sums_and_speedup_over_repeats() -> None:
     assert found.speedup.estimate == pytest.approx(1.29, abs=0.02)
 
 
-def test_fewer_than_six_prompts_have_no_interval_and_say_why() -> None:
-    found = summaries(record(cell(4), n_prompts=5))
-    assert found[0].speedup is not None
-    assert found[0].speedup.low is None
-    assert against_off(found[0].speedup) is Against.UNKNOWN
-    assert any("at least 6 prompts, measured: 5" in told for told in remarks(found))
-
-
-def test_what_is_not_told_apart_from_off_is_named() -> None:
-    found = summaries(record(cell(2), 1.2), record(cell(4), 1.0), record(cell(8), 0.8))
+def test_remarks_and_notes_say_what_a_cell_is_worth() -> None:
+    cells = (record(cell(2), 1.2), record(cell(4), 1.0), record(cell(8), 0.8))
+    found = summaries(*cells, failed(cell(16), "no room"), record(cell(3), n_prompts=5))
     told = " ".join(remarks(found))
     assert "Faster than off: draft: max 2" in told
     assert "Not told apart from off (the interval holds 1): draft: max 4" in told
     assert "Slower than off: draft: max 8" in told
+    assert "at least 6 prompts, measured: 5" in told
+    assert found[4].speedup is not None
+    assert found[4].speedup.low is None
+    assert against_off(found[4].speedup) is Against.UNKNOWN
+    assert [row[-1] for row in sheets(found)[0].rows] == ["", "", "", "failed", ""]
+    assert "no room" in told
+    assert "no room" in summary_csv(found)
 
 
 def test_what_is_faster_than_its_accepted_tokens_can_make_it_is_no_best() -> None:
@@ -80,15 +70,9 @@ def test_what_is_faster_than_its_accepted_tokens_can_make_it_is_no_best() -> Non
     assert "Faster than off: draft: max 2" in told
 
 
-def test_a_failed_cell_is_a_row_with_its_reason() -> None:
-    found = summaries(record(cell(2)), failed(cell(4), "no room"))
-    assert [row[-1] for row in sheets(found)[0].rows] == ["", "failed"]
-    assert any("no room" in told for told in remarks(found))
-    assert "no room" in summary_csv(found)
-
-
-def test_best_of_each_drafter_and_category() -> None:
-    found = (*ladder(), *summaries(record(ngram_cell(), 1.05)))
+def test_best_of_each_drafter_and_category_and_where_curves_flatten() -> None:
+    ladder = (record(cell(n), speed) for n, speed in SPEEDS.items())
+    found = summaries(record(off_cell(), 1.0), *ladder, record(ngram_cell(), 1.05))
     best = best_per_drafter(found)
     assert list(best) == ["draft", "ngram-simple"]
     assert best["draft"].cell == cell(8)
@@ -96,20 +80,9 @@ def test_best_of_each_drafter_and_category() -> None:
     assert list(categories) == ["c0", "c1", "c2", "c3"]
     assert {one.cell for one in categories.values()} == {cell(8)}
     assert {run.category for run in categories["c1"].runs} == {"c1"}
-
-
-def test_where_the_curve_flattens() -> None:
-    found = {one.category: one for one in flattenings(ladder())}
-    assert set(found) == {None, "c0", "c1", "c2", "c3"}
-    assert (found[None].best, found[None].flattens_at) == (8, 4)
-
-
-def test_columns_tell_what_names_do_not() -> None:
-    longer = replace(TASK, prompt_length=512)
-    found = summaries(record(cell(4)), record(cell(4, task=longer)))
-    sheet = sheets(found)[0]
-    assert sheet.headings[1] == "prompt"
-    assert [row[1] for row in sheet.rows] == ["own", "512"]
+    curves = {one.category: one for one in flattenings(found)}
+    assert set(curves) == {None, *categories}
+    assert (curves[None].best, curves[None].flattens_at) == (8, 4)
 
 
 def test_csv_has_a_row_per_cell_and_prompt() -> None:
@@ -123,57 +96,6 @@ def test_csv_has_a_row_per_cell_and_prompt() -> None:
     assert sum(int(row["n_drafted"] or 0) for row in rows) == 24 * 20
 
 
-def test_markdown_tables_hold_any_name() -> None:
-    found = summarise({cell(4): "a|b_c<d>"}, [record(cell(4))])
-    text = markdown("t", ["f"], sheets(found), remarks(found), {"caption": "x.svg"})
-    assert "| a\\|b\\_c\\<d\\> |" in text
-    assert "![caption](x.svg)" in text
-    n_bars = {line.replace("\\|", "").count("|") for line in text.splitlines() if line[:1] == "|"}
-    assert len(n_bars) > 0
-
-
-def slugs(found: Sequence[CellSummary]) -> list[str]:
-    return [chart.slug for chart in charts(found)]
-
-
-def test_there_are_only_plots_that_there_is_data_for() -> None:
-    assert slugs(summaries(record(off_cell()))) == []
-    assert slugs(summaries(record(cell(4)))) == ["speedup-by-category"]
-    assert slugs(ladder(["draft", "thin"])) == [
-        "speedup-by-draft-max",
-        "acceptance-by-draft-max",
-        "speedup-by-draft",
-        "speedup-by-category",
-    ]
-
-
-def test_other_axes_are_panels() -> None:
-    found = summaries(*(record(cell(n, p_min=p)) for n in (2, 4) for p in (0.0, 0.5, 0.9)))
-    chart = charts(found)[0]
-    assert [title for title, _lines in chart.panels] == [
-        "draft-p-min 0",
-        "draft-p-min 0.5",
-        "draft-p-min 0.9",
-    ]
-    ((_title, lines), *_others) = chart.panels
-    assert [[point.x for point in points] for points in lines.values()] == [[2, 4]]
-
-
-def _with_lengths() -> tuple[CellSummary, ...]:
-    tasks = [replace(TASK, prompt_length=n) for n in (128, 512)]
-    found: list[Cell] = [cell(n, task=task) for n in (2, 4) for task in tasks]
-    return summaries(*(record(one, 1.2) for one in found))
-
-
-def test_plots_are_drawn() -> None:
-    for chart in (*charts(ladder(["draft", "thin", "other"])), charts(_with_lengths())[0]):
-        text = draw(chart, "svg").decode()
-        assert chart.title in text, "text stays text"
-        assert all(label in text for _title, lines in chart.panels for label in lines)
-    assert draw(chart, "png").startswith(b"\x89PNG")
-    assert draw(chart, "svg").decode() == text, "equal plots are equal files"
-
-
 def test_ngram_drafters_that_draft_nothing_are_noise() -> None:
     one = record(ngram_cell(), 1.3)
     nothing = tuple(replace(run, on=replace(run.on, n_drafted=0, n_accepted=0)) for run in one.runs)
@@ -183,32 +105,33 @@ def test_ngram_drafters_that_draft_nothing_are_noise() -> None:
     assert any("Nothing was drafted by ngram-simple" in told for told in remarks(found))
 
 
-def test_no_panel_has_more_lines_than_colours() -> None:
-    chart = charts(ladder([f"draft-{n}" for n in range(MOST_LINES + 2)]))[0]
-    assert len(chart.panels[0][1]) == MOST_LINES
-    assert chart.n_left_out == 2
-    assert "2 more in results.csv" in draw(chart, "svg").decode()
-
-
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("kind", ["lines", "bars"])
-def test_long_names_are_written_in_full(kind: str) -> None:
-    name = " ".join(["word"] * 40)
-    labels = {label: (Point(x=0.0, y=0.3),) for label in (name, f"{name}.")}
-    bars = Chart(slug="s", title=name, panels=(("", labels),))
-    lines = charts(_with_lengths())[0]
-    panels = tuple((name, of_panel) for _title, of_panel in lines.panels)
-    chart = bars if kind == "bars" else replace(lines, panels=panels, n_left_out=3)
-    text = draw(chart, "svg").decode()
-    words = text.count("word")
-    assert words >= 3 * 40 if kind == "bars" else words >= len(panels) * 40
+def test_the_picture_has_the_fastest_cells_with_their_names_in_full() -> None:
+    assert draw(summaries(record(off_cell()), failed(cell(4)))) is None
+    long = " ".join(["word"] * 40)
+    drafts = [long, *(f"draft-{n}" for n in range(MOST_BARS))]
+    found = summaries(*(record(cell(draft=name), 1 + 1 / len(name)) for name in drafts[1:]))
+    found += summaries(record(cell(draft=long), 1.3, n_prompts=5))
+    page = (draw(found) or b"").decode()
+    assert "1 more in summary.csv" in page
+    assert page.count("word") >= 40
+    assert page.count("draft-") == MOST_BARS - 1
+    assert (draw(found) or b"").decode() == page, "equal plots are equal files"
 
 
-def test_files_tell_no_threads_where_the_machine_says_and_words_stand_left() -> None:
-    found = summaries(record(cell(2)), record(cell(2, place=replace(PLACE, threads=1))))
+def test_tables_tell_what_names_do_not_and_hold_any_name() -> None:
+    longer = replace(TASK, prompt_length=512)
+    one_thread = cell(2, place=replace(PLACE, threads=1), task=longer)
+    cells = {cell(2): "a|b_c<d>", one_thread: "b"}
+    found = summarise(cells, [record(one) for one in cells])
+    sheet = sheets(found)[0]
+    assert sheet.headings[:3] == ("cell", "threads", "prompt")
+    assert [row[1:3] for row in sheet.rows] == [("auto", "own"), ("1", "512")]
     rows = list(csv.DictReader(StringIO(summary_csv(found))))
     assert [row["threads"] for row in rows] == ["", "1"]
-    assert found[1].cell.place.text == "1 thread, KV f16"
-    marks = markdown("s", [], sheets(found), [], {}).splitlines()[5]
+    text = markdown("t", ["f"], sheets(found), [], "x.svg")
+    assert "| a\\|b\\_c\\<d\\> |" in text
+    assert "![Speedups](x.svg)" in text
+    marks = text.splitlines()[7]
     assert marks.startswith("| --- | ---: |")
     assert marks.endswith("---: | --- |")
