@@ -77,6 +77,11 @@ def telling(flag: str) -> list[str]:
     return told
 
 
+def test_both_ends_of_a_range_are_in_it() -> None:
+    values = Values(what="a number", number="whole", low=1, high=3)
+    assert [values.read(text) for text in ("0", "1", "3", "4")] == [None, "1", "3", None]
+
+
 @pytest.mark.ci
 @pytest.mark.server
 @pytest.mark.parametrize("flag", [flag for flag in OPTIONS if flag not in NOT_ALONE])

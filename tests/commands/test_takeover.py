@@ -155,6 +155,12 @@ def test_the_first_placement_of_a_dense_layer_counts(
         assert target.n_cpu_ffn > 0
 
 
+def test_a_pattern_of_the_servers_own_dialect_moves_nothing_where_no_layer_is_in_ram() -> None:
+    command = read_command("llama-server -m t -ncffn 0 -ot '[[:digit:]]=CUDA0'")
+    target = take_over(command).to_setup().target
+    assert [one.pattern for one in target.override_tensor] == ["[[:digit:]]"]
+
+
 def test_every_option_of_threads_and_loading_comes_back() -> None:
     words = "-t 4 -tb 6 --cpu-mask 0x5 --cpu-strict 1 --prio 2 --poll 3 --cpu-mask-batch 0xa0 "
     words += "--cpu-strict-batch 1 --prio-batch 1 --poll-batch 0 --numa isolate --n-cpu-ffn 2 "

@@ -119,7 +119,7 @@ PRICES = Prices(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=60)
 @given(scene=scenes())
 def test_the_seconds_of_a_replay_are_those_of_the_loop(scene: Scene) -> None:
     recording, chains = record(replace(scene, rollback=Rollback.TRUNCATE))
