@@ -27,6 +27,7 @@ from spectui.cli.cockpit import command
 from spectui.cli.run_cockpit import make_launch
 from spectui.demo import DemoModel
 from spectui.live.setup import Activity
+from spectui.llama.search import LIBRARY_VARIABLE
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
 from spectui.server.address import parse_address
@@ -314,6 +315,9 @@ def print_command(name: str, options: list[str], n_columns: int, folder: DemoFol
 
 def draw(name: str, size: tuple[int, int]) -> None:
     """Run the app in a folder that tells nothing of this machine, and draw it."""
+    if name in ON_DEVICES:
+        # The RPC backend is of this library's llama.cpp.
+        os.environ.setdefault(LIBRARY_VARIABLE, str(server_binary().parent))
     # Looked for while the user's own cache is still in sight.
     binary = server_binary() if name == ATTACH else Path()
     with ExitStack() as stack:
