@@ -10,7 +10,6 @@ a llama-server. ``python -m tools.cast`` draws the moving picture.
 
 import asyncio
 import faulthandler
-import io
 import os
 import subprocess
 import sys
@@ -19,8 +18,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from rich.console import Console
-from rich.text import Text
 from textual.pilot import Pilot
 
 from spectui.cli.cockpit import command
@@ -197,12 +194,7 @@ async def tune(session: Session) -> None:
 
 SCENARIOS: dict[str, Scenario] = {"live": live, "devices": devices, "keys": keys, "tune": tune}
 ATTACH = "attach"
-COMMANDS: dict[str, tuple[str, ...]] = {
-    "doctor": ("doctor",),
-    "search": ("tune", "--time-budget", "1m", "-n", "48"),
-}
-"""What commands print in a terminal."""
-ON_DEVICES = ("devices", *COMMANDS)
+DEVICES = "devices"
 ALL = (
     ("live", 80, 24),
     ("live", 120, 40),
@@ -210,8 +202,7 @@ ALL = (
     ("keys", 120, 40),
     ("tune", 120, 40),
     (ATTACH, 120, 40),
-    ("devices", 160, 48),
-    *((name, 100, 0) for name in COMMANDS),
+    (DEVICES, 160, 48),
 )
 
 
@@ -295,33 +286,15 @@ def rpc_devices() -> Iterator[list[str]]:
         yield ["--rpc", f"{one.endpoint},{other.endpoint}", "--cpu-moe"]
 
 
-def print_command(name: str, options: list[str], n_columns: int, folder: DemoFolder) -> None:
-    """Draw what a command prints in a terminal, without its progress.
-
-    Raises:
-        RuntimeError: it shows where this machine keeps its files.
-    """
-    arguments = [*COMMANDS[name], *options]
-    environment = {**os.environ, "COLUMNS": str(n_columns), "FORCE_COLOR": "1"}
-    program = [sys.executable, "-m", "spectui", *arguments]
-    done = subprocess.run(program, check=True, capture_output=True, text=True, env=environment)
-    folder.check(name, done.stdout)
-    console = Console(record=True, width=n_columns, file=io.StringIO())
-    console.print(Text.from_ansi(done.stdout), end="")
-    path = FOLDER / f"{name}-{n_columns}.svg"
-    console.save_svg(str(path), title=f"spectui {arguments[0]}")
-    print(path.relative_to(ROOT))
-
-
 def draw(name: str, size: tuple[int, int]) -> None:
     """Run the app in a folder that tells nothing of this machine, and draw it."""
-    if name in ON_DEVICES:
+    if name == DEVICES:
         # The RPC backend is of this library's llama.cpp.
         os.environ.setdefault(LIBRARY_VARIABLE, str(server_binary().parent))
     # Looked for while the user's own cache is still in sight.
     binary = server_binary() if name == ATTACH else Path()
     with ExitStack() as stack:
-        placed = stack.enter_context(rpc_devices()) if name in ON_DEVICES else []
+        placed = stack.enter_context(rpc_devices()) if name == DEVICES else []
         folder = stack.enter_context(demo_folder(target_of(name)))
         os.environ.clear()
         os.environ.update(folder.environment)
@@ -333,15 +306,13 @@ def draw(name: str, size: tuple[int, int]) -> None:
             log = folder.path / "llama-server.log"
             with LlamaServer(binary, [*options, *more], log_path=log) as server:
                 watch(server, size, folder)
-        elif name in COMMANDS:
-            print_command(name, options, size[0], folder)
         else:
             run([*options, "-n", "96"], size, SCENARIOS[name], folder)
 
 
 def target_of(name: str) -> DemoModel:
     """Return the demo's target of a picture."""
-    return DemoModel.MOE if name in ON_DEVICES else DemoModel.DENSE
+    return DemoModel.MOE if name == DEVICES else DemoModel.DENSE
 
 
 def server_binary() -> Path:
