@@ -120,7 +120,8 @@ def make_sources(archive: Path) -> None:
                 name = info.name.partition("/vendor/llama.cpp/")[2]
                 if not (info.isfile() and name and is_built_from(name)):
                     continue
-                info.name = f"llama.cpp/{name}"
+                # A long name stands in these as well, and would win.
+                info.name, info.pax_headers = f"llama.cpp/{name}", {}
                 tar.addfile(info, sources.extractfile(info))
 
 
