@@ -29,6 +29,7 @@ def found_in(folder: Path) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.ci
 @pytest.mark.device
+@pytest.mark.timeout(900)
 def test_a_dry_run_checks_everything_and_its_results_have_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
