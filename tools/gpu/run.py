@@ -17,12 +17,14 @@ import json
 import lzma
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -83,6 +85,8 @@ def main() -> int:
     if not dry:
         receive(PARTS, work)
         done.keep("build", lambda: build(work, deadline_s - time.monotonic()))
+        if "build" not in done:
+            return 1
         environment["PYTHONPATH"] = f"{ROOT}:{work / 'site'}"
     for check in CHECKS:
         limit_s = min(check.limit_s * (_PATIENCE if dry else 1), deadline_s - time.monotonic())
@@ -105,17 +109,24 @@ def run_check(
     found, log = work / f"{name}.json", work / f"{name}.log"
     command = [sys.executable, "-m", "tools.gpu.checks", name, "--out", str(found)]
     command += ["--models", str(work / "models"), *more]
-    with log.open("w") as output:
-        code = subprocess.run(
+    with (
+        log.open("w") as output,
+        subprocess.Popen(
             command,
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            timeout=limit_s,
-            check=False,
-        ).returncode
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            code = process.wait(limit_s)
+        finally:
+            # Servers that it started would keep the device's memory from the next check.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
     if code != 0:
         raise RuntimeError(f"exit code {code}: {log.read_text(errors='replace')[-_TAIL:]}")
     result: dict[str, object] = json.loads(found.read_text("utf-8"))
