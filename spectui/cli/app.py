@@ -24,7 +24,7 @@ _COMMANDS = {
     "models": "Find models and drafts, fetch a preset's, or build the demo's.",
     "presets": "List presets, or show one.",
     "replay": "Predict settings from a trace, without loading a model.",
-    "report": "Write a report of a study, or of two, to show to others.",
+    "report": "Write a report of a study, to show to others.",
     "serve": "Show the screen in a browser.",
     "studies": "List, show, move and delete what tune has kept.",
     "sweep": "Measure a grid of settings against the target alone.",

@@ -30,9 +30,7 @@ from spectui.llama import devices, library
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
-from spectui.measure.promise import Case, Observed, Promise, digest_of
-from spectui.measure.statistics import PairedMeasurement, Speedup
-from spectui.measure.verdict import Verdict
+from spectui.measure.promise import digest_of
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor import machine as machines
 from spectui.options.dialect import Dialect
@@ -56,13 +54,7 @@ from spectui.options.setup import (
 from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt
 from spectui.sessions import (
-    AnswerEnd,
-    AnswerPart,
-    Header,
-    LoadOptions,
     SessionLog,
-    SettingsChange,
-    UserTurn,
     read_session,
 )
 from spectui.settings import read_settings
@@ -72,13 +64,12 @@ from spectui.sweep.grid import Grid
 from spectui.sweep.setup import SweepSetup, sweep_name, sweep_spec
 from spectui.trace.file import read_trace, write_trace
 from spectui.tune.kept import study_trace
-from spectui.tune.outcome import Gain, Outcome
+from spectui.tune.outcome import Outcome
 from spectui.tune.space import SearchSpace
 from spectui.tune.spec import served_spec, study_name
 from spectui.tune.studies.listing import list_studies
-from spectui.tune.studies.records import from_plain, to_plain
+from spectui.tune.studies.records import from_plain
 from spectui.tune.studies.study import StudyOptions, TuningStudy
-from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 
 DIALECTS = tuple(map(str, Dialect))
 FORMATS = tuple(map(str, Format))
@@ -204,25 +195,6 @@ _CONTEXT = ContextOptions(ctx_size=8192, threads=6)
 # Sessions
 
 
-def make_session(path: Path) -> None:
-    """Write a session with a change to settings of every kind."""
-    load = LoadOptions(target=_TARGET, draft=_DRAFT, context=_CONTEXT, extra=("--jinja",))
-    started = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
-    header = Header(started=started, target=str(_TARGET.path), draft=str(_DRAFT.path), load=load)
-    log = SessionLog(header, path.parent)
-    for name, setting in SPECULATIONS.items():
-        log.append(SettingsChange(speculation=setting))
-        log.append(UserTurn(text=f"How fast is {name}?"))
-        log.append(AnswerPart(text="It is [fast], ", drafted=((3, 5), (7, 11))))
-        log.append(AnswerPart(text="π times.", drafted=()))
-        log.append(AnswerEnd(note="12 tokens, 34.5 tokens/s", n_decoded=11, decode_s=0.32))
-    log.append(UserTurn(text="And then?"))
-    log.append(AnswerEnd(note="stopped"))
-    log.close()
-    assert log.path is not None
-    log.path.rename(path)
-
-
 def session_told(path: Path) -> dict[str, Any]:
     """All that a session holds, and the settings that the engine is given from it."""
     session = read_session(path)
@@ -266,17 +238,6 @@ def _plain(value: object) -> Any:  # noqa: ANN401 - what JSON holds
 # Studies
 
 
-def make_studies(url: str) -> None:
-    """Studies with trials of every kind, and outcomes of every kind."""
-    _make_tried(url)
-    for name, setting in SPECULATIONS.items():
-        _make_advice(url, f"advice-{name}", _outcome(setting))
-    plain = to_plain(_outcome(_MODEL))
-    for field in ("extra", "given", "dialect", "start"):
-        del plain[field]
-    _make_advice(url, "advice-of-an-older-version", plain)
-
-
 def _open(url: str, name: str, space: SearchSpace) -> TuningStudy:
     return TuningStudy(
         name,
@@ -290,112 +251,12 @@ STUDY_SPEC: dict[str, Any] = {"machine": "0123456789ab", "target": {"file": "tar
 _SPACE = SearchSpace(drafts=("draft", "draft-mtp", "eagle"), mtp_layers=2)
 
 
-def _make_tried(url: str) -> None:
-    with _open(url, "every-kind", _SPACE) as study:
-        study.begin()
-        study.enqueue([_arm(name) for name in SPECULATIONS if name != "off"])
-        study.enqueue([Arm(draft="draft", speculation=_MODEL, n_cpu_moe=12)])
-        for number in range(len(SPECULATIONS) + 1):
-            proposal = study.ask()
-            if proposal.number == 3:
-                study.fail(proposal, BadInputError("it does not fit; choose a smaller context"))
-            elif proposal.number == 4:
-                study.interrupt(proposal)
-            else:
-                study.finish(_measured(proposal.number, proposal.arm, 1 + 0.05 * number))
-        study.keep(_outcome(_MODEL), _promise())
-        # Its process ends before it is measured.
-        study.ask()
-
-
 def _arm(name: str) -> Arm:
     setting = SPECULATIONS[name]
     assert setting is not None
     drafts = {"mtp": "draft-mtp", "chain-mtp": "draft-mtp", "reader": "eagle"}
     draft = drafts.get(name, "draft") if setting.model is not None else None
     return Arm(draft=draft, speculation=setting)
-
-
-def _measured(number: int, arm: Arm, speedup: float) -> TrialRecord:
-    speed = 10.0 if arm == OFF else 10.0 * speedup
-    prompts = tuple(
-        PromptScore(
-            prompt_id=f"p{n}",
-            category=f"c{n % 2}",
-            n_tokens=63,
-            decode_s=63 / (speed + n / 8),
-            n_drafted=0 if arm == OFF else 40,
-            n_accepted=0 if arm == OFF else 25 + n,
-            n_rounds=None if n == 2 else 38 - n,
-        )
-        for n in range(3)
-    )
-    return TrialRecord(
-        number=number,
-        state=TrialState.COMPLETE,
-        arm=arm,
-        prompts=prompts,
-        anchor_tokens_per_s=10.125,
-        noisy=number % 2 == 1,
-    )
-
-
-def _outcome(setting: Speculation | None) -> Outcome:
-    has_model = setting is not None and setting.needs_draft
-    return Outcome(
-        ended=datetime(2026, 5, 1, 12, tzinfo=UTC),
-        verdict=Verdict(use_speculation=setting is not None, reason="It gains 20 % or nothing."),
-        target=_TARGET,
-        draft=_DRAFT if has_model else None,
-        context=_CONTEXT,
-        speculation=setting,
-        gain=None if setting is None else Gain(speedup=1.2, low=1.1, high=None, n_prompts=12),
-        extra=("--jinja", "--alias", "it's"),
-        given=frozenset({"model", "ctx-size"}) if setting == Speculation(_SIMPLE) else None,
-        dialect=Dialect.IK if setting == Speculation(_MOD) else Dialect.LLAMA_CPP,
-    )
-
-
-def _promise() -> Promise:
-    measurement = PairedMeasurement(
-        prompt_id="p0",
-        category="c0",
-        baseline_s=6.3,
-        baseline_tokens=63,
-        speculative_s=5.25,
-        speculative_tokens=63,
-        n_accepted=25,
-    )
-    case = Case(
-        baseline=_TARGET,
-        target=replace(_TARGET, n_gpu_layers=38),
-        draft=_DRAFT,
-        context=_CONTEXT,
-        speculation=_MODEL.after((_SIMPLE,)),
-        sampling=SamplingConfig(temp=0.8, seed=3),
-        n_predict=64,
-        extra=("--jinja",),
-    )
-    return Promise(
-        case=case,
-        prompts=Path("/models/prompts.jsonl"),
-        observed=(
-            Observed(
-                measurement=measurement, n_drafted=40, n_accepted=25, digest=digest_of((1, 2, 3))
-            ),
-        ),
-        speedup=Speedup(estimate=1.2, low=1.1, high=1.3, n_pairs=1, n_prompts=1),
-        min_gain=0.02,
-        llama_cpp="b0000",
-        llama_cpp_commit="0000000",
-        is_chat=True,
-        screen_threads=5,
-    )
-
-
-def _make_advice(url: str, name: str, outcome: Outcome | dict[str, Any]) -> None:
-    with _open(url, name, _SPACE) as study:
-        study.keep(outcome, None)
 
 
 def studies_told(url: str) -> dict[str, Any]:
@@ -421,12 +282,6 @@ def trials_told(url: str, name: str) -> list[dict[str, Any]]:
             }
             for record in study.records()
         ]
-
-
-def dumped(path: Path) -> str:
-    """A SQLite file as the statements that make it."""
-    with closing(sqlite3.connect(path)) as connection:
-        return "".join(f"{line}\n" for line in connection.iterdump())
 
 
 OWNER = '{"host": "host", "pid": 999999999}'
