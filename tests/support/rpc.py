@@ -174,8 +174,10 @@ def _forward(
             back.start()
             with suppress(OSError):
                 _questions(client, server, free_bytes, has_bytes, held)
+            # The server answers in two parts and dies of SIGPIPE where the first finds nobody: it
+            # is told that no question follows, and heard to the end.
             with suppress(OSError):
-                server.shutdown(socket.SHUT_RDWR)
+                server.shutdown(socket.SHUT_WR)
             back.join()
 
 
@@ -213,8 +215,9 @@ def _questions(
 
 
 def _answers(server: socket.socket, client: socket.socket, held: Held) -> None:
+    """Pass on what the server answers, until it ends; nobody may hear it any more."""
     last = b""
-    with suppress(OSError):
+    with suppress(ConnectionError):
         while part := server.recv(1 << 20):
             # Who allocates waits for the answer, and asks for nothing else meanwhile. It may come
             # in parts, behind answers of other sizes.
@@ -224,4 +227,7 @@ def _answers(server: socket.socket, client: socket.socket, held: Held) -> None:
                 _size, address, n_bytes = _TWO_NUMBERS.unpack(last)
                 del held[_AWAITED]
                 held.update({address: n_bytes} if address else {})
-            client.sendall(part)
+            with suppress(OSError):
+                client.sendall(part)
+    with suppress(OSError):
+        client.shutdown(socket.SHUT_WR)
