@@ -48,7 +48,7 @@ _UNKNOWN = "the search ended early, or an older spectui made the study"
 _PARTS = (
     *("engine", "machine", "drafts", "config", "placements", "baseline", "forecasts", "n_replayed"),
     *("expected_improvement", "time", "best", "best_command", "finalists", "requests", "depths"),
-    *("temperatures", "per_category", "profiles", "conditions", "prompts", "lossless", "flags"),
+    *("temperatures", "per_category", "conditions", "prompts", "lossless", "flags"),
     *("command", "notes", "backend"),
 )
 """Fields of tune's document that a study without its report does not keep."""

@@ -1,7 +1,7 @@
 """Final report of ``spectui tune``, as text and JSON."""
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 import click
 from rich.table import Table
@@ -15,19 +15,16 @@ from spectui.cli.tune_depths import depth_lines
 from spectui.cli.tune_present import present_lines
 from spectui.commands.launch import OFF
 from spectui.cores import default_threads, threads_to_take
-from spectui.format import duration_text, times_text
+from spectui.format import duration_text, percent_text, times_text
 from spectui.llama.facts import price_note
 from spectui.llama.search import find_server
 from spectui.measure.backend import ENGINE
 from spectui.measure.lossless import UNTOLD, LosslessCheck
-from spectui.measure.measurer import measurements
 from spectui.measure.requests import Request
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Answer, Basis
-from spectui.tune.categories import (
-    CategoryResult,
-)
+from spectui.tune.categories import by_category
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.estimates import estimates, forecast_error
@@ -88,10 +85,8 @@ def _summary(found: Tuned) -> list[str]:
             "Why:",
             *(wrapped(f"- {one}", indent="  ") for one in found.explanation.reasons),
         ]
-    categories = found.categories
-    if categories and result.best is not None:
-        table = _categories(categories, _confirmed(result))
-        lines += ["", drawn(table), wrapped(found.profiles.reason), ""]
+    if result.pairs:
+        lines += ["", drawn(_categories(result)), ""]
     return lines
 
 
@@ -243,40 +238,13 @@ def _wanted_prompts(found: Tuned, measured: Speedup) -> int | None:
     return FEWEST_FOR_BOTH if n_prompts < FEWEST_FOR_BOTH else None
 
 
-def _confirmed(result: TuneResult) -> dict[str, tuple[float, int]]:
-    """Speedup of the winner in the race, and the number of its prompts, by category."""
-    seconds: dict[str, list[float]] = {}
-    prompts: dict[str, set[str]] = {}
-    for one in measurements(result.pairs):
-        off, on = seconds.setdefault(one.category, [0.0, 0.0])
-        per_token = one.baseline_tokens / one.speculative_tokens
-        seconds[one.category] = [off + one.baseline_s, on + one.speculative_s * per_token]
-        prompts.setdefault(one.category, set()).add(one.prompt_id)
-    return {name: (off / on, len(prompts[name])) for name, (off, on) in seconds.items()}
-
-
-def _categories(
-    categories: Sequence[CategoryResult], confirmed: Mapping[str, tuple[float, int]]
-) -> Table:
-    """The race and, where they compared settings, the trials, with the number of prompts."""
-    # Off alone is the fastest of nothing.
-    has_trials = any(one.n_settings > 1 for one in categories)
+def _categories(result: TuneResult) -> Table:
+    """The confirmed gain by category."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("category", overflow="fold", min_width=len("category"))
-    for heading in ("confirmed", "prompts", *(("in trials", "best", "prompts") * has_trials)):
-        # A setting's width is what a narrow page takes away.
+    for heading in ("speedup", "accepted", "prompts"):
         table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
-    if has_trials:
-        table.add_column("best in the trials", overflow="fold")
-    for one in categories:
-        speedup, n_prompts = confirmed.get(one.category, (None, 0))
-        is_compared = one.n_settings > 1
-        trials = (
-            times_text(one.winner_speedup),
-            times_text(one.best_speedup if is_compared else None),
-            str(one.n_prompts),
-            Text(one.best.label if is_compared else "only off was tried"),
-        )
-        raced = (Text(one.category), times_text(speedup), str(n_prompts))
-        table.add_row(*raced, *(trials * has_trials))
+    for one in by_category(result.pairs):
+        gain, accepted = times_text(one.speedup), percent_text(one.acceptance_rate)
+        table.add_row(Text(one.category), gain, accepted, str(one.n_prompts))
     return table

@@ -87,8 +87,6 @@ class Row:
     speedup: float
     low: float | None = None
     high: float | None = None
-    other: float | None = None
-    """A second estimate beside it, drawn hollow."""
     is_strong: bool = False
 
 
@@ -101,7 +99,7 @@ class Forest:
     @property
     def scale(self) -> Scale:
         """Its scale."""
-        told = [one for row in self.rows for one in (row.speedup, row.other) if one]
+        told = [row.speedup for row in self.rows if row.speedup]
         ends = [end for row in self.rows for end in (row.low, row.high) if end]
         # An interval of too few prompts may reach from nothing to a hundredfold.
         low, high = min(1.0, *told) / _FARTHEST, max(1.0, *told) * _FARTHEST

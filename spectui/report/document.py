@@ -61,19 +61,6 @@ class TemperaturePart(Struct, frozen=True):
     acceptance_rate: Amount | None = None
 
 
-class BestOfTrials(Struct, frozen=True):
-    """The best setting for a category, by trials."""
-
-    params: Json
-    speedup: Amount
-
-
-class CategoryTrials(Struct, frozen=True):
-    """What trials say of a category."""
-
-    best: BestOfTrials
-
-
 class CategoryPart(Struct, frozen=True):
     """The best setting on one category of prompts."""
 
@@ -81,7 +68,6 @@ class CategoryPart(Struct, frozen=True):
     n_prompts: Count
     speedup: Amount | None = None
     acceptance_rate: Amount | None = None
-    trials: CategoryTrials | None = None
 
 
 class RoundSeconds(Struct, frozen=True):

@@ -192,34 +192,25 @@ def temperatures_section(content: Content) -> Known[Section]:
 
 
 def categories_section(content: Content) -> Known[Section]:
-    """The best setting by category, beside the best of the trials."""
+    """The best setting by category."""
     found = content.document.per_category
     if not found:
         reason = "no setting was measured" if found is not None else content.reasons["per_category"]
         return Known(None, reason)
     rows, cells = [], []
     for one in found[:MOST]:
-        best = None if one.trials is None else one.trials.best
         if one.speedup:
-            rows.append(
-                Row(
-                    label=f"{short(one.category, 60)} ({counted(one.n_prompts, 'prompt')})",
-                    speedup=one.speedup,
-                    other=None if best is None else best.speedup,
-                )
-            )
+            label = f"{short(one.category, 60)} ({counted(one.n_prompts, 'prompt')})"
+            rows.append(Row(label=label, speedup=one.speedup))
         cells.append(
             (
                 short(one.category, 60),
                 str(one.n_prompts),
                 times_text(one.speedup),
                 percent_text(one.acceptance_rate),
-                "–"
-                if best is None
-                else f"{times_text(best.speedup)} {label_of(arm_of(best.params))}",
             )
         )
-    heads = ("category", "prompts", "speedup", "accepted", "best in the trials")
+    heads = ("category", "prompts", "speedup", "accepted")
     notes = [f"{counted(len(found) - MOST, 'category')} left out."] if len(found) > MOST else []
     chart = Forest(rows=tuple(rows)) if rows else None
     return Known(

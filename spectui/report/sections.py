@@ -80,10 +80,7 @@ SECTIONS: Sequence[Topic] = (
     Topic(
         name="categories",
         title="By kind of prompt",
-        lead=(
-            "Some texts are easier to guess than others. The filled dot is the setting above, "
-            "confirmed; the hollow one is the best that any setting reached in its trial."
-        ),
+        lead="Some texts are easier to guess than others.",
         read=categories_section,
     ),
     Topic(

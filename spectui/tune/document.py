@@ -12,13 +12,7 @@ from spectui.measure.lossless import lossless_document
 from spectui.measure.requests import requests_document
 from spectui.measure.slots import slots_document
 from spectui.monitor.machine import this_machine
-from spectui.tune.categories import (
-    CategoryResult,
-    Profiles,
-    judge_profiles,
-    per_category,
-    per_category_rows,
-)
+from spectui.tune.categories import by_category
 from spectui.tune.explain import Explanation, explain_result
 from spectui.tune.outcome import advised
 from spectui.tune.present import PresentArm, present_document
@@ -26,7 +20,6 @@ from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
 from spectui.tune.slots import SlotsMeasured
 from spectui.tune.temperatures import temperatures_document
-from spectui.tune.trials import TrialRecord
 from spectui.tune.tuning import Tuning, TuningSetup
 
 _FORECASTS = 50
@@ -85,8 +78,7 @@ class Tuned:
             **requests_document(result.requests),
             **result.depths.document(),
             **temperatures_document(result.temperatures),
-            "per_category": per_category_rows(result.pairs, self.categories),
-            "profiles": self.profiles.document(),
+            "per_category": [one.document() for one in by_category(result.pairs)],
             **self.explanation.document(),
             **or_reason("conditions", met, "the machine was not watched"),
             "prompts": [pair.document() for pair in result.pairs],
@@ -110,22 +102,6 @@ class Tuned:
     def explanation(self) -> Explanation:
         """Why the best setting pays, or does not."""
         return explain_result(self.result)
-
-    @property
-    def categories(self) -> tuple[CategoryResult, ...]:
-        """Results of the trials by category."""
-        return per_category(self._trials, self.result.best)
-
-    @property
-    def profiles(self) -> Profiles:
-        """Whether a profile per category is worth it."""
-        return judge_profiles(self._trials, min_gain=self.tuning.setup.min_gain)
-
-    @property
-    def _trials(self) -> list[TrialRecord]:
-        # A study may hold what this dialect has no words for.
-        allows = self.tuning.space.allows
-        return [record for record in self.result.trials if allows(record.arm)]
 
 
 def _config(setup: TuningSetup) -> Json:
