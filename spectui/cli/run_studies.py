@@ -47,7 +47,7 @@ _WORDS = {
 _UNKNOWN = "the search ended early, or an older spectui made the study"
 _PARTS = (
     *("engine", "machine", "drafts", "config", "placements", "baseline", "forecasts", "n_replayed"),
-    *("expected_improvement", "time", "best", "best_command", "finalists", "requests", "depths"),
+    *("time", "best", "best_command", "finalists", "requests", "depths"),
     *("temperatures", "per_category", "conditions", "prompts", "lossless", "flags"),
     *("command", "notes", "backend"),
 )

@@ -16,10 +16,11 @@ _TUNE = (
     click.option(
         "--trials",
         type=WholeNumber(min=1),
-        default=50,
-        show_default=True,
         metavar="N",
-        help="Most settings to try, those of a resumed study included.",
+        help=(
+            "Time N settings in trials before the best is confirmed, those of a resumed study "
+            "included (default: none where a recording forecasts them; else 50)."
+        ),
     ),
     click.option(
         "--time-budget",
@@ -107,7 +108,7 @@ _TUNE = (
 _EXAMPLES = (
     (
         "See what the answer looks like, on the demo models, in four minutes",
-        "spectui tune --demo --trials 12 --time-budget 4m",
+        "spectui tune --demo --time-budget 4m",
     ),
     (
         "Compare two drafts, with the experts in RAM",
@@ -126,12 +127,12 @@ _EXAMPLES = (
 def command(**options: Any) -> None:
     """Find the fastest draft and settings on this machine, and say whether they pay.
 
-    Records a few prompts once and replays every setting on them, so that the most promising come
-    first. Tries those, then measures the best against the target alone on all prompts. Ends with
-    the verdict, why it is so, and a llama-server command. Ctrl-C keeps what was measured; the same
-    command goes on from there. With --backend server your own llama-server measures: nothing is
-    recorded then, and each setting starts a server; with -np it searches with as many streams at
-    once as the first number says, and measures the best with the others.
+    Records a few prompts once and replays every setting on them, then measures the best against the
+    target alone on other prompts. Ends with the verdict, why it is so, and a llama-server command.
+    Ctrl-C keeps what was measured; the same command goes on from there. With --backend server your
+    own llama-server measures: nothing is recorded then, settings are tried one by one, and each
+    starts a server; with -np it searches with as many streams at once as the first number says, and
+    measures the best with the others.
     """
     from spectui.cli.run_tune import tune
 

@@ -113,7 +113,9 @@ def _line(present: PresentArm, result: TuneResult) -> str:
     standing = standing_of(present.arm, result)
     is_best, estimate = result.best == present.arm, standing.estimate
     if estimate is None:
-        return f"Your present setting ({present.arm.label}) was not measured; {found}."
+        forecast = [one.speedup for one in result.forecasts if one.arm == present.arm]
+        told = f"is forecast at {_gain(forecast[0])}" if forecast else "was not measured"
+        return f"Your present setting ({present.arm.label}) {told}; {found}."
     if is_best and estimate >= 1:
         return f"Your present setting is the best that was found: {present.arm.label}."
     told = _in_its_trial(standing)
@@ -122,8 +124,8 @@ def _line(present: PresentArm, result: TuneResult) -> str:
     others = {one.arm for one in result.trials if one.tokens_per_s} - {OFF, present.arm}
     if not is_best:
         rest = found
-    elif others:
-        rest = "off was faster, and no other setting that was tried"
+    elif others or result.forecasts:
+        rest = "off was faster, and no other setting that was tried or forecast"
     else:
         rest = "off was faster; no other setting was tried: allow more time or --trials"
     return f"Your present setting ({present.arm.label}): {told}; {rest}."
@@ -143,4 +145,8 @@ def _in_its_trial(standing: Standing) -> str:
     if standing.estimate is None:
         return "not measured"
     noisy = ", while the machine was disturbed" if standing.is_noisy else ""
-    return f"{gain_percent(100 * (standing.estimate - 1), 0)} in its trial{noisy}"
+    return f"{_gain(standing.estimate)} in its trial{noisy}"
+
+
+def _gain(speedup: float) -> str:
+    return gain_percent(100 * (speedup - 1), 0)

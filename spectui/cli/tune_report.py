@@ -27,7 +27,7 @@ from spectui.measure.verdict import Answer, Basis
 from spectui.tune.categories import by_category
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
-from spectui.tune.estimates import estimates, forecast_error
+from spectui.tune.finalist import forecast_error, forecast_errors
 from spectui.tune.outcome import advised
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
@@ -110,7 +110,8 @@ def _notes(found: Tuned) -> Iterator[str]:
     is_served = found.backend != ENGINE
     if is_served and result.best is not None and remembers(result.best.speculation):
         yield f"{REMEMBERS}."
-    if (error := forecast_error(estimates(result.trials, result.forecasts).errors)) is not None:
+    errors = forecast_errors(result.finalists, result.forecasts)
+    if (error := forecast_error(errors)) is not None:
         yield f"{error}."
     if result.conditions is not None:
         yield from result.conditions.notes

@@ -24,7 +24,7 @@ from spectui.tune.space import Parameter, SearchSpace
 class TuneOptions:
     """The options that only ``tune`` has, by click's parameter names."""
 
-    trials: int
+    trials: int | None
     time_budget: float | None
     study: str | None
     storage: str | None

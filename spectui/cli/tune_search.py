@@ -57,7 +57,7 @@ from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.experts import ExpertPlan, plan_experts
 from spectui.tune.present import PresentArm
 from spectui.tune.result import TuneResult
-from spectui.tune.setup import Limits
+from spectui.tune.setup import MOST_TRIALS, Limits
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.studies.study import StudyOptions
 from spectui.tune.tuning import CommandOptions, Tuning, TuningSetup
@@ -299,14 +299,18 @@ class Search:
         options, limit = self.options, self.options.time_budget
         sampling = setup.workload.sampling.label
         origin = self.shared.temperature_origin(setup.off.target.path)
-        recording = "" if options.is_server else "a recording to replay every setting on, "
+        steps = ["the target alone"]
+        if not options.is_server:
+            steps.append("a recording to replay every setting on")
+        if options.trials is not None or options.is_server:
+            steps.append(f"up to {counted(options.trials or MOST_TRIALS, 'trial')}")
         takes = "No limit of time (--time-budget sets one)"
         if limit is not None:
             takes = f"About {duration_text(limit)}: a step that has begun is finished"
         return (
-            f"tuning on {counted(len(self.prompts), 'prompt')}, {sampling} ({origin}): the target "
-            f"alone, {recording}up to {counted(options.trials, 'trial')}, and the best against the "
-            f"target alone. {takes}; Ctrl+C keeps finished trials (study {study})"
+            f"tuning on {counted(len(self.prompts), 'prompt')}, {sampling} ({origin}): "
+            f"{', '.join(steps)}, and the best against the target alone. {takes}; Ctrl+C keeps "
+            f"what is finished (study {study})"
         )
 
     def _run(self, tuning: Tuning) -> TuneResult:
@@ -365,7 +369,8 @@ def _plan(options: TuneOptions, target: Path, *, keeps_off: bool) -> str:
     """Description of the search's cost."""
     size = bytes_text(size_bytes(target))
     begun = (
-        f"up to {options.trials} trials through llama-server; nothing is replayed, and each new "
+        f"up to {options.trials or MOST_TRIALS} trials through llama-server; nothing is replayed, "
+        "and each new "
         "setting starts a server"
     )
     if keeps_off:

@@ -72,8 +72,11 @@ def max_draft(setup: LiveSetup) -> int:
     return max(longest, min(wanted, context.batch_size - 1, context.ctx_size - 1))
 
 
-def trial_s(tokens_per_s: float) -> float:
-    """Seconds that a trial of the built-in prompts takes at a speed, without their evaluation."""
+def text_s(tokens_per_s: float) -> float:
+    """Seconds in which the target writes what a search records of the built-in prompts.
+
+    Without the evaluation of the prompts.
+    """
     return Limits().n_trial_prompts * _TUNED_TOKENS / tokens_per_s
 
 

@@ -211,7 +211,6 @@ class LiveSession:
         self,
         setup: LiveSetup,
         prompts: tuple[Prompt, ...],
-        n_trials: int,
         *,
         time_budget_s: float | None = None,
         path: Path | None = None,
@@ -222,7 +221,6 @@ class LiveSession:
         Args:
             setup: setup of the pair.
             prompts: to measure.
-            n_trials: at most.
             time_budget_s: seconds of the search's own work, at most; None for no limit.
             path: path of the prompts; None for the built-in ones and for turns of the chat.
             depths: lengths of prompts to measure the best setting at.
@@ -241,7 +239,7 @@ class LiveSession:
         )
 
         def prepare(engine: Engine) -> Tuning:
-            limits = Limits(n_trials=n_trials, time_budget_s=time_budget_s)
+            limits = Limits(time_budget_s=time_budget_s)
             found = tuning_setup(
                 engine, setup, target, candidate, prompts, limits=limits, path=path, depths=depths
             )
@@ -254,7 +252,6 @@ class LiveSession:
             self._engine,
             prepare,
             partial(self._on_tuning, self._epoch),
-            n_trials=n_trials,
             target=target.document(),
         )
 

@@ -16,7 +16,7 @@ from spectui.engine.thread import EngineThread
 from spectui.errors import CancelledError, SpectuiError
 from spectui.measure.device_locks import devices_held_for
 from spectui.tune.document import Tuned
-from spectui.tune.events import TrialFinished, TuneEvent
+from spectui.tune.events import TuneEvent
 from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.result import TuneResult
 from spectui.tune.tuning import Tuning
@@ -31,7 +31,6 @@ class BackgroundTuning:
         prepare: Callable[[Engine], Tuning],
         sink: Callable[[TuningState], None],
         *,
-        n_trials: int,
         target: Json,
     ) -> None:
         """Start it.
@@ -40,14 +39,13 @@ class BackgroundTuning:
             engine: has loaded the pair.
             prepare: makes the search, on its own thread: its prompts have to be tokenized.
             sink: called with every change, on the search's thread or on the caller's.
-            n_trials: trials asked for.
             target: document of the target, for the study's report.
         """
         self._prepare = prepare
         self._target = target
         self._sink = sink
         self._lock = threading.RLock()
-        self._state = TuningState(phase=Phase.STARTING, n_trials=n_trials)
+        self._state = TuningState(phase=Phase.STARTING)
         self._engine = Engine(self._on_engine, shared=engine, gate=MemoryGate())
         self._thread = threading.Thread(target=self._run, name="spectui-tuning", daemon=True)
         sink(self._state)
@@ -114,12 +112,8 @@ class BackgroundTuning:
         tuning = self._prepare(self._engine)
 
         def on_event(event: TuneEvent) -> None:
-            # Before the lock, which pausing and stopping wait for.
-            importance = tuning.importance() if isinstance(event, TrialFinished) else None
             with self._lock:
                 self._state = advance(self._state, event)
-                if importance is not None:
-                    self._state = replace(self._state, importance=importance)
                 self._sink(self._state)
 
         with devices_held_for(tuning.setup.off):

@@ -12,8 +12,8 @@ from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
 from spectui.tune.depths import Depths, raced_requests
 from spectui.tune.division import LATER_ERROR
-from spectui.tune.estimates import finalist
 from spectui.tune.events import ConfirmationStarted, RaceDecided
+from spectui.tune.finalist import finalist
 from spectui.tune.forecast import Forecast
 from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
@@ -121,7 +121,7 @@ class Confirmation:
 
         And the user's own, of which nobody wants to hear that it was not measured.
         """
-        best = finalist(records, forecasts, min_gain=self._setup.min_gain)
+        best = finalist(records, forecasts)
         tried = any(not one.arm.is_off and one.state.is_tried for one in records)
         own = self._setup.study.space.present
         arms: tuple[Arm, ...] = () if best is None else (best,)

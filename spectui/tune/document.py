@@ -56,7 +56,6 @@ class Tuned:
         unknown = "no speculative setting could be measured"
         advice = self.launch(advised(result))
         best_command = None if result.best is None else self.launch(result.best).text
-        not_ended = "the trials were not ended by forecasts"
         not_placed = "n_cpu_moe was not searched"
         met = result.conditions and result.conditions.document()
         return {
@@ -70,7 +69,6 @@ class Tuned:
             "trials": [record.document(result.trials) for record in result.trials],
             "forecasts": [one.document() for one in result.forecasts[:_FORECASTS]],
             "n_replayed": len(result.forecasts),
-            **or_reason("expected_improvement", result.expected_improvement, not_ended),
             "time": result.spent.document(),
             **or_reason("best", result.best_document(), unknown),
             **or_reason("best_command", best_command, unknown),

@@ -39,14 +39,6 @@ class PromptMeasured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SearchDecided:
-    """The trials end early: the forecasts say that more would gain next to nothing."""
-
-    expected_improvement: float
-    """Expected gain of the best further trial, relative; 0.01 is 1 %."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ConfirmationStarted:
     """The best settings are measured against off."""
 
@@ -131,7 +123,7 @@ class ForecastFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastMade:
-    """Every setting was replayed; the most promising ones come first among the trials."""
+    """Every setting was replayed."""
 
     forecasts: tuple[Forecast, ...]
     """Best first."""
@@ -169,7 +161,6 @@ TuneEvent = (
     | TrialStarted
     | TrialFinished
     | PromptMeasured
-    | SearchDecided
     | ConfirmationStarted
     | RaceDecided
     | DepthStarted

@@ -12,11 +12,8 @@ from spectui.tune.trials import TrialRecord
 
 RESERVED = 2 * LOOK_EVERY
 """Prompts of the race that trials leave time for."""
-CHECKS = 2
-"""Trials that check the forecasts, at least."""
-RESERVED_IF_CHECKED = 5 * LOOK_EVERY
-"""As ``RESERVED``, where forecasts were checked. The verdict rests on the race, and prompts differ
-more than the settings that a forecast holds for the best."""
+RESERVED_IF_FORECAST = 5 * LOOK_EVERY
+"""As ``RESERVED``, where forecasts choose: the time is worth more in the race."""
 
 _GRACE = 0.5
 """Share of the time budget that the first prompts of a race may take beyond it: without them there

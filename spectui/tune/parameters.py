@@ -217,16 +217,3 @@ def _ngram_params(setting: Ngram) -> dict[str, Any]:
     numbers = [number for number, _low, _high in _searched(type(setting))]
     searched = {_name(number): getattr(setting, number.name) for number in numbers}
     return {_NGRAM_KIND: setting.kind, **searched}
-
-
-def assessed(space: SearchSpace) -> list[str]:
-    """Parameters that can be compared with each other: those that one kind of drafter has.
-
-    A draft model's, if there is one: it has more of them.
-    """
-    if not space.drafts:
-        return [_name(number) for number, _low, _high in _searched(NgramSimple)]
-    names = [_name(number) for number, _low, _high in _searched(DraftSimple)]
-    tuned = [name for name in names if name in space.tuned]
-    tuned += [str(Parameter.AHEAD)] * bool(space.ahead())
-    return [*tuned, _DRAFT] if len(space.drafts) > 1 else tuned

@@ -12,7 +12,6 @@ from spectui.tune.events import (
     ForecastMade,
     PromptMeasured,
     RaceDecided,
-    SearchDecided,
     SearchEnded,
     StudyOpened,
     StudyResumed,
@@ -54,14 +53,14 @@ class TuningState:
     short_of_memory: str | None = None
     """Why it measures nothing now; None where there is memory."""
     study: str | None = None
-    n_trials: int = 0
-    """Trials asked for, earlier sessions' included."""
     records: tuple[TrialRecord, ...] = ()
     """Trials so far, by number."""
     current: Arm | None = None
     """Arm that is being measured."""
     n_measured: int = 0
     """Prompts of the current trial that are measured."""
+    n_to_measure: int = 0
+    """Prompts of the current trial."""
     n_confirmed: int = 0
     """Pairs that the race against off has measured."""
     n_to_confirm: int = 0
@@ -76,8 +75,6 @@ class TuningState:
     """Replayed settings, best first."""
     costs: Mapping[str, Costs] = field(default_factory=dict)
     """Costs of rounds by drafter; empty as long as nothing is recorded."""
-    importance: tuple[tuple[str, float], ...] = ()
-    """(parameter, share of the variance of the speedup that it explains), largest first."""
     result: TuneResult | None = None
     error: str | None = None
 
@@ -86,6 +83,12 @@ class TuningState:
         """The setting that was measured against off and found best, whatever the verdict is."""
         result = self.result
         return None if result is None or result.speedup is None else result.best
+
+    @property
+    def raced(self) -> Mapping[Arm, float]:
+        """Speedups over off of the settings that the race has measured."""
+        finalists = () if self.result is None else self.result.finalists
+        return {one.arm: one.speedup.estimate for one in finalists if one.speedup is not None}
 
     @property
     def is_running(self) -> bool:
@@ -111,7 +114,11 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
             state = replace(state, forecasts=event.forecasts, costs=event.costs)
         case TrialStarted():
             state = replace(
-                state, phase=_keep_stopping(state, Phase.SEARCHING), current=event.arm, n_measured=0
+                state,
+                phase=_keep_stopping(state, Phase.SEARCHING),
+                current=event.arm,
+                n_measured=0,
+                n_to_measure=event.n_prompts,
             )
         case TrialFinished():
             known = {record.number: record for record in state.records}
@@ -128,7 +135,7 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
                 n_to_confirm=max(state.n_to_confirm, n_confirmed),
                 seconds_left=event.seconds_left,
             )
-        case SearchDecided() | RaceDecided() | SearchEnded():
+        case RaceDecided() | SearchEnded():
             race = event if isinstance(event, RaceDecided) else state.race
             state = replace(state, current=None, race=race)
         case ConfirmationStarted() | DepthStarted():

@@ -63,9 +63,6 @@ class TuneResult:
     """Replayed settings, best first; empty if nothing was recorded."""
     costs: Mapping[str, Costs] = field(default_factory=dict)
     """Costs of rounds by drafter, from the recording."""
-    expected_improvement: float | None = None
-    """Why the search ended before ``--trials``: all that one more was expected to add to the
-    speedup. None if it did not."""
     spent: Spent
     conditions: Conditions | None = None
     """Conditions of the machine meanwhile; None where nobody watched it."""
@@ -112,8 +109,8 @@ class TuneResult:
         }
 
 
-def why_nothing(records: Sequence[TrialRecord], *, interrupted: bool) -> str:
-    """Why there is no confirmation, from what was tried."""
+def why_nothing(records: Sequence[TrialRecord], *, interrupted: bool, is_forecast: bool) -> str:
+    """Why there is no confirmation, from what was tried and whether settings were forecast."""
     if interrupted:
         return "it was interrupted before the best setting was confirmed"
     records = [record for record in records if record.state.is_tried]
@@ -122,6 +119,8 @@ def why_nothing(records: Sequence[TrialRecord], *, interrupted: bool) -> str:
     if errors and not n_measured(records):
         return errors[-1]
     if not speculative:
+        if is_forecast:
+            return "no setting drafts anything on the recorded text; use other prompts or drafts"
         return "only the target alone was tried; allow more --trials or more time"
     errors = [record.error for record in speculative if record.error]
     if errors:

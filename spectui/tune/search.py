@@ -1,8 +1,9 @@
-"""``tune``: forecast, search, and a last race of the best against off.
+"""``tune``: a forecast of every setting, and a race of the best against off.
 
-Each phase rests on the one before. A short recording is replayed for every setting of the space;
-trials measure the most promising ones; and the race measures what the trials leave open, on prompts
-that no choice was made by.
+A short recording is replayed for every setting of the space, and the best forecast is raced on
+prompts that no choice was made by. Counts are exact and prices are measured, so that a forecast is
+off by 1 to 2 %, a trial by 5 %: trials choose where nothing can be forecast, as through a
+llama-server, and are run beside forecasts only where the user asks for them.
 """
 
 import time
@@ -19,21 +20,20 @@ from spectui.measure.workload import WorkItem
 from spectui.trace.costs import Costs
 from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns, raced_requests
-from spectui.tune.estimates import estimates
 from spectui.tune.events import (
     ForecastFailed,
     ForecastMade,
     Notice,
     PromptMeasured,
-    SearchDecided,
     StudyResumed,
     TraceProgress,
 )
+from spectui.tune.finalist import finalist
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
-from spectui.tune.pace import CHECKS, RESERVED, RESERVED_IF_CHECKED, OutOfTimeError, Pace, Spent
+from spectui.tune.pace import RESERVED, RESERVED_IF_FORECAST, OutOfTimeError, Pace, Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult, why_nothing
-from spectui.tune.setup import SearchSetup
+from spectui.tune.setup import MOST_TRIALS, SearchSetup
 from spectui.tune.temperatures import TemperatureRuns
 from spectui.tune.tracing import TracingEvent
 from spectui.tune.trialing import TrialRunner
@@ -57,12 +57,11 @@ class Search:
 
         Args:
             setup: study, prompts, what decodes them, and limits.
-            forecaster: says which settings are worth a trial; None for the sampler alone.
+            forecaster: forecasts every setting; None where trials have to choose.
             clock: seconds; what the engine gave to others meanwhile is taken off.
         """
         self._setup = setup
         self._clock = clock
-        self._expected_improvement: float | None = None
         self._goes_on = False
         """Whether earlier runs of the study had trials."""
         self._ended_trials = False
@@ -93,7 +92,7 @@ class Search:
         try:
             self._setup.measurer.warm_up(None)
             self._forecast()
-            self._depths.reserve(self._confirmation.race_s(self._best_arms(), 1))
+            self._depths.reserve(self._confirmation.race_s(self._favourites(), 1))
             self._search()
             self._trials.check_measured()
             self._confirmation.run(self._allowed, self._forecasting.forecasts)
@@ -114,7 +113,8 @@ class Search:
     ) -> TuneResult:
         records = self._trials.records
         standings = self._confirmation.conclude()
-        best, speedup = next(iter(self._best_arms()), None), None
+        tried, speedup = best_trial(self._allowed), None
+        best = None if tried is None else tried.arm
         if standings and standings[0].speedup is not None:
             best, speedup = standings[0].arm, standings[0].speedup
         depths = self._depths.conclude()
@@ -131,7 +131,9 @@ class Search:
                 speedup,
                 min_gain=self._setup.min_gain,
                 what=best.label if best else "",
-                failure=why_nothing(records, interrupted=interrupted),
+                failure=why_nothing(
+                    records, interrupted=interrupted, is_forecast=bool(self._forecasting.forecasts)
+                ),
                 basis=self._confirmation.basis if speedup else None,
                 temp=self._setup.workload.sampling.temp,
                 prompt_s=self._confirmation.prompt_s,
@@ -145,7 +147,6 @@ class Search:
             error=error,
             forecasts=self._forecasting.forecasts,
             costs=self._forecasting.costs,
-            expected_improvement=self._expected_improvement,
             spent=self._spent(),
         )
 
@@ -153,13 +154,13 @@ class Search:
         return Spent(
             budget_s=self._pace.budget_s,
             took_s=self._pace.took_s,
-            n_trials=self._setup.limits.n_trials,
+            n_trials=self._n_trials,
             n_tried=self._trials.n_tried,
             ended_trials=self._ended_trials,
         )
 
     def _forecast(self) -> None:
-        """Record once, replay everything, and put what looks best before the sampler's choices.
+        """Record once, and replay everything.
 
         The off trial comes first: what it decodes is the recording's text. Where time is short it
         ends with fewer prompts, so that there is time to record the drafts along them.
@@ -169,24 +170,28 @@ class Search:
         if self._forecasting.is_asked_for and not self._trials.n_tried:
             self._pace.trial(partial(self._trials.run, ends=self._forecasting.has_text))
         self._forecasting.look_ahead(goes_on=goes_on)
-        found = self._forecasting.forecasts
-        chains = any(one.arm.speculation and one.arm.speculation.ahead for one in found)
-        study = self._setup.study
-        study.follow(in_order(found, study.space.defaults), chains=chains)
+
+    @property
+    def _n_trials(self) -> int:
+        """Trials to run in all, earlier ones and off included."""
+        asked = self._setup.limits.n_trials
+        if asked is None:
+            return 1 if self._forecasting.forecasts else MOST_TRIALS
+        return asked
 
     def _search(self) -> None:
         """Try settings, beside other machines, until there were enough."""
+        if self._trials.n_tried < self._n_trials:
+            self._queue()
         # Every estimate is over off: where only a noisy trial has it, there is one more.
         wanted = self._noisy_off()
         self._mind_little_time()
         while True:
             self._trials.look_around()
-            if self._trials.n_tried >= self._setup.limits.n_trials:
+            if self._trials.n_tried >= self._n_trials:
                 return
             if not self._has_time_for_trial():
                 self._ended_trials = True
-                return
-            if self._is_decided():
                 return
             try:
                 self._pace.trial(partial(self._trials.run, wanted))
@@ -196,11 +201,17 @@ class Search:
             wanted = None
             self._forecasting.forecast_tried()
 
+    def _queue(self) -> None:
+        """Put what looks best before the sampler's choices."""
+        found, study = self._forecasting.forecasts, self._setup.study
+        chains = any(one.arm.speculation and one.arm.speculation.ahead for one in found)
+        study.follow(in_order(found, study.space.defaults), chains=chains)
+
     def _mind_little_time(self) -> None:
         """Say beforehand that hardly a setting can be tried, and what some would take."""
-        race_s = self._confirmation.race_s(self._best_arms(), RESERVED)
+        race_s = self._confirmation.race_s(self._favourites(), RESERVED)
         n = self._pace.n_trials(race_s)
-        wanted = min(_SOME, self._setup.limits.n_trials - self._trials.n_tried)
+        wanted = min(_SOME, self._n_trials - self._trials.n_tried)
         # Of replayed settings the best is known before it is tried.
         if n is None or n >= min(_FEW, wanted) or self._forecasting.forecasts:
             return
@@ -220,18 +231,9 @@ class Search:
         records = self._trials.records
         is_measured = any(one.arm.is_off and one.relative for one in records)
         is_noisy = is_measured and not has_steady_off(records)
-        has_room = self._trials.n_tried + 1 < self._setup.limits.n_trials
+        has_room = self._trials.n_tried + 1 < self._n_trials
         may_repeat = self._pace.is_bounded or self._goes_on
         return self._setup.study.space.off if is_noisy and has_room and may_repeat else None
-
-    def _is_decided(self) -> bool:
-        """Whether the forecasts say that more trials would gain next to nothing."""
-        gain = estimates(self._allowed, self._forecasting.forecasts).expected_improvement()
-        if gain is None or gain >= self._setup.min_gain:
-            return False
-        self._expected_improvement = gain
-        self._setup.on_event(SearchDecided(expected_improvement=gain))
-        return True
 
     def _decoded(self, item: WorkItem, result: GenerationResult) -> None:
         left_s = self._seconds_left()
@@ -243,14 +245,13 @@ class Search:
 
     def _has_time_for_trial(self) -> bool:
         """Whether one more trial leaves time to race the best against off."""
-        forecasts_are_checked = self._forecasting.forecasts and self._trials.n_tried > CHECKS
-        n_reserved = RESERVED_IF_CHECKED if forecasts_are_checked else RESERVED
-        race_s = self._confirmation.race_s(self._best_arms(), n_reserved)
+        n_reserved = RESERVED_IF_FORECAST if self._forecasting.forecasts else RESERVED
+        race_s = self._confirmation.race_s(self._favourites(), n_reserved)
         return self._pace.has_time_for_trial(race_s)
 
     def _check_trial(self) -> None:
         """End a trial that takes the time of the race's first prompts; off goes on to the end."""
-        best = self._best_arms()
+        best = self._favourites()
         self._pace.check(self._confirmation.race_s(best, LOOK_EVERY) if best else 0.0)
 
     @property
@@ -258,18 +259,19 @@ class Search:
         """Trials of arms that may be recommended: a study may know more than this run may use."""
         return [one for one in self._trials.records if self._setup.study.space.allows(one.arm)]
 
-    def _best_arms(self) -> list[Arm]:
-        best = best_trial(self._allowed)
-        return [] if best is None else [best.arm]
+    def _favourites(self) -> list[Arm]:
+        """The setting that would be raced now; empty as long as none is known."""
+        best = finalist(self._allowed, self._forecasting.forecasts)
+        return [] if best is None else [best]
 
     def _seconds_left(self) -> float | None:
         """Most seconds until the end, by what trials took; before the first, by the budget."""
         trial_s = self._pace.trial_s
         if not trial_s:
             return max(0.0, self._pace.left_s) if self._pace.is_bounded else None
-        left = self._confirmation.left_s(self._best_arms())
+        left = self._confirmation.left_s(self._favourites())
         if not self._confirmation.has_begun:
-            n_left = max(0, self._setup.limits.n_trials - self._trials.n_tried)
+            n_left = max(0, self._n_trials - self._trials.n_tried)
             left = n_left * sum(trial_s) / len(trial_s) + left
         return max(0.0, min(left, self._pace.left_s))
 
@@ -283,8 +285,8 @@ _MOST_SHARE = 0.7
 """After it, a recording that takes longer than was estimated goes on with the first prompt alone:
 without a race there is no verdict."""
 _COSTS_SHARE = 0.2
-"""After it, costs of rounds are measured on no more prompts than they have to be: trials correct
-what is wrong with them, and the race has better use for the time."""
+"""After it, costs of rounds are measured on no more prompts than they have to be: the race has
+better use for the time."""
 _FEWEST = 4
 """Prompts that are recorded rather with less of each answer than fewer of them."""
 _SHORTEST = 16
@@ -335,7 +337,7 @@ class Forecasting:
         except EngineLostError:
             raise
         except EngineDiedError as error:
-            # Each trial has a process that is new again; the sampler chooses them alone.
+            # Each trial has a process that is new again; trials choose.
             self._on_event(ForecastFailed(reason=str(error)))
             return
         if outlook is not None:

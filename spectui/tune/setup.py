@@ -11,13 +11,17 @@ from spectui.tune.division import Division
 from spectui.tune.events import TuneEvent
 from spectui.tune.studies.study import TuningStudy
 
+MOST_TRIALS = 50
+"""Trials where nothing can be forecast and no number was asked for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Limits of a search."""
 
-    n_trials: int = 50
-    """Upper bound: the search ends when the forecasts say that more would gain nothing."""
+    n_trials: int | None = None
+    """Settings that trials time before the race, off included; None for none besides off where a
+    recording forecasts all, and else for ``MOST_TRIALS``."""
     time_budget_s: float | None = None
     """Seconds of the search's own work: pauses and turns of the chat do not count."""
     n_trial_prompts: int = 8

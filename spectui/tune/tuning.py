@@ -41,7 +41,6 @@ from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
 from spectui.tune.spec import study_name
 from spectui.tune.studies.listing import has_study, keep_report, kept_outcome
-from spectui.tune.studies.sampling import importance
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 from spectui.tune.trials import n_measured
 
@@ -242,11 +241,6 @@ class Tuning:
         except BadInputError as error:
             return f"spectui studies show will not know of this report: {error}"
         return None
-
-    def importance(self) -> tuple[tuple[str, float], ...]:
-        """(parameter, share of the variance of the speedup), largest first, while it runs."""
-        study = self._study
-        return () if study is None else importance(study.stored, study.space)
 
     def _open(self, on_event: Callable[[TuneEvent], None] | None = None) -> TuningStudy:
         options = self.setup.study

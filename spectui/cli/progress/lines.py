@@ -17,7 +17,6 @@ from spectui.tune.events import (
     ForecastMade,
     PromptMeasured,
     RaceDecided,
-    SearchDecided,
     StudyResumed,
     TemperatureStarted,
     TraceProgress,
@@ -82,8 +81,8 @@ class Lines(Progress):
                 self.say(words.forecast(forecasts))
             case ForecastFailed():
                 self.say(words.unforecast(event))
-            case SearchDecided() | RaceDecided():
-                self.say(words.decided(event))
+            case RaceDecided():
+                self.say(event.text)
             case ConfirmationStarted() | DepthStarted() | TemperatureStarted():
                 self._task = "confirming"
                 self.say(words.confirming(event))

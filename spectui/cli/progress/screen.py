@@ -34,7 +34,6 @@ from spectui.tune.events import (
     ForecastMade,
     PromptMeasured,
     RaceDecided,
-    SearchDecided,
     StudyResumed,
     TemperatureStarted,
     TraceProgress,
@@ -109,8 +108,8 @@ class Screen(Progress):
                 self._records.append(record)
             case ForecastFailed():
                 self.announce(words.unforecast(event))
-            case SearchDecided() | RaceDecided():
-                self._status = words.decided(event)
+            case RaceDecided():
+                self._status = event.text
             case ConfirmationStarted() | DepthStarted() | TemperatureStarted():
                 self._begin(words.confirming(event), event.n_runs)
             case PromptMeasured(prompt_id=prompt, result=result, seconds_left=left):

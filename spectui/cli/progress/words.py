@@ -7,12 +7,11 @@ from spectui.tune.events import (
     ConfirmationStarted,
     DepthStarted,
     ForecastFailed,
-    RaceDecided,
-    SearchDecided,
     StudyResumed,
     TemperatureStarted,
     TrialStarted,
 )
+from spectui.tune.finalist import finalist
 from spectui.tune.forecast import Forecast
 from spectui.tune.tracing import (
     CostsMeasured,
@@ -63,10 +62,11 @@ def forecast(forecasts: tuple[Forecast, ...]) -> str:
     """Describe a replay."""
     if not forecasts:
         return "nothing could be replayed: the answers were too short to measure what rounds cost"
-    best = forecasts[0]
+    chosen = finalist((), forecasts)
+    best = next((one for one in forecasts if one.arm == chosen), forecasts[0])
     return (
-        f"replayed {len(forecasts)} settings; predicted best {times_text(best.speedup)} "
-        f"({best.arm.label})"
+        f"replayed {len(forecasts):,} settings; the forecast's choice: {best.arm.label}, "
+        f"{times_text(best.speedup)}"
     )
 
 
@@ -82,15 +82,7 @@ def measuring_off(event: TrialStarted) -> str:
 
 def unforecast(event: ForecastFailed) -> str:
     """Tell why the trials are chosen without a forecast."""
-    return f"no forecast, the trials go on without: {event.reason}"
-
-
-def decided(event: SearchDecided | RaceDecided) -> str:
-    """Tell why no more settings are tried, or no more prompts measured."""
-    if isinstance(event, RaceDecided):
-        return event.text
-    gain = percent_text(event.expected_improvement, 1)
-    return f"no more trials: the best setting not tried yet is expected to add {gain}"
+    return f"no forecast, trials choose: {event.reason}"
 
 
 def confirming(event: ConfirmationStarted | DepthStarted | TemperatureStarted) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PromptSource(StrEnum):
-    """Source of the prompts that trials decode."""
+    """Source of the prompts that a search decodes."""
 
     BUILTIN = "built-in prompts"
     FILES = "files"
@@ -44,7 +44,7 @@ class TuneController:
 
     @property
     def is_measuring(self) -> bool:
-        """Whether trials are being measured, so that the screen should be quiet."""
+        """Whether a search measures, so that the screen should be quiet."""
         return self.state is not None and self.state.is_running and not self.state.paused
 
     @property
@@ -101,13 +101,13 @@ class TuneController:
     def look_at_chat(self) -> None:
         """Tell the screen whether a turn holds the search back, how many there are, and a speed."""
         # Imported here: it brings the search, which is not needed to start.
-        from spectui.live.pair import trial_s  # noqa: PLC0415
+        from spectui.live.pair import text_s  # noqa: PLC0415
 
         if self._screen is not None:
             self._screen.chat_is_busy = self._app.live.activity is Activity.ANSWERING
             self._screen.n_chat_turns = self._app.session.conversation.chat.n_turns
             baseline = self._app.session.tally.baseline_tokens_per_s
-            self._screen.trial_s = None if baseline is None else trial_s(baseline)
+            self._screen.text_s = None if baseline is None else text_s(baseline)
             self._screen.missing = self._missing()
 
     def _missing(self) -> str | None:
@@ -158,7 +158,6 @@ class TuneController:
         engine.start_tuning(
             setup,
             prompts,
-            wanted.n_trials,
             time_budget_s=wanted.time_budget_s,
             path=wanted.path,
             depths=wanted.depths,
@@ -207,5 +206,5 @@ def _word(state: "TuningState") -> str:
         return ""
     if state.paused:
         return "tuning paused"
-    done = sum(record.tokens_per_s is not None for record in state.records)
-    return f"tuning {done}/{state.n_trials}"
+    done = f" {state.n_confirmed}/{state.n_to_confirm}" * (state.n_to_confirm > 0)
+    return f"tuning{done}"

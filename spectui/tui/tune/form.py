@@ -1,4 +1,4 @@
-"""The form of a search: its prompts, the time and trials that it may take, and depths."""
+"""The form of a search: its prompts, the time that it may take, and depths."""
 
 import os.path
 from collections.abc import Sequence
@@ -23,14 +23,11 @@ from spectui.tui.glyphs import glyphs_of
 from spectui.tui.tune.controller import PromptSource
 from spectui.tui.widgets import hidden
 
-DEFAULT_TRIALS = 30
-MAX_TRIALS = 10_000
 MAX_MINUTES = 10_000
 _MARK = "(x) "
-_EARLIER = "earlier ones count"
 _MINUTES_HINT = "at most; the verdict is then of what was measured"
-_FEWEST_IN_TIME = 4
-"""Trials that there has to be time for: off, one more, and a recording and a race as long."""
+_LEAST_TEXTS = 4
+"""Times that the target's text of the recording has to fit in: written, recorded, and a race."""
 _MINUTE_S = 60
 
 
@@ -41,7 +38,6 @@ class Filled:
     source: PromptSource = PromptSource.BUILTIN
     path: str = ""
     minutes: str = ""
-    n_trials: str = str(DEFAULT_TRIALS)
     depths: str = ""
 
 
@@ -52,8 +48,6 @@ class Wanted:
     source: PromptSource = PromptSource.BUILTIN
     path: Path | None = None
     """Path of the prompts, where they are files."""
-    n_trials: int = DEFAULT_TRIALS
-    """Trials in all, earlier ones of the same study included."""
     time_budget_s: float | None = None
     """None for as long as it takes."""
     depths: tuple[int, ...] = ()
@@ -171,7 +165,7 @@ class TuneSetup(Vertical):
         Label { width: 9; color: $text-muted; }
         Input { background: $panel; }
         Input:focus { background: $primary-muted; }
-        #n-trials, #minutes { width: 10; }
+        #minutes { width: 10; }
         #depths { width: 20; }
         #path { width: 1fr; }
         .hint { width: 1fr; color: $text-muted; padding-left: 1; }
@@ -186,10 +180,10 @@ class TuneSetup(Vertical):
         """Begin with what is ``filled`` in already."""
         super().__init__()
         self._begin_with = filled
-        self._trial_s: float | None = None
+        self._text_s: float | None = None
 
     def compose(self) -> ComposeResult:
-        """Sources, the path that one of them needs, minutes, trials, depths."""
+        """Sources, the path that one of them needs, minutes, depths."""
         with Horizontal():
             yield Label("prompts")
             yield SourceChoice()
@@ -213,16 +207,6 @@ class TuneSetup(Vertical):
             )
             yield Label(_MINUTES_HINT, classes="hint", id="minutes-hint")
         with Horizontal():
-            yield Label("trials")
-            yield Input(
-                self._begin_with.n_trials,
-                id="n-trials",
-                type="integer",
-                compact=True,
-                max_length=len(str(MAX_TRIALS)),
-            )
-            yield Label(f"in all; {_EARLIER}", classes="hint", id="trials-hint")
-        with Horizontal():
             yield Label("depths")
             yield Input(
                 self._begin_with.depths,
@@ -245,19 +229,18 @@ class TuneSetup(Vertical):
             source=self.query_one(SourceChoice).source,
             path=self._path.value,
             minutes=self.query_one("#minutes", Input).value.strip(),
-            n_trials=self.query_one("#n-trials", Input).value,
             depths=self.query_one("#depths", Input).value,
         )
 
     def read(self) -> Wanted | None:
         """Return the wanted search; None if it cannot be, and then say why."""
         filled = self.filled
-        source, trials = filled.source, filled.n_trials
+        source = filled.source
         # Not Path.expanduser and Path.exists: those raise for some paths that cannot be.
         path = os.path.expanduser(filled.path.strip())  # noqa: PTH111
         depths = filled.depths.replace(",", " ").split()
         problem = (
-            self._problem(source, path, trials)
+            self._problem(source, path)
             or _minutes_problem(filled.minutes)
             or _depth_problem(depths)
         )
@@ -267,25 +250,26 @@ class TuneSetup(Vertical):
         return Wanted(
             source=source,
             path=Path(path) if source is PromptSource.FILES else None,
-            n_trials=int(trials),
             time_budget_s=float(filled.minutes) * _MINUTE_S if filled.minutes else None,
             depths=tuple(dict.fromkeys(map(int, depths))),
         )
 
-    def _problem(self, source: PromptSource, path: str, trials: str) -> str | None:
+    def _problem(self, source: PromptSource, path: str) -> str | None:
         if source is PromptSource.CHAT and self.n_chat_turns == 0:
             return "This chat has no turns yet; say something first, or choose other prompts."
         if source is PromptSource.FILES and not path:
             return "Which files? Give the path of a .jsonl, of a .txt, or of a folder of them."
         if source is PromptSource.FILES and not os.path.exists(path):  # noqa: PTH110
             return "There is nothing at this path; correct it, or choose other prompts."
-        if not (trials.isdecimal() and 1 <= int(trials) <= MAX_TRIALS):
-            return f"The number of trials must be 1 to {MAX_TRIALS}."
         return None
 
-    def show_trial_s(self, seconds: float | None) -> None:
-        """Say how long a trial may take here; None if that is not known."""
-        self._trial_s = seconds
+    def show_text_s(self, seconds: float | None) -> None:
+        """Say whether there is time for a verdict.
+
+        Args:
+            seconds: in which the target writes the text of a recording; None if not known.
+        """
+        self._text_s = seconds
         self._hint()
 
     def refuse(self, reason: str) -> None:
@@ -321,19 +305,14 @@ class TuneSetup(Vertical):
     def _forget_problem(self) -> None:
         self._tell(None)
 
-    @on(Input.Changed, "#minutes,#n-trials")
+    @on(Input.Changed, "#minutes")
     def _hint(self) -> None:
-        trials, minutes = f"in all; {_EARLIER}", _MINUTES_HINT
-        filled, each = self.filled, self._trial_s
-        if each is not None:
-            trials = f"in all; some {duration_text(each)} each here"
-            if filled.n_trials.isdecimal() and int(filled.n_trials):
-                trials = f"{trials}, {duration_text(int(filled.n_trials) * each)} together"
-            limit = filled.minutes if _minutes_problem(filled.minutes) is None else ""
-            if limit and float(limit) * _MINUTE_S < _FEWEST_IN_TIME * each:
-                minutes = f"too few for a verdict: a trial takes some {duration_text(each)} here"
-        self.query_one("#trials-hint", Label).update(trials)
-        self.query_one("#minutes-hint", Label).update(minutes)
+        hint, minutes = _MINUTES_HINT, self.filled.minutes
+        if self._text_s is not None and minutes and _minutes_problem(minutes) is None:
+            least_s = _LEAST_TEXTS * self._text_s
+            if float(minutes) * _MINUTE_S < least_s:
+                hint = f"too few for a verdict, which takes some {duration_text(least_s)} here"
+        self.query_one("#minutes-hint", Label).update(hint)
 
     @on(SourceChoice.Typed)
     def _on_digit(self, message: SourceChoice.Typed) -> None:

@@ -14,7 +14,7 @@ from textual.widget import Widget
 from spectui.measure.arm import Arm
 from spectui.options.drafters import DraftSimple, number_of
 from spectui.tui.glyphs import Glyphs, glyphs_of
-from spectui.tui.tune.ledger import Ledger
+from spectui.tui.tune.ledger import RACED, Ledger
 from spectui.tune.forecast import Forecast
 from spectui.tune.space import MAX_DRAFT
 
@@ -119,9 +119,9 @@ def _replayed(ledger: Ledger, forecasts: Sequence[Forecast]) -> Iterator[tuple[A
 def _measured(ledger: Ledger) -> Iterator[tuple[Arm, Cell]]:
     for row in ledger.rows:
         speedup = ledger.speedup(row)
-        if row.is_measured and speedup is not None:
+        if (row.is_measured or row.state == RACED) and speedup is not None:
             source = Source.BEST if row is ledger.best else Source.MEASURED
-            yield row.record.arm, Cell(source, speedup)
+            yield row.arm, Cell(source, speedup)
 
 
 def _place(arm: Arm) -> tuple[int, int] | None:
@@ -255,8 +255,8 @@ class Heatmap(Widget):
             f"{glyphs.bullet} best" if Source.BEST in sources else "",
             "" if Source.REPLAYED in sources else f"{glyphs.none} not tried",
         ]
-        if best is not None and _place(best.record.arm) is None:
-            drafter = glyphs.one_line(best.record.arm.drafter)
+        if best is not None and _place(best.arm) is None:
+            drafter = glyphs.one_line(best.arm.drafter)
             parts.append(f"the best, {drafter}, has no place here")
         return "   ".join(part for part in parts if part)
 

@@ -13,11 +13,10 @@ from textual.screen import Screen
 from textual.widgets import Input, Static, Tab, Tabs
 
 from spectui.tui.glyphs import glyphs_of
-from spectui.tui.tune import ledger as trials
+from spectui.tui.tune import ledger as settings
 from spectui.tui.tune import words
 from spectui.tui.tune.form import Filled, SourceChoice, TuneSetup
 from spectui.tui.tune.map import Heatmap
-from spectui.tui.tune.plots import HistoryPlot, ImportanceBars
 from spectui.tui.tune.status import TuneStatus
 from spectui.tui.tune.table import TrialsTable
 from spectui.tui.widgets import KeyBar, hidden, key, key_of
@@ -37,8 +36,6 @@ TuneScreen {
     TrialsTable { height: 1fr; }
     #detail { height: auto; max-height: 3; color: $text-muted; }
     Heatmap { height: 1fr; }
-    HistoryPlot { height: 1fr; }
-    ImportanceBars { border-top: solid $frame; border-title-color: $text-muted; }
 
     &.-idle TuneViews { display: none; }
 
@@ -47,65 +44,53 @@ TuneScreen {
         .view.-active { display: block; }
     }
     &.-wide.-tall, &.-broad.-tall { Tabs { display: none; } }
-    &.-wide.-tall #views {
-        layout: grid; grid-size: 2 2; grid-rows: 1fr 17;
-        #trials { column-span: 2; }
-    }
-    &.-broad.-tall #views {
-        layout: grid; grid-size: 2 2; grid-columns: 11fr 10fr; grid-rows: 26 1fr;
-        #trials { row-span: 2; }
-    }
+    &.-wide.-tall #views { layout: grid; grid-size: 1 2; grid-rows: 1fr 17; }
+    &.-broad.-tall #views { layout: grid; grid-size: 2 1; grid-columns: 11fr 10fr; grid-rows: 1fr; }
     &.-ascii {
         Underline { display: none; }
         Tabs { height: 1; }
         &.-wide.-tall .view, &.-broad.-tall .view { border: ascii $frame; }
-        ImportanceBars { border-top: ascii $frame; }
     }
 }
 """
 
 
-_LETTERS = frozenset({"start", "source", "trials"})
+_LETTERS = frozenset({"start", "source"})
 """Actions of the form whose keys are letters."""
-_TITLES = {"trials": "Trials", "map": "Map", "plots": "Plots"}
+_TITLES = {"settings": "Settings", "map": "Map"}
 _NOT_MEASURED = (
     "There is nothing to apply yet: the best is only predicted, until it and off are measured."
 )
 
 
 class TuneViews(Container):
-    """Everything that is drawn from the trials."""
+    """Settings as a table and as a map."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._ledger = trials.Ledger()
+        self._ledger = settings.Ledger()
 
     def compose(self) -> ComposeResult:
         """The tabs, and what they choose from."""
         titles = enumerate(_TITLES.items(), 1)
         yield Tabs(*(Tab(f"{key} {title}", id=f"tab-{view}") for key, (view, title) in titles))
         with Container(id="views"):
-            with Vertical(id="trials", classes="view"):
+            with Vertical(id="settings", classes="view"):
                 yield TrialsTable()
                 yield Static(id="detail", markup=False)
             with Vertical(id="map", classes="view"):
                 yield Heatmap()
-            with Vertical(id="plots", classes="view"):
-                yield HistoryPlot()
-                yield ImportanceBars()
 
     def on_mount(self) -> None:
         """Name the views."""
         for view, title in _TITLES.items():
             self.query_one(f"#{view}").border_title = title
-        self.query_one(ImportanceBars).border_title = "Importance"
 
-    def show(self, ledger: trials.Ledger, forecasts: Sequence[Forecast]) -> None:
-        """Show the trials of ``ledger``, and ``forecasts`` of all settings."""
+    def show(self, ledger: settings.Ledger, forecasts: Sequence[Forecast]) -> None:
+        """Show the settings of ``ledger``, and ``forecasts`` of all."""
         self._ledger = ledger
         self.query_one(TrialsTable).show(ledger)
         self.query_one(Heatmap).show(ledger, forecasts)
-        self.query_one(HistoryPlot).show(ledger)
         self._show_selected()
 
     @on(TrialsTable.Selected)
@@ -113,7 +98,7 @@ class TuneViews(Container):
         row, detail = self.query_one(TrialsTable).selected, self.query_one("#detail", Static)
         detail.display = row is not None
         if row is not None:
-            detail.update(words.trial(row, self._ledger, glyphs_of(self)))
+            detail.update(words.setting(row, self._ledger, glyphs_of(self)))
 
     @on(Tabs.TabActivated)
     def _on_tab(self, event: Tabs.TabActivated) -> None:
@@ -141,13 +126,12 @@ class TuneScreen(Screen[Filled]):
             "enter",
             "tune.apply_selected",
             "Apply row",
-            "Use the setting of the selected trial in the chat",
+            "Use the selected setting in the chat",
             display="enter",
         ),
         key("e", "tune.export", "Export", "Show the flags for llama-server"),
-        hidden("1", "tune.view_trials", "Show trials", action="view('trials')"),
+        hidden("1", "tune.view_settings", "Show settings", action="view('settings')"),
         hidden("2", "tune.view_map", "Show map", action="view('map')"),
-        hidden("3", "tune.view_plots", "Show plots", action="view('plots')"),
         key("escape", "tune.back", "Back", "Leave; tuning goes on"),
         key(
             "p",
@@ -155,8 +139,7 @@ class TuneScreen(Screen[Filled]):
             "Prompts",
             "Tune on the built-in prompts, on files, or on the turns of this chat",
         ),
-        hidden("n", "tune.trials", "Trials", "How many trials to run in all"),
-        hidden("o", "tune.sort", "Sort", "Sort the trials by the next column"),
+        hidden("o", "tune.sort", "Sort", "Sort the settings by the next column"),
         hidden("r", "tune.reverse", "Reverse order", action="sort(True)"),
     ]
     DEFAULT_CSS = CSS
@@ -172,8 +155,8 @@ class TuneScreen(Screen[Filled]):
     """Whether a turn of the chat has the engine."""
     n_chat_turns: var[int | None] = var(None)
     """Turns of the chat that could be tuned on; None if that is not known."""
-    trial_s: var[float | None] = var(None, init=False)
-    """Seconds that a trial may take here; None if that is not known."""
+    text_s: var[float | None] = var(None, init=False)
+    """Seconds in which the target writes the text of a recording; None if that is not known."""
     missing: var[str | None] = var(None, init=False)
     """What has to be there before a search, in a clause; None if nothing."""
     prompts: var[str | None] = var(None, init=False)
@@ -190,7 +173,7 @@ class TuneScreen(Screen[Filled]):
         self._controller = controller
         self._filled = filled or Filled()
         self._state = state or TuningState()
-        self._ledger = trials.digest(self._state.records, trials.Ledger(), self._state.confirmed)
+        self._ledger = settings.digest(self._state, settings.Ledger())
         self._asks = False
         """Whether the user looks at what the next search would do."""
         self._available: frozenset[str] = frozenset()
@@ -210,7 +193,7 @@ class TuneScreen(Screen[Filled]):
         self._show_state()
         for shown in ("chat_is_busy", "missing", "prompts"):
             self.watch(self, shown, self._show_state, init=False)
-        self.watch(self, "trial_s", self.query_one(TuneSetup).show_trial_s)
+        self.watch(self, "text_s", self.query_one(TuneSetup).show_text_s)
         if self.query_one(TuneSetup).display:
             # Not the path, even where it is what is filled in: letters are keys here.
             self.query_one(SourceChoice).focus()
@@ -218,9 +201,12 @@ class TuneScreen(Screen[Filled]):
     def show(self, state: TuningState) -> None:
         """Show how the search stands. To be called on the app's thread."""
         before, self._state = self._state, state
-        has_changed = state.records is not before.records or state.forecasts is not before.forecasts
+        has_changed = any(
+            getattr(state, name) is not getattr(before, name)
+            for name in ("records", "forecasts", "result")
+        )
         if has_changed:
-            self._ledger = trials.digest(state.records, self._ledger, state.confirmed)
+            self._ledger = settings.digest(state, self._ledger)
         if not self.is_mounted:
             return
         with self.app.batch_update():
@@ -245,7 +231,7 @@ class TuneScreen(Screen[Filled]):
             return False
         if action == "begin" and not (self.is_mounted and self.query_one(TuneSetup).display):
             return False
-        if action not in trials.ACTIONS or action in self._available:
+        if action not in settings.ACTIONS or action in self._available:
             return True
         if action != "apply" or not self._state.is_running:
             return False
@@ -277,16 +263,16 @@ class TuneScreen(Screen[Filled]):
 
     def action_apply(self) -> None:
         """Use in the chat what tuning found."""
-        choice = trials.best_choice(self._state, self._ledger)
+        choice = settings.best_choice(self._state, self._ledger)
         if choice is None:
             self.notify(_NOT_MEASURED)
         self._apply(choice)
 
     def action_apply_selected(self) -> None:
-        """Use in the chat what the selected trial ran."""
-        self._apply(trials.selected_choice(self.query_one(TrialsTable).selected))
+        """Use in the chat the selected setting."""
+        self._apply(settings.selected_choice(self.query_one(TrialsTable).selected))
 
-    def _apply(self, choice: trials.Choice | None) -> None:
+    def _apply(self, choice: settings.Choice | None) -> None:
         if choice is not None:
             arm, reason = choice
             self._controller.apply(arm)
@@ -301,11 +287,6 @@ class TuneScreen(Screen[Filled]):
             self.ask()
             choice.focus()
 
-    def action_trials(self) -> None:
-        """Change the number of trials."""
-        self.ask()
-        self.query_one("#n-trials").focus()
-
     def action_export(self) -> None:
         """Ask for the flags."""
         self._controller.export()
@@ -315,7 +296,7 @@ class TuneScreen(Screen[Filled]):
         self.query_one(Tabs).active = f"tab-{view}"
 
     def action_sort(self, reverse: bool = False) -> None:  # noqa: FBT001, FBT002 - of a binding
-        """Sort the trials by the next column, or reverse their order."""
+        """Sort the settings by the next column, or reverse their order."""
         table = self.query_one(TrialsTable)
         if reverse:
             table.reverse()
@@ -324,9 +305,9 @@ class TuneScreen(Screen[Filled]):
 
     def action_back(self) -> None:
         """Leave the form, or the screen."""
-        # Without a trial there is nothing behind the form.
-        hides_trials = self._asks and not self.has_class("-idle")
-        if hides_trials or isinstance(self.focused, Input):
+        # Before the first search there is nothing behind the form.
+        hides_settings = self._asks and not self.has_class("-idle")
+        if hides_settings or isinstance(self.focused, Input):
             self._asks = False
             self.set_focus(None)
             self._show_state()
@@ -339,7 +320,6 @@ class TuneScreen(Screen[Filled]):
         self.query_one(TuneStatus).show(
             state, self._ledger, chat_is_busy=self.chat_is_busy, prompts=self.prompts
         )
-        self.query_one(ImportanceBars).importance = state.importance
         is_empty = state.phase is Phase.IDLE and not state.records
         self.set_class(is_empty, "-idle")
         introduction = self.query_one("#introduction", Static)
@@ -359,7 +339,7 @@ class TuneScreen(Screen[Filled]):
     def _refresh_available(self) -> None:
         # The footer is built anew: only when there is something new to build.
         selected = self.query_one(TrialsTable).selected
-        found = trials.available(self._state, self._ledger, selected)
+        found = settings.available(self._state, self._ledger, selected)
         if found != self._available:
             self._available = found
             self.refresh_bindings()

@@ -1,4 +1,4 @@
-"""The trials as a table that draws only the rows in view, so that its length does not matter."""
+"""The settings as a table that draws only the rows in view, so that its length does not matter."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,6 @@ from spectui.tui.text.display import aligned
 from spectui.tui.tune.ledger import Ledger, Row
 from spectui.tui.tune.words import measure
 from spectui.tui.widgets import hidden
-from spectui.tune.trials import TrialState
 
 GAP = 2
 """Cells between columns."""
@@ -49,13 +48,13 @@ class Column:
 
 def _number(row: Row, *, name: str) -> float | None:
     """A number of a draft model; None for off."""
-    speculation = row.record.arm.speculation
+    speculation = row.arm.speculation
     return None if speculation is None else speculation.numbers[name]
 
 
 def _drafter(row: Row) -> str:
     """Who drafts; with the numbers of n-gram drafters, which have no columns of their own."""
-    arm = row.record.arm
+    arm = row.arm
     chain = () if arm.speculation is None else arm.speculation.chain
     parts = [
         f"{one.kind} {one.summary}" if isinstance(one, NgramDrafter) else str(arm.draft)
@@ -64,13 +63,11 @@ def _drafter(row: Row) -> str:
     return " + ".join(parts) or arm.drafter
 
 
-TRIAL = Column("trial", lambda row: row.number, is_best_first=True)
-DRAFT = Column("draft", lambda row: None if row.is_off else row.record.arm.drafter, is_text=True)
+TRIAL = Column("trial", lambda row: None if row.record is None else row.number, is_best_first=True)
+DRAFT = Column("draft", lambda row: None if row.is_off else row.arm.drafter, is_text=True)
 # The off arm's level is common to all, so that it changes no order.
 SPEEDUP = Column("speedup", lambda row: row.relative, is_best_first=True)
-STATE = Column(
-    "state", lambda row: row.record.state.value + " noisy" * row.record.noisy, is_text=True
-)
+STATE = Column("state", lambda row: row.state, is_text=True)
 COLUMNS = (
     TRIAL,
     *(
@@ -154,12 +151,9 @@ def text(row: Row, column: Column, ledger: Ledger, glyphs: Glyphs) -> str:
 
 
 def _state(row: Row, ledger: Ledger) -> str:
-    if row.record.state is not TrialState.COMPLETE:
-        return "failed" if row.record.state is TrialState.FAIL else row.record.state.value
-    noisy = "noisy" if row.record.noisy else ""
     if row is ledger.leader:
-        return "best, noisy" if noisy else "best"
-    return noisy or "done"
+        return "best, noisy" if row.is_noisy else "best"
+    return row.state
 
 
 def header(slots: Sequence[Slot], sort: Sort, glyphs: Glyphs, style: Style) -> Strip:
@@ -179,7 +173,7 @@ def header(slots: Sequence[Slot], sort: Sort, glyphs: Glyphs, style: Style) -> S
 
 
 def line(row: Row, slots: Sequence[Slot], ledger: Ledger, glyphs: Glyphs) -> str:
-    """Return one trial's cells; the best one's line begins with a mark."""
+    """Return one setting's cells; the best one's line begins with a mark."""
     cells = glyphs.bullet if row is ledger.leader else " "
     for slot in slots:
         content = text(row, slot.column, ledger, glyphs)
@@ -190,7 +184,7 @@ def line(row: Row, slots: Sequence[Slot], ledger: Ledger, glyphs: Glyphs) -> str
 
 
 class TrialsTable(ScrollView, can_focus=True):
-    """Selection, order and scroll position stay when trials are added."""
+    """Selection, order and scroll position stay when rows are added."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         hidden("up,k", "tune.row_up", "Row up", action="move(-1)"),
@@ -219,7 +213,7 @@ class TrialsTable(ScrollView, can_focus=True):
     """
 
     class Selected(Message):
-        """The user selected another trial."""
+        """The user selected another row."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -228,21 +222,21 @@ class TrialsTable(ScrollView, can_focus=True):
         self._order: list[Row] = []
         self._slots: tuple[Slot, ...] = ()
         self._selected: int | None = None
-        """Number of the selected trial."""
+        """Number of the selected row."""
 
     @property
     def selected(self) -> Row | None:
-        """The selected trial, None until the user selects one."""
+        """The selected row, None until the user selects one."""
         index = self._index(self._selected)
         return None if index is None else self._order[index]
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Numbers of the trials from top to bottom."""
+        """Numbers of the rows from top to bottom."""
         return tuple(row.number for row in self._order)
 
     def show(self, ledger: Ledger) -> None:
-        """Show the trials of ``ledger``."""
+        """Show the rows of ``ledger``."""
         at_top = round(self.scroll_y)
         anchor = self._order[at_top].number if 0 < at_top < len(self._order) else None
         self._ledger = ledger
@@ -356,6 +350,6 @@ class TrialsTable(ScrollView, can_focus=True):
             return self.get_component_rich_style("trials--selected")
         if row is self._ledger.leader:
             return self.get_component_rich_style("trials--best")
-        if row.record.state is TrialState.COMPLETE:
+        if row.is_known:
             return Style.null()
         return self.get_component_rich_style("trials--muted")

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from spectui.format import counted, gain_percent, left_text
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import Ledger, Row
-from spectui.tune import estimates
 from spectui.tune.explain import explain_result
+from spectui.tune.finalist import forecast_error as error_text
+from spectui.tune.finalist import forecast_errors
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
 from spectui.tune.trials import TrialState
@@ -57,11 +58,12 @@ def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
     if state.phase is Phase.RECORDING:
         words = f"step {state.n_recorded} of {state.n_to_record}, to replay every setting"
         return words, _fraction(state.n_recorded, state.n_to_record)
-    words = f"{ledger.n_tried} of {counted(state.n_trials, 'trial')}"
-    if state.phase is Phase.FINISHED and state.result is not None and not state.result.interrupted:
-        # It may have needed fewer than were asked for.
-        return words, 1.0
-    return words, _fraction(ledger.n_tried, state.n_trials)
+    if state.current is not None:
+        words = f"prompt {state.n_measured} of {state.n_to_measure}"
+        return words, _fraction(state.n_measured, state.n_to_measure)
+    n_replayed = len(state.forecasts)
+    words = f"{n_replayed:,} settings replayed" if n_replayed else ""
+    return words or counted(ledger.n_tried, "trial"), 1.0
 
 
 def headline(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str:
@@ -119,7 +121,7 @@ def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
 
 def _best_so_far(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
     if ledger.best is not None:
-        label = glyphs.one_line(ledger.best.record.arm.label)
+        label = glyphs.one_line(ledger.best.arm.label)
         estimate = ledger.speedup(ledger.best)
         if estimate is None:
             return Headline(advice="No speedup yet", because=f"off was not measured; {label}")
@@ -140,19 +142,14 @@ def _best_so_far(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline
 def ended_early(result: TuneResult) -> str | None:
     """Return why there was less than was asked for; None if there was not."""
     spent = result.spent
-    if spent.ended_trials:
-        return f"time ended the trials after {spent.n_tried} of {spent.n_trials}"
-    if result.expected_improvement is None:
+    if not spent.ended_trials:
         return None
-    return (
-        f"{counted(len(result.trials), 'trial')} were enough: the best setting not tried yet is "
-        f"expected to add {100 * result.expected_improvement:.1f} %"
-    )
+    return f"time ended the trials after {spent.n_tried} of {spent.n_trials}"
 
 
 def forecast_error(result: TuneResult) -> str | None:
     """Return by how much forecasts were off; None if they were right."""
-    return estimates.forecast_error(estimates.estimates(result.trials, result.forecasts).errors)
+    return error_text(forecast_errors(result.finalists, result.forecasts))
 
 
 def why(result: TuneResult) -> tuple[str, ...]:
@@ -195,10 +192,14 @@ def lossless(result: TuneResult, glyphs: Glyphs) -> str | None:
     return f"{glyphs.warning} differs from the target's {where}; rounding does not explain it"
 
 
-def trial(row: Row, ledger: Ledger, glyphs: Glyphs) -> str:
-    """Return a trial in one sentence: why it failed, or what it measured."""
-    record = row.record
-    head = f"trial {row.number}, {glyphs.one_line(record.arm.label)}: "
+def setting(row: Row, ledger: Ledger, glyphs: Glyphs) -> str:
+    """Return a row in one sentence: why it failed, or what is known of it."""
+    record, label = row.record, glyphs.one_line(row.arm.label)
+    if record is None:
+        gain = measure(row.speedup, "{:.2f}" + glyphs.times + " of off", glyphs)
+        accepted = measure(row.acceptance_rate, "acceptance {:.0%}", glyphs)
+        return f"{row.state}, {label}: {gain}, {accepted}"
+    head = f"trial {row.number}, {label}: "
     if record.state is not TrialState.COMPLETE:
         words = "failed" if record.state is TrialState.FAIL else record.state.value
         return head + words + (f": {glyphs.own_line(record.error)}" if record.error else "")
