@@ -84,7 +84,7 @@ async def measure(records: tuple[TrialRecord, ...], n: int) -> dict[str, Any]:
 
 async def measure_data_table(records: tuple[TrialRecord, ...], n: int) -> dict[str, Any]:
     """Time Textual's own table with the same cells."""
-    ledger = digest(records, Ledger())
+    ledger = digest(_state(records), Ledger())
 
     class Host(ColouredApp[None]):
         def compose(self) -> ComposeResult:
@@ -120,7 +120,7 @@ def measure_memory(n: int) -> dict[str, float]:
     tracemalloc.start()
     records = make_records(n)
     of_records = tracemalloc.get_traced_memory()[0]
-    ledger = digest(records, Ledger())
+    ledger = digest(_state(records), Ledger())
     with_rows = tracemalloc.get_traced_memory()[0]
     order = list(ledger.rows)
     with_order = tracemalloc.get_traced_memory()[0]
@@ -147,7 +147,7 @@ def _milliseconds(work: Callable[[int], None]) -> dict[str, float]:
 
 
 def _state(records: tuple[TrialRecord, ...]) -> TuningState:
-    return TuningState(phase=Phase.SEARCHING, study="s", n_trials=10_000, records=records)
+    return TuningState(phase=Phase.SEARCHING, study="s", records=records)
 
 
 def _record(pick: random.Random, number: int) -> TrialRecord:

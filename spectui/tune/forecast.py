@@ -38,10 +38,10 @@ _PROBING_PASSES = 2.5
 """Cost of measuring rounds, in decodes of that text by the target alone."""
 _DRAFT_READING = 0.25
 """Cost for a draft to read a prompt, as a share of the target's; roughly."""
-_EVEN = 0.03
-"""Between the predictions of two settings; half of all errors are below 2 %, a tenth above 4 %."""
+_EVEN = 0.015
+"""Difference of two forecasts that are equal for all that one can tell: their error is 1 to 2 %."""
 _PROMISING = 5
-"""Settings that are measured first. Their predictions differ by less than the model's error."""
+"""Settings that trials measure first."""
 _CHAINED = 8
 """Settings of a draft model, the best of so many lengths, that are replayed behind n-gram drafters:
 each of these walks along the text in Python, where the grid walks all settings together."""
