@@ -165,7 +165,7 @@ def is_empty(storage: str | None) -> bool:
         return False
     found = next(folder for folder in file.parents if folder.exists())
     if not found.is_dir():
-        raise BadInputError(f"{file.parent}: {found} is no folder; set XDG_DATA_HOME to one")
+        raise BadInputError(f"{file.parent}: {found} is no folder; set SPECTUI_HOME to one")
     return True
 
 
