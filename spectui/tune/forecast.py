@@ -343,16 +343,15 @@ class Forecaster:
                 self.not_kept = str(error)
         return self._outlook(tracing.recordings, tracing.costs)
 
-    def recall(self, n_prompts: int) -> Outlook | None:
-        """Replay what an earlier run of the study has recorded; None if it is not there.
+    def recall(self, n_prompts: int, n_tokens: int) -> Outlook | None:
+        """Replay what an earlier run of the study has recorded.
 
-        Nor is it where its time allowed less than ``n_prompts`` or a part of each answer.
+        None if it recorded less than ``n_tokens`` of ``n_prompts`` answers.
         """
         trace = None if self._kept is None else self._kept.read()
         if trace is None or not self._is_deep_enough(trace.recordings):
             return None
-        whole = [one for one in trace.recordings if one.n_predict >= self.n_tokens]
-        if len(whole) < n_prompts:
+        if sum(one.n_predict >= n_tokens for one in trace.recordings) < n_prompts:
             return None
         return self._outlook(trace.recordings, trace.costs, has_text=trace.has_text)
 

@@ -115,6 +115,7 @@ class ScriptedForecaster:
         self._interrupted = interrupted
         self.keeps = False  # an earlier run's trace
         self.recorded: list[tuple[int, int]] = []
+        self.recalled: list[tuple[int, int]] = []
         self.known: list[set[str]] = []
         self.in_time: list[bool] = []
 
@@ -158,8 +159,8 @@ class ScriptedForecaster:
             self._measurer.now_s += 10.0
         return self._outlook()
 
-    def recall(self, n_prompts: int) -> Outlook | None:
-        assert n_prompts == 4
+    def recall(self, n_prompts: int, n_tokens: int) -> Outlook | None:
+        self.recalled.append((n_prompts, n_tokens))
         return None if not self.keeps else self._outlook()
 
     def _outlook(self) -> Outlook:
@@ -353,6 +354,7 @@ def test_a_resumed_study_records_only_what_was_not_kept(
     again.keeps = keeps
     result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=6, forecaster=again)
     assert again.recorded == recorded
+    assert again.recalled == [(4, 33)]
     longest = [r.arm.speculation.own.longest for r in result.trials[1:] if r.arm.speculation]
     assert longest == [*([7, 3] if keeps else [3, 7]), 16, FIRST_NGRAM.longest, 5]
 
