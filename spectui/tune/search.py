@@ -170,6 +170,9 @@ class Search:
         if self._forecasting.is_asked_for and not self._trials.n_tried:
             self._pace.trial(partial(self._trials.run, ends=self._forecasting.has_text))
         self._forecasting.look_ahead(goes_on=goes_on)
+        self._pace.expect(
+            {one.arm: one.speedup for one in self._forecasting.forecasts if one.speedup}
+        )
 
     @property
     def _n_trials(self) -> int:

@@ -1,5 +1,7 @@
 """The setting that is raced, and how far its forecast was from the race."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from spectui.measure.arm import OFF, Arm
@@ -8,9 +10,10 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.finalist import finalist, forecast_error, forecast_errors
 from spectui.tune.forecast import Forecast
-from spectui.tune.race import Standing
+from spectui.tune.pace import Pace
+from spectui.tune.race import BASELINE_SHARE, Standing
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
-from tests.support.search import known
+from tests.support.search import items, known
 
 
 def arm(draft_max: int) -> Arm:
@@ -70,6 +73,30 @@ def test_the_best_forecast_is_raced(
     ordered = [forecast(n, speedup) for n, speedup in forecasts.items()]
     found = finalist([trial(OFF), *records], ordered)
     assert found == (None if best is None else arm(best))
+
+
+@dataclass
+class Free:
+    """Prompts that cost nothing."""
+
+    n_beside_off: int | None = None
+    prompt_token_s: float = 0.0
+
+
+def test_a_race_of_what_no_trial_has_timed_takes_what_its_forecast_says() -> None:
+    pace, off = Pace(100.0, lambda: 0.0, Free(), items(4)), trial(OFF)
+    per_prompt_s = off.prompts[0].decode_s
+    assert pace.race_s([off], [arm(3)], items(4)) == pytest.approx(
+        4 * (1 + BASELINE_SHARE) * per_prompt_s
+    )
+    pace.expect({arm(3): 2.0})
+    assert pace.race_s([off], [arm(3)], items(4)) == pytest.approx(
+        4 * (0.5 + BASELINE_SHARE) * per_prompt_s
+    )
+    # A trial says it better.
+    assert pace.race_s([off, trial(arm(3), 4.0)], [arm(3)], items(4)) == pytest.approx(
+        4 * (0.25 + BASELINE_SHARE) * per_prompt_s
+    )
 
 
 def test_an_error_of_the_forecasts_is_told_where_it_is_large() -> None:
