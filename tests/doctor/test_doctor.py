@@ -100,12 +100,7 @@ def test_weights_in_a_memory_of_unknown_speed_are_left_out() -> None:
     ids=["cheap", "as large", "beside experts", "hopeless"],
 )
 def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps(
-    *,
-    target: WeightTraffic,
-    draft_bytes: int,
-    step: float,
-    alpha: float | None,
-    if_perfect: float,
+    *, target: WeightTraffic, draft_bytes: int, step: float, alpha: float | None, if_perfect: float
 ) -> None:
     found = draft_bound(bound(target), replace(DENSE, cpu_dense_bytes=draft_bytes), RAM)
     assert found is not None

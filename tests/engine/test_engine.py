@@ -279,10 +279,7 @@ def test_a_mixture_of_experts_is_lossless_too(tiny: TinyPath) -> None:
 )
 @settings(max_examples=40, deadline=None)
 def test_greedy_output_does_not_depend_on_any_setting(
-    engine: Engine,
-    config: Speculation,
-    n_predict: int,
-    prompt: list[int],
+    engine: Engine, config: Speculation, n_predict: int, prompt: list[int]
 ) -> None:
     command = request(n_predict, prompt=tuple(prompt))
     result = engine.generate(replace(command, speculation=config))

@@ -48,11 +48,7 @@ pytest_plugins = ("tests.support.fixtures", "tests.support.cli_fixtures")
 MAX_DRAFT = 8
 NOISE = 0.01
 """Batches of another size move logits of up to 20 by a thousandth; a wrong state by units."""
-PROMPTS = (
-    (88, 102, 126, 263, 261, 109, 271) * 4,
-    tuple(range(40, 90)),
-    (77,),
-)
+PROMPTS = ((88, 102, 126, 263, 261, 109, 271) * 4, tuple(range(40, 90)), (77,))
 FILES = {f"{arch} beside": arch for arch in ("qwen35", "gemma4")}
 """Targets whose MTP layers are in a file of their own."""
 ROLLBACKS = dict.fromkeys((*WRITERS, *FILES), Rollback.TRUNCATE) | dict.fromkeys(
@@ -337,10 +333,7 @@ def test_what_cannot_draft_for_itself_is_refused(tmp_path: Path, tiny: TinyPath)
     with Engine() as engine:
         for path, reason in (
             (tmp_path / "plain.gguf", "is a lfm2 without MTP layers; give a draft with -md"),
-            (
-                tmp_path / "two.gguf",
-                "has 2 MTP layers, and llama.cpp runs one for qwen35",
-            ),
+            (tmp_path / "two.gguf", "has 2 MTP layers, and llama.cpp runs one for qwen35"),
         ):
             with pytest.raises(BadInputError, match=reason):
                 engine.load_target(ModelOptions(path=path), context, max_draft=4, mtp=True)
@@ -371,11 +364,7 @@ def test_bench_needs_no_draft_for_it(spectui: Spectui, folder: Path, prompts: Pa
     ids=["plain", "both", "draft"],
 )
 def test_bench_refuses_it_in_one_sentence(
-    spectui: Spectui,
-    tiny: TinyPath,
-    prompts: Path,
-    drafting: list[str],
-    refusal: tuple[int, str],
+    spectui: Spectui, tiny: TinyPath, prompts: Path, drafting: list[str], refusal: tuple[int, str]
 ) -> None:
     code, sentence = refusal
     options = ["-m", tiny(TARGET), "-c", 256, "-t", 1, "--prompts", prompts]

@@ -78,11 +78,7 @@ def command(
 
 
 def in_turns(
-    engine: Engine,
-    wanted: Generate,
-    *,
-    baseline_first: bool = True,
-    baseline_share: float = 1.0,
+    engine: Engine, wanted: Generate, *, baseline_first: bool = True, baseline_share: float = 1.0
 ) -> PairGenerated:
     return engine.generate_pair(
         GeneratePair(

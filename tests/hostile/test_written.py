@@ -43,10 +43,7 @@ def test_no_cell_of_a_table_is_computed() -> None:
     for text in FORMULAS:
         records = _records(text)
         cells = dict.fromkeys((one.visit.cell for one in records), text)
-        for page in (
-            results_csv(cells, records),
-            summary_csv(summarise(named(*cells), records)),
-        ):
+        for page in (results_csv(cells, records), summary_csv(summarise(named(*cells), records))):
             found = [one for row in csv.reader(StringIO(page)) for one in row]
             assert any("1" in one or "SUM" in one for one in found)
             assert [one for one in found if _COMPUTED.match(one)] == []

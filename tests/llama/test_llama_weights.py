@@ -256,12 +256,7 @@ def test_the_real_log_tells_weights_cache_and_scratch(tiny: TinyPath) -> None:
         with Context(model, context, max_outputs=4, abort=AbortFlag()):
             lines += native_log.tail(2000)
     kinds = {buffer.kind for buffer in parse_buffers(lines) if buffer.memory == HOST}
-    assert kinds == {
-        BufferKind.WEIGHTS,
-        BufferKind.KV,
-        BufferKind.COMPUTE,
-        BufferKind.OUTPUT,
-    }
+    assert kinds == {BufferKind.WEIGHTS, BufferKind.KV, BufferKind.COMPUTE, BufferKind.OUTPUT}
     weights = weight_traffic(read_gguf(options.path), options, gpu_devices=False)
     read = sum(b.size_bytes for b in parse_buffers(lines) if b.kind is BufferKind.WEIGHTS)
     # The buffer holds the embedding too, of which a token reads one row.

@@ -23,14 +23,7 @@ from spectui.models.facts import ModelFacts
 from spectui.models.files import MAX_DEPTH, FoundModel, Scan, is_pseudo, usual_folders
 from spectui.models.gguf import is_cut
 from spectui.models.header import read_header
-from spectui.models.ranking import (
-    GOOD_SHARE,
-    DraftOption,
-    ModelInspected,
-    assess,
-    rank,
-    read_share,
-)
+from spectui.models.ranking import GOOD_SHARE, DraftOption, ModelInspected, assess, rank, read_share
 from spectui.paths import demo_folder
 from tests.support.models import TARGET, write_tiny
 

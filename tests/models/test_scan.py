@@ -86,10 +86,7 @@ def test_damaged_files_are_rows_with_a_reason(spectui: Spectui, folder: Path) ->
     unusable = {name for name, model in models.items() if model["reason"]}
     assert unusable == {"cut", "split", "embedding", "empty"}
     assert models["cut"]["cut"] == ["cut.gguf"]
-    assert models["split"]["missing"] == [
-        "split-00001-of-00003.gguf",
-        "split-00003-of-00003.gguf",
-    ]
+    assert models["split"]["missing"] == ["split-00001-of-00003.gguf", "split-00003-of-00003.gguf"]
     assert "cannot be loaded" in models["empty"]["reason"]
     assert models["cut"]["facts_reason"] == f"it was not read: {models['cut']['reason']}"
     assert models["embedding"]["facts"] is not None

@@ -150,12 +150,7 @@ def test_the_gpu_of_an_amd_processor_has_the_ram_that_it_may_take(tree: Tree) ->
     ],
 )
 def test_amds_table_tells_what_holds_the_clocks_back(
-    *,
-    tree: Tree,
-    form: tuple[int, int],
-    size: int,
-    status: int,
-    told: tuple[Throttle, ...] | None,
+    *, tree: Tree, form: tuple[int, int], size: int, status: int, told: tuple[Throttle, ...] | None
 ) -> None:
     tree.add(AMD_CARD)
     table = bytearray(b"\xff" * 512)

@@ -149,13 +149,7 @@ def test_the_limit_follows_a_link_that_wakes_up(driver: Monitored) -> None:
     ],
 )
 def test_a_refused_number_says_why_and_the_others_go_on(
-    *,
-    driver: Monitored,
-    function: str,
-    field: str,
-    what: str,
-    code: int,
-    reason: str,
+    *, driver: Monitored, function: str, field: str, what: str, code: int, reason: str
 ) -> None:
     driver.add_gpu()
     driver.rule(function, code=code)
@@ -235,12 +229,7 @@ def test_what_holds_the_clocks_back_is_told_in_words(
     ],
 )
 def test_a_driver_that_lies_about_its_memory_is_not_believed(
-    *,
-    driver: Monitored,
-    used: int,
-    total: int,
-    used_reason: str | None,
-    total_reason: str | None,
+    *, driver: Monitored, used: int, total: int, used_reason: str | None, total_reason: str | None
 ) -> None:
     driver.add_gpu(memory_used_bytes=used, memory_total_bytes=total)
     (gpu,) = driver.after()

@@ -78,11 +78,7 @@ def test_a_hub_that_refuses_is_one_sentence(pull: Pull, hub: Hub, folder: Path) 
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("HF_TOKEN", "hf_\N{HORIZONTAL ELLIPSIS}"),
-        ("ALL_PROXY", "socks9://x"),
-    ],
+    ("name", "value"), [("HF_TOKEN", "hf_\N{HORIZONTAL ELLIPSIS}"), ("ALL_PROXY", "socks9://x")]
 )
 def test_an_environment_that_cannot_be_is_one_sentence(
     pull: Pull, monkeypatch: pytest.MonkeyPatch, name: str, value: str

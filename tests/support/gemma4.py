@@ -111,11 +111,7 @@ def _output(recipe: Tiny) -> Weights:
 
 def _finish(writer: gguf.GGUFWriter, recipe: Tiny, width: int, shapes: Shapes) -> None:
     add_tokenizer(writer, recipe)
-    shapes = {
-        "output_norm.weight": (width,),
-        "rope_freqs.weight": (HEAD_DIM // 2,),
-        **shapes,
-    }
+    shapes = {"output_norm.weight": (width,), "rope_freqs.weight": (HEAD_DIM // 2,), **shapes}
     for name, shape in shapes.items():
         is_plain = name.endswith(("norm.weight", "scale.weight", "freqs.weight"))
         ones = np.ones(shape, np.float32)

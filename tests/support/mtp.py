@@ -54,12 +54,7 @@ _ENDS_OF_BLOCKS = ("attn_output", "ffn_down", "ffn_down_exps", "ffn_down_shexp",
 
 
 def write_qwen35(
-    recipe: Tiny,
-    path: Path,
-    *,
-    n_mtp: int = 1,
-    echoes: bool = False,
-    part: Part = Part.WHOLE,
+    recipe: Tiny, path: Path, *, n_mtp: int = 1, echoes: bool = False, part: Part = Part.WHOLE
 ) -> None:
     """Write a hybrid: a recurrent layer, one of attention, and the MTP layer."""
     n_mtp *= part is not Part.TRUNK
@@ -101,12 +96,7 @@ def write_glm4moe(
 
 
 def write_mimo2(
-    recipe: Tiny,
-    path: Path,
-    *,
-    n_mtp: int = 3,
-    echoes: bool = False,
-    part: Part = Part.WHOLE,
+    recipe: Tiny, path: Path, *, n_mtp: int = 3, echoes: bool = False, part: Part = Part.WHOLE
 ) -> None:
     """Write two layers, one with a sliding window, and several MTP layers that draft in turn."""
     n_mtp *= part is not Part.TRUNK
