@@ -144,20 +144,6 @@ class HostReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkReading:
-    """The link to one server at one moment."""
-
-    endpoint: str
-    """``HOST:PORT``."""
-    sent_bytes: int
-    """By all connections that were seen: weights at first, then graphs and activations."""
-    received_bytes: int
-    """Activations and logits."""
-    sent_bytes_per_s: Reading
-    received_bytes_per_s: Reading
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The machine at one moment."""
 
@@ -167,8 +153,6 @@ class Snapshot:
     gpu_reason: str | None
     """Why ``gpus`` is empty; None if it is not."""
     host: HostReading
-    links: tuple[LinkReading, ...] = ()
-    """To the RPC servers that are watched."""
 
 
 MEASURING = Reading(None, "measuring: a rate needs two samples")

@@ -250,7 +250,7 @@ def test_which_files_of_a_preset_are_there_is_told_and_its_traps(
     (folder / "target-00001-of-00003.gguf").symlink_to(tiny(TARGET))
     text = told()
     whole = text.replace("- ", "-")
-    assert f"Its models are not here; fetch them with spectui models pull {preset}." in whole
+    assert f"Its models are not here; fetch them as spectui presets show {preset} says." in whole
     assert "target: target*.gguf of a/b: not here, but 1 of its 3 parts" in text
     assert "draft: draft.gguf of a/c: not here" in text
     (folder / "target.gguf").symlink_to(tiny(TARGET))
@@ -382,7 +382,7 @@ def test_a_preset_without_its_files_is_told_of(spectui: Spectui) -> None:
     assert found["target_reason"] == "models of qwen3-next-80b-a3b are missing"
     assert spectui("doctor", "--preset", "qwen3-next-80b-a3b") == 0
     words = " ".join(spectui.out.split())
-    assert "spectui models pull qwen3-next-80b-a3b" in words
+    assert "spectui presets show qwen3-next-80b-a3b" in words
     assert "84.8 GB" in words
     assert "with 24 GB of video memory: --n-cpu-moe 41" in words
 
