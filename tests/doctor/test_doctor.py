@@ -27,13 +27,11 @@ from spectui.llama.buffers import DeviceMemory
 from spectui.llama.planned import Plan, PlanRequest
 from spectui.models.weights import WeightTraffic
 from spectui.presets import find_preset
+from tests.support.architectures import write_glm4moe, write_mamba, write_qwen35
 from tests.support.cli import Spectui
-from tests.support.layers import N_CTX_TRAIN
-from tests.support.models import CLOSE_DRAFT, MOE, TARGET, Tiny, TinyPath
-from tests.support.mtp import write_glm4moe, write_qwen35
+from tests.support.models import CLOSE_DRAFT, MOE, N_CTX_TRAIN, TARGET, Tiny, TinyPath
 from tests.support.nvml import StandIn
 from tests.support.plans import BAD, GOOD, HUGE, ODD, OTHER, REQUEST, Script, room
-from tests.support.recurrent import write_mamba
 from tests.support.shapes import QWEN3_0_6B, QWEN3_NEXT_80B_A3B, write_header
 
 pytest_plugins = [

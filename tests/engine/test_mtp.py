@@ -36,12 +36,16 @@ from spectui.speculative.models import Outputs, Rollback
 from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.colours import ColouredApp
 from spectui.tui.export import export_choices
+from tests.support.architectures import (
+    WRITERS,
+    write_lfm2,
+    write_pair,
+    write_qwen35,
+    write_special_draft,
+)
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, assert_lossless, small_context
-from tests.support.gemma4 import write_pair
 from tests.support.models import TARGET, Tiny, TinyPath
-from tests.support.mtp import WRITERS, write_qwen35, write_special_draft
-from tests.support.recurrent import write_lfm2
 
 pytest_plugins = ("tests.support.fixtures", "tests.support.cli_fixtures")
 

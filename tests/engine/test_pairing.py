@@ -17,11 +17,9 @@ from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
 from spectui.speculative.decoder import Stop
+from tests.support.architectures import write_cohere2, write_lfm2, write_mamba, write_qwen35
 from tests.support.engine import ENDLESS, MAX_DRAFT, local_worker
 from tests.support.models import Tiny, write_tiny
-from tests.support.mtp import write_qwen35
-from tests.support.recurrent import write_lfm2, write_mamba
-from tests.support.windowed import write_cohere2
 
 WRITERS: dict[str, Callable[[Tiny, Path], None]] = {
     "llama": write_tiny,

@@ -25,9 +25,8 @@ from spectui.llama.planned import ModelRequest, Plan, PlanRequest
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.speculative.models import Rollback
 from tests.support.allocation import KINDS, LOG_STEP_BYTES, allocate, log_gaps_bytes, planned_bytes
-from tests.support.gemma4 import write_pair
+from tests.support.architectures import WRITERS, write_pair
 from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath
-from tests.support.mtp import WRITERS
 from tests.support.shapes import QWEN3_0_6B, QWEN3_30B_A3B, QWEN3_NEXT_80B_A3B, Shape, write_header
 
 pytest_plugins = ["tests.support.fixtures"]

@@ -11,10 +11,9 @@ from spectui.engine.driver import Engine
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
+from tests.support.architectures import write_lfm2, write_qwen35
 from tests.support.engine import ENDLESS, MAX_DRAFT
 from tests.support.models import Tiny, write_tiny
-from tests.support.mtp import write_qwen35
-from tests.support.recurrent import write_lfm2
 
 WRITERS: dict[str, Callable[[Tiny, Path], None]] = {
     "llama": write_tiny,

@@ -17,8 +17,7 @@ from spectui.models.gguf import file_size, read_gguf, shards
 from spectui.models.header import GgufFile, TensorInfo
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
-from tests.support.layers import N_LAYERS
-from tests.support.models import MOE, TARGET, TinyPath, vocabulary
+from tests.support.models import MOE, N_LAYERS, TARGET, TinyPath, vocabulary
 
 pytest_plugins = ("tests.support.fixtures",)
 

@@ -13,10 +13,15 @@ from spectui.llama.planned import PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.header import GgufFile, Scalar, TensorInfo
 from spectui.options.setup import ContextOptions, ModelOptions
+from tests.support.architectures import (
+    write_cohere2,
+    write_glm4moe,
+    write_lfm2,
+    write_mamba,
+    write_mimo2,
+    write_qwen35,
+)
 from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath, write_empty, write_tiny
-from tests.support.mtp import write_glm4moe, write_mimo2, write_qwen35
-from tests.support.recurrent import write_lfm2, write_mamba
-from tests.support.windowed import write_cohere2
 
 pytest_plugins = ["tests.support.fixtures"]
 

@@ -19,6 +19,7 @@ from spectui.llama.library import C
 from spectui.models.files import FoundModel, Scan
 from spectui.models.gguf import read_gguf
 from spectui.models.ranking import ModelInspected
+from tests.support.architectures import write_lfm2
 from tests.support.cli import Spectui
 from tests.support.models import (
     CLOSE_DRAFT,
@@ -30,7 +31,6 @@ from tests.support.models import (
     TinyPath,
     write_empty,
 )
-from tests.support.recurrent import write_lfm2
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 

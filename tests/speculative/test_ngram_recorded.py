@@ -33,10 +33,12 @@ def drafters(kind: str, options: dict[str, Any]) -> Callable[[], Drafter]:
     """Makes a drafter for each turn of a chat."""
     match kind:
         case "map":
-            maps = NgramMapState(n_slots=options.pop("n_slots"))
+            n_slots = options.pop("n_slots")
+            maps = NgramMapState() if n_slots == 1 << 18 else NgramMapState(n_slots=n_slots)
             return lambda: NgramMapDrafter(**options, state=maps)
         case "mod":
-            table = NgramModState(n_entries=options.pop("n_entries"))
+            n_entries = options.pop("n_entries")
+            table = NgramModState() if n_entries == 1 << 22 else NgramModState(n_entries=n_entries)
             return lambda: NgramModDrafter(**options, state=table)
         case _:
             dynamic, static = counts(options["dynamic"]), counts(options["static"])

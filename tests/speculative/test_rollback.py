@@ -20,10 +20,9 @@ from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.models import Outputs, Rollback
+from tests.support.architectures import write_cohere2, write_lfm2, write_mamba
 from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless
 from tests.support.models import Tiny, write_tiny
-from tests.support.recurrent import write_lfm2, write_mamba
-from tests.support.windowed import write_cohere2
 
 NOISE = 0.05
 """Batches of another size move logits of up to 20 by a thousandth; a wrong state by units."""
