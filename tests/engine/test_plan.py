@@ -113,18 +113,6 @@ def test_a_plan_is_what_a_load_allocates(
         assert without.target.info.mtp_layers == plan.target.info.mtp_layers > 0
 
 
-@pytest.mark.ci
-@pytest.mark.models
-@pytest.mark.parametrize(("ctx_size", "cache_type"), [(512, "f16"), (4096, "q8_0")])
-def test_a_real_models_plan_is_what_it_allocates(
-    planner: Planner, smollm2: Path, ctx_size: int, cache_type: str
-) -> None:
-    options = ModelOptions(path=smollm2, cache_type_k=cache_type, cache_type_v=cache_type)
-    context = ContextOptions(ctx_size=ctx_size, threads=1)
-    request = PlanRequest(target=options, draft=options, context=context, max_draft=16)
-    assert assert_as_allocated(planner, request).target.info.n_layers == 30
-
-
 def test_mapped_weights_are_told_apart(planner: Planner, model: Model) -> None:
     for mmap, device in ((True, "CPU_Mapped"), (False, "CPU")):
         options = replace(model("llama"), mmap=mmap)

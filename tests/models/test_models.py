@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.format import bytes_text, count_text, counted
 from spectui.gguf_names import companion_kind, is_part_of_model
 from spectui.models import header
 from spectui.models.facts import ModelFacts
@@ -399,23 +398,6 @@ class TestUsualFolders:
 )
 def test_a_name_tells_parameters_and_quantisation(name: str, label: str) -> None:
     assert FoundModel(path=Path(name), name=name, size_bytes=1).label == label
-
-
-@pytest.mark.parametrize(("n", "text"), [(0, "0 prompts"), (1, "1 prompt"), (24, "24 prompts")])
-def test_one_thing_is_singular(n: int, text: str) -> None:
-    assert counted(n, "prompt") == text
-
-
-def test_sizes_are_written_with_three_digits_at_most() -> None:
-    assert [bytes_text(n) for n in (0, 999, 1_000, 104_857_600, 999_600_000, 18_560_000_000)] == [
-        "0 B",
-        "999 B",
-        "1 kB",
-        "105 MB",
-        "1 GB",
-        "18.6 GB",
-    ]
-    assert [count_text(n) for n in (135_000_000, 30_500_000_000)] == ["135M", "30.5B"]
 
 
 def model(size_bytes: int, name: str = "m", missing: tuple[str, ...] = ()) -> FoundModel:

@@ -91,29 +91,6 @@ def test_every_reading_arrives_in_its_unit(driver: Monitored) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("function", "period_s"),
-    [
-        # Two clocks, the chip's and the memory's.
-        ("nvmlDeviceGetClockInfo", 0.5),
-        ("nvmlDeviceGetCurrentClocksThrottleReasons", 1.0),
-        ("nvmlDeviceGetUtilizationRates", 0.25),
-        ("nvmlDeviceGetFieldValues", 0.25),
-        ("nvmlDeviceGetPowerUsage", 1.0),
-        ("nvmlDeviceGetTemperature", 2.0),
-        ("nvmlDeviceGetCurrPcieLinkGeneration", 2.0),
-        ("nvmlDeviceGetCurrPcieLinkWidth", 2.0),
-    ],
-)
-def test_each_metric_is_asked_for_at_its_own_cadence(
-    driver: Monitored, function: str, period_s: float
-) -> None:
-    driver.add_gpu()
-    for _sample in range(32):
-        driver.after(0.25)
-    assert driver.calls(function) == 8.0 / period_s
-
-
 def test_the_limit_follows_a_link_that_wakes_up(driver: Monitored) -> None:
     gpu = driver.add_gpu(generation=1)
     for generation, width, limit in ((1, 16, 4e9), (3, 8, 7.877e9), (6, 16, 121.008e9)):

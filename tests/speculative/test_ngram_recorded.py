@@ -34,6 +34,9 @@ def drafters(kind: str, options: dict[str, Any]) -> Callable[[], Drafter]:
     match kind:
         case "map":
             n_slots = options.pop("n_slots")
+            # By default, as in llama-server.
+            if options["min_hits"] == 1:
+                del options["min_hits"]
             maps = NgramMapState() if n_slots == 1 << 18 else NgramMapState(n_slots=n_slots)
             return lambda: NgramMapDrafter(**options, state=maps)
         case "mod":
