@@ -60,9 +60,7 @@ def failed(script: Script, timeout_s: float = LONG_S) -> Failure:
     return found.failure
 
 
-def test_a_server_that_tells_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    # This process listens, and other tests may have loaded llama.cpp into it.
-    monkeypatch.setattr("spectui.server.watch.locator.runs_llama", lambda _process: False)
+def test_a_server_that_tells_all() -> None:
     with serving() as script:
         found = answered(script)
     assert found.facts.value is not None
