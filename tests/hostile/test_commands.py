@@ -264,8 +264,6 @@ BOMBS: dict[str, tuple[str, Callable[[], str]]] = {
     "polynomial": ("j.sh", lambda: "llama-server -m a -ncmoe 9 -ot '" + ".*" * 12 + "Z=CPU'"),
     "nested": ("k.sh", lambda: "llama-server -m a -ncmoe 9 -ot '((.{1,9}){1,9}){1,9}Z=CUDA0'"),
     "sections": ("a.ini", lambda: "".join(f"[s{n}]\nmodel = a\n" for n in range(60_000))),
-    "a unit": ("a.service", lambda: "#\n" * 200_000 + "[Service]\nExecStart=/b/llama-server"),
-    "of Windows": ("a.bat", lambda: "llama-server ^\n" * 60_000 + "C:\\a'\"" * 9_000),
     "services": (
         "f.yaml",
         lambda: f"services: {json.dumps({f's{n}': {'command': '-m a'} for n in range(15_000)})}",
