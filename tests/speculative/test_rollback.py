@@ -96,9 +96,7 @@ def text_of(n: int) -> tuple[int, ...]:
 
 
 steps = st.tuples(
-    st.lists(st.integers(5, 200), min_size=1, max_size=12),
-    st.booleans(),
-    st.integers(0, 14),
+    st.lists(st.integers(5, 200), min_size=1, max_size=12), st.booleans(), st.integers(0, 14)
 )
 
 
