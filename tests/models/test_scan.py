@@ -161,21 +161,6 @@ def test_nothing_that_fits_is_said(spectui: Spectui, folder: Path) -> None:
     assert found["first_reason"] == "no model fits the target"
 
 
-def test_names_cannot_command_the_terminal(
-    spectui: Spectui, tiny: TinyPath, tmp_path: Path
-) -> None:
-    shutil.copy(tiny(MOE), tmp_path / "target.gguf")
-    name = os.fsdecode(b"a\x1b[31m\xff.gguf")
-    shutil.copy(tiny(TARGET), tmp_path / name)
-    (tmp_path / "\x1bbad.gguf").write_text("no model")
-    assert spectui("models", "scan", tmp_path, "-m", tmp_path / "target.gguf") == 0
-    assert "\x1b" not in spectui.out + spectui.err
-    assert "a␛[31m\\xff" in spectui.out
-    assert "␛bad.gguf is no GGUF file" in " ".join(spectui.out.split())
-    found = document(spectui, tmp_path, "-m", tmp_path / "target.gguf")
-    assert found["first"] == f"{tmp_path}/a\x1b[31m\N{REPLACEMENT CHARACTER}.gguf"
-
-
 def test_a_command_is_printable_and_read_back_by_a_shell(tmp_path: Path) -> None:
     words = ["echo", "it's", "a b", "\x1b[1m'\\é", os.fsdecode(b"\xff"), "\u202e"]
     line = shell_line(words)
