@@ -38,12 +38,11 @@ class Throttle(StrEnum):
     """One that the driver does not name."""
     POWER = "its power limit"
     """A GPU that works hard is at it all the time, as at the next."""
-    CURRENT = "its current limit"
 
     @property
     def is_fault(self) -> bool:
-        """Whether it is none of the limits of everyday."""
-        return self not in {Throttle.POWER, Throttle.CURRENT}
+        """Whether it is no limit of everyday."""
+        return self is not Throttle.POWER
 
 
 class GpuSource(StrEnum):
