@@ -129,14 +129,8 @@ def test_only_gpus_that_count_tell_their_speed(nvml: StandIn) -> None:
 
 
 HOPELESS = DraftBound(draft_step=1.0, break_even_alpha=None, speedup_if_perfect=1.0)
-
-
 EASY = replace(HOPELESS, break_even_alpha=0.7, speedup_if_perfect=2.0)
-
-
 HARD = DraftBound(draft_step=0.6, break_even_alpha=0.71, speedup_if_perfect=2.0)
-
-
 BY_CHANCE = replace(HOPELESS, speedup_if_perfect=1.9)
 
 

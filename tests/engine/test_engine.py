@@ -70,8 +70,6 @@ DRAFTS = {
     "unrelated": OTHER,
     "larger vocabulary": LARGER_VOCABULARY,
 }
-
-
 MakeWorker = Callable[[], Worker]
 
 

@@ -134,8 +134,6 @@ FIELDS = {
     "gpu_busy_percent": "utilisation",
     "power1_average": "power_w",
 }
-
-
 CONTENTS = {
     "empty": b"",
     "a line": b"\n",

@@ -267,7 +267,7 @@ def test_an_older_server() -> None:
     with serving() as script:
         script.plays["/props"] = page({"total_slots": 1, "chat_template": "x"})
         script.plays["/metrics"] = page(metrics_text(OLD_METRICS))
-        script.plays["/slots"] = page([{"id": 0, "state": 1, "next_token": {"n_decoded": 4}}])
+        script.plays["/slots"] = page([{"id": 0, "next_token": [{"n_decoded": 4}]}])
         del script.plays["/v1/models"]
         found = answered(script)
     assert found.counters.value is not None

@@ -24,8 +24,6 @@ from tests.support.attached import COUNTERS, ELSEWHERE, PROCESS, busy, lost, sam
 
 URL = "http://localhost:8080"
 _COUNT = st.integers(0, 10**6)
-
-
 DRAFT_COUNTS = st.builds(
     DraftCounts,
     n_drafts=_COUNT,
