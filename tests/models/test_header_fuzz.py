@@ -119,6 +119,8 @@ def test_other_versions_are_left_to_llama_cpp(tmp_path: Path, version: int) -> N
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", version, 2**60, 2**60))
     read_header(path)
     assert not is_cut(path)
+    path.write_bytes(start(0, 0))
+    assert not is_cut(path)
 
 
 @pytest.mark.parametrize("kind", _KINDS)
