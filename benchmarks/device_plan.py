@@ -32,8 +32,8 @@ from spectui.options.setup import (
     TensorOverride,
 )
 from tests.support.allocation import KINDS, Bytes, allocate, planned_bytes
+from tests.support.architectures import WRITERS
 from tests.support.models import Tiny, write_tiny
-from tests.support.mtp import WRITERS
 from tests.support.rpc import RpcBuild, rpc_build
 from tests.support.vulkan import DEVICES, VulkanBuild, vulkan_build
 

@@ -20,9 +20,9 @@ from spectui.commands.launch import ExportSetup
 from spectui.errors import ServerError
 from spectui.server import LlamaServer
 from spectui.server.binary import ServerBinary, examine
+from tests.support.architectures import write_qwen35
 from tests.support.configurations import VERBOSE, Files, random_setup, unconfirmed
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, write_tiny
-from tests.support.mtp import write_qwen35
 
 FOLDER = "it's a $HOME; rm -rf ~ #模"
 

@@ -20,13 +20,13 @@ from spectui.engine.planning import Planner
 from spectui.llama.planned import PlanRequest
 from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions
 from tests.support.allocation import KINDS
+from tests.support.architectures import WRITERS
 from tests.support.fit import (
     engine_chooses,
     server_chooses,
     small_devices,
 )
 from tests.support.models import CLOSE_DRAFT, Tiny, write_tiny
-from tests.support.mtp import WRITERS
 from tests.support.rpc import RpcBuild, rpc_backend, rpc_build
 
 LONGEST = (1 << 31) - 1

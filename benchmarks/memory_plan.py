@@ -33,9 +33,8 @@ from tests.support.allocation import (
     log_gaps_bytes,
     planned_bytes,
 )
-from tests.support.gemma4 import write_pair
+from tests.support.architectures import WRITERS, write_pair
 from tests.support.models import Tiny
-from tests.support.mtp import WRITERS
 from tests.support.shapes import QWEN3_0_6B, QWEN3_30B_A3B, QWEN3_NEXT_80B_A3B, write_header
 
 CONTEXTS = (512, 4096, 8192)

@@ -23,10 +23,15 @@ from spectui.options.setup import ContextOptions, Devices, ModelOptions, Samplin
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import Drafter, NoDrafter
 from spectui.speculative.models import Outputs, Rollback
+from tests.support.architectures import (
+    write_cohere2,
+    write_glm4moe,
+    write_lfm2,
+    write_mamba,
+    write_mimo2,
+    write_qwen35,
+)
 from tests.support.models import Tiny, vocabulary, write_tiny
-from tests.support.mtp import write_glm4moe, write_mimo2, write_qwen35
-from tests.support.recurrent import write_lfm2, write_mamba
-from tests.support.windowed import write_cohere2
 
 MAX_DRAFT = 16
 N_VOCAB = len(vocabulary(Tiny()))

@@ -77,12 +77,7 @@ touch "$libraries/libvulkan.so.1"
 cp "$DRIVER" "$libraries/libvulkan_lvp.so"
 """
 
-FAKES = {
-    "cmake": FAKE_CMAKE,
-    "g++": FAKE_COMPILER,
-    "apt-get": FAKE_APT,
-    "dpkg-deb": FAKE_DPKG,
-}
+FAKES = {"cmake": FAKE_CMAKE, "g++": FAKE_COMPILER, "apt-get": FAKE_APT, "dpkg-deb": FAKE_DPKG}
 
 
 @pytest.fixture

@@ -27,7 +27,6 @@ VARIABLES = {
     "(120); a slow network's file system may need more.",
     "LLAMA_CPP_LIB_PATH": "Folder of a llama.cpp library that comes before all that are found "
     "(`spectui doctor --libraries` lists them).",
-    "HF_TOKEN, HF_ENDPOINT": "Of models pull, with huggingface_hub's other variables.",
     "HF_HOME, HF_HUB_CACHE, LLAMA_CACHE": "Folders in which models are looked for, beside the "
     "usual ones.",
     "GGML_BACKEND_PATH": "A backend that llama.cpp loads as well, such as one for CUDA.",

@@ -1,26 +1,23 @@
 """``spectui models``: models on this machine."""
 
-import os
 from pathlib import Path
 
 import click
 
-from spectui.cli.completing import presets
 from spectui.cli.help import Group
 from spectui.cli.options_common import QUIET, json_option
-from spectui.cli.values import FileGlob, WholeNumber
+from spectui.cli.values import WholeNumber
 from spectui.options.option import INT_MAX
 
 _EXAMPLES = (
     ("Which models are here", "spectui models scan"),
     ("Which of them could draft for a target", "spectui models scan -m target.gguf"),
-    ("What a preset would fetch", "spectui models pull qwen3.6-35b-a3b --dry-run"),
 )
 
 
 @click.group(name="models", cls=Group, examples=_EXAMPLES)
 def command() -> None:
-    """Find models and drafts for them, fetch a preset's, or build the demo models."""
+    """Find models and drafts for them, or build the demo models."""
 
 
 @command.command(name="scan")
@@ -84,43 +81,3 @@ def demo(*, seed: int, quiet: bool) -> None:
         progress.close()
     for model, path in built.items():
         say(f"{model}\t{path}")
-
-
-@command.command(name="pull")
-@click.argument("preset", shell_complete=presets)
-@click.option(
-    "--only",
-    type=click.Choice(["target", "draft"]),
-    help="Just the target, or just the drafts (default: all).",
-)
-@click.option(
-    "--file",
-    "globs",
-    multiple=True,
-    type=FileGlob(),
-    help="Just files with such a name. May be repeated.",
-)
-@click.option("--dry-run", is_flag=True, help="Show what would be fetched, and fetch nothing.")
-@json_option()
-@QUIET
-def pull(
-    *,
-    preset: str,
-    only: str | None,
-    globs: tuple[str, ...],
-    dry_run: bool,
-    json_path: str | None,
-    quiet: bool,
-) -> None:
-    """Fetch the models of PRESET from Hugging Face, and print their paths.
-
-    Files that are there whole are not fetched again. HF_TOKEN, HF_ENDPOINT and the other variables
-    of huggingface_hub, which fetches them, are honoured.
-    """
-    # Read when huggingface_hub is imported: counting users is not ours, and it would keep a file in
-    # its own folder for that; what it warns of is told here in a sentence.
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
-    from spectui.cli.run_pull import run
-
-    run(preset, only=only, globs=globs, dry_run=dry_run, json_path=json_path, quiet=quiet)

@@ -35,9 +35,13 @@ def list_() -> None:
 @command.command(name="show")
 @click.argument("name", shell_complete=presets)
 def show(name: str) -> None:
-    """Show what the preset NAME says: options, models, placement, expected numbers, traps."""
-    path = find_preset(name).path
-    say(f"# {path}\n{read_file(path, SMALL_BYTES).decode().rstrip()}")
+    """Show what the preset NAME says: options, models, placement, expected numbers, traps.
+
+    Its first lines are the commands that fetch its models, with hf of huggingface_hub.
+    """
+    preset = find_preset(name)
+    content = read_file(preset.path, SMALL_BYTES).decode().rstrip()
+    say("\n".join("# " + line for line in (str(preset.path), *preset.downloads)) + f"\n{content}")
 
 
 def with_preset_models(options: RunOptions, *, most_drafts: int | None = None) -> RunOptions:
@@ -69,8 +73,8 @@ def with_preset_models(options: RunOptions, *, most_drafts: int | None = None) -
 
 
 def _missing(preset: Preset, name: str, what: str) -> BadInputError:
-    command = f"spectui models pull {shlex.quote(name)}"
+    command = f"spectui presets show {shlex.quote(name)}"
     return BadInputError(
         f"models of preset {preset.name} are missing: fetch {what} into {preset.models_folder} "
-        f"with {command}, or give your own with -m and -md"
+        f"with the commands that {command} begins with, or give your own with -m and -md"
     )

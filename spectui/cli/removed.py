@@ -21,6 +21,10 @@ _REMOVED = {
         "spectui worker is gone; run the same spectui tune with --study NAME and --storage URL, a "
         "PostgreSQL database, on each machine"
     ),
+    "models pull": (
+        "models pull is gone: presets show PRESET begins with the commands of hf, Hugging Face's "
+        "own program, that fetch its models"
+    ),
     "studies repair": (
         "studies repair is gone: whichever command finds the file damaged moves it aside; studies "
         "export and studies import keep copies of studies"

@@ -121,7 +121,9 @@ def _priced(looked_at: LookedAt, options: RunOptions) -> PriceRequest | None:
 def _next(options: RunOptions, looked_at: LookedAt) -> list[str]:
     """Lines on what to run after a diagnosis that found no error."""
     if looked_at is None and options.preset is not None:
-        return next_lines("fetch its models", ["spectui", "models", "pull", options.preset])
+        return next_lines(
+            "see how to fetch its models", ["spectui", "presets", "show", options.preset]
+        )
     if looked_at is None:
         return next_lines("find the models of this machine", ["spectui", "models", "scan"])
     if not any(map(_is_usable, looked_at.drafts)):

@@ -1,6 +1,6 @@
 """Runs ``spectui models scan`` with parsed options."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -13,9 +13,7 @@ from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.scan_view import Findings, scan_view, shown, tune_command
 from spectui.documents import Json, or_reason
-from spectui.errors import CancelledError
 from spectui.format import counted
-from spectui.interrupts import interrupts
 from spectui.llama.architectures import inspect_header
 from spectui.llama.library import has_library
 from spectui.measure.header import header
@@ -47,7 +45,6 @@ def run(
 
     Raises:
         BadInputError: a folder does not exist, or the target cannot be used.
-        CancelledError: it was interrupted; what was found until then has been printed.
     """
     check_writable(json_path, (target,))
     for folder in folders:
@@ -63,11 +60,6 @@ def run(
         progress.close()
     document = _models_document(found, this_machine())
     write_result(document, scan_view(found), json_path)
-    if found.interrupted:
-        raise CancelledError(
-            f"interrupted after {counted(len(found.models), 'model')}; run the command again for "
-            "all, or give a folder"
-        )
 
 
 def _usual() -> tuple[Path, ...]:
@@ -84,17 +76,17 @@ def _search(
             search = _draft_search(stack, target, n_ctx)
         look = partial(_look_at, n_ctx=n_ctx) if search is None else search.look_at
         others = (model for model in disk if target is None or not is_same(model, target))
-        models, interrupted = _looked_at(others, look, progress)
-        interrupts.hold()
+        models = []
+        for number, model in enumerate(others, start=1):
+            progress.say(f"reading {shown(model.name)} ({number})")
+            models.append(or_why_not(look, model))
     return Findings(
         folders=folders,
         n_ctx=n_ctx,
         target=None if search is None else search.target,
         doubt=None if search is None else search.doubt,
         models=tuple(models) if search is None else rank(search.target, models),
-        links=_links(disk, models),
         passed_over=tuple(disk.reasons),
-        interrupted=interrupted,
     )
 
 
@@ -122,31 +114,11 @@ def _look_at(model: FoundModel, *, n_ctx: int) -> DraftOption:
     return DraftOption(model=model, facts=facts, reason=reason, memory_bytes=memory_bytes)
 
 
-def _links(disk: Scan, options: Sequence[DraftOption]) -> tuple[tuple[Path, ...], ...]:
-    listed = {option.model.path for option in options}
-    return tuple((path, *others) for path, others in disk.links.items() if path in listed)
-
-
-def _looked_at(
-    models: Iterable[FoundModel], look: Callable[[FoundModel], DraftOption], progress: Progress
-) -> tuple[list[DraftOption], bool]:
-    """Examine all models; return whether an interrupt left some out."""
-    options: list[DraftOption] = []
-    try:
-        for number, model in enumerate(models, start=1):
-            progress.say(f"reading {shown(model.name)} ({number})")
-            options.append(or_why_not(look, model))
-    except KeyboardInterrupt:
-        return options, True
-    return options, False
-
-
 def _models_document(found: Findings, machine: Machine) -> Json:
     """``spectui.models/1``.
 
     ``models`` is what was found, with ``target`` the best draft first. ``reason`` says why a model
     cannot be used, with ``target`` why not as its draft; null where nothing speaks against it.
-    ``copies`` agree in name and size; ``links`` lead to the files of the model that comes first.
     The target's ``doubt`` says that its weights have no room in memory.
     """
     target, first = found.target, found.first
@@ -154,11 +126,8 @@ def _models_document(found: Findings, machine: Machine) -> Json:
         **header("models", machine),
         "folders": [_path(folder) for folder in found.folders],
         "n_ctx": found.n_ctx,
-        "interrupted": found.interrupted,
         **or_reason("target", target and _target(target, found.doubt), "none was given with -m"),
         "models": [_model(option, found) for option in found.models],
-        "copies": [[_path(model.path) for model in models] for models in found.copies],
-        "links": [[_path(path) for path in paths] for paths in found.links],
         "passed_over": [text_of(reason) for reason in found.passed_over],
         **or_reason("first", first and _path(first.model.path), _without_first(found)),
         **or_reason("command", first and tune_command(found), _without_first(found)),

@@ -1,6 +1,6 @@
 """Text output of ``spectui models scan``: a table with notes."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ from spectui.tui.text.display import fit, visible
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """Results of a scan until it ended or was interrupted."""
+    """Results of a scan."""
 
     folders: tuple[Path, ...]
     n_ctx: int
@@ -32,11 +32,8 @@ class Findings:
     """The most promising draft first; without a target, in their order on disk."""
     doubt: str | None
     """A warning about the target's memory; None if it fits, and without a target."""
-    links: tuple[tuple[Path, ...], ...]
-    """Paths to the same files; the first of each group is that of a listed model."""
     passed_over: tuple[str, ...]
     """A sentence for every path that could not be examined."""
-    interrupted: bool
 
     @property
     def fitting(self) -> tuple[DraftOption, ...]:
@@ -47,14 +44,6 @@ class Findings:
     def first(self) -> DraftOption | None:
         """The draft to try first; None without a target, or where none fits."""
         return self.fitting[0] if self.target is not None and self.fitting else None
-
-    @property
-    def copies(self) -> tuple[tuple[FoundModel, ...], ...]:
-        """Models that agree in the names and sizes of their files: most likely copies."""
-        alike: dict[tuple[str, int], list[FoundModel]] = defaultdict(list)
-        for option in self.models:
-            alike[option.model.path.name, option.model.size_bytes].append(option.model)
-        return tuple(tuple(models) for models in alike.values() if len(models) > 1)
 
 
 def tune_command(found: Findings) -> str:
@@ -78,7 +67,7 @@ _Cells = Mapping[str, Callable[[DraftOption], str]]
 
 def scan_view(found: Findings) -> str:
     """Draw all models that were found."""
-    return "\n\n".join(filter(None, (*_models(found), *_repeats(found), _passed_over(found))))
+    return "\n\n".join(filter(None, (*_models(found), _passed_over(found))))
 
 
 def _models(found: Findings) -> Iterator[str]:
@@ -98,8 +87,6 @@ def _models(found: Findings) -> Iterator[str]:
 
 
 def _nothing(found: Findings) -> str:
-    if found.interrupted:
-        return "Interrupted before a model was read."
     what = "No GGUF model" if found.target is None else "No GGUF model but the target"
     if not found.folders:
         where = "none of the folders exists in which models usually lie"
@@ -142,16 +129,6 @@ def _reasons(title: str, found: Findings) -> str:
             for option in unfit
         ],
     )
-
-
-def _repeats(found: Findings) -> Iterator[str]:
-    copies = tuple(tuple(model.path for model in models) for models in found.copies)
-    yield _notes("Equal in name and size, most likely copies:", _paths(copies))
-    yield _notes("Links to one file, listed under the first of its paths:", _paths(found.links))
-
-
-def _paths(groups: Sequence[Sequence[Path]]) -> tuple[str, ...]:
-    return tuple(", ".join(shown(str(path)) for path in paths) for paths in groups)
 
 
 def _passed_over(found: Findings) -> str:

@@ -2,7 +2,6 @@
 
 import math
 import re
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,21 +34,6 @@ class GpuLayers(click.ParamType[int]):
             return int(read_value(Layers(), str(value)))
         except ValueError as error:
             self.fail(str(error), param, ctx)
-
-
-class FileGlob(click.ParamType[str]):
-    """A name of a file, with folders or without, in which wildcards may stand."""
-
-    name = "GLOB"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> str:
-        """Parse, or fail with what is accepted."""
-        glob = str(value)
-        if not PurePosixPath(glob).parts:
-            self.fail(f"{glob!r} can match no file; give one such as *Q8_0*", param, ctx)
-        return glob
 
 
 class WholeNumber(click.IntRange):

@@ -15,7 +15,6 @@ from spectui.monitor.readings import (
     GpuReading,
     GpuSource,
     HostReading,
-    LinkReading,
     Reading,
     Ring,
     Snapshot,
@@ -286,8 +285,6 @@ class TrafficState:
     """Bytes per second that each GPU has received and sent."""
     gpu_reason: str | None = _UNREAD.reason
     """Why there are no links; None if there are."""
-    rpc: tuple[LinkReading, ...] = ()
-    """Links to RPC servers."""
     dram_bytes_per_s: Reading = _UNREAD
     """Estimate: active weights in RAM x decodes per second. Caches and activations add to it."""
     dram_limit: DramLimit | None = None
@@ -331,7 +328,6 @@ def traffic_state(
             (history.of("rx", gpu.index), history.of("tx", gpu.index)) for gpu in snapshot.gpus
         ),
         gpu_reason=snapshot.gpu_reason,
-        rpc=snapshot.links,
         dram_bytes_per_s=dram,
         dram_limit=limit,
         dram_history=history.of("dram"),

@@ -168,10 +168,6 @@ class Scan:
         self._cancelled = cancelled
         self._seen: set[tuple[int, int]] = set()
         """Device and inode of every folder and file: links may lead anywhere, also back."""
-        self._paths: dict[tuple[int, int], Path] = {}
-        """Path of the model that each file is listed with."""
-        self.links: dict[Path, list[Path]] = {}
-        """Further paths to the files of a model, by the path under which it is listed."""
         self.reasons: list[str] = []
         """A sentence for everything that could not be looked at."""
         self.left_out: list[tuple[FoundModel, str]] = []
@@ -201,14 +197,9 @@ class Scan:
             model = _model(series, parts)
             identities = {part.identity for part in parts}
             # Two revisions in a hub's cache share the shards that did not change.
-            if identities <= self._seen:
-                first = self._paths[parts[0].identity]
-                self.links.setdefault(first, []).append(model.path)
-                continue
-            self._seen |= identities
-            for part in parts:
-                self._paths.setdefault(part.identity, model.path)
-            yield model
+            if not identities <= self._seen:
+                self._seen |= identities
+                yield model
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         try:

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from spectui.known import Known
 from spectui.monitor.metrics import (
     ALWAYS_S,
     EACH_SECOND_S,
@@ -31,7 +32,6 @@ from spectui.monitor.readings import (
     GpuReading,
     GpuSource,
     Reading,
-    Throttle,
     pci_address,
     unread_gpu,
 )
@@ -76,16 +76,7 @@ _HEADER = struct.Struct("<HBB")
 """Of ``gpu_metrics``: size, revision of the format, revision of the content."""
 _OF_PROCESSORS = {2, 3}
 """Formats of the tables of processors with a GPU inside."""
-_THROTTLES_AT = {(1, 3): 112, (2, 2): 120, (2, 3): 120, (2, 4): 120}
-"""Offsets of ``indep_throttle_status`` in ``gpu_metrics``, whose bits are those of all cards."""
-_STATUS = struct.Struct("<Q")
-_UNFILLED = (1 << 64) - 1
-_THROTTLE_BITS = {
-    Throttle.HEAT: range(32, 48),
-    Throttle.HARDWARE: range(48, 64),
-    Throttle.POWER: range(16),
-    Throttle.CURRENT: range(16, 32),
-}
+_UNTOLD: Known[Any] = Known(None, "the kernel does not report why the clock is low")
 _CURRENT_LEVEL = re.compile(r"^\d+: *(\d{1,6})MHz \*$", re.MULTILINE | re.IGNORECASE)
 
 
@@ -114,7 +105,6 @@ class Card:
             "process_bytes": lambda: own_bytes(process(), self.address, regions)
         }
         self._metrics = {name: Metric(*_METRICS[name], query) for name, query in queries.items()}
-        self._throttles = Metric("why the clock is low", EACH_SECOND_S, self._throttled_by)
         self._meter: SlowMeter | None = None
 
     def unread(self, reason: str, index: int) -> GpuReading:
@@ -152,7 +142,7 @@ class Card:
             in_ram=self.in_ram,
             memory_used_bytes=used,
             memory_total_bytes=total,
-            throttled_by=self._throttles.read(now_s),
+            throttled_by=_UNTOLD,
             pcie_limit_bytes_per_s=link_limit(found["pcie_generation"], found["pcie_width"]),
             pcie_rx_bytes_per_s=received,
             pcie_tx_bytes_per_s=sent,
@@ -168,7 +158,8 @@ class Card:
     def _is_integrated(self) -> bool:
         """Whether its memory is the host's, by the form of the table of measurements."""
         with suppress(KernelError):
-            return self._table()[0][0] in _OF_PROCESSORS
+            table = content(self.device / "gpu_metrics")
+            return len(table) >= _HEADER.size and _HEADER.unpack_from(table)[1] in _OF_PROCESSORS
         return False
 
     def _queries(self) -> dict[str, Callable[[], float]]:
@@ -200,32 +191,6 @@ class Card:
             if current is None:
                 raise
             return int(current[1]) * 1e6
-
-    def _table(self) -> tuple[tuple[int, int], bytes]:
-        table = content(self.device / "gpu_metrics")
-        if len(table) < _HEADER.size:
-            raise KernelError(None)
-        _size, form, revision = _HEADER.unpack_from(table)
-        return (form, revision), table
-
-    def _throttled_by(self) -> tuple[Throttle, ...]:
-        """Return the reasons for which the firmware holds the clocks back.
-
-        Raises:
-            KernelError: the kernel does not tell.
-        """
-        form, table = self._table()
-        offset = _THROTTLES_AT.get(form)
-        if offset is None:
-            raise KernelError(errno.ENODATA)
-        if len(table) < offset + _STATUS.size:
-            raise KernelError(None)
-        (status,) = _STATUS.unpack_from(table, offset)
-        if status == _UNFILLED:
-            raise KernelError(errno.ENODATA)
-        return tuple(
-            one for one, bits in _THROTTLE_BITS.items() if any(status >> bit & 1 for bit in bits)
-        )
 
     def _traffic(self) -> Traffic:
         """Bytes per second over PCIe, at most: the driver counts packets, and tells the longest."""

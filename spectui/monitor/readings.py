@@ -38,12 +38,11 @@ class Throttle(StrEnum):
     """One that the driver does not name."""
     POWER = "its power limit"
     """A GPU that works hard is at it all the time, as at the next."""
-    CURRENT = "its current limit"
 
     @property
     def is_fault(self) -> bool:
-        """Whether it is none of the limits of everyday."""
-        return self not in {Throttle.POWER, Throttle.CURRENT}
+        """Whether it is no limit of everyday."""
+        return self is not Throttle.POWER
 
 
 class GpuSource(StrEnum):
@@ -144,20 +143,6 @@ class HostReading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkReading:
-    """The link to one server at one moment."""
-
-    endpoint: str
-    """``HOST:PORT``."""
-    sent_bytes: int
-    """By all connections that were seen: weights at first, then graphs and activations."""
-    received_bytes: int
-    """Activations and logits."""
-    sent_bytes_per_s: Reading
-    received_bytes_per_s: Reading
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The machine at one moment."""
 
@@ -167,8 +152,6 @@ class Snapshot:
     gpu_reason: str | None
     """Why ``gpus`` is empty; None if it is not."""
     host: HostReading
-    links: tuple[LinkReading, ...] = ()
-    """To the RPC servers that are watched."""
 
 
 MEASURING = Reading(None, "measuring: a rate needs two samples")

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Protocol
@@ -10,7 +10,6 @@ from typing import Protocol
 from spectui.errors import SpectuiError
 from spectui.monitor.drm import KernelGpus
 from spectui.monitor.host import Host
-from spectui.monitor.links import Links
 from spectui.monitor.nvidia import NvidiaGpus
 from spectui.monitor.readings import Snapshot
 
@@ -35,7 +34,6 @@ class LiveSource:
         *,
         clock: Callable[[], float] = time.monotonic,
         root: Path = Path("/"),
-        rpc: Callable[[], Sequence[str]] = tuple,
         process: Callable[[], int | None] = lambda: None,
     ) -> None:
         """Open the host's files; GPUs are looked for at the first ``read``.
@@ -43,8 +41,7 @@ class LiveSource:
         Args:
             clock: rates refer to it.
             root: folder with ``proc`` and ``sys``, where the kernel describes GPUs.
-            rpc: asked at every reading for the RPC servers, ``HOST:PORT``, that models are on.
-            process: asked as often for the process that has the models; None for this one.
+            process: asked at every reading for the process that has the models; None for this one.
 
         Raises:
             OSError: /proc is not there.
@@ -53,24 +50,17 @@ class LiveSource:
         self._host = Host(clock, process=process)
         self._nvidia = NvidiaGpus(clock, process)
         self._others = KernelGpus(root=root, process=process)
-        self._rpc = rpc
-        self._process = process
-        self._links = Links(())
 
     def read(self) -> Snapshot:
         """Return the present snapshot."""
         now_s = self._clock()
         nvidia, reason = self._nvidia.read(now_s)
         gpus = nvidia + self._others.read(now_s, len(nvidia))
-        endpoints = tuple(self._rpc())
-        if endpoints != self._links.endpoints:
-            self._links = Links(endpoints, self._process)
         return Snapshot(
             time_s=now_s,
             gpus=gpus,
             gpu_reason=None if gpus else reason,
             host=self._host.read(),
-            links=self._links.read(now_s),
         )
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """Presets: contents and places of their files and models. Unknown keys are errors."""
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any
@@ -34,7 +35,7 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def __post_init__(self) -> None:
         """Refuse names that lead out of the folder, or to something else than a model."""
         for name in self.files:
-            if not stays_inside(name):
+            if not _stays_inside(name):
                 raise ValueError(
                     f"{name!r} must name a .gguf file inside the preset's folder: relative, "
                     "without .., ** or backslashes"
@@ -44,9 +45,11 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """Names and repository, for a sentence that asks to fetch them."""
         return f"{', '.join(self.files)} of {self.repo}"
 
-    def takes(self, name: str) -> bool:
-        """Tell whether the file called ``name``, with its folders, is one of this model's."""
-        return any(takes(glob, name) for glob in self.files)
+    def download(self, folder: Path) -> str:
+        """The command of Hugging Face's own program that fetches the files into ``folder``."""
+        # A glob may stand for a file in a folder of the repository.
+        included = [word for glob in self.files for word in ("--include", f"*{glob}")]
+        return shlex.join(["hf", "download", self.repo, *included, "--local-dir", str(folder)])
 
     def find(self, folder: Path) -> Path | None:
         """Return the file to load, the first part of a split one; None unless all are there.
@@ -66,12 +69,12 @@ def _parts_found(folder: Path, glob: str) -> tuple[int, int]:
     counts = [(0, 1)]
     for path in folder.rglob(glob):
         parts = [path.with_name(name) for name in series_of(path.name).names]
-        if takes(glob, str(path)):
+        if _takes(glob, str(path)):
             counts.append((sum(part.is_file() for part in parts), len(parts)))
     return max(counts)
 
 
-def takes(glob: str, name: str) -> bool:
+def _takes(glob: str, name: str) -> bool:
     """Tell whether a preset that says ``glob`` means the file called ``name``.
 
     What is only ever loaded beside a model, such as a projector, is meant only where the glob is
@@ -86,12 +89,12 @@ def _find_whole(folder: Path, glob: str) -> Path | None:
     """Return the file to load of the first model that is not missing a part."""
     for path in sorted(folder.rglob(glob)):
         parts = [path.with_name(name) for name in series_of(path.name).names]
-        if takes(glob, str(path)) and all(part.is_file() for part in parts):
+        if _takes(glob, str(path)) and all(part.is_file() for part in parts):
             return parts[0]
     return None
 
 
-def stays_inside(name: str) -> bool:
+def _stays_inside(name: str) -> bool:
     """Tell whether this can only be the name of a model below the folder that it is put into."""
     path = PurePosixPath(name)
     is_plain = "\\" not in name and "**" not in name and ".." not in path.parts
@@ -164,6 +167,12 @@ class Preset(PresetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def models_folder(self) -> Path:
         """Folder of its models."""
         return cache_dir() / "models" / self.name
+
+    @property
+    def downloads(self) -> tuple[str, ...]:
+        """Commands that fetch its models, the target's first."""
+        models = (*((self.target,) if self.target else ()), *self.draft)
+        return tuple(model.download(self.models_folder) for model in models)
 
     @property
     def is_ready(self) -> bool:

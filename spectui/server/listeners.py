@@ -11,8 +11,6 @@ from spectui.known import Known
 from spectui.server.replies import one_line
 
 _MARK = "llama"
-_LIBRARIES = ("libllama", "libggml", "xllamacpp")
-_WEIGHTS = ".gguf"
 _PASS_ON = frozenset({"llama-swap"})
 """Programs named after llama.cpp that hand requests on."""
 _LOOPBACK = frozenset({"127.0.0.1", "0.0.0.0", "::", "::ffff:127.0.0.1"})  # noqa: S104 - to compare
@@ -105,34 +103,9 @@ def name_of(process: psutil.Process) -> str:
 
 
 def runs_llama(process: psutil.Process) -> bool:
-    """Return whether it is a llama-server, whatever its name, and no proxy.
+    """Return whether it is a llama-server by its name, and no proxy.
 
     A forwarder of any kind answers as the server behind it does, so that the answers tell nothing.
     """
-    if name_of(process) in _PASS_ON:
-        return False
-    return any(
-        _MARK in word or word.endswith(_WEIGHTS) or word.startswith(_LIBRARIES)
-        for word in _traits(process)
-    )
-
-
-def _traits(process: psutil.Process) -> Iterator[str]:
-    """Names of the program, of what it was given, of what it has loaded; cheap ones first."""
-    yield name_of(process)
-    try:
-        program, *given = process.cmdline() or [""]
-        yield _last_part(program)
-        # A program of any kind may be given a path that mentions llama.
-        yield from (word for word in given if word.endswith(_WEIGHTS))
-        yield from (
-            name
-            for name in (_last_part(each.path) for each in process.memory_maps())
-            if name.startswith(_LIBRARIES) or name.endswith(_WEIGHTS)
-        )
-    except (psutil.Error, OSError):
-        return
-
-
-def _last_part(path: str) -> str:
-    return path.rpartition("/")[2].lower()
+    name = name_of(process)
+    return _MARK in name and name not in _PASS_ON

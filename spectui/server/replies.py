@@ -212,9 +212,8 @@ class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
     id: _Number
     n_ctx: _Number | None = None
     speculates: bool | None = msgspec.field(default=None, name="speculative")
-    flag: bool | None = msgspec.field(default=None, name="is_processing")
-    state: _Number | None = None
-    """State on servers until 2024, in place of ``is_processing``."""
+    is_processing: bool = False
+    """Whether it has a request."""
     task: _Number | None = msgspec.field(default=None, name="id_task")
     """The request's number."""
     n_used: _Number | None = msgspec.field(default=None, name="n_prompt_tokens")
@@ -226,13 +225,7 @@ class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
     n_prompt_cached: _Number | None = msgspec.field(default=None, name="n_prompt_tokens_cache")
     """Tokens of the request's prompt that were taken over from the request before."""
     params: SlotParameters | None = None
-    # One object until 2025, a list of one since.
-    next_token: tuple[NextToken, ...] | NextToken | None = None
-
-    @property
-    def is_processing(self) -> bool:
-        """Whether it has a request."""
-        return bool(self.flag or self.state)
+    next_token: tuple[NextToken, ...] = ()
 
     @property
     def n_decoded(self) -> int | None:
@@ -253,10 +246,7 @@ class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def _next(self) -> NextToken:
-        token = self.next_token
-        if isinstance(token, tuple):
-            return token[0] if token else NextToken()
-        return token or NextToken()
+        return self.next_token[0] if self.next_token else NextToken()
 
 
 SlotsReply = Annotated[tuple[SlotReply, ...], Meta(max_length=_MOST_SLOTS)]

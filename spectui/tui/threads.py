@@ -81,18 +81,15 @@ class Monitor:
     def __init__(
         self,
         post: Callable[[object], None],
-        rpc: Callable[[], Sequence[str]] = tuple,
         process: Callable[[], int | None] = lambda: None,
     ) -> None:
         """Read nothing yet.
 
         Args:
             post: takes readings.
-            rpc: asked for the RPC servers, ``HOST:PORT``, that models are on.
             process: asked for the process that has the models; None for this one.
         """
         self._post = post
-        self._rpc = rpc
         self._process = process
         self._sampler: Sampler | None = None
 
@@ -106,7 +103,7 @@ class Monitor:
         )
 
         self._sampler = Sampler(
-            lambda: LiveSource(rpc=self._rpc, process=self._process),
+            lambda: LiveSource(process=self._process),
             self._post,
             interval_s=interval_s,
             on_failure=lambda reason: self._post(MonitorFailed(reason=reason)),
@@ -142,7 +139,7 @@ class Threads:
         self._post = mailbox.put
         self._log_file = log_file
         self.log = LogLines()
-        self.monitor = Monitor(mailbox.put, self._rpc, self._process)
+        self.monitor = Monitor(mailbox.put, self._process)
         self._stopped = threading.Event()
         self._demo_stopped = threading.Event()
         self._session: LiveSession | None = None
@@ -179,9 +176,6 @@ class Threads:
             self._session.close()
             return
         self._post(EngineStarted(session=self._session))
-
-    def _rpc(self) -> Sequence[str]:
-        return () if self._session is None else self._session.rpc
 
     def _process(self) -> int | None:
         return None if self._session is None else self._session.process

@@ -38,11 +38,11 @@ def assert_one_sentence(text: str) -> None:
 
 
 def test_help_loads_nothing_heavy() -> None:
-    heavy = ("numpy", "optuna", "textual", "llama_cpp", "huggingface_hub", "matplotlib")
+    heavy = ("numpy", "optuna", "textual", "llama_cpp", "matplotlib")
     code = (
         "import sys; from spectui.cli import main\n"
         "print([], [m for m in ('rich', 'httpx') if m in sys.modules])\n"
-        "for words in (['tune'], ['sweep'], ['export'], ['models', 'demo'], ['models', 'pull']):\n"
+        "for words in (['tune'], ['sweep'], ['export'], ['models', 'demo']):\n"
         "    sys.argv = ['spectui', *words, '--help']\n"
         "    try: main()\n"
         "    except SystemExit: pass\n"
@@ -50,7 +50,7 @@ def test_help_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     told = [line for line in done.stdout.splitlines() if line.startswith("[")]
-    assert len(told) == 6
+    assert len(told) == 5
     assert all(line.endswith(" []") for line in told), told
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from spectui.paths import data_dir
 from spectui.server import LlamaServer
+from tests.support.architectures import write_eagle3
 from tests.support.binaries import IK, LEGACY
 from tests.support.cli import Run, Searched, Spectui, assert_failed
-from tests.support.eagle3 import write_eagle3
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.support.program import end, said_until, spawn
 from tests.support.scripted_server import HELP, LAST_WORDS, MISSTARTED, write_server

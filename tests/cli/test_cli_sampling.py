@@ -97,10 +97,7 @@ def test_sweep_and_trace_measure_the_same(
 @pytest.mark.usefixtures("no_process_is_left")
 @pytest.mark.parametrize(
     "command",
-    [
-        ("bench", "--backend", "server"),
-        ("verify", "--no-promise"),
-    ],
+    [("bench", "--backend", "server"), ("verify", "--no-promise")],
     ids=lambda command: command[0],
 )
 def test_a_server_is_asked_for_the_same(

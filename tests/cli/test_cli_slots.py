@@ -15,9 +15,9 @@ from spectui.measure.served_models import keeps_off
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.tune.studies.listing import list_studies
+from tests.support.architectures import write_qwen35
 from tests.support.cli import Run, Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
-from tests.support.mtp import write_qwen35
 from tests.support.program import end, said_until, servers_of, spawn
 from tests.support.scripted_server import write_server
 

@@ -199,9 +199,7 @@ def test_what_is_exported_is_imported_again(
     first = read_study(path)
     trials = taken.draw(st.lists(st.sampled_from(first.trials), max_size=4)) if first.trials else []
     changed = StudyFile(
-        name=first.name,
-        attributes={**first.attributes, "spec": spec},
-        trials=tuple(trials),
+        name=first.name, attributes={**first.attributes, "spec": spec}, trials=tuple(trials)
     )
     import_study(url, changed, "again")
     found = export_study(url, "again", again)

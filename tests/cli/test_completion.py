@@ -60,7 +60,7 @@ def bash(
     ("typed", "completed"),
     [
         ("spectui tu", "spectui tune "),
-        ("spectui models pu", "spectui models pull "),
+        ("spectui models sc", "spectui models scan "),
         ("spectui tune --time-b", "spectui tune --time-budget "),
         ("spectui --theme=x --iso", "spectui --theme=x --isolate "),
         ("spectui tune -m tar", "spectui tune -m target.gguf "),

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.architectures import Part, write_pair, write_qwen35
 from tests.support.cli import Spectui
-from tests.support.gemma4 import write_pair
 from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
-from tests.support.mtp import Part, write_qwen35
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")

@@ -18,9 +18,9 @@ from spectui.options.drafters import NgramCache, numbers_of
 from spectui.options.setup import CpuOptions
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
+from tests.support.architectures import write_qwen35
 from tests.support.configurations import VERBOSE, Files, random_setup, unconfirmed
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
-from tests.support.mtp import write_qwen35
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.server

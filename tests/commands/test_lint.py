@@ -21,11 +21,10 @@ from spectui.severity import Severity
 from tests.commands.test_commands import MACHINE, READ, asked
 from tests.commands.test_export import hostile
 from tests.engine.test_mtp import READERS
+from tests.support.architectures import write_pair, write_special_draft
 from tests.support.cli import Spectui
 from tests.support.commands import RealCommand, real_commands
-from tests.support.gemma4 import write_pair
 from tests.support.models import TARGET, Tiny, TinyPath
-from tests.support.mtp import write_special_draft
 from tests.support.tables import rules, table
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]

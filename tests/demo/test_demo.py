@@ -200,9 +200,7 @@ def test_missing_package_names_the_extra(
     monkeypatch.setattr("spectui.demo.build.open_source", open_source)
     find_spec: Callable[..., object] = importlib.util.find_spec
     monkeypatch.setattr(
-        importlib.util,
-        "find_spec",
-        lambda name: None if name == package else find_spec(name),
+        importlib.util, "find_spec", lambda name: None if name == package else find_spec(name)
     )
     with pytest.raises(BadInputError, match=r"pip install '\.\[demo\]'"):
         build_thin(tmp_path)

@@ -13,8 +13,8 @@ import pytest
 
 from spectui.server import LlamaServer
 from tests.devices.conftest import Bench, Start, counts, finish
+from tests.support.architectures import WRITERS
 from tests.support.models import Tiny, vocabulary, write_tiny
-from tests.support.mtp import WRITERS
 from tests.support.rounds import first_alone
 from tests.support.rpc import Held, small_device
 
@@ -208,7 +208,7 @@ PLANNED = """
     from spectui.options.setup import ContextOptions, Devices, ModelOptions, TensorOverride
     from tests.support.allocation import KINDS, allocate, planned_bytes
     from tests.support.models import Tiny
-    from tests.support.mtp import WRITERS
+    from tests.support.architectures import WRITERS
 
     folder, *rpc = sys.argv[1:]
     placements = [

@@ -28,10 +28,7 @@ COMMANDS: list[list[object]] = [["doctor"], ["bench", "-n", 8], ["tune", "--tria
 
 @pytest.mark.parametrize("command", first_alone(COMMANDS))
 def test_the_server_is_run_by_nobody_or_serves_somebody_else(
-    bench: Bench,
-    start: Start,
-    occupied: Callable[[RpcServer], object],
-    command: list[object],
+    bench: Bench, start: Start, occupied: Callable[[RpcServer], object], command: list[object]
 ) -> None:
     server, gone = start(), start()
     gone.kill()

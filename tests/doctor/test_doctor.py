@@ -27,13 +27,11 @@ from spectui.llama.buffers import DeviceMemory
 from spectui.llama.planned import Plan, PlanRequest
 from spectui.models.weights import WeightTraffic
 from spectui.presets import find_preset
+from tests.support.architectures import write_glm4moe, write_mamba, write_qwen35
 from tests.support.cli import Spectui
-from tests.support.layers import N_CTX_TRAIN
-from tests.support.models import CLOSE_DRAFT, MOE, TARGET, Tiny, TinyPath
-from tests.support.mtp import write_glm4moe, write_qwen35
+from tests.support.models import CLOSE_DRAFT, MOE, N_CTX_TRAIN, TARGET, Tiny, TinyPath
 from tests.support.nvml import StandIn
 from tests.support.plans import BAD, GOOD, HUGE, ODD, OTHER, REQUEST, Script, room
-from tests.support.recurrent import write_mamba
 from tests.support.shapes import QWEN3_0_6B, QWEN3_NEXT_80B_A3B, write_header
 
 pytest_plugins = [
@@ -100,12 +98,7 @@ def test_weights_in_a_memory_of_unknown_speed_are_left_out() -> None:
     ids=["cheap", "as large", "beside experts", "hopeless"],
 )
 def test_a_draft_pays_from_the_acceptance_on_at_which_it_wins_back_its_steps(
-    *,
-    target: WeightTraffic,
-    draft_bytes: int,
-    step: float,
-    alpha: float | None,
-    if_perfect: float,
+    *, target: WeightTraffic, draft_bytes: int, step: float, alpha: float | None, if_perfect: float
 ) -> None:
     found = draft_bound(bound(target), replace(DENSE, cpu_dense_bytes=draft_bytes), RAM)
     assert found is not None
@@ -136,14 +129,8 @@ def test_only_gpus_that_count_tell_their_speed(nvml: StandIn) -> None:
 
 
 HOPELESS = DraftBound(draft_step=1.0, break_even_alpha=None, speedup_if_perfect=1.0)
-
-
 EASY = replace(HOPELESS, break_even_alpha=0.7, speedup_if_perfect=2.0)
-
-
 HARD = DraftBound(draft_step=0.6, break_even_alpha=0.71, speedup_if_perfect=2.0)
-
-
 BY_CHANCE = replace(HOPELESS, speedup_if_perfect=1.9)
 
 
@@ -255,7 +242,7 @@ def test_which_files_of_a_preset_are_there_is_told_and_its_traps(
     (folder / "target-00001-of-00003.gguf").symlink_to(tiny(TARGET))
     text = told()
     whole = text.replace("- ", "-")
-    assert f"Its models are not here; fetch them with spectui models pull {preset}." in whole
+    assert f"Its models are not here; fetch them as spectui presets show {preset} says." in whole
     assert "target: target*.gguf of a/b: not here, but 1 of its 3 parts" in text
     assert "draft: draft.gguf of a/c: not here" in text
     (folder / "target.gguf").symlink_to(tiny(TARGET))
@@ -387,7 +374,7 @@ def test_a_preset_without_its_files_is_told_of(spectui: Spectui) -> None:
     assert found["target_reason"] == "models of qwen3-next-80b-a3b are missing"
     assert spectui("doctor", "--preset", "qwen3-next-80b-a3b") == 0
     words = " ".join(spectui.out.split())
-    assert "spectui models pull qwen3-next-80b-a3b" in words
+    assert "spectui presets show qwen3-next-80b-a3b" in words
     assert "84.8 GB" in words
     assert "with 24 GB of video memory: --n-cpu-moe 41" in words
 

@@ -35,13 +35,11 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 from spectui.server import ChatMessage, LlamaServer
+from tests.support.architectures import WRITERS, write_lfm2, write_mamba, write_pair, write_qwen35
 from tests.support.beside_server import CONTEXT, N_PREDICT, PROMPTS, in_turns, run_both, tokens_of
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context
-from tests.support.gemma4 import write_pair
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath, write_tiny
-from tests.support.mtp import WRITERS, write_qwen35
-from tests.support.recurrent import write_lfm2, write_mamba
 from tests.support.rounds import first_alone
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]

@@ -70,8 +70,6 @@ DRAFTS = {
     "unrelated": OTHER,
     "larger vocabulary": LARGER_VOCABULARY,
 }
-
-
 MakeWorker = Callable[[], Worker]
 
 
@@ -279,10 +277,7 @@ def test_a_mixture_of_experts_is_lossless_too(tiny: TinyPath) -> None:
 )
 @settings(max_examples=40, deadline=None)
 def test_greedy_output_does_not_depend_on_any_setting(
-    engine: Engine,
-    config: Speculation,
-    n_predict: int,
-    prompt: list[int],
+    engine: Engine, config: Speculation, n_predict: int, prompt: list[int]
 ) -> None:
     command = request(n_predict, prompt=tuple(prompt))
     result = engine.generate(replace(command, speculation=config))
@@ -730,38 +725,3 @@ def test_shutdown_is_answered_last(tiny: TinyPath, make_worker: MakeWorker) -> N
         hooked.call(load_target(tiny(TARGET)))
         assert hooked.call(Shutdown()) == EngineClosed()
         assert hooked.events[-1] == EngineClosed()
-
-
-# A real model
-
-
-@pytest.mark.ci
-@pytest.mark.models
-def test_smollm2_drafts_for_itself_without_loss(smollm2: Path) -> None:
-    with Engine() as started:
-        options = ModelOptions(path=smollm2)
-        started.load_target(options, small_context(1024), max_draft=MAX_DRAFT)
-        started.load_draft(options)
-        question = (("user", "Name three colours, and say what each of them reminds you of."),)
-        prompt = started.tokenize(Tokenize(messages=question))
-        command = request(32, prompt=prompt, sampling=SamplingConfig(temp=0.0))
-        plain = started.generate(command)
-        assert "\N{REPLACEMENT CHARACTER}" not in plain.text
-        for config in (speculation(4), speculation(8, 2, 0.5)):
-            result = started.generate(replace(command, speculation=config))
-            assert_lossless(started, command, plain, result)
-            assert (result.counters.acceptance_rate or 0) > 0.9
-
-
-@pytest.mark.ci
-@pytest.mark.models
-def test_smollm2_samples_the_same_text_with_and_without_a_draft(smollm2: Path) -> None:
-    with Engine() as started:
-        options = ModelOptions(path=smollm2)
-        started.load_target(options, small_context(1024), max_draft=MAX_DRAFT)
-        started.load_draft(options)
-        prompt = started.tokenize(Tokenize(messages=(("user", "Tell me a short story."),)))
-        sampling = SamplingConfig(temp=0.8, seed=11)
-        command = request(32, prompt=prompt, sampling=sampling)
-        plain = started.generate(command)
-        assert started.generate(replace(command, speculation=speculation(5))).text == plain.text

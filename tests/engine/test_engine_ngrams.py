@@ -116,13 +116,7 @@ def test_a_forecast_needs_no_draft(engine: Engine) -> None:
     workload = Workload(items=items, n_predict=60, sampling=ENDLESS)
     space = SearchSpace(drafts=(), max_draft=8)
     loader = Loader(engine, ())
-    forecaster = Forecaster(
-        workload,
-        loader,
-        space,
-        n_ctx=512,
-        rollback=Rollback.TRUNCATE,
-    )
+    forecaster = Forecaster(workload, loader, space, n_ctx=512, rollback=Rollback.TRUNCATE)
     # 60 tokens once, and two and a half times for the costs, on four prompts at least.
     assert forecaster.seconds(2, 60, 10.0, 0.0) == pytest.approx(2 * 6 * 3.5)
     assert forecaster.seconds(2, 60, 10.0, 0.0, n_written=1) == pytest.approx(6 + 2 * 6 * 2.5)

@@ -3,11 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import pytest
 
-from spectui.engine.commands import Generate, RecordChains, Tokenize
+from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, UsageError
 from spectui.options.setup import ModelOptions, SamplingConfig
@@ -122,17 +121,3 @@ def test_what_cannot_be_recorded_is_refused(engine: Engine, tiny: TinyPath) -> N
     engine.unload_draft()
     with pytest.raises(UsageError, match="no draft is loaded"):
         engine.record_chains(RecordChains(prompt=PROMPT, output=(1,), depth=4))
-
-
-@pytest.mark.long
-@pytest.mark.models
-def test_a_recording_of_smollm2_predicts_every_setting(smollm2: Path) -> None:
-    sampling = SamplingConfig(temp=0.7, seed=3)
-    with Engine() as engine:
-        engine.load_target(ModelOptions(path=smollm2), small_context(), max_draft=MAX_DRAFT)
-        engine.load_draft(ModelOptions(path=smollm2))
-        messages = (("user", "Name three fruits."),)
-        prompt = engine.tokenize(Tokenize(messages=messages))
-        command = Generate(prompt=prompt, n_predict=16, sampling=sampling)
-        grid = Grid(draft_max=(3, 12), draft_p_min=(0.0, 0.9))
-        assert_predicts(engine, command, grid)

@@ -29,10 +29,10 @@ from spectui.llama.buffers import Buffer, BufferKind, DeviceMemory
 from spectui.llama.planned import ModelPlan, Plan, PlanRequest
 from spectui.options.setup import GREEDY, ContextOptions, FlashAttention, ModelOptions, Setup
 from tests.support.allocation import KINDS
+from tests.support.architectures import write_qwen35
 from tests.support.engine import local_worker
 from tests.support.kept_planner import end_planners, keeping_planners
 from tests.support.models import CLOSE_DRAFT, MOE, ROUGH_DRAFT, TARGET, Tiny, TinyPath
-from tests.support.mtp import write_qwen35
 from tests.support.plans import Script, buffer, room
 from tests.support.shapes import QWEN3_0_6B, QWEN3_30B_A3B, QWEN3_NEXT_80B_A3B, write_header
 

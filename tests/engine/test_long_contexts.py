@@ -13,10 +13,10 @@ from spectui.llama.planned import LONGEST, ModelPlan, ModelRequest, PlanRequest
 from spectui.options.setup import ContextOptions, ModelOptions
 from tests.models.test_header_fuzz import MEMORY_BYTES, peak_bytes
 from tests.support.allocation import KINDS
+from tests.support.architectures import WRITERS
 from tests.support.cli import Spectui
 from tests.support.headers import Part, fields
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
-from tests.support.mtp import WRITERS
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 

@@ -18,10 +18,9 @@ from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp
 from spectui.options.setup import Devices, Fit, ModelOptions
 from spectui.options.speculation import Speculation
+from tests.support.architectures import WRITERS, Part, write_pair
 from tests.support.engine import ENDLESS, small_context
-from tests.support.gemma4 import write_pair
 from tests.support.models import TARGET, Tiny, TinyPath
-from tests.support.mtp import WRITERS, Part
 
 pytest_plugins = ("tests.support.fixtures",)
 

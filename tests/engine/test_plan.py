@@ -25,9 +25,8 @@ from spectui.llama.planned import ModelRequest, Plan, PlanRequest
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.speculative.models import Rollback
 from tests.support.allocation import KINDS, LOG_STEP_BYTES, allocate, log_gaps_bytes, planned_bytes
-from tests.support.gemma4 import write_pair
+from tests.support.architectures import WRITERS, write_pair
 from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath
-from tests.support.mtp import WRITERS
 from tests.support.shapes import QWEN3_0_6B, QWEN3_30B_A3B, QWEN3_NEXT_80B_A3B, Shape, write_header
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -112,18 +111,6 @@ def test_a_plan_is_what_a_load_allocates(
         sizes = [sum(one.size_bytes for one in found.buffers) for found in (without, plan)]
         assert sizes[0] < sizes[1]
         assert without.target.info.mtp_layers == plan.target.info.mtp_layers > 0
-
-
-@pytest.mark.ci
-@pytest.mark.models
-@pytest.mark.parametrize(("ctx_size", "cache_type"), [(512, "f16"), (4096, "q8_0")])
-def test_a_real_models_plan_is_what_it_allocates(
-    planner: Planner, smollm2: Path, ctx_size: int, cache_type: str
-) -> None:
-    options = ModelOptions(path=smollm2, cache_type_k=cache_type, cache_type_v=cache_type)
-    context = ContextOptions(ctx_size=ctx_size, threads=1)
-    request = PlanRequest(target=options, draft=options, context=context, max_draft=16)
-    assert assert_as_allocated(planner, request).target.info.n_layers == 30
 
 
 def test_mapped_weights_are_told_apart(planner: Planner, model: Model) -> None:

@@ -1,8 +1,7 @@
 """Prompts that continue others: what is kept of those is gone on from, and changes nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,44 +10,21 @@ from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, GenerationResult, PromptEvaluated
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
-from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
-from tests.support.engine import ENDLESS, MAX_DRAFT, local_worker
-from tests.support.models import Tiny, write_tiny
-from tests.support.mtp import write_qwen35
-from tests.support.recurrent import write_lfm2, write_mamba
-from tests.support.windowed import write_cohere2
+from tests.support.engine import ARCHITECTURES, ENDLESS, engine_with, local_worker
 
-WRITERS: dict[str, Callable[[Tiny, Path], None]] = {
-    "llama": write_tiny,
-    "cohere2": write_cohere2,
-    "mamba": write_mamba,
-    "lfm2": write_lfm2,
-    "qwen35": write_qwen35,
-}
-SMALL_BATCH = ContextOptions(ctx_size=512, batch_size=64, ubatch_size=64, threads=1)
-"""Prompts take several batches, and a layer with a window makes room."""
 NGRAM = NgramSimple(size_n=3, size_m=6)
 
 
-@pytest.fixture(scope="module", params=WRITERS)
+@pytest.fixture(scope="module", params=ARCHITECTURES)
 def architecture(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
 def engine(architecture: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
-    """With a target and, but for one that drafts for itself, a draft that is often wrong."""
-    folder, write = tmp_path_factory.mktemp(architecture), WRITERS[architecture]
-    write(Tiny(), folder / "target.gguf")
-    is_mtp = architecture == "qwen35"
-    with Engine() as started:
-        options = ModelOptions(path=folder / "target.gguf")
-        started.load_target(options, SMALL_BATCH, max_draft=MAX_DRAFT, mtp=is_mtp)
-        if not is_mtp:
-            write(Tiny(noise=0.1), folder / "draft.gguf")
-            started.load_draft(ModelOptions(path=folder / "draft.gguf"))
+    with engine_with(architecture, tmp_path_factory.mktemp(architecture)) as started:
         yield started
 
 

@@ -1,6 +1,6 @@
 """Seconds of a prompt, by who reads it: the target, and who drafts."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,39 +9,22 @@ import pytest
 from spectui.engine.commands import Generate, GeneratePair
 from spectui.engine.driver import Engine
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
-from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
-from tests.support.engine import ENDLESS, MAX_DRAFT
-from tests.support.models import Tiny, write_tiny
-from tests.support.mtp import write_qwen35
-from tests.support.recurrent import write_lfm2
+from tests.support.engine import ENDLESS, engine_with
 
-WRITERS: dict[str, Callable[[Tiny, Path], None]] = {
-    "llama": write_tiny,
-    "lfm2": write_lfm2,
-    "qwen35": write_qwen35,
-}
 PROMPT = tuple(range(40, 240))
 """Longer than a batch: MTP layers read its beginning while the target goes on."""
-SMALL_BATCH = ContextOptions(ctx_size=512, batch_size=64, ubatch_size=64, threads=1)
 NGRAM = Speculation(NgramSimple(size_n=4, size_m=8))
 
 
-@pytest.fixture(scope="module", params=WRITERS)
+@pytest.fixture(scope="module", params=["llama", "lfm2", "qwen35"])
 def architecture(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
 def engine(architecture: str, tmp_path: Path) -> Iterator[Engine]:
-    write, is_mtp = WRITERS[architecture], architecture == "qwen35"
-    write(Tiny(), tmp_path / "target.gguf")
-    with Engine() as started:
-        options = ModelOptions(path=tmp_path / "target.gguf")
-        started.load_target(options, SMALL_BATCH, max_draft=MAX_DRAFT, mtp=is_mtp)
-        if not is_mtp:
-            write(Tiny(noise=0.1), tmp_path / "draft.gguf")
-            started.load_draft(ModelOptions(path=tmp_path / "draft.gguf"))
+    with engine_with(architecture, tmp_path) as started:
         yield started
 
 

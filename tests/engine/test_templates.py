@@ -75,8 +75,6 @@ HOSTILE = {
     "fails in Python": "{{ 1 + messages[0].content }}",
     "divides by zero": "{{ 1 / 0 }}",
 }
-
-
 CASES = [
     *(pytest.param(source, id=name) for name, source in HOSTILE.items()),
     *(pytest.param(source, id=name, marks=pytest.mark.ci) for name, source in LONG.items()),

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from tests.support.architectures import write_qwen35
 from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, Tiny, write_tiny
-from tests.support.mtp import write_qwen35
 
 STORED = Path(__file__).parent / "stored"
 

@@ -23,14 +23,13 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 
 import psutil
 import pytest
-from huggingface_hub import close_session, constants
 
 from spectui import __version__
 from spectui.cli import main
 from spectui.engine.host_memory import HostMemory
 from spectui.llama.library import C, library, llama_cpp_version
 from spectui.server import LlamaServer
-from tests.support import attached, hub, pull
+from tests.support import attached
 from tests.support.machine import QUIET, seen_by_watches
 from tests.support.models import (
     CLOSE_DRAFT,
@@ -439,38 +438,6 @@ def _answering(plays: Mapping[str, attached.Play]) -> Iterator[str]:
     with attached.serving() as script:
         script.plays |= plays
         yield script.address
-
-
-@contextmanager
-def hub_of(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Serve a hub with the models of a preset; give the preset's name."""
-    preset = place.folder / "home" / "config" / "presets" / "mine.toml"
-    preset.parent.mkdir(parents=True)
-    preset.write_text(pull.PRESET)
-    with hub.serving() as served:
-        served.repos[pull.TARGET] = {
-            pull.FIRST: hub.Served(content=pull.BIG),
-            pull.SECOND: hub.Served(content=pull.BIG[::-1]),
-            "Q4_0/Other.gguf": hub.Served(content=b"other"),
-        }
-        served.repos[pull.DRAFT] = {"Draft.gguf": hub.Served(content=pull.SMALL)}
-        for name in filter(pull.is_ambient, list(os.environ)):
-            monkeypatch.delenv(name)
-        for name, value in (("HF_HUB_DISABLE_TELEMETRY", "1"), ("HF_HUB_VERBOSITY", "error")):
-            monkeypatch.setenv(name, value)
-        template = f"{served.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-        values = {
-            "ENDPOINT": served.url,
-            "HUGGINGFACE_CO_URL_TEMPLATE": template,
-            "HF_HUB_DISABLE_TELEMETRY": True,
-            "HF_HUB_OFFLINE": False,
-            "HF_HUB_USER_AGENT_ORIGIN": None,
-        }
-        for name, constant in values.items():
-            monkeypatch.setattr(constants, name, constant)
-        close_session()
-        yield "mine"
-        close_session()
 
 
 # --- What is masked ---------------------------------------------------------------------------

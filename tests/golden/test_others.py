@@ -3,7 +3,7 @@
 import pytest
 
 from tests.golden.conftest import Golden
-from tests.golden.support import Place, hub_of, running_server, scripted_answers
+from tests.golden.support import Place, running_server, scripted_answers
 
 RUN = ("-c", 256, "-t", 1)
 PAIR = ("-m", "target.gguf", "-md", "close.gguf", *RUN)
@@ -30,18 +30,6 @@ def test_models(golden: Golden, place: Place) -> None:
         **place.page("quiet", "models", "scan", ".", "-m", "moe.gguf", "--quiet"),
     }
     golden("models/scan", texts)
-
-
-def test_pull(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    with hub_of(place, monkeypatch) as preset:
-        texts = {
-            **place.both("dry-run", "models", "pull", preset, "--dry-run"),
-            **place.page("only-draft", "models", "pull", preset, "--only", "draft"),
-            **place.page("all", "models", "pull", preset),
-            **place.page("again", "models", "pull", preset),
-            **place.page("nothing", "models", "pull", preset, "--file", "*.none"),
-        }
-    golden("models/pull", texts)
 
 
 def test_presets(golden: Golden, place: Place) -> None:

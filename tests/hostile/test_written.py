@@ -3,7 +3,6 @@
 import csv
 import re
 from io import StringIO
-from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -13,11 +12,8 @@ from spectui.sweep.record import VisitRecord
 from spectui.sweep.summary import summarise
 from spectui.sweep.tables import markdown, remarks, results_csv, sheets, summary_csv
 from tests.hostile.attempts import obeyed
-from tests.support.hub import Hub, Served
-from tests.support.pull import SMALL, TARGET, Pull
 from tests.support.sweep import cell, failed, named, off_cell, record
 
-pytest_plugins = ["tests.support.cli_fixtures", "tests.support.pull_fixtures"]
 pytestmark = pytest.mark.ci
 
 FORMULAS = (
@@ -43,10 +39,7 @@ def test_no_cell_of_a_table_is_computed() -> None:
     for text in FORMULAS:
         records = _records(text)
         cells = dict.fromkeys((one.visit.cell for one in records), text)
-        for page in (
-            results_csv(cells, records),
-            summary_csv(summarise(named(*cells), records)),
-        ):
+        for page in (results_csv(cells, records), summary_csv(summarise(named(*cells), records))):
             found = [one for row in csv.reader(StringIO(page)) for one in row]
             assert any("1" in one or "SUM" in one for one in found)
             assert [one for one in found if _COMPUTED.match(one)] == []
@@ -72,41 +65,3 @@ def test_no_plot_has_a_script_or_a_link() -> None:
             for key, value in element.attrib.items():
                 assert not key.startswith("on")
                 assert not key.endswith("href") or value.startswith("#")
-
-
-NAMES = (
-    *("../Target-a.gguf", "a/../../Target-a.gguf", "/Target-a.gguf", "//h/Target-a.gguf"),
-    *("..\\Target-a.gguf", "C:\\Target-a.gguf", "./Target-a.gguf", "a//Target-a.gguf"),
-    *("Target-\x1b]0;t\x07.gguf", "Target-\u202e.gguf", "Target-\n.gguf", "Target-\x9b2J.gguf"),
-    *("Target-\0.gguf", "Target-\ud800.gguf", f"Target-{'x' * 300}.gguf", "Target-\x7f.gguf"),
-    *(f"{'a/' * 3000}Target-a.gguf", "~/Target-a.gguf/../../../Target-b.gguf"),
-)
-
-
-@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
-def test_no_file_of_a_hub_is_written_outside(
-    pull: Pull, hub: Hub, home: Path, folder: Path, name: str
-) -> None:
-    before = sorted(home.parent.rglob("*"))
-    hub.repos[TARGET] = {name: Served(content=SMALL)}
-    assert pull("mine") in {0, 3}
-    made = {one for one in home.parent.rglob("*") if one not in before}
-    outside = {one for one in made if not one.is_relative_to(folder) and not one.is_dir()}
-    assert outside == set()
-    assert not obeyed(pull.err)
-
-
-@pytest.mark.parametrize("what", ["folder", "above", "file", "part"])
-def test_no_file_of_a_hub_is_written_through_a_link(
-    pull: Pull, home: Path, folder: Path, tmp_path: Path, what: str
-) -> None:
-    del home
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "canary").write_text("as it was")
-    place = {"folder": folder, "above": folder / "Q8_0", "file": folder / "Draft.gguf"}
-    link = place.get(what, folder / "Draft.gguf.part")
-    link.parent.mkdir(parents=True, exist_ok=True)
-    link.symlink_to(elsewhere / "canary" if what in {"file", "part"} else elsewhere)
-    pull("mine")
-    assert (elsewhere / "canary").read_text() == "as it was"

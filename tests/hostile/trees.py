@@ -84,13 +84,7 @@ def _double(place: _Place, chance: random.Random) -> None:
         node[f"{key}{chance.choice(' 2')}"] = value
 
 
-def _move(place: _Place, chance: random.Random) -> None:
-    node, key = place
-    other = chance.choice(list(node) if isinstance(node, dict) else range(len(node)))
-    node[key], node[other] = node[other], node[key]
-
-
 _CHANGES: tuple[Callable[[_Place, random.Random], None], ...] = (
     *(_nudge, _nudge, _nudge),
-    *(_replace, _remove, _double, _move),
+    *(_replace, _remove, _double),
 )

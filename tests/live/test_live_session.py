@@ -55,9 +55,9 @@ from spectui.tune.progress import Phase, TuningState
 from spectui.tune.studies.listing import list_studies
 from spectui.tune.trials import TrialState
 from tests.live.conftest import QUESTION, Watched
+from tests.support.architectures import write_pair
 from tests.support.cli import Spectui
 from tests.support.engine import local_worker
-from tests.support.gemma4 import write_pair
 from tests.support.machine import QUIET
 from tests.support.models import OTHER, Tiny, TinyPath
 from tests.support.nvml import until

@@ -23,9 +23,9 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 from spectui.trace.file import read_trace
 from tests.live.conftest import QUESTION, Watched
+from tests.support.architectures import WRITERS
 from tests.support.engine import ENDLESS, small_context
 from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
-from tests.support.mtp import WRITERS
 from tests.tui.test_tui_tune import arm, trial
 
 pytest_plugins = "tests.support.fixtures"

@@ -63,11 +63,7 @@ def bare(tmp_path: Path) -> Bare:
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ("export", "--from", COMMAND),
-        ("presets", "list"),
-        ("studies", "list"),
-    ],
+    [("export", "--from", COMMAND), ("presets", "list"), ("studies", "list")],
     ids=lambda arguments: arguments[0],
 )
 def test_commands_that_load_no_model_need_no_library(bare: Bare, arguments: tuple[str]) -> None:

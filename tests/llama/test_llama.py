@@ -24,7 +24,6 @@ from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.sampling import SamplerChain, top_token
 from spectui.models.facts import facts_of
 from spectui.models.gguf import read_gguf
-from spectui.models.pairs import incompatibility
 from spectui.models.weights import overrides
 from spectui.options.setup import (
     ContextOptions,
@@ -239,39 +238,6 @@ def test_the_vocabulary_is_llama_cpps(model: Model, tiny: TinyPath) -> None:
         tokens = adding.vocabulary.tokenize(TEXT)
         assert tokens[0] == adding.vocabulary.bos.id == 1
         assert adding.vocabulary.tokenize(TEXT, add_special=False) == tokens[1:]
-
-
-PAIRS = [
-    (Tiny(), Tiny(seed=3), None),
-    (Tiny(), Tiny(n_extra=128), None),
-    (
-        Tiny(),
-        Tiny(n_extra=129),
-        "the vocabularies differ in size: 273 (target), 402 (draft), at most 128 apart is allowed",
-    ),
-    (
-        Tiny(n_extra=129),
-        Tiny(),
-        "the vocabularies differ in size: 402 (target), 273 (draft), at most 128 apart is allowed",
-    ),
-    (Tiny(), Tiny(renamed=(265, "other")), "token 265 differs: 're' (target), 'other' (draft)"),
-    (Tiny(), Tiny(renamed=(4, "<|other|>")), None),  # llama.cpp skips ids below 5
-    (Tiny(add_bos=True), Tiny(add_bos=False), "the BOS rules differ: added by the target only"),
-    (Tiny(add_bos=False), Tiny(add_bos=True), "the BOS rules differ: added by the draft only"),
-    (Tiny(add_bos=True), Tiny(add_bos=True, bos=3), "the BOS tokens differ: 1 (target), 3 (draft)"),
-    (Tiny(), Tiny(bos=3), None),
-]
-
-
-@pytest.mark.parametrize(("target", "draft", "reason"), PAIRS)
-def test_incompatibility_says_what_differs(
-    tiny: TinyPath, target: Tiny, draft: Tiny, reason: str | None
-) -> None:
-    with (
-        Model(ModelOptions(path=tiny(target))) as ours,
-        Model(ModelOptions(path=tiny(draft))) as theirs,
-    ):
-        assert incompatibility(ours.vocabulary, theirs.vocabulary) == reason
 
 
 @pytest.mark.parametrize(("given", "taken"), [((0, 0), (3, 3)), ((2, 0), (2, 2)), ((0, 1), (3, 1))])

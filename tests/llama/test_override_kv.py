@@ -161,19 +161,8 @@ def test_bench_marks_the_result(
 
 
 def test_trace_marks_the_result(spectui: Spectui, tiny: TinyPath, prompts: Path) -> None:
-    given: list[object] = [
-        "-m",
-        tiny(MOE),
-        "-c",
-        256,
-        "-n",
-        8,
-        "-t",
-        1,
-        "--prompts",
-        prompts,
-        "--quiet",
-    ]
+    given: list[object] = ["-m", tiny(MOE), "-c", 256, "-n", 8, "-t", 1, "--quiet"]
+    given += ["--prompts", prompts]
     given += ["-md", tiny(CLOSE_DRAFT), "--no-costs"]
     assert spectui("trace", *given) == 0, spectui.err
     assert "NOTE:" not in spectui.out

@@ -19,8 +19,8 @@ from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.server.binary import examine
 from tests.support.allocation import KINDS, LOG_STEP_BYTES
+from tests.support.architectures import write_qwen35
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, write_tiny
-from tests.support.mtp import write_qwen35
 from tests.support.plans import room
 
 pytest_plugins = ["tests.support.fixtures"]

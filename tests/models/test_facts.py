@@ -1,6 +1,7 @@
 """What headers tell of models: numbers that are right or missing, whatever is in the file."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,9 @@ from spectui.llama.planned import PlanRequest
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.header import GgufFile, Scalar, TensorInfo
 from spectui.options.setup import ContextOptions, ModelOptions
-from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath, write_empty, write_tiny
-from tests.support.mtp import write_glm4moe, write_mimo2, write_qwen35
-from tests.support.recurrent import write_lfm2, write_mamba
-from tests.support.windowed import write_cohere2
+from tests.support import allocation as kinds
+from tests.support.architectures import WRITERS
+from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath, write_empty
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -124,16 +124,10 @@ def test_a_token_reads_the_experts_that_it_is_routed_to(path: Path) -> None:
 
 
 KINDS: dict[str, Callable[[Path], None]] = {
-    "llama": lambda path: write_tiny(TARGET, path),
-    "moe": lambda path: write_tiny(MOE, path),
-    "mtp": lambda path: write_glm4moe(Tiny(), path),
-    "mamba": lambda path: write_mamba(Tiny(), path),
-    "lfm2": lambda path: write_lfm2(Tiny(), path),
-    "window": lambda path: write_cohere2(Tiny(), path),
-    "qwen35": lambda path: write_qwen35(Tiny(), path),
-    "mimo2": lambda path: write_mimo2(Tiny(), path),
+    **kinds.KINDS,
+    **{arch: partial(write, Tiny()) for arch, write in WRITERS.items()},
 }
-TOLD = {"llama", "moe", "mtp"}
+TOLD = {"llama", "moe", "glm4moe"}
 """Whose layers have equal caches."""
 
 

@@ -2,7 +2,6 @@
 
 import os
 import random
-import struct
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -15,22 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.errors import BadInputError
-from spectui.format import bytes_text, count_text, counted
 from spectui.gguf_names import companion_kind, is_part_of_model
 from spectui.models import header
 from spectui.models.facts import ModelFacts
 from spectui.models.files import MAX_DEPTH, FoundModel, Scan, is_pseudo, usual_folders
 from spectui.models.gguf import is_cut
-from spectui.models.header import read_header
-from spectui.models.ranking import (
-    GOOD_SHARE,
-    DraftOption,
-    ModelInspected,
-    assess,
-    rank,
-    read_share,
-)
+from spectui.models.ranking import GOOD_SHARE, DraftOption, ModelInspected, assess, rank, read_share
 from spectui.paths import demo_folder
 from tests.support.models import TARGET, write_tiny
 
@@ -318,41 +307,6 @@ class TestCutFiles:
             file.truncate(last_at)
         assert is_cut(path)
 
-    @pytest.mark.parametrize(
-        "start",
-        [
-            b"GGUF" + struct.pack("<IQQ", 1, 9, 9),
-            b"GGUF" + struct.pack(">IQQ", 3, 9, 9),
-            b"GGUF" + struct.pack("<IQQQ1sIQ", 3, 1, 1, 1, b"k", 99, 0),
-            b"GGUF" + struct.pack("<IQQ", 3, 0, 0),
-        ],
-        ids=["old", "big-endian", "unknown type", "no tensor"],
-    )
-    def test_what_is_not_understood_is_not_judged(self, tmp_path: Path, start: bytes) -> None:
-        path = tmp_path / "odd.gguf"
-        path.write_bytes(start)
-        assert not is_cut(path)
-
-    @pytest.mark.parametrize("length", [1 << 40, (1 << 64) - 1])
-    def test_a_length_beyond_the_file_is_left_to_llama_cpp_without_reading_on(
-        self, tmp_path: Path, length: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(header, "_CHUNK_BYTES", 64)
-        path = tmp_path / "damaged.gguf"
-        path.write_bytes(b"GGUF" + struct.pack("<IQQQ", 3, 1, 1, length) + bytes(100))
-        with path.open("r+b") as file:
-            # Sparse: reading it all would take the memory of the machine.
-            file.truncate(1 << 38)
-        assert not is_cut(path)
-        with pytest.raises(BadInputError, match="broken header"):
-            read_header(path)
-
-    def test_lists_in_lists_without_an_end_are_not_judged(self, tmp_path: Path) -> None:
-        path = tmp_path / "deep.gguf"
-        start = b"GGUF" + struct.pack("<IQQQ1sI", 3, 1, 1, 1, b"k", 9)
-        path.write_bytes(start + struct.pack("<IQ", 9, 1) * 5000)
-        assert not is_cut(path)
-
     @given(st.lists(st.tuples(st.integers(4, 2000), st.integers(0, 255)), min_size=1, max_size=8))
     def test_no_damage_ends_a_search(self, damages: list[tuple[int, int]]) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -406,23 +360,6 @@ class TestUsualFolders:
 )
 def test_a_name_tells_parameters_and_quantisation(name: str, label: str) -> None:
     assert FoundModel(path=Path(name), name=name, size_bytes=1).label == label
-
-
-@pytest.mark.parametrize(("n", "text"), [(0, "0 prompts"), (1, "1 prompt"), (24, "24 prompts")])
-def test_one_thing_is_singular(n: int, text: str) -> None:
-    assert counted(n, "prompt") == text
-
-
-def test_sizes_are_written_with_three_digits_at_most() -> None:
-    assert [bytes_text(n) for n in (0, 999, 1_000, 104_857_600, 999_600_000, 18_560_000_000)] == [
-        "0 B",
-        "999 B",
-        "1 kB",
-        "105 MB",
-        "1 GB",
-        "18.6 GB",
-    ]
-    assert [count_text(n) for n in (135_000_000, 30_500_000_000)] == ["135M", "30.5B"]
 
 
 def model(size_bytes: int, name: str = "m", missing: tuple[str, ...] = ()) -> FoundModel:

@@ -115,6 +115,14 @@ def test_another_bos_is_told_even_where_it_does_not_count(engine: Engine) -> Non
     assert found.draft.bos == SpecialToken(id=3, text="<|pad|>", added=False)
     refused = pair(engine, Tiny(add_bos=True), Tiny(add_bos=True, bos=3))
     assert refused.reason == "the BOS tokens differ: 1 (target), 3 (draft)"
+    for ours, who in ((True, "target"), (False, "draft")):
+        refused = pair(engine, Tiny(add_bos=ours), Tiny(add_bos=not ours))
+        assert refused.reason == f"the BOS rules differ: added by the {who} only"
+    for target, draft in ((0, 129), (129, 0)):
+        refused = pair(engine, Tiny(n_extra=target), Tiny(n_extra=draft))
+        sizes = f"{273 + target} (target), {273 + draft} (draft)"
+        told = f"the vocabularies differ in size: {sizes}, at most 128 apart is allowed"
+        assert refused.reason == told
 
 
 def test_another_pre_tokenizer_is_told_and_accepted(engine: Engine) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,11 @@ import pytest
 from rich.cells import cell_len
 
 from spectui.cli.next_step import shell_line
-from spectui.engine.commands import ComparePair
-from spectui.engine.driver import Engine
 from spectui.llama.architectures import inspect_header
 from spectui.llama.library import C
-from spectui.models.files import FoundModel, Scan
 from spectui.models.gguf import read_gguf
 from spectui.models.ranking import ModelInspected
+from tests.support.architectures import write_lfm2
 from tests.support.cli import Spectui
 from tests.support.models import (
     CLOSE_DRAFT,
@@ -30,7 +27,6 @@ from tests.support.models import (
     TinyPath,
     write_empty,
 )
-from tests.support.recurrent import write_lfm2
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
@@ -86,10 +82,7 @@ def test_damaged_files_are_rows_with_a_reason(spectui: Spectui, folder: Path) ->
     unusable = {name for name, model in models.items() if model["reason"]}
     assert unusable == {"cut", "split", "embedding", "empty"}
     assert models["cut"]["cut"] == ["cut.gguf"]
-    assert models["split"]["missing"] == [
-        "split-00001-of-00003.gguf",
-        "split-00003-of-00003.gguf",
-    ]
+    assert models["split"]["missing"] == ["split-00001-of-00003.gguf", "split-00003-of-00003.gguf"]
     assert "cannot be loaded" in models["empty"]["reason"]
     assert models["cut"]["facts_reason"] == f"it was not read: {models['cut']['reason']}"
     assert models["embedding"]["facts"] is not None
@@ -122,7 +115,7 @@ def test_drafts_are_ranked_for_a_target(spectui: Spectui, folder: Path) -> None:
     ]
 
 
-def test_links_count_once_and_copies_are_marked(
+def test_links_count_once_and_copies_have_distinct_names(
     spectui: Spectui, tiny: TinyPath, tmp_path: Path
 ) -> None:
     for name in ("a", "b"):
@@ -132,31 +125,9 @@ def test_links_count_once_and_copies_are_marked(
     found = document(spectui, tmp_path / "a", tmp_path / "b", tmp_path)
     paths = [str(tmp_path / name / "same.gguf") for name in ("a", "b")]
     assert [model["path"] for model in found["models"]] == paths
-    assert found["copies"] == [paths]
     assert spectui("models", "scan", tmp_path) == 0
     assert "a/same" in spectui.out
     assert "b/same" in spectui.out
-    assert "Equal in name and size, most likely copies:" in spectui.out
-
-
-def test_every_path_to_a_file_is_told(spectui: Spectui, tiny: TinyPath, tmp_path: Path) -> None:
-    folder = tmp_path / "models"
-    folder.mkdir()
-    listed, hard, soft = (str(folder / name) for name in ("hard.gguf", "ok.gguf", "soft.gguf"))
-    shutil.copy(tiny(TARGET), hard)
-    os.link(hard, listed)
-    Path(soft).symlink_to(hard)
-    other = str(folder / "other-1B-Q8_0.gguf")
-    shutil.copy(tiny(CLOSE_DRAFT), other)
-    found = document(spectui, folder)
-    assert [model["path"] for model in found["models"]] == [listed, other]
-    assert found["links"] == [[listed, hard, soft]]
-    assert spectui("models", "scan", folder) == 0
-    title, links = spectui.out.split("Links to one file, listed under the first of its paths:")
-    assert "".join(links.split()) == f"{listed},{hard},{soft}".replace(" ", "")
-    # What a name says is headed so: files may be called anything.
-    assert "by its name" in title
-    assert "1B Q8_0" in title
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
@@ -188,21 +159,6 @@ def test_nothing_that_fits_is_said(spectui: Spectui, folder: Path) -> None:
     assert "spectui tune" not in spectui.out
     found = document(spectui, folder / "below", "-m", target)
     assert found["first_reason"] == "no model fits the target"
-
-
-def test_names_cannot_command_the_terminal(
-    spectui: Spectui, tiny: TinyPath, tmp_path: Path
-) -> None:
-    shutil.copy(tiny(MOE), tmp_path / "target.gguf")
-    name = os.fsdecode(b"a\x1b[31m\xff.gguf")
-    shutil.copy(tiny(TARGET), tmp_path / name)
-    (tmp_path / "\x1bbad.gguf").write_text("no model")
-    assert spectui("models", "scan", tmp_path, "-m", tmp_path / "target.gguf") == 0
-    assert "\x1b" not in spectui.out + spectui.err
-    assert "a␛[31m\\xff" in spectui.out
-    assert "␛bad.gguf is no GGUF file" in " ".join(spectui.out.split())
-    found = document(spectui, tmp_path, "-m", tmp_path / "target.gguf")
-    assert found["first"] == f"{tmp_path}/a\x1b[31m\N{REPLACEMENT CHARACTER}.gguf"
 
 
 def test_a_command_is_printable_and_read_back_by_a_shell(tmp_path: Path) -> None:
@@ -287,57 +243,6 @@ def test_without_a_folder_the_usual_ones_and_the_users_own_are_searched(
     assert found["passed_over"] == [f"{unknown} cannot be read (No such file or directory)"]
 
 
-_SCAN = Scan.__iter__
-
-
-def interrupting(after: int) -> Callable[[Scan], Iterator[FoundModel]]:
-    """As a scan, but Ctrl-C is pressed behind the first models."""
-
-    def cut(scan: Scan) -> Iterator[FoundModel]:
-        for index, model in enumerate(_SCAN(scan)):
-            if index == after:
-                raise KeyboardInterrupt
-            yield model
-
-    return cut
-
-
-def test_an_interrupted_scan_prints_what_was_found(
-    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(Scan, "__iter__", interrupting(after=0))
-    assert spectui("models", "scan", folder, "--quiet") == 130
-    assert spectui.out.startswith("Interrupted before a model was read.\n")
-    monkeypatch.setattr(Scan, "__iter__", interrupting(after=2))
-    result = tmp_path / "found.json"
-    assert spectui("models", "scan", folder, "--json", result, "--quiet") == 130
-    assert spectui.err.startswith("error: interrupted after 2 models; ")
-    found = json.loads(result.read_text())
-    assert found["interrupted"] is True
-    assert len(found["models"]) == 2
-    assert all(model["name"][:8] in spectui.out for model in found["models"])
-
-
-def test_an_interrupt_while_a_file_is_read_keeps_those_before(
-    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole, calls = Engine.compare, list[ComparePair]()
-
-    def compare(engine: Engine, command: ComparePair) -> ModelInspected:
-        calls.append(command)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return whole(engine, command)
-
-    monkeypatch.setattr(Engine, "compare", compare)
-    target = folder / "target-1B-Q4_K_M.gguf"
-    # After the target and one model.
-    assert spectui("models", "scan", folder, "-m", target, "--json", "-", "--quiet") == 130
-    found = json.loads(spectui.out)
-    assert found["interrupted"] is True
-    assert found["models"]
-
-
 def test_a_hybrid_has_no_cache_per_token_and_says_why(spectui: Spectui, tmp_path: Path) -> None:
     write_lfm2(Tiny(), tmp_path / "hybrid.gguf")
     (hybrid,) = document(spectui, tmp_path)["models"]
@@ -361,21 +266,6 @@ def test_what_was_passed_over_does_not_fill_the_screen(spectui: Spectui, tmp_pat
     (tmp_path / "10.gguf").unlink()
     assert spectui("models", "scan", tmp_path) == 0
     assert "more; --json" not in spectui.out
-
-
-def test_a_target_larger_than_memory_is_a_doubt(
-    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    target = folder / "target-1B-Q4_K_M.gguf"
-    arguments = (folder, "-m", target, "-c", 256)
-    assert document(spectui, *arguments)["target"]["doubt"] is None
-    size_bytes = target.stat().st_size
-    monkeypatch.setattr("spectui.cli.drafts.free_bytes_of_all", lambda: size_bytes)
-    found = document(spectui, *arguments)
-    assert found["target"]["doubt"].startswith("the target takes ")
-    assert by_name(found)["rough"]["compatible"]
-    assert spectui("models", "scan", *arguments) == 0
-    assert "Mind that the target takes " in spectui.out
 
 
 def test_listing_loads_no_vocabulary(

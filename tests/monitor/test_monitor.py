@@ -16,13 +16,7 @@ from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
 from spectui.monitor.host import Host, _Cores
-from spectui.monitor.readings import (
-    CounterRate,
-    HostReading,
-    Reading,
-    Ring,
-    Snapshot,
-)
+from spectui.monitor.readings import CounterRate, HostReading, Reading, Ring, Snapshot
 from spectui.monitor.sampler import LiveSource, Sampler
 from tests.support.nvml import StandIn, until
 
@@ -180,10 +174,7 @@ def test_memory_is_in_bytes_and_what_is_mapped_does_not_count_as_anonymous(proc:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (
-            None,
-            "the system does not report disk reads of a process (No such file or directory)",
-        ),
+        (None, "the system does not report disk reads of a process (No such file or directory)"),
         ("rchar: 7\n", "the kernel does not count disk reads of a process"),
     ],
 )
@@ -277,10 +268,7 @@ class Inbox:
         sink: Callable[[Snapshot], None] | None = None,
     ) -> Sampler:
         return Sampler(
-            make_source,
-            sink or self.snapshots.put,
-            interval_s=AGES_S,
-            on_failure=self.failures.put,
+            make_source, sink or self.snapshots.put, interval_s=AGES_S, on_failure=self.failures.put
         )
 
     def next_time_s(self) -> float:

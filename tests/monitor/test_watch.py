@@ -94,10 +94,7 @@ def test_a_tenth_of_a_core_disturbs_what_uses_all_cores(
 @pytest.mark.parametrize(
     ("what", "causes"),
     [
-        (
-            {"own_s": 1.6, "steal_s": 0.24},
-            ["the hypervisor took 24 % of a core (steal) for 1.0 s"],
-        ),
+        ({"own_s": 1.6, "steal_s": 0.24}, ["the hypervisor took 24 % of a core (steal) for 1.0 s"]),
         (
             {"own_s": 1.0, "unseen_s": 0.5},
             ["other processes, small, short-lived or hidden, took 50 % of a core for 1.0 s"],

@@ -91,7 +91,7 @@ def test_every_kind_is_in_one_place() -> None:
             assert msgspec.structs.replace(one, **{number.name: 7}).longest == 7
     assert NgramCache().longest == NgramCache.LONGEST == 8
     assert [one for one in DRAFTERS if one.needs_draft] == [
-        *(DraftSimple, DraftEagle3, DraftDflash, DraftDspark),
+        *(DraftSimple, DraftEagle3, DraftDflash, DraftDspark)
     ]
     chains = {one: Speculation(one()) for one in NGRAMS}
     assert {one for one, chain in chains.items() if not remembers(chain)} == {NgramSimple}

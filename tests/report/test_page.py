@@ -10,14 +10,7 @@ from spectui.report.content import Content, content_of
 from spectui.report.page import render_page
 from spectui.tune.trials import TrialRecord, TrialState
 from tests.report.pages import Page, read_page
-from tests.report.studies import (
-    BEST,
-    content,
-    document,
-    many_trials,
-    renamed,
-    study,
-)
+from tests.report.studies import BEST, content, document, many_trials, renamed, study
 
 MOST_BYTES = 400_000
 HOSTILE = (

@@ -30,10 +30,7 @@ class Watch:
         self.samples: queue.Queue[Event] = queue.Queue()
         self.failures: list[BaseException] = []
         self.poller = Poller(
-            wanted,
-            self.samples.put,
-            interval_s=interval_s,
-            on_failure=self.failures.append,
+            wanted, self.samples.put, interval_s=interval_s, on_failure=self.failures.append
         )
 
     def next(self) -> Sample:

@@ -75,9 +75,7 @@ def test_facts_of_the_real_server(speculating: LlamaServer) -> None:
     assert found.counters.value.started is not None
 
 
-def test_a_request_is_seen_while_it_runs_and_counted_when_it_ends(
-    speculating: LlamaServer,
-) -> None:
+def test_a_request_is_seen_while_it_runs_and_counted_when_it_ends(speculating: LlamaServer) -> None:
     before, tracker = asked(speculating), Tracker(speculating.base_url)
     tracker.add(before)
     phases: set[SlotPhase] = set()

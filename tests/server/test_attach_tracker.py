@@ -18,28 +18,12 @@ from spectui.server.watch.meters import (
     was_restarted,
 )
 from spectui.server.watch.poller import Backoff
-from spectui.server.watch.sample import (
-    Failure,
-    HostState,
-    Late,
-    Trouble,
-    WaitingSample,
-)
+from spectui.server.watch.sample import Failure, HostState, Late, Trouble, WaitingSample
 from spectui.server.watch.tracker import AttachState, SlotPhase, Tracker, Work
-from tests.support.attached import (
-    COUNTERS,
-    ELSEWHERE,
-    PROCESS,
-    busy,
-    lost,
-    sample,
-    slot,
-)
+from tests.support.attached import COUNTERS, ELSEWHERE, PROCESS, busy, lost, sample, slot
 
 URL = "http://localhost:8080"
 _COUNT = st.integers(0, 10**6)
-
-
 DRAFT_COUNTS = st.builds(
     DraftCounts,
     n_drafts=_COUNT,
@@ -152,13 +136,7 @@ def test_tokens_between_two_looks(before: object, after: object, n: int) -> None
     assert decoded_between(before, after) == n  # type: ignore[arg-type]
 
 
-@given(
-    st.lists(
-        st.tuples(st.floats(0.01, 10), st.integers(0, 1000)),
-        min_size=2,
-        max_size=40,
-    )
-)
+@given(st.lists(st.tuples(st.floats(0.01, 10), st.integers(0, 1000)), min_size=2, max_size=40))
 def test_a_rate_lies_between_the_slowest_and_the_fastest(steps: list[tuple[float, int]]) -> None:
     window, time_s = Window(), 0.0
     for seconds, n in steps:

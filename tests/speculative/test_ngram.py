@@ -42,11 +42,7 @@ def by_the_rule(text: Sequence[int], last: int, size_n: int, size_m: int) -> lis
 @example(prompt=[1] * 12, turns=[([1], 0), ([1, 1, 1], 2)], size_n=1, size_m=2, n_max=9)
 @example(prompt=[2, 1, 2, 1, 2], turns=[([1, 2], 1), ([1], 0)], size_n=1, size_m=1, n_max=1)
 def test_drafts_are_llama_cpps(
-    prompt: list[int],
-    turns: list[tuple[list[int], int]],
-    size_n: int,
-    size_m: int,
-    n_max: int,
+    prompt: list[int], turns: list[tuple[list[int], int]], size_n: int, size_m: int, n_max: int
 ) -> None:
     drafter = NgramSimpleDrafter(size_n, size_m)
     drafter.begin(prompt)

@@ -17,7 +17,7 @@ from spectui.speculative.counters import count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import Drafter, NoDrafter
 from spectui.speculative.ngram import NgramMemory, ngram_drafter
-from tests.support.ngram_reference import play, say
+from tests.support.ngrams import play, say
 from tests.support.replay import Scene, repetitive_scenes
 from tests.support.scripted import FakeClock, ScriptedTarget
 

@@ -3,53 +3,10 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from spectui.speculative.drafters import Draft
-from spectui.speculative.ngram_mod import N_ENTRIES, NgramModDrafter, NgramModState
-from tests.support.ngram_reference import (
-    ModReference,
-    Turn,
-    assert_equal_drafts,
-    long_chat,
-    play,
-    say,
-    turns,
-)
-
-
-@settings(max_examples=100, deadline=None)
-@given(
-    chat=st.sampled_from(((1, 2), (1, 2, 3), (1, 2, 3, 4, 5))).flatmap(turns),
-    n_match=st.sampled_from((1, 2, 3, 4, 7, 40)),
-    n_max=st.integers(0, 9),
-    n_min=st.sampled_from((0, 0, 1, 3, 12)),
-    n_entries=st.sampled_from((8, 32, 128, N_ENTRIES)),
-)
-def test_drafts_are_llama_cpps(
-    chat: list[Turn], n_match: int, n_max: int, n_min: int, n_entries: int
-) -> None:
-    state = NgramModState(n_entries=n_entries)
-    assert_equal_drafts(
-        lambda: NgramModDrafter(n_match, n_max, n_min=n_min, state=state),
-        ModReference(n_match, n_max, n_min=n_min, n_entries=n_entries),
-        chat,
-    )
-
-
-@pytest.mark.parametrize("n_entries", [64, 512, N_ENTRIES])
-@pytest.mark.parametrize("seed", range(2))
-def test_long_texts(seed: int, n_entries: int) -> None:
-    # Tokens that differ by the size of the table share its entries.
-    vocabulary = [*range(12), *range(N_ENTRIES, N_ENTRIES + 4)]
-    state = NgramModState(n_entries=n_entries)
-    n_drafted = assert_equal_drafts(
-        lambda: NgramModDrafter(3, 12, n_min=2, state=state),
-        ModReference(3, 12, n_min=2, n_entries=n_entries),
-        long_chat(seed, vocabulary),
-    )
-    assert n_drafted > 0
+from spectui.speculative.ngram_mod import NgramModDrafter, NgramModState
+from tests.support.ngrams import play, say
 
 
 def begun(
@@ -66,8 +23,6 @@ def begun(
 
 
 LONGER = (1, 2, 3, 4, 5, 6, 1)
-
-
 ALL = (3, 4, 5, 6)
 
 

@@ -20,10 +20,9 @@ from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.models import Outputs, Rollback
+from tests.support.architectures import write_cohere2, write_lfm2, write_mamba
 from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless
 from tests.support.models import Tiny, write_tiny
-from tests.support.recurrent import write_lfm2, write_mamba
-from tests.support.windowed import write_cohere2
 
 NOISE = 0.05
 """Batches of another size move logits of up to 20 by a thousandth; a wrong state by units."""
@@ -97,9 +96,7 @@ def text_of(n: int) -> tuple[int, ...]:
 
 
 steps = st.tuples(
-    st.lists(st.integers(5, 200), min_size=1, max_size=12),
-    st.booleans(),
-    st.integers(0, 14),
+    st.lists(st.integers(5, 200), min_size=1, max_size=12), st.booleans(), st.integers(0, 14)
 )
 
 

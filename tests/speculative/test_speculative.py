@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.options.drafters import (
-    DraftMtp,
-    DraftSimple,
-    Model,
-    NgramMod,
-    NgramSimple,
-)
+from spectui.options.drafters import DraftMtp, DraftSimple, Model, NgramMod, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, RoundEnd, RoundTimes, count
 from spectui.speculative.decoder import Decoder, Stop, accept, draft_cap
@@ -235,10 +229,7 @@ def test_drafts_of_varied_lengths_change_no_output(case: Case, lengths: list[int
 
 @given(case=cases())
 def test_drafters_ahead_of_the_model_change_no_output(case: Case) -> None:
-    chosen = (
-        NgramSimple(size_n=1, size_m=2),
-        NgramMod(n_match=1, n_min=0, n_max=5),
-    )
+    chosen = (NgramSimple(size_n=1, size_m=2), NgramMod(n_match=1, n_min=0, n_max=5))
     ahead = [ngram_drafter(one) for one in chosen]
     finished = run(case, ahead=ahead)
     assert (finished.tokens, finished.stop) == target_only(case)

@@ -15,9 +15,8 @@ from spectui.llama.mtp import mtp_context
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import PlanRequest
 from spectui.speculative.models import Rollback
+from tests.support.architectures import write_cohere2, write_lfm2, write_mamba
 from tests.support.models import MOE, Tiny, write_tiny
-from tests.support.recurrent import write_lfm2, write_mamba
-from tests.support.windowed import write_cohere2
 
 LOG_STEP_BYTES = 0.01 * (1 << 20)
 """The log has hundredths of a MiB."""

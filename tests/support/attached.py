@@ -288,7 +288,7 @@ def slot(
     remaining = None if decoded is None else max(500 - decoded, 0)
     return SlotReply(
         id=number,
-        flag=is_processing,
+        is_processing=is_processing,
         n_ctx=4096,
         n_used=used,
         n_prompt_processed=None if task is None else 400,

@@ -34,10 +34,7 @@ def _planners() -> Iterator[None]:
 
 @pytest.fixture
 def spectui(
-    home: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    _planners: None,
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], _planners: None
 ) -> Iterator[Spectui]:
     """The command line, below ``home``; what plans for it stays for the next one."""
     assert home.parent.is_dir()

@@ -1,7 +1,8 @@
 """Driving the engine in tests: short configurations, and a hook on the engine's own thread."""
 
 import queue
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from spectui.engine.worker import LocalWorker, Worker
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
+from tests.support.architectures import write_cohere2, write_lfm2, write_mamba, write_qwen35
+from tests.support.models import Tiny, write_tiny
 
 MAX_DRAFT = 16
 ENDLESS = SamplingConfig(temp=0.0, ignore_eos=True)
@@ -59,6 +62,31 @@ def local_worker(engine: Engine | EngineThread) -> LocalWorker:
     if not isinstance(thread._worker, LocalWorker):
         pytest.skip("its models are in another process")
     return thread._worker
+
+
+SMALL_BATCH = ContextOptions(ctx_size=512, batch_size=64, ubatch_size=64, threads=1)
+"""Prompts take several batches, and a layer with a window makes room as the text grows."""
+ARCHITECTURES: dict[str, Callable[[Tiny, Path], None]] = {
+    "llama": write_tiny,
+    "cohere2": write_cohere2,
+    "mamba": write_mamba,
+    "lfm2": write_lfm2,
+    "qwen35": write_qwen35,
+}
+
+
+@contextmanager
+def engine_with(architecture: str, folder: Path) -> Iterator[Engine]:
+    """With a target and, but for one that drafts for itself, a draft that is often wrong."""
+    write, is_mtp = ARCHITECTURES[architecture], architecture == "qwen35"
+    write(Tiny(), folder / "target.gguf")
+    with Engine() as started:
+        options = ModelOptions(path=folder / "target.gguf")
+        started.load_target(options, SMALL_BATCH, max_draft=MAX_DRAFT, mtp=is_mtp)
+        if not is_mtp:
+            write(Tiny(noise=0.1), folder / "draft.gguf")
+            started.load_draft(ModelOptions(path=folder / "draft.gguf"))
+        yield started
 
 
 class HookedEngine(Closing):

@@ -152,8 +152,6 @@ QUIET = DisturbanceSummary(
     disturbed_s=0.0,
     causes=(),
 )
-
-
 DISTURBED = replace(
     QUIET,
     whole=replace(QUIET.whole, others_s=Reading(12.4), own_s=107.0, slept_s=720.0),

@@ -1,31 +1,25 @@
 """Tiny random-weight GGUFs, written in milliseconds, and files that are no models at all."""
 
+import json
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import gguf
 import numpy as np
 import numpy.typing as npt
 
-from tests.support.layers import (
-    FEED_FORWARD,
-    HEAD_DIM,
-    N_EMBD,
-    N_HEADS_KV,
-    N_LAYERS,
-    Shapes,
-    attention,
-    begin,
-    of_layers,
-)
-
 Weights = npt.NDArray[np.float32]
 
-TIED_SCALE = 0.1
-"""Of embeddings that are the output matrix, too: if they were any larger, what they add up to
-would always be most like the last token, and the model would say that for ever."""
+N_LAYERS, N_EMBD, N_CTX_TRAIN = 2, 64, 32_768
+_ARCHITECTURES: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "data" / "architectures.json").read_bytes()
+)
+"""Keys, tensors and layers by architecture, rows first: ``V`` stands for the vocabulary's size, and
+``E`` for the number of experts."""
 
 END_TOKENS = frozenset({0, 2})
 """``<|endoftext|>`` and ``<|im_end|>``."""
@@ -36,7 +30,7 @@ CHATML = (
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 
-_EMBEDDINGS, _OUTPUT = "token_embd.weight", "output.weight"
+_EMBEDDINGS = "token_embd.weight"
 _SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|pad|>", "<|unk|>")
 _MERGES = ("Ġ t", "h e", "Ġt he", "i n", "r e", "o n", "e r", "a t", "Ġ s", "Ġ o", "in g", "l l")
 
@@ -92,41 +86,72 @@ def vocabulary(recipe: Tiny) -> list[str]:
 
 
 def write_tiny(recipe: Tiny, path: Path) -> None:
-    writer = begin("llama", path, name=f"Tiny {recipe.seed}", n_layers=recipe.n_layers)
-    writer.add_head_count_kv(N_HEADS_KV)
-    writer.add_rope_dimension_count(HEAD_DIM)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_vocab_size(len(vocabulary(recipe)))
-    if recipe.n_experts:
-        writer.add_expert_count(recipe.n_experts)
-        writer.add_expert_used_count(2)
-    if recipe.pooling is not None:
-        writer.add_pooling_type(gguf.PoolingType(recipe.pooling))
-    add_sampling(writer, recipe.sampling)
-    write_weights(writer, recipe, _shapes(recipe))
+    experts = {"expert_count": recipe.n_experts, "expert_used_count": 2} if recipe.n_experts else {}
+    changed = {"pooling_type": recipe.pooling, **experts}
+    layers = ["experts" if recipe.n_experts else "dense"] * recipe.n_layers
+    write_architecture("llama", recipe, path, layers=layers, changed=changed)
 
 
-def write_weights(
-    writer: gguf.GGUFWriter,
+def weights_of(recipe: Tiny, name: str, shape: tuple[int, ...]) -> Weights:
+    if name.endswith("norm.weight"):
+        return np.ones(shape, np.float32)
+    weights = _gaussian(recipe.seed, name, shape)
+    if recipe.noise:
+        weights = weights + np.float32(recipe.noise) * _gaussian(recipe.noise_seed, name, shape)
+    if name.endswith("ssm_a"):
+        # A recurrent state decays: else what rounding moves would grow with every token.
+        return -4 * abs(weights) / np.float32(shape[-1] ** 0.5)
+    # Embeddings of norm 1 per element; every matrix keeps that norm.
+    return weights if name == _EMBEDDINGS else weights / np.float32(shape[-1] ** 0.5)
+
+
+def write_architecture(
+    arch: str,
     recipe: Tiny,
-    shapes: Mapping[str, tuple[int, ...]],
+    path: Path,
     *,
-    is_tied: bool = False,
+    layers: Sequence[str] = (),
+    first: int = 0,
+    changed: Mapping[str, object] = MappingProxyType({}),
+    weights: Callable[[Tiny, str, tuple[int, ...]], Weights] = weights_of,
 ) -> None:
-    """Add vocabulary, embeddings and tensors of ``shapes``, rows first, and write the file.
+    """Write a model of an architecture in the table.
 
-    With an output matrix, unless it ``is_tied``: the embeddings of an architecture that has none.
+    Args:
+        arch: its name.
+        recipe: says how large and how random it is.
+        path: of the file.
+        layers: their kinds; none for those of the table.
+        first: the first layer whose tensors are written.
+        changed: other values of keys, None for a key that is left out.
+        weights: makes those of a tensor.
     """
+    table, layers = _ARCHITECTURES[arch], layers or _ARCHITECTURES[arch]["layers"]
+    sizes = {"V": len(vocabulary(recipe)), "E": recipe.n_experts}
+    writer = gguf.GGUFWriter(path, arch)
+    if arch == "llama":
+        writer.add_name(f"Tiny {recipe.seed}")
+    for key, value in {**table["keys"], "block_count": len(layers), **changed}.items():
+        _add(writer, f"{arch}.{key}", sizes["V"] if value == "V" else value)
+    add_sampling(writer, recipe.sampling)
     add_tokenizer(writer, recipe)
-    embeddings = weights_of(recipe, _EMBEDDINGS, (len(vocabulary(recipe)), N_EMBD))
-    if is_tied:
-        embeddings = embeddings * np.float32(TIED_SCALE)
-    else:
-        shapes = {_OUTPUT: embeddings.shape, **shapes}
-    writer.add_tensor(_EMBEDDINGS, embeddings)
+    shapes = dict(table["tensors"])
+    for layer, kind in list(enumerate(layers))[first:]:
+        shapes |= {f"blk.{layer}.{name}": shape for name, shape in table["kinds"][kind].items()}
     for name, shape in shapes.items():
-        writer.add_tensor(name, weights_of(recipe, name, shape))
+        size = tuple(sizes.get(n, n) for n in shape)
+        writer.add_tensor(name, weights(recipe, name, size))
     write_file(writer)
+
+
+def _add(writer: gguf.GGUFWriter, key: str, value: object) -> None:
+    match value:
+        case list():
+            writer.add_array(key, value)
+        case int():
+            writer.add_uint32(key, value)
+        case float():
+            writer.add_float32(key, value)
 
 
 def write_tokenizer(recipe: Tiny, path: Path) -> None:
@@ -170,37 +195,6 @@ def add_tokenizer(writer: gguf.GGUFWriter, recipe: Tiny) -> None:
         writer.add_add_bos_token(recipe.add_bos)
     if recipe.chat_template is not None:
         writer.add_chat_template(recipe.chat_template)
-
-
-def _shapes(recipe: Tiny) -> Shapes:
-    """Shapes of all tensors, rows first."""
-    block = {
-        "attn_norm": (N_EMBD,),
-        **attention(),
-        "ffn_norm": (N_EMBD,),
-        **_feed_forward(recipe.n_experts),
-    }
-    return {"output_norm.weight": (N_EMBD,), **of_layers(*[block] * recipe.n_layers)}
-
-
-def _feed_forward(n_experts: int) -> Shapes:
-    if not n_experts:
-        return FEED_FORWARD
-    experts = {f"{name}_exps": (n_experts, *shape) for name, shape in FEED_FORWARD.items()}
-    return {"ffn_gate_inp": (n_experts, N_EMBD), **experts}
-
-
-def weights_of(recipe: Tiny, name: str, shape: tuple[int, ...]) -> Weights:
-    if name.endswith("norm.weight"):
-        return np.ones(shape, np.float32)
-    weights = _gaussian(recipe.seed, name, shape)
-    if recipe.noise:
-        weights = weights + np.float32(recipe.noise) * _gaussian(recipe.noise_seed, name, shape)
-    if name.endswith("ssm_a"):
-        # A recurrent state decays: else what rounding moves would grow with every token.
-        return -4 * abs(weights) / np.float32(shape[-1] ** 0.5)
-    # Embeddings of norm 1 per element; every matrix keeps that norm.
-    return weights if name == _EMBEDDINGS else weights / np.float32(shape[-1] ** 0.5)
 
 
 def _gaussian(seed: int, name: str, shape: tuple[int, ...]) -> Weights:

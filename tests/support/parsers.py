@@ -102,10 +102,7 @@ class Parser:
         return Answer(None, {name: value for name, value in found.items() if value != usual[name]})
 
     def _run(
-        self,
-        *words: str,
-        folder: Path | None = None,
-        variables: Iterable[tuple[str, str]] = (),
+        self, *words: str, folder: Path | None = None, variables: Iterable[tuple[str, str]] = ()
     ) -> "subprocess.CompletedProcess[str]":
         # An option may write a file where the program runs.
         with tempfile.TemporaryDirectory() as own:

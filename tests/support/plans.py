@@ -96,11 +96,7 @@ class Script:
             read_bytes_per_token=None,
         )
         return ModelPlan(
-            info=info,
-            n_ctx=256,
-            rollback=Rollback.TRUNCATE,
-            buffers=buffers,
-            traffic=NOTHING_READ,
+            info=info, n_ctx=256, rollback=Rollback.TRUNCATE, buffers=buffers, traffic=NOTHING_READ
         )
 
 

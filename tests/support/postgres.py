@@ -56,11 +56,6 @@ class Postgres:
         """Address with the password, for the environment."""
         return f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{self.port}/postgres"
 
-    @property
-    def bare_url(self) -> str:
-        """Address without it."""
-        return f"postgresql://{USER}@127.0.0.1:{self.port}/postgres"
-
     def start(self) -> None:
         """Start it, and wait until it answers."""
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {self._folder} -c fsync=off"

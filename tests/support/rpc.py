@@ -182,11 +182,7 @@ def _forward(
 
 
 def _questions(
-    client: socket.socket,
-    server: socket.socket,
-    free_bytes: int,
-    has_bytes: int | None,
-    held: Held,
+    client: socket.socket, server: socket.socket, free_bytes: int, has_bytes: int | None, held: Held
 ) -> None:
     """Pass on what a client asks, but for the memory. It waits for one answer after the other."""
     while len(head := client.recv(_REQUEST.size, socket.MSG_WAITALL)) == _REQUEST.size:

@@ -40,8 +40,27 @@ longest = int(sys.argv[sys.argv.index(limit) + 1]) if limit in sys.argv else 1_0
 print("error:", {last_words!r}, file=sys.stderr, flush=True)
 if manner == "exits" or (manner == "exits with a draft" and is_on):
     sys.exit(1)
+if manner == "cannot load":
+    # As llama-server does it when it ends of itself, too.
+    print("srv operator(): operator(): cleaning up before exit...", flush=True)
+    print("main: exiting due to model loading error", flush=True)
+    sys.exit(1)
+if manner == "aborts":
+    os.abort()
 if manner == "never ready":
     signal.pause()
+while manner == "floods":
+    os.write(1, b"y" * 65536)
+if manner == "is told to end":
+
+    def end(*_):
+        # As llama-server does it, a request under way keeps it from ending the first time.
+        print("srv operator(): operator(): cleaning up before exit...", flush=True)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    signal.signal(signal.SIGTERM, end)
+if manner == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 n_answers = 0
 # Behind its warm-up a server with several slots answers only when all of them are busy.
 all_busy = threading.Barrier(n_slots)
@@ -64,7 +83,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_GET(self):
-        if self.path == "/slots" and manner == "speculates always":
+        if manner in ("loading", "odd health"):
+            status = 503 if manner == "loading" else 500
+            self.answer({{"error": {{"message": manner}}}}, status)
+        elif self.path == "/slots" and manner == "speculates always":
             self.answer([{{"id": 0, "speculative": True}}])
         elif self.path == "/props" and manner == "is swapped":
             self.answer({{"media_marker": str(n_answers > {n_good})}})
@@ -91,6 +113,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def misbehaves(self):
         print("busy", flush=True)
         if manner == "hangs":
+            signal.pause()
+        if manner == "quits":
+            os._exit(7)
+        if manner == "is told to end":
+            os.kill(os.getpid(), signal.SIGTERM)
             signal.pause()
         if manner == "is killed" or wears_out:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -8,8 +8,8 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.support.architectures import write_eagle3
 from tests.support.cli import Spectui
-from tests.support.eagle3 import write_eagle3
 from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, TinyPath
 from tests.support.program import end, said_until, servers_of, spawn
 

@@ -18,7 +18,7 @@ from spectui.live.setup import Activity, Launch, RamMeasured
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
-from spectui.monitor.readings import HostReading, LinkReading, Reading, Snapshot, Throttle
+from spectui.monitor.readings import HostReading, Reading, Snapshot, Throttle
 from spectui.sessions import Header, SessionLog, UserTurn
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
@@ -154,30 +154,6 @@ def test_as_many_gpus(snap_compare: SnapCompare, n: int, size: tuple[int, int]) 
         await talk(cockpit, pilot)
 
     check(snap_compare, size, scenario)
-
-
-def with_links(*endpoints: str) -> Iterator[Snapshot]:
-    """The machine without a GPU, with models on RPC servers."""
-    links = tuple(
-        LinkReading(
-            endpoint=endpoint,
-            sent_bytes=900_000_000,
-            received_bytes=40_000_000,
-            sent_bytes_per_s=Reading(12.3e6 + index),
-            received_bytes_per_s=Reading(1.2e6),
-        )
-        for index, endpoint in enumerate(endpoints)
-    )
-    for snapshot in without_gpu(8):
-        yield replace(snapshot, links=links)
-
-
-def test_models_on_rpc_servers(snap_compare: SnapCompare) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, tuple(with_links("192.168.1.2:50052", "192.168.1.3:50052")))
-        await talk(cockpit, pilot)
-
-    check(snap_compare, (120, 40), scenario)
 
 
 def test_nothing_said_yet(snap_compare: SnapCompare) -> None:

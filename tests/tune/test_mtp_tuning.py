@@ -26,11 +26,10 @@ from spectui.trace.grid import Grid
 from spectui.trace.ngrams import replay_chained
 from spectui.trace.record import Recording
 from spectui.trace.replay import replay_trace
+from tests.support.architectures import WRITERS, write_pair, write_qwen35
 from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context
-from tests.support.gemma4 import write_pair
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
-from tests.support.mtp import WRITERS, write_qwen35
 
 pytest_plugins = ("tests.support.fixtures", "tests.support.cli_fixtures")
 pytestmark = [pytest.mark.ci, pytest.mark.slow]

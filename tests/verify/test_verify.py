@@ -192,11 +192,7 @@ LESS = "llama-server gives less than was promised"
             speedup(1.27, 1.2, 1.34),
             f"+27 % (+20 to +34) where +29 % was promised; {OPEN}: too few",
         ),
-        (
-            None,
-            speedup(1.27, 1.2, 1.34),
-            "+27 % (+20 to +34); nothing was promised",
-        ),
+        (None, speedup(1.27, 1.2, 1.34), "+27 % (+20 to +34); nothing was promised"),
         (None, speedup(1.27), "+27 % (too few); nothing was promised"),
     ],
     ids=["holds", "less", "open", "no promise", "no interval"],

@@ -113,7 +113,7 @@ def prices(target: ModelOptions, lengths: Sequence[int], card: Card) -> dict[str
     """Median seconds of a batch of each length, and the link's traffic meanwhile."""
     repeats = 2 if card.is_small else 12
     with (
-        closing(LiveSource(rpc=lambda: card.devices.rpc)) as source,
+        closing(LiveSource()) as source,
         Model(target) as model,
         Context(model, CONTEXT, max_outputs=max(lengths), abort=AbortFlag()) as context,
     ):

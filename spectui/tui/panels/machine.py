@@ -13,7 +13,7 @@ from spectui.live.machine import (
     link_use,
 )
 from spectui.live.rounds import ratio
-from spectui.monitor.readings import GpuReading, LinkReading
+from spectui.monitor.readings import GpuReading
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.panels.base import (
     Block,
@@ -259,7 +259,6 @@ class TrafficPanel(Panel[TrafficState]):
         """Links, or why there are none; DRAM; disk."""
         return (
             *link_blocks(state, pen),
-            *rpc_blocks(state, pen),
             _dram(state, pen),
             disk_block(state, pen),
             cores_block(state.cpu_per_core, pen, rank=12),
@@ -271,28 +270,6 @@ def link_blocks(state: TrafficState, pen: Pen) -> list[Block]:
     if not state.links:
         return []
     return [_link(state, pen) if len(state.links) == 1 else _links(state, pen)]
-
-
-def rpc_blocks(state: TrafficState, pen: Pen) -> list[Block]:
-    """Return the links to RPC servers: all together, or a line each."""
-    if not state.rpc:
-        return []
-    rows = tuple(_rpc_line((one,), pen, f" {one.endpoint}") for one in state.rpc)
-    return (
-        [block((0, rows))]
-        if len(rows) == 1
-        else [block((0, (_rpc_line(state.rpc, pen),)), (20, rows))]
-    )
-
-
-def _rpc_line(links: Sequence[LinkReading], pen: Pen, endpoint: str = "") -> Line:
-    received = [value for one in links if (value := one.received_bytes_per_s.value) is not None]
-    sent = [value for one in links if (value := one.sent_bytes_per_s.value) is not None]
-    if not received or not sent:
-        return ((f"RPC{endpoint}: {links[0].sent_bytes_per_s.reason}", Look.MUTED),)
-    rates = f"{pen.down}{pen.rate(sum(received))} {pen.up}{pen.rate(sum(sent))}"
-    line: Line = ((f"RPC{endpoint} ", Look.MUTED), (rates, ""))
-    return line if cells(line) <= pen.width else (("RPC ", Look.MUTED), (rates, ""))
 
 
 def _links(state: TrafficState, pen: Pen) -> Block:

@@ -1,0 +1,77 @@
+"""N-gram drafters draft what llama.cpp does, as ``tests/data/ngram-drafts.json.gz`` has it."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spectui.speculative.drafters import Drafter
+from spectui.speculative.ngram_cache import Followers, NgramCacheDrafter, NgramCacheState, walked
+from spectui.speculative.ngram_map import NgramMapDrafter, NgramMapState
+from spectui.speculative.ngram_mod import NgramModDrafter, NgramModState
+
+RECORDED: dict[str, Any] = json.loads(
+    gzip.decompress((Path(__file__).parents[1] / "data" / "ngram-drafts.json.gz").read_bytes())
+)
+
+
+def counts(
+    table: list[tuple[list[int], list[tuple[int, int]]]],
+) -> dict[tuple[int, ...], Followers]:
+    found: dict[tuple[int, ...], Followers] = {}
+    for ngram, followers in table:
+        found[tuple(ngram)] = Followers()
+        for token, count in followers:
+            found[tuple(ngram)].add(token, count)
+    return found
+
+
+def drafters(kind: str, options: dict[str, Any]) -> Callable[[], Drafter]:
+    """Makes a drafter for each turn of a chat."""
+    match kind:
+        case "map":
+            n_slots = options.pop("n_slots")
+            # By default, as in llama-server.
+            if options["min_hits"] == 1:
+                del options["min_hits"]
+            maps = NgramMapState() if n_slots == 1 << 18 else NgramMapState(n_slots=n_slots)
+            return lambda: NgramMapDrafter(**options, state=maps)
+        case "mod":
+            n_entries = options.pop("n_entries")
+            table = NgramModState() if n_entries == 1 << 22 else NgramModState(n_entries=n_entries)
+            return lambda: NgramModDrafter(**options, state=table)
+        case _:
+            dynamic, static = counts(options["dynamic"]), counts(options["static"])
+            cache = NgramCacheState(dynamic=dynamic, static=static)
+            return lambda: NgramCacheDrafter(state=cache)
+
+
+@pytest.mark.parametrize("kind", ["map", "mod", "cache"])
+def test_drafts_are_llama_cpps(kind: str) -> None:
+    cases = [one for one in RECORDED["cases"] if one["kind"] == kind]
+    assert sum(any(one["drafts"]) for one in cases) > 100
+    for number, case in enumerate(cases):
+        next_drafter, expected = drafters(kind, dict(case["options"])), iter(case["drafts"])
+        text, prompt = list[int](), list[int]()
+        for again, eighths, added, rounds in case["turns"]:
+            prompt = [*(prompt if again else text[: len(text) * eighths // 8]), *added]
+            text, drafter = list(prompt), next_drafter()
+            drafter.begin(prompt)
+            for last, n_max, n_accepted in rounds:
+                drafted = drafter.draft(last, n_max).tokens if n_max else ()
+                assert list(drafted) == next(expected), (number, len(text))
+                drafter.verified((last, *drafted))
+                n_right = min(n_accepted, len(drafted))
+                # Of rounds without a draft llama-server says nothing.
+                if drafted:
+                    drafter.judged(n_right)
+                drafter.accept(n_right)
+                text += (last, *drafted)[: 1 + n_right]
+
+
+def test_a_map_is_walked_as_libstdcxx_walks_it() -> None:
+    for tokens, walk in RECORDED["walks"]:
+        assert walked(tokens) == walk
