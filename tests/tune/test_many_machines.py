@@ -33,7 +33,7 @@ def database() -> Iterator[Postgres]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Heartbeats each second; a trial without one for eight has been left, as a busy machine may miss some."""
+    """Heartbeats each second; a busy machine may miss some, and a trial without eight is left."""
     monkeypatch.setattr("spectui.tune.studies.storage._HEARTBEAT_S", 1)
     monkeypatch.setattr("spectui.tune.studies.storage._STALE_S", 8)
 
