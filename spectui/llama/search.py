@@ -110,7 +110,7 @@ def prefer(server: Path) -> None:
 def places() -> Iterator[Place]:
     """Where to look for a library, in the order in which one is taken."""
     if chosen := os.environ.get(LIBRARY_VARIABLE):
-        yield Place(Origin.VARIABLE, Path(chosen))
+        yield Place(Origin.VARIABLE, Path(chosen).absolute())
     seen = set[Path]()
     # Not those that run: what measures must not change with what runs.
     for program in chain(_named, _on_path(), _in_folders()):
