@@ -232,12 +232,15 @@ def _file_of(backend: int) -> str:
     # ``Dl_info``, which begins with the file.
     found = (ctypes.c_char_p * 4)()
     ctypes.CDLL(None).dladdr(get_name, found)
-    return os.fsdecode(found[0])
+    return os.fsdecode(found[0] or b"")
 
 
 if __name__ == "__main__":
+    # What the library prints is no part of the reading.
+    answer = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
         reading = read(opened(Path(sys.argv[1])), sys.argv[2:])
     except (OSError, AttributeError) as error:
         sys.exit(str(error))
-    sys.stdout.write(json.dumps(asdict(reading)))
+    os.write(answer, json.dumps(asdict(reading)).encode())

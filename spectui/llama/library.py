@@ -199,7 +199,10 @@ def _read(file: Path, folders: list[Path]) -> Reading:
         needed = (package for name, package in _SYSTEM_PACKAGES.items() if name in why)
         install = "".join(f" (install the system's package {package})" for package in needed)
         raise LookupError(f"cannot be opened: {why}{install}")
-    return msgspec.json.decode(done.stdout, type=Reading)
+    try:
+        return msgspec.json.decode(done.stdout, type=Reading)
+    except msgspec.DecodeError:
+        raise LookupError("ends the process that opens it, without an error") from None
 
 
 def _layout(reading: Reading, origin: Origin) -> Layout:

@@ -108,7 +108,7 @@ def write_backend(folder: Path) -> Path:
 
 def compiled(library: Path, source: str) -> Path:
     library.parent.mkdir(parents=True, exist_ok=True)
-    command = ["cc", "-w", "-shared", "-fPIC", "-x", "c", "-o", library, "-"]
+    command = ["cc", "-w", "-shared", "-fPIC", "-x", "c", "-o", str(library), "-"]
     subprocess.run(command, input=source, text=True, check=True)
     return library
 
@@ -202,6 +202,11 @@ def test_a_pair_runs_on_every_library(
         ({"context": SHIFTED}, "structure has 160 bytes (padding at 134, 135), but other defaults"),
         ({}, "libllama.so has no backend for this CPU, nor is there one (libggml-cpu*.so) in "),
         ({"more": CONSTRUCTOR.format("__builtin_trap();")}, "the process that opens it (SIGILL)"),
+        ({"more": CONSTRUCTOR.format("exit(0);")}, "the process that opens it, without an error"),
+        (
+            {"more": CONSTRUCTOR.format('puts("found 1 device"); fflush(0);')},
+            "libllama.so has no backend for this CPU",
+        ),
         (None, "it has no libllama; name the folder of another"),
     ],
 )
