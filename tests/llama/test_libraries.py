@@ -269,9 +269,15 @@ def test_the_users_own_comes_before_packages(
     first, *others = places()
     assert first == Place(Origin.SERVER, server.parent, tmp_path / "bin" / "llama-server")
     assert Origin.SERVER not in {one.origin for one in others}
-    # What others can write is not loaded.
-    server.parent.chmod(0o777)
-    assert Origin.SERVER not in {one.origin for one in places()}
+    # What others can write is not loaded, nor anything beside it.
+    backend = server.with_name("libggml-cpu.so")
+    backend.touch()
+    for path in (server.parent, server.with_name("libllama.so"), backend):
+        before = path.stat().st_mode
+        path.chmod(0o777)
+        assert Origin.SERVER not in {one.origin for one in places()}
+        path.chmod(before)
+    assert next(places()) == first
     monkeypatch.setenv(LIBRARY_VARIABLE, str(tmp_path))
     assert next(places()) == Place(Origin.VARIABLE, tmp_path)
 
