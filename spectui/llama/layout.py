@@ -24,7 +24,7 @@ ENTRY = "llama_context_default_params"
 _ROOM = 4096
 _MARKS = (0xA5, 0x5A)
 _PARTS = ("ggml-base", "ggml-cpu", "ggml")
-"""What libllama needs of its own folder, in this order, where it does not say so itself."""
+"""What libllama needs of its own folder, in the order in which they need each other."""
 _CPU_DEVICE = 0
 """``GGML_BACKEND_DEVICE_TYPE_CPU``."""
 
@@ -137,14 +137,12 @@ def opened(file: Path) -> ctypes.CDLL:
         OSError: it cannot be opened.
         AttributeError: it has nothing of llama.cpp.
     """
-    try:
-        library = ctypes.CDLL(str(file))
-    except OSError:
-        # Its parts are found by their names once they are open.
-        for part in _PARTS:
-            for found in sorted(file.parent.glob(f"lib{part}.*so*"))[:1]:
-                ctypes.CDLL(str(found))
-        library = ctypes.CDLL(str(file))
+    # They are found by their names once they are open. Another llama.cpp's have the same names, and
+    # LD_LIBRARY_PATH comes before what the library says.
+    for part in _PARTS:
+        for found in file.parent.glob(f"lib{part}.*so*"):
+            ctypes.CDLL(str(found))
+    library = ctypes.CDLL(str(file))
     getattr(library, ENTRY)
     return library
 

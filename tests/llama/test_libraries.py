@@ -14,6 +14,7 @@ import pytest
 
 from spectui.llama.facts import features_in
 from spectui.llama.layout import BATCH, LAYOUTS, MODEL, Image, Reading
+from spectui.llama.library import Library, examine
 from spectui.llama.search import LIBRARY_VARIABLE, PREBUILT, Origin, Place, places
 from tests.support.models import TARGET, write_tiny
 from tests.support.rpc import built
@@ -82,11 +83,11 @@ pytestmark = pytest.mark.slow
 
 
 def write_library(
-    folder: Path, *, context: Image = PINNED.context, model: Image = MODEL, more: str = ""
+    folder: Path, *linked: Path, context: Image = PINNED.context, more: str = ""
 ) -> Path:
     """A libllama that has structures, and what more C has."""
     images = {
-        "llama_model_default_params": model,
+        "llama_model_default_params": MODEL,
         "llama_context_default_params": context,
         "llama_batch_get_one": BATCH,
     }
@@ -96,7 +97,8 @@ def write_library(
         fields = "".join("01"[at not in image.unwritten] for at in range(len(content)))
         listed = ", ".join(map(str, content))
         functions += _FUNCTION.format(name=name, bytes=listed, fields=fields)
-    return compiled(folder / "libllama.so", _SOURCE.format(functions=functions, more=more))
+    source = _SOURCE.format(functions=functions, more=more)
+    return compiled(folder / "libllama.so", source, *linked)
 
 
 def write_backend(folder: Path) -> Path:
@@ -106,9 +108,15 @@ def write_backend(folder: Path) -> Path:
     return mark
 
 
-def compiled(library: Path, source: str) -> Path:
+def compiled(library: Path, source: str, *linked: Path) -> Path:
     library.parent.mkdir(parents=True, exist_ok=True)
-    command = ["cc", "-w", "-shared", "-fPIC", "-x", "c", "-o", str(library), "-"]
+    options = [
+        "-w",
+        "-shared",
+        "-fPIC",
+        f"-Wl,-soname,{library.name},-rpath,$ORIGIN,--no-as-needed",
+    ]
+    command = ["cc", *options, "-x", "c", "-", "-x", "none", *map(str, linked), "-o", str(library)]
     subprocess.run(command, input=source, text=True, check=True)
     return library
 
@@ -254,6 +262,24 @@ def test_backends_are_loaded_from_where_llama_cpp_has_them(where: str, tmp_path:
     assert done.stdout.split() == [str(tmp_path / where / "libggml-cpu.so")]
     assert (tmp_path / where / "opened").exists()
     assert not foreign.exists()
+
+
+def test_parts_come_from_the_librarys_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever folder of another llama.cpp ``LD_LIBRARY_PATH`` names."""
+    own, _other = (
+        compiled(
+            tmp_path / name / "libggml-base.so",
+            f'const char * llama_version(void) {{ return "{name}"; }}',
+        )
+        for name in ("own", "other")
+    )
+    write_library(own.parent, own, more="void ggml_backend_cpu_reg(void) {}")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "other"))
+    found = examine(Place(Origin.VARIABLE, own.parent))
+    assert isinstance(found, Library)
+    assert found.reading.version == "own"
 
 
 def test_the_users_own_comes_before_packages(
