@@ -355,13 +355,18 @@ _BACKEND = re.compile(r"libggml-(?!base\b)([\w-]+)\.")
 _opening = threading.RLock()
 
 
-@cache
 def ensure_backend() -> None:
-    """Initialise llama.cpp's backends, once per process.
+    """Initialise llama.cpp's backends, once per process, whichever thread comes first.
 
     Those that are files of their own are loaded first: where it finds none, llama.cpp searches the
     current directory. The one that ``GGML_BACKEND_PATH`` names is loaded as llama-server loads it.
     """
+    with _opening:
+        _initialise()
+
+
+@cache
+def _initialise() -> None:
     native_log.install(C)
     aborts.install(native())
     registry = native()
