@@ -25,6 +25,8 @@ _ROOM = 4096
 _MARKS = (0xA5, 0x5A)
 _PARTS = ("ggml-base", "ggml-cpu", "ggml")
 """What libllama needs of its own folder, in the order in which they need each other."""
+IS_READABLE = platform.machine() in {"x86_64", "AMD64"}
+"""Whether structures can be read: here they are returned through a hidden first argument."""
 _CPU_DEVICE = 0
 """``GGML_BACKEND_DEVICE_TYPE_CPU``."""
 
@@ -158,8 +160,7 @@ def read(library: ctypes.CDLL, folders: list[str]) -> Reading:
 
 
 def _images(library: ctypes.CDLL) -> dict[str, Image]:
-    # On x86-64 a structure is returned through a hidden first argument; elsewhere it is not seen.
-    if platform.machine() not in {"x86_64", "AMD64"}:
+    if not IS_READABLE:
         return {}
     return {
         "model": _image(library, "llama_model_default_params"),

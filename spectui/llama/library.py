@@ -229,16 +229,16 @@ def _handed(text: str) -> Library:
 
 def _missing(refused: list[Refused]) -> str:
     seen = "".join(f"; {one.place.folder}: {one.why}" for one in refused if any(one.place.files()))
+    advice = f"compile one with {install_command()}"
+    if layout.IS_READABLE:
+        advice = (
+            f"install a prebuilt one with {_installer()} {PREBUILT}, name the folder of your own "
+            f"in {LIBRARY_VARIABLE}"
+        )
     return (
-        f"no llama.cpp library can be used here{seen}; install a prebuilt one with "
-        f"{prebuilt_command()}, name the folder of your own in {LIBRARY_VARIABLE}, or measure "
-        "through your own llama-server: --backend server --server-bin PATH"
+        f"no llama.cpp library can be used here{seen}; {advice}, or measure through your own "
+        "llama-server: --backend server --server-bin PATH"
     )
-
-
-def prebuilt_command() -> str:
-    """The command that installs a library for the processor, without a compiler."""
-    return f"{_installer()} {PREBUILT}"
 
 
 def install_command(options: str = "") -> str:

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from spectui.errors import MissingLibraryError
 from spectui.llama.facts import features_in
 from spectui.llama.layout import BATCH, LAYOUTS, MODEL, Image, Reading
-from spectui.llama.library import Library, examine
+from spectui.llama.library import Library, examine, install_command, library
 from spectui.llama.search import LIBRARY_VARIABLE, PREBUILT, Origin, Place, places
 from tests.support.models import TARGET, write_tiny
 from tests.support.rpc import built
@@ -170,6 +171,15 @@ def test_the_layouts_are_told_apart() -> None:
         reading(PINNED.context, LARGER).layout()
     with pytest.raises(LookupError, match="where only a library that was built with"):
         Reading(version=None, commit=None).layout()
+
+
+def test_other_processors_are_advised_to_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spectui.llama.layout.IS_READABLE", False)
+    monkeypatch.setattr("spectui.llama.library.places", lambda: iter(()))
+    with pytest.raises(MissingLibraryError) as refused:
+        library.__wrapped__()
+    assert f"compile one with {install_command()}, or measure through" in str(refused.value)
+    assert PREBUILT not in str(refused.value)
 
 
 BENCH = ("--prompts", "-c", 256, "-n", 16, "--ignore-eos", "--temp", 0, "--json", "-")
