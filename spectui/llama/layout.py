@@ -56,8 +56,6 @@ def _known(form: str, unwritten: tuple[int, ...], *defaults: float) -> Image:
 class Layout:
     """The structures of a range of builds."""
 
-    since: str
-    """First build with it, as a user reads it."""
     context: Image
     has_moe_cache: bool = False
     """Whether ``moe_cache_size`` stands behind ``type_v`` in ``llama_context_params``."""
@@ -79,16 +77,15 @@ _TO_TYPES = (
 # From abort_callback to kv_unified, and to ctx_other.
 _FROM_ABORT = (*(0, 0, 0, 1, 1, 1, 1, 0), *(0, 0, 0))
 LAYOUTS = (
+    # From b10715 or before to b11413 or later, with the pinned llama-cpp-python.
+    Layout(_known("9I5i6fIf2P2i2P6?PNP", (134, 135), *_TO_TYPES, *_FROM_ABORT)),
+    # From a build after b11413, b11548 at the latest.
     Layout(
-        "the pinned llama-cpp-python",
-        _known("9I5i6fIf2P2i2P6?PNP", (134, 135), *_TO_TYPES, *_FROM_ABORT),
-    ),
-    Layout(
-        "b11548",
         _known("9I5i6fIf2P2iN2P6?PNP", (142, 143), *_TO_TYPES, 0, *_FROM_ABORT),
         has_moe_cache=True,
     ),
 )
+"""Which builds have them is known of those that were looked at."""
 
 
 @dataclass(frozen=True, slots=True)
