@@ -6,12 +6,15 @@ build but the structures that are passed by value: ``llama_model_params``,
 which shows size, padding and defaults.
 
 A broken library may end the process that opens it. So this file runs as a program of its own, with
-nothing but the standard library: ``python -I layout.py FILE`` prints a ``Reading`` as JSON.
+nothing but the standard library: ``python -I layout.py FILE FOLDER...`` prints a ``Reading`` as
+JSON. The folders may have the library's backends, where these are files of their own.
 """
 
 import ctypes
 import json
+import os
 import platform
+import struct
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,14 +24,19 @@ ENTRY = "llama_context_default_params"
 _ROOM = 4096
 _MARKS = (0xA5, 0x5A)
 _PARTS = ("ggml-base", "ggml-cpu", "ggml")
-"""What libllama needs of its own folder, in this order, where it does not say so itself."""
+"""What libllama needs of its own folder, in the order in which they need each other."""
+IS_READABLE = platform.machine() in {"x86_64", "AMD64"}
+"""Whether structures can be read: here they are returned through a hidden first argument."""
+_CPU_DEVICE = 0
+"""``GGML_BACKEND_DEVICE_TYPE_CPU``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What a function writes of a structure: its bytes, and the offsets that it leaves alone."""
+    """What a function writes of a structure: the defaults, and the offsets that it leaves alone."""
 
-    size: int
+    defaults: str
+    """All bytes in hexadecimal, those of padding as zero."""
     unwritten: tuple[int, ...]
     """Padding: bytes that no field covers."""
 
@@ -37,28 +45,47 @@ class Image:
         padding = (
             f"padding at {', '.join(map(str, self.unwritten))}" if self.unwritten else "no padding"
         )
-        return f"{self.size} bytes ({padding})"
+        return f"{len(self.defaults) // 2} bytes ({padding})"
+
+
+def _known(form: str, unwritten: tuple[int, ...], *defaults: float) -> Image:
+    return Image(struct.pack(form, *defaults).hex(), unwritten)
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """The structures of a range of builds."""
 
-    since: str
-    """First build with it, as a user reads it."""
     context: Image
     has_moe_cache: bool = False
     """Whether ``moe_cache_size`` stands behind ``type_v`` in ``llama_context_params``."""
 
 
-MODEL = Image(80, (36, 37, 38, 39, 78, 79))
-"""``llama_model_params``, the same in all known layouts."""
-BATCH = Image(56, (4, 5, 6, 7))
-"""``llama_batch``, the same in all known layouts."""
-LAYOUTS = (
-    Layout("the pinned llama-cpp-python", Image(160, (134, 135))),
-    Layout("b11548", Image(168, (142, 143)), has_moe_cache=True),
+MODEL = _known(
+    "2P5i4P6?0P", (36, 37, 38, 39, 78, 79), 0, 0, -1, 1, -1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0
 )
+"""``llama_model_params``, the same in all known layouts."""
+BATCH = _known("i6P", (4, 5, 6, 7), 1, 0, 0, 0, 0, 0, 0)
+"""``llama_batch`` of one token at no address, the same in all known layouts."""
+# From n_ctx to n_threads_batch, to flash_attn_type, to defrag_thold, and to type_v.
+_TO_TYPES = (
+    *(512, 2048, 512, 1, 0, 0, 1, 4, 4),
+    *(0, -1, -1, -1, -1),
+    *(0, 0, -1, -1, -1, -1, 0, -1),
+    *(0, 0, 1, 1),
+)
+# From abort_callback to kv_unified, and to ctx_other.
+_FROM_ABORT = (*(0, 0, 0, 1, 1, 1, 1, 0), *(0, 0, 0))
+LAYOUTS = (
+    # From b10715 or before to b11413 or later, with the pinned llama-cpp-python.
+    Layout(_known("9I5i6fIf2P2i2P6?PNP", (134, 135), *_TO_TYPES, *_FROM_ABORT)),
+    # From a build after b11413, b11548 at the latest.
+    Layout(
+        _known("9I5i6fIf2P2iN2P6?PNP", (142, 143), *_TO_TYPES, 0, *_FROM_ABORT),
+        has_moe_cache=True,
+    ),
+)
+"""Which builds have them is known of those that were looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +100,8 @@ class Reading:
     """``llama_model_params``; None where this processor's calls cannot be looked into."""
     context: Image | None = None
     batch: Image | None = None
+    backends: tuple[str, ...] | None = ()
+    """Files of the backends that are not built in; None where none of them is for this CPU."""
 
     def layout(self) -> Layout:
         """The known layout that these structures have.
@@ -85,16 +114,19 @@ class Reading:
                 f"its structures cannot be read on {platform.machine()}, where only a library "
                 "that was built with llama-cpp-python is used"
             )
-        found = next((one for one in LAYOUTS if one.context == self.context), None)
-        if found is None:
-            known_sizes = " or ".join(str(layout.context) for layout in LAYOUTS)
-            raise LookupError(
-                f"its context structure has {self.context}, where {known_sizes} is known"
-            )
-        for name, image, known in (("model", self.model, MODEL), ("batch", self.batch, BATCH)):
-            if image != known:
-                raise LookupError(f"its {name} structure has {image}, where {known} is known")
-        return found
+        for name, image, known in (
+            ("context", self.context, [layout.context for layout in LAYOUTS]),
+            ("model", self.model, [MODEL]),
+            ("batch", self.batch, [BATCH]),
+        ):
+            if image not in known:
+                shapes = list(map(str, known))
+                raise LookupError(
+                    f"its {name} structure has {image}, but other defaults than are known"
+                    if str(image) in shapes
+                    else f"its {name} structure has {image}, where {' or '.join(shapes)} is known"
+                )
+        return next(layout for layout in LAYOUTS if layout.context == self.context)
 
 
 def opened(file: Path) -> ctypes.CDLL:
@@ -104,30 +136,28 @@ def opened(file: Path) -> ctypes.CDLL:
         OSError: it cannot be opened.
         AttributeError: it has nothing of llama.cpp.
     """
-    try:
-        library = ctypes.CDLL(str(file))
-    except OSError:
-        # Its parts are found by their names once they are open.
-        for part in _PARTS:
-            for found in sorted(file.parent.glob(f"lib{part}.*so*"))[:1]:
-                ctypes.CDLL(str(found))
-        library = ctypes.CDLL(str(file))
+    # They are found by their names once they are open. Another llama.cpp's have the same names, and
+    # LD_LIBRARY_PATH comes before what the library says.
+    for part in _PARTS:
+        for found in file.parent.glob(f"lib{part}.*so*"):
+            ctypes.CDLL(str(found))
+    library = ctypes.CDLL(str(file))
     getattr(library, ENTRY)
     return library
 
 
-def read(library: ctypes.CDLL) -> Reading:
+def read(library: ctypes.CDLL, folders: list[str]) -> Reading:
     """Read what an open library is."""
     return Reading(
         version=_text(library, "llama_version"),
         commit=_commit(library),
         **_images(library),
+        backends=_backends(library, folders),
     )
 
 
 def _images(library: ctypes.CDLL) -> dict[str, Image]:
-    # On x86-64 a structure is returned through a hidden first argument; elsewhere it is not seen.
-    if platform.machine() not in {"x86_64", "AMD64"}:
+    if not IS_READABLE:
         return {}
     return {
         "model": _image(library, "llama_model_default_params"),
@@ -146,7 +176,10 @@ def _image(library: ctypes.CDLL, function: str, *arguments: object) -> Image:
         seen.append(room.raw)
     written = [at for at in range(_ROOM) if seen[0][at] == seen[1][at]]
     size = (max(written) // 8 + 1) * 8
-    return Image(size, tuple(sorted(set(range(size)) - set(written))))
+    unwritten = tuple(sorted(set(range(size)) - set(written)))
+    return Image(
+        bytes(0 if at in unwritten else seen[0][at] for at in range(size)).hex(), unwritten
+    )
 
 
 def _text(library: ctypes.CDLL, name: str) -> str | None:
@@ -165,24 +198,45 @@ def _commit(library: ctypes.CDLL) -> str | None:
     return None if commit in {"", "unknown"} else commit
 
 
-def parsed(text: str) -> Reading:
-    """Read what this program printed.
+def _backends(library: ctypes.CDLL, folders: list[str]) -> tuple[str, ...] | None:
+    """Load backends from the first folder that has one for the CPU, and name their files."""
+    # Drivers are not woken where the backends are built in.
+    if hasattr(library, "ggml_backend_cpu_reg"):
+        return ()
+    if not hasattr(library, "ggml_backend_load_all"):
+        return None
+    library.ggml_backend_dev_by_type.restype = ctypes.c_void_p
+    library.ggml_backend_reg_count.restype = ctypes.c_size_t
+    library.ggml_backend_reg_get.restype = ctypes.c_void_p
+    n_built_in = library.ggml_backend_reg_count()
+    for folder in folders:
+        if library.ggml_backend_dev_by_type(_CPU_DEVICE) is None:
+            library.ggml_backend_load_all_from_path(os.fsencode(folder))
+    if library.ggml_backend_dev_by_type(_CPU_DEVICE) is None:
+        # The folder that was compiled in. The current one is searched too, and may be anybody's.
+        os.chdir(folders[0])
+        library.ggml_backend_load_all()
+    if library.ggml_backend_dev_by_type(_CPU_DEVICE) is None:
+        return None
+    registered = range(n_built_in, library.ggml_backend_reg_count())
+    return tuple(_file_of(library.ggml_backend_reg_get(ctypes.c_size_t(at))) for at in registered)
 
-    Raises:
-        ValueError: it is no reading.
-    """
-    fields = json.loads(text)
-    images = {
-        name: Image(fields[name]["size"], tuple(fields[name]["unwritten"]))
-        for name in ("model", "context", "batch")
-        if fields[name] is not None
-    }
-    return Reading(**{**fields, **images})
+
+def _file_of(backend: int) -> str:
+    """The file of a ``ggml_backend_reg``, by its function ``get_name``."""
+    get_name = ctypes.c_void_p.from_address(backend + ctypes.sizeof(ctypes.c_void_p))
+    # ``Dl_info``, which begins with the file.
+    found = (ctypes.c_char_p * 4)()
+    ctypes.CDLL(None).dladdr(get_name, found)
+    return os.fsdecode(found[0] or b"")
 
 
 if __name__ == "__main__":
+    # What the library prints is no part of the reading.
+    answer = os.dup(sys.stdout.fileno())
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        reading = read(opened(Path(sys.argv[1])))
+        reading = read(opened(Path(sys.argv[1])), sys.argv[2:])
     except (OSError, AttributeError) as error:
         sys.exit(str(error))
-    sys.stdout.write(json.dumps(asdict(reading)))
+    os.write(answer, json.dumps(asdict(reading)).encode())

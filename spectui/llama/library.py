@@ -7,7 +7,6 @@ decided here (``spectui.llama.search`` says where to look, ``spectui.llama.layou
 
 import ctypes
 import importlib
-import json
 import os
 import re
 import shlex
@@ -21,6 +20,8 @@ from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import msgspec
 
 from spectui.errors import MissingLibraryError
 from spectui.known import Known
@@ -143,7 +144,8 @@ def handed_down(other: Library | None = None) -> dict[str, str]:
         return {}
     chosen = other or library()
     server = None if chosen.server is None else str(chosen.server)
-    return {_CHOSEN_VARIABLE: json.dumps([str(chosen.file), chosen.origin, server])}
+    choice = (str(chosen.file), chosen.origin, server, chosen.reading)
+    return {_CHOSEN_VARIABLE: msgspec.json.encode(choice).decode()}
 
 
 @cache
@@ -151,64 +153,92 @@ def examine(place: Place) -> Library | Refused:
     """Say whether the library of a place can be used; it is opened in a process of its own."""
     why = "it has no libllama"
     for file in place.files():
-        command = [sys.executable, "-I", "-S", layout.__file__, str(file)]
+        folders = [file.parent]
+        if place.server is not None:
+            # CMake installs backends beside the programs.
+            folders.append(place.server.resolve().parent)
         try:
-            done = subprocess.run(  # noqa: S603 - this very program, without a shell
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_READING_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            why = f"{file} was not open after {_READING_S:g} s"
+            reading = _read(file, folders)
+            known = _layout(reading, place.origin)
+        except LookupError as error:
+            why = f"{file} {error}"
             continue
-        if done.returncode < 0:
-            why = f"{file} ends the process that opens it ({signal.Signals(-done.returncode).name})"
-        elif done.returncode:
-            why = (done.stderr.splitlines() or [f"{file} cannot be opened"])[-1]
-            needed = (package for name, package in _SYSTEM_PACKAGES.items() if name in why)
-            why += "".join(f" (install the system's package {package})" for package in needed)
-        else:
-            reading = layout.parsed(done.stdout)
-            try:
-                known = _layout(reading, place.origin)
-            except LookupError as error:
-                why = f"{file} is of a llama.cpp that spectui does not know: {error}"
-            else:
-                return Library(file, place.origin, known, reading, place.server)
+        if reading.backends is not None:
+            return Library(file, place.origin, known, reading, place.server)
+        searched = " or ".join(dict.fromkeys(map(str, folders)))
+        why = (
+            f"{file} has no backend for this CPU, nor is there one (libggml-cpu*.so) in {searched}"
+        )
     return Refused(place, why)
 
 
+def _read(file: Path, folders: list[Path]) -> Reading:
+    """Read a library, whose backends may lie in these folders, in a process of its own.
+
+    Raises:
+        LookupError: it cannot be opened; the message goes on after the file's name.
+    """
+    command = [sys.executable, "-I", "-S", layout.__file__, *map(str, [file, *folders])]
+    try:
+        done = subprocess.run(  # noqa: S603 - this very program, without a shell
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_READING_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise LookupError(f"was not open after {_READING_S:g} s") from None
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        raise LookupError(f"ends the process that opens it ({name})")
+    if done.returncode:
+        why = (done.stderr.splitlines() or ["nothing is known of it"])[-1]
+        needed = (package for name, package in _SYSTEM_PACKAGES.items() if name in why)
+        install = "".join(f" (install the system's package {package})" for package in needed)
+        raise LookupError(f"cannot be opened: {why}{install}")
+    try:
+        return msgspec.json.decode(done.stdout, type=Reading)
+    except msgspec.DecodeError:
+        raise LookupError("ends the process that opens it, without an error") from None
+
+
 def _layout(reading: Reading, origin: Origin) -> Layout:
-    """The layout of a library; of one that was built with the binding it is the binding's."""
+    """The layout of a library; of one that was built with the binding it is the binding's.
+
+    Raises:
+        LookupError: there is none; the message goes on after the file's name.
+    """
     if origin is Origin.BINDING and reading.context is None:
         return LAYOUTS[0]
-    return reading.layout()
+    try:
+        return reading.layout()
+    except LookupError as error:
+        raise LookupError(f"is of a llama.cpp that spectui does not know: {error}") from None
 
 
 def _handed(text: str) -> Library:
-    file, origin, server = json.loads(text)
-    # The process that chose it has opened it before.
-    reading = layout.read(layout.opened(Path(file)))
-    known = _layout(reading, Origin(origin))
-    return Library(Path(file), Origin(origin), known, reading, server and Path(server))
+    file, origin, server, reading = msgspec.json.decode(
+        text, type=tuple[str, Origin, str | None, Reading]
+    )
+    known = _layout(reading, origin)
+    return Library(Path(file), origin, known, reading, None if server is None else Path(server))
 
 
 def _missing(refused: list[Refused]) -> str:
     seen = "".join(f"; {one.place.folder}: {one.why}" for one in refused if any(one.place.files()))
+    advice = f"compile one with {install_command()}"
+    if layout.IS_READABLE:
+        advice = (
+            f"install a prebuilt one with {_installer()} {PREBUILT}, name the folder of your own "
+            f"in {LIBRARY_VARIABLE}"
+        )
     return (
-        f"no llama.cpp library can be used here{seen}; install a prebuilt one with "
-        f"{prebuilt_command()}, name the folder of your own in {LIBRARY_VARIABLE}, or measure "
-        "through your own llama-server: --backend server --server-bin PATH"
+        f"no llama.cpp library can be used here{seen}; {advice}, or measure through your own "
+        "llama-server: --backend server --server-bin PATH"
     )
-
-
-def prebuilt_command() -> str:
-    """The command that installs a library for the processor, without a compiler."""
-    return f"{_installer()} {PREBUILT}"
 
 
 def install_command(options: str = "") -> str:
@@ -323,30 +353,29 @@ def backends() -> tuple[str, ...]:
 
 _BACKEND = re.compile(r"libggml-(?!base\b)([\w-]+)\.")
 _opening = threading.RLock()
-_CPU_DEVICE = 0
-"""``GGML_BACKEND_DEVICE_TYPE_CPU``."""
+
+
+def ensure_backend() -> None:
+    """Initialise llama.cpp's backends, once per process, whichever thread comes first.
+
+    Those that are files of their own are loaded first: where it finds none, llama.cpp searches the
+    current directory. The one that ``GGML_BACKEND_PATH`` names is loaded as llama-server loads it.
+    """
+    with _opening:
+        _initialise()
 
 
 @cache
-def ensure_backend() -> None:
-    """Initialise llama.cpp's backends, once per process.
-
-    Those that lie as files beside the library are loaded from there, where none is built in; the
-    one that ``GGML_BACKEND_PATH`` names is loaded as llama-server loads it.
-    """
+def _initialise() -> None:
     native_log.install(C)
     aborts.install(native())
-    C.llama_backend_init()
     registry = native()
-    registry.ggml_backend_dev_by_type.argtypes = [ctypes.c_int]
-    registry.ggml_backend_dev_by_type.restype = ctypes.c_void_p
-    if registry.ggml_backend_dev_by_type(_CPU_DEVICE) is None:
-        registry.ggml_backend_load_all_from_path.argtypes = [ctypes.c_char_p]
-        registry.ggml_backend_load_all_from_path.restype = None
-        registry.ggml_backend_load_all_from_path(os.fsencode(library().folder))
+    registry.ggml_backend_load.argtypes = [ctypes.c_char_p]
+    registry.ggml_backend_load.restype = ctypes.c_void_p
+    for file in library().reading.backends or ():
+        registry.ggml_backend_load(os.fsencode(file))
+    C.llama_backend_init()
     if path := os.environ.get("GGML_BACKEND_PATH"):
-        registry.ggml_backend_load.argtypes = [ctypes.c_char_p]
-        registry.ggml_backend_load.restype = ctypes.c_void_p
         registry.ggml_backend_load(os.fsencode(path))
 
 

@@ -42,6 +42,8 @@ _BESIDE = (".", "../lib", "../lib64", f"../lib/{platform.machine()}-linux-gnu")
 """Where a library lies, seen from its llama-server: builds and archives, then what is installed."""
 _NAMES = ("libllama.so", "libllama.so.*", "libllama.*.so", "*llama*.so")
 """Files that may be the library, the likeliest first; the last for one file with everything."""
+_LOADED = (*_NAMES, "libggml*")
+"""All that may be loaded of a folder."""
 
 
 class Origin(StrEnum):
@@ -110,7 +112,7 @@ def prefer(server: Path) -> None:
 def places() -> Iterator[Place]:
     """Where to look for a library, in the order in which one is taken."""
     if chosen := os.environ.get(LIBRARY_VARIABLE):
-        yield Place(Origin.VARIABLE, Path(chosen))
+        yield Place(Origin.VARIABLE, Path(chosen).absolute())
     seen = set[Path]()
     # Not those that run: what measures must not change with what runs.
     for program in chain(_named, _on_path(), _in_folders()):
@@ -129,7 +131,14 @@ def places() -> Iterator[Place]:
 def _beside(program: Path, real: Path) -> Iterator[Place]:
     for folder in _BESIDE:
         path = (real.parent / folder).resolve()
-        if any(_is_trusted(file) for file in path.glob("libllama.*")):
+        # Backends are loaded from the program's folder too.
+        folders = {path, real.parent}
+        files = (file for one in folders for name in _LOADED for file in one.glob(name))
+        if (
+            any(path.glob("libllama.*"))
+            and all(map(_is_ours, folders))
+            and all(_is_trusted(file) for file in files if file.exists())
+        ):
             yield Place(Origin.SERVER, path, program)
 
 
@@ -138,10 +147,15 @@ def _package_folder(name: str) -> Path | None:
     return None if found is None or found.origin is None else Path(found.origin).parent
 
 
-def _is_trusted(path: Path) -> bool:
-    """Whether nobody but this user and root can have put it there."""
-    stats = (path.resolve().stat(), path.resolve().parent.stat())
-    return all(one.st_uid in {0, os.getuid()} and not one.st_mode & stat.S_IWOTH for one in stats)
+def _is_trusted(file: Path) -> bool:
+    """Whether nobody but this user and root can have written it, or put it there."""
+    real = file.resolve()
+    return _is_ours(real) and _is_ours(real.parent)
+
+
+def _is_ours(path: Path) -> bool:
+    found = path.stat()
+    return found.st_uid in {0, os.getuid()} and not found.st_mode & stat.S_IWOTH
 
 
 def _running() -> Iterator[Path]:

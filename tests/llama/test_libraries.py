@@ -5,38 +5,120 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spectui.errors import MissingLibraryError
 from spectui.llama.facts import features_in
 from spectui.llama.layout import BATCH, LAYOUTS, MODEL, Image, Reading
+from spectui.llama.library import Library, examine, install_command, library
 from spectui.llama.search import LIBRARY_VARIABLE, PREBUILT, Origin, Place, places
 from tests.support.models import TARGET, write_tiny
 from tests.support.rpc import built
 
-PINNED, MOE_CACHE = LAYOUTS
+PINNED, _MOE_CACHE = LAYOUTS
+LARGER = Image("00" * 176, ())
+# A field more before n_outputs_max, and one less where deprecated ones end.
+SHIFTED = replace(
+    PINNED.context,
+    defaults=f"{PINNED.context.defaults[:40]}00000000{PINNED.context.defaults[40:168]}{PINNED.context.defaults[176:]}",
+)
+CONSTRUCTOR = "__attribute__((constructor)) static void opened(void) {{ {} }}"
 _SOURCE = """
-#include <string.h>
-struct model {{ char bytes[{model}]; }};
-struct context {{ char bytes[{context}]; }};
-struct batch {{ char bytes[56]; }};
-struct model llama_model_default_params(void) {{ struct model one; memset(&one, 0, sizeof one); return one; }}
-struct context llama_context_default_params(void) {{ {body} struct context one; memset(&one, 0, sizeof one); return one; }}
-struct batch llama_batch_get_one(int * tokens, int n) {{ struct batch one; memset(&one, 0, sizeof one); return one; }}
-"""  # noqa: E501 - C
+static char * put(char * to, const char * bytes, const char * fields, int n) {{
+    for (int i = 0; i < n; i++) if (fields[i] == '1') to[i] = bytes[i];
+    return to;
+}}
+{functions}
+{more}
+"""
+# A structure is returned through a hidden first argument.
+_FUNCTION = """
+char * {name}(char * to) {{
+    static const char bytes[] = {{ {bytes} }};
+    return put(to, bytes, "{fields}", sizeof bytes);
+}}
+"""
+_WITH_BACKENDS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+static void * registered[2];
+static size_t n_registered;
+size_t ggml_backend_reg_count(void) {{ return n_registered; }}
+void * ggml_backend_reg_get(size_t at) {{ return registered[at]; }}
+void * ggml_backend_dev_by_type(int type) {{ return type == 0 ? registered[0] : NULL; }}
+void * ggml_backend_load(const char * path) {{
+    void * handle = dlopen(path, RTLD_NOW);
+    return registered[n_registered++] = ((void * (*)(void)) dlsym(handle, "ggml_backend_init"))();
+}}
+void ggml_backend_load_all_from_path(const char * folder) {{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/libggml-cpu.so", folder);
+    if (!access(path, R_OK)) ggml_backend_load(path);
+}}
+void ggml_backend_load_all(void) {{
+    ggml_backend_load_all_from_path("{compiled_in}");
+    if (!n_registered) ggml_backend_load_all_from_path(".");
+}}
+void llama_backend_init(void) {{ usleep(100000); if (!n_registered) ggml_backend_load_all(); }}
+size_t llama_max_devices(void) {{ return 1; }}
+void llama_log_set(void * callback, void * data) {{ }}
+void ggml_set_abort_callback(void * callback) {{ }}
+"""
+_BACKEND = """
+#include <stdio.h>
+static const char * name(void) {{ return "CPU"; }}
+static struct {{ int version; const char * (*name)(void); }} backend = {{ 2, name }};
+void * ggml_backend_init(void) {{ return &backend; }}
+__attribute__((constructor)) static void opened(void) {{ fclose(fopen("{mark}", "w")); }}
+"""
 
 pytestmark = pytest.mark.slow
 
 
-def write_library(folder: Path, *, model: int = 80, context: int = 176, body: str = "") -> Path:
-    """A libllama that has structures and nothing else."""
-    folder.mkdir(parents=True)
-    source = folder / "llama.c"
-    source.write_text(_SOURCE.format(model=model, context=context, body=body))
-    library = folder / "libllama.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+def write_library(
+    folder: Path, *linked: Path, context: Image = PINNED.context, more: str = ""
+) -> Path:
+    """A libllama that has structures, and what more C has."""
+    images = {
+        "llama_model_default_params": MODEL,
+        "llama_context_default_params": context,
+        "llama_batch_get_one": BATCH,
+    }
+    functions = ""
+    for name, image in images.items():
+        content = bytes.fromhex(image.defaults)
+        fields = "".join("01"[at not in image.unwritten] for at in range(len(content)))
+        listed = ", ".join(map(str, content))
+        functions += _FUNCTION.format(name=name, bytes=listed, fields=fields)
+    source = _SOURCE.format(functions=functions, more=more)
+    return compiled(folder / "libllama.so", source, *linked)
+
+
+def write_backend(folder: Path) -> Path:
+    """A backend for the CPU; returns the file that is there once it was opened."""
+    mark = folder / "opened"
+    compiled(folder / "libggml-cpu.so", _BACKEND.format(mark=mark))
+    return mark
+
+
+def compiled(library: Path, source: str, *linked: Path) -> Path:
+    library.parent.mkdir(parents=True, exist_ok=True)
+    options = [
+        "-w",
+        "-shared",
+        "-fPIC",
+        f"-Wl,-soname,{library.name},-rpath,$ORIGIN,--no-as-needed",
+    ]
+    command = ["cc", *options, "-x", "c", "-", "-x", "none", *map(str, linked), "-o", str(library)]
+    subprocess.run(command, input=source, text=True, check=True)
     return library
 
 
@@ -84,11 +166,20 @@ def test_the_layouts_are_told_apart() -> None:
     for layout in LAYOUTS:
         assert reading(layout.context).layout() is layout
     with pytest.raises(LookupError, match="its context structure has 176 bytes"):
-        reading(Image(176, ())).layout()
-    with pytest.raises(LookupError, match="its model structure has 88 bytes"):
-        reading(PINNED.context, Image(88, ())).layout()
+        reading(LARGER).layout()
+    with pytest.raises(LookupError, match="its model structure has 176 bytes"):
+        reading(PINNED.context, LARGER).layout()
     with pytest.raises(LookupError, match="where only a library that was built with"):
         Reading(version=None, commit=None).layout()
+
+
+def test_other_processors_are_advised_to_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spectui.llama.layout.IS_READABLE", False)
+    monkeypatch.setattr("spectui.llama.library.places", lambda: iter(()))
+    with pytest.raises(MissingLibraryError) as refused:
+        library.__wrapped__()
+    assert f"compile one with {install_command()}, or measure through" in str(refused.value)
+    assert PREBUILT not in str(refused.value)
 
 
 BENCH = ("--prompts", "-c", 256, "-n", 16, "--ignore-eos", "--temp", 0, "--json", "-")
@@ -125,23 +216,83 @@ def test_a_pair_runs_on_every_library(
 @pytest.mark.parametrize(
     ("library", "why"),
     [
-        ({}, "its context structure has 176 bytes (no padding), where 160 bytes"),
-        ({"body": "__builtin_trap();"}, "ends the process that opens it (SIGILL)"),
+        ({"context": LARGER}, "its context structure has 176 bytes (no padding), where 160 bytes"),
+        ({"context": SHIFTED}, "structure has 160 bytes (padding at 134, 135), but other defaults"),
+        ({}, "libllama.so has no backend for this CPU, nor is there one (libggml-cpu*.so) in "),
+        ({"more": CONSTRUCTOR.format("__builtin_trap();")}, "the process that opens it (SIGILL)"),
+        ({"more": CONSTRUCTOR.format("exit(0);")}, "the process that opens it, without an error"),
+        (
+            {"more": CONSTRUCTOR.format('puts("found 1 device"); fflush(0);')},
+            "libllama.so has no backend for this CPU",
+        ),
         (None, "it has no libllama; name the folder of another"),
     ],
 )
 def test_a_library_that_does_not_fit_is_refused(
-    library: Mapping[str, str] | None, why: str, tiny: Path, tmp_path: Path
+    library: Mapping[str, Any] | None, why: str, tiny: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "lib"
     if library is None:
         folder.mkdir()
     else:
-        write_library(folder, **library)  # type: ignore[arg-type]
+        write_library(folder, **library)
     done = spectui("bench", "-m", tiny, "-md", tiny, **{LIBRARY_VARIABLE: str(folder)})
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith(f"error: {LIBRARY_VARIABLE}={folder} cannot be used: ")
     assert why in done.stderr
+
+
+ENSURE_BACKEND = """
+from concurrent.futures import ThreadPoolExecutor
+from spectui.llama.library import ensure_backend, library, native
+with ThreadPoolExecutor(2) as threads:
+    for ended in [threads.submit(ensure_backend) for _ in range(2)]:
+        ended.result()
+print(native().ggml_backend_reg_count(), *library().reading.backends)
+"""
+
+
+@pytest.mark.parametrize("where", ["lib", "bin", "compiled-in"])
+def test_backends_are_loaded_from_where_llama_cpp_has_them(where: str, tmp_path: Path) -> None:
+    """Beside the library, beside the server, or where it was built to look: not from anywhere."""
+    more = _WITH_BACKENDS.format(compiled_in=tmp_path / "compiled-in")
+    write_library(tmp_path / "lib", more=more)
+    write_server_of(tmp_path / "bin" / "libllama.so")
+    current = tmp_path / "current"
+    foreign = write_backend(current)
+    write_backend(tmp_path / where)
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+    environment.pop(LIBRARY_VARIABLE, None)
+    done = subprocess.run(
+        [sys.executable, "-c", ENSURE_BACKEND],
+        env=environment,
+        cwd=current,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["1", str(tmp_path / where / "libggml-cpu.so")]
+    assert (tmp_path / where / "opened").exists()
+    assert not foreign.exists()
+
+
+def test_parts_come_from_the_librarys_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever folder of another llama.cpp ``LD_LIBRARY_PATH`` names."""
+    own, _other = (
+        compiled(
+            tmp_path / name / "libggml-base.so",
+            f'const char * llama_version(void) {{ return "{name}"; }}',
+        )
+        for name in ("own", "other")
+    )
+    write_library(own.parent, own, more="void ggml_backend_cpu_reg(void) {}")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "other"))
+    found = examine(Place(Origin.VARIABLE, own.parent))
+    assert isinstance(found, Library)
+    assert found.reading.version == "own"
 
 
 def test_the_users_own_comes_before_packages(
@@ -157,9 +308,15 @@ def test_the_users_own_comes_before_packages(
     first, *others = places()
     assert first == Place(Origin.SERVER, server.parent, tmp_path / "bin" / "llama-server")
     assert Origin.SERVER not in {one.origin for one in others}
-    # What others can write is not loaded.
-    server.parent.chmod(0o777)
-    assert Origin.SERVER not in {one.origin for one in places()}
+    # What others can write is not loaded, nor anything beside it.
+    backend = server.with_name("libggml-cpu.so")
+    backend.touch()
+    for path in (server.parent, server.with_name("libllama.so"), backend):
+        before = path.stat().st_mode
+        path.chmod(0o777)
+        assert Origin.SERVER not in {one.origin for one in places()}
+        path.chmod(before)
+    assert next(places()) == first
     monkeypatch.setenv(LIBRARY_VARIABLE, str(tmp_path))
     assert next(places()) == Place(Origin.VARIABLE, tmp_path)
 
@@ -167,13 +324,17 @@ def test_the_users_own_comes_before_packages(
 def write_server_of(library: Path) -> Path:
     """A llama-server beside its library."""
     server = library.with_name("llama-server")
+    server.parent.mkdir(exist_ok=True)
     server.write_text("#!/bin/sh\n")
     server.chmod(0o755)
     return server
 
 
 def test_doctor_lists_them_with_prices(server_library: Path, tiny: Path, tmp_path: Path) -> None:
-    own, theirs = (write_server_of(write_library(tmp_path / name)) for name in ("own", "theirs"))
+    own, theirs = (
+        write_server_of(write_library(tmp_path / name, context=LARGER))
+        for name in ("own", "theirs")
+    )
     path = os.pathsep.join([str(own.parent), os.environ["PATH"]])
     # A library that a command names is not loaded.
     command = f"{LIBRARY_VARIABLE}={theirs.parent} {theirs} -m {tiny} -c 256"
