@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--list", type=Path, metavar="FILE", help="write the disagreements there")
     arguments = parser.parse_args()
     ik = Parser(arguments.ik_parser) if arguments.ik_parser else RecordedParser(IK_ANSWERS)
-    judge = Judge(Parser(built_parser()), ik)
+    judge = Judge(Parser(built("parser")), ik, built("server"))
     entries = [entry for entry in corpus() if arguments.only in entry.name]
     judged = [judge.judge(entry) for entry in entries]
     if arguments.list:
@@ -54,9 +54,9 @@ def main() -> None:
     write_results("published_commands", results(judged))
 
 
-def built_parser() -> Path:
-    """Build llama.cpp's parser if need be, and return its path."""
-    done = subprocess.run([sys.executable, str(TOOL), "parser"], check=True, capture_output=True)
+def built(what: str) -> Path:
+    """Build llama.cpp's parser or server if need be, and return its path."""
+    done = subprocess.run([sys.executable, str(TOOL), what], check=True, capture_output=True)
     return Path(done.stdout.decode().strip())
 
 

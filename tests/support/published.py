@@ -280,6 +280,8 @@ class Judge:
 
     llama_cpp: Parser
     ik: Parser | RecordedParser
+    server: Path
+    """The llama-server of the first parser."""
 
     def judge(self, entry: Published) -> Judged:
         """Judge one command in a folder of its own."""
@@ -296,6 +298,10 @@ class Judge:
 
     def _parser(self, dialect: str) -> Parser | RecordedParser:
         return self.ik if dialect == "ik" else self.llama_cpp
+
+    def _reader(self, dialect: str) -> tuple[str, str]:
+        """The options that name who will read a command."""
+        return ("--dialect", "ik") if dialect == "ik" else ("--server-bin", str(self.server))
 
     def _error(
         self, entry: Published, calls: list[Call] | str, dialect: str, folder: Path
@@ -317,10 +323,9 @@ class Judge:
         first = said
         for dialect in sorted(taken):
             said = first
-            if dialect != judged.dialect:
-                said = run_spectui(
-                    "lint", "--json", "-", "--dialect", dialect, given, folder=folder
-                )
+            if dialect != judged.dialect or dialect != "ik":
+                reader = self._reader(dialect)
+                said = run_spectui("lint", "--json", "-", *reader, given, folder=folder)
             error = self._error(entry, calls, dialect, folder)
             lint = _verdict(said)
             if dialect == entry.reader:
@@ -340,7 +345,8 @@ class Judge:
         self, judged: Judged, given: str, calls: list[Call] | str, folder: Path
     ) -> None:
         entry, parser = judged.entry, self._parser(judged.entry.reader)
-        said = run_spectui("export", "--from", given, "--dialect", entry.reader, folder=folder)
+        reader = self._reader(entry.reader)
+        said = run_spectui("export", "--from", given, *reader, folder=folder)
         if said.code != 0:
             judged.export, judged.refusal = "refused", said.err.strip()
             if entry.refusable is None and judged.parser == "accepted":
