@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.common import write_results
 from tests.support.parsers import Parser, RecordedParser, record
-from tests.support.published import IK_ANSWERS, Judge, Judged, Published, corpus
+from tests.support.published import IK_ANSWERS, UNJUDGED, Judge, Judged, Published, corpus
 
 TOOL = Path(__file__).parent.parent / "tools" / "build_llama_server.py"
 TABLES = Path(__file__).parent.parent / "spectui" / "commands" / "tables"
@@ -72,7 +72,8 @@ def results(judged: list[Judged]) -> dict[str, object]:
     return {
         "commands": len(judged),
         "by_dialect": dict(Counter(one.entry.dialect for one in judged)),
-        "lint_agrees": len(judged) - kinds["lint"] - kinds["lint refuses"],
+        "lint_agrees": len(judged) - kinds["lint"] - kinds["lint refuses"] - kinds[UNJUDGED],
+        "lint_leaves": kinds[UNJUDGED],
         "lint_refuses": kinds["lint refuses"],
         "exported": len(exported),
         "exported_accepted": sum(one.export == "accepted" for one in exported),

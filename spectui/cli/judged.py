@@ -13,9 +13,10 @@ from spectui.options.dialect import Dialect
 def found_reader(command: ServerCommand) -> Reader | None:
     """The llama-server of this machine, if it reads the command's dialect; None without one.
 
-    It is one of the user's own: the program that a command names is never started.
+    It is one of the user's own: the program that a command names is never started. A container has
+    one of its own.
     """
-    path = find_server()
+    path = find_server() if command.inside is None else None
     if path is None:
         return None
     # They start processes.

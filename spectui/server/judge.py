@@ -35,6 +35,8 @@ _OPENING = re.compile(r"--(.*-)?(hf|url|docker|rpc|mcp|devices?|file|path|dir)(-
 """Names of options that open files, connect or name devices."""
 _FILES = re.compile(r"FNAME|FILE|PATH|DIR")
 _PLACED = ("override-tensor", "override-tensor-draft")
+_NUMBERED = re.compile(r"\d")
+"""Part of the names of a device's buffers, as of CUDA0."""
 _KEPT = ("model", "model-draft")
 """Files that it opens behind its arguments alone, and misses where they are not named."""
 _HELP = re.compile(r"^(?:usage:|-----)", re.MULTILINE)
@@ -103,7 +105,7 @@ class Judge:
             return False
         flag, server = canonical(item.flag), item.server
         names = (flag,) if server is None else (flag, *server.flags)
-        parts = [part for part in item.value.split(",") if "=" in part]
+        buffers = [part.partition("=")[2] for part in item.value.split(",")]
         return (
             item.is_path
             or flag in self._files
@@ -111,7 +113,7 @@ class Judge:
             or names_model((item,))
             or prints_and_ends((item,)) is not None
             or (item.name == "chat-template" and "{" in item.value)
-            or (item.name in _PLACED and not all(part.endswith("=CPU") for part in parts))
+            or (item.name in _PLACED and any(map(_NUMBERED.search, buffers)))
         )
 
     def _answer(self, items: Sequence[tuple[int, Item]]) -> str:

@@ -29,6 +29,8 @@ REFUSED = {
     "-lm fast": None,
     "-np 0": None,
     "-ot exps": None,
+    "-ot 'a=CPU,exps=cpu'": None,
+    "-ot exps=CUDA_Host": None,
     "--numa distributed": "--numa distribute",
     "--rope-scaling yran": None,
     "--no-jinja --chat-template nope": None,

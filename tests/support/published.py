@@ -48,6 +48,9 @@ _WRAPPER = re.compile(r"^\s*(?:sudo|numactl)\b[^\n]*? (?=/\S*/llama-server\b)", 
 _REFUSED = re.compile(r'(?:argument: |argument "|option \'|type: )([^\s"\']+)')
 _ADVICE = re.compile(r"(?:has been removed\.|is disabled;)(.*)", re.DOTALL)
 _OPTION = re.compile(r"--?[A-Za-z]")
+UNJUDGED = "left to the server"
+"""Kind of commands that lint has nothing against and a parser refuses: devices, patterns, values
+without a llama-server of their dialect."""
 _TIMEOUT_S = 60
 _MOST_DROPPED = 12
 
@@ -290,6 +293,8 @@ class Judge:
             given = entry.write(folder)
             calls = calls_of(entry, folder, self.llama_cpp)
             for judge in (self._judge_lint, self._judge_export):
+                if UNJUDGED in dict(judged.wrong):
+                    break
                 try:
                     judge(judged, given, calls, folder)
                 except LookupError as error:
@@ -338,7 +343,10 @@ class Judge:
             elif (lint == "fine") != (error is None) and not (entry.refusable and lint != "fine"):
                 told = "; ".join(_errors(said)) or "fine"
                 judged.wrong.append(
-                    ("lint", f"as {dialect}: {told} | parser: {error or 'accepted'}")
+                    (
+                        UNJUDGED if error else "lint",
+                        f"as {dialect}: {told} | parser: {error or 'accepted'}",
+                    )
                 )
 
     def _judge_export(
