@@ -64,7 +64,8 @@ def results(judged: list[Judged]) -> dict[str, object]:
     """Summarise what the issue's numbers ask for, and list every disagreement."""
     kinds = Counter(kind for one in judged for kind in {kind for kind, _ in one.wrong})
     refused = [one for one in judged if one.export == "refused"]
-    exported = [one for one in judged if one.export != "refused"]
+    looked_at = [one for one in judged if UNJUDGED not in dict(one.wrong)]
+    exported = [one for one in looked_at if one.export != "refused"]
     lint_s = lint_cpu_seconds([one.entry for one in judged][:: max(1, len(judged) // N_TIMED)])
     wrong_kinds = {kind: kinds[kind] for kind in ("lint", "export", "meaning")}
     # Where the server itself stops at the command, a refusal is the right answer.
