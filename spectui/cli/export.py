@@ -325,7 +325,7 @@ def _check_taken(launch: Launch, reader: _Reader) -> None:
         instead = f"write {finding.replacement}" if finding.replacement else "take it out"
         other = "" if reader.server_bin else ", or give --dialect, which asks no llama-server"
         raise BadInputError(
-            printable(f"{judge.build} stops: {finding.what}: {finding.why}; {instead}{other}")
+            printable(f"{judge.build} refuses it: {finding.what}: {finding.why}; {instead}{other}")
         )
 
 

@@ -42,4 +42,4 @@ def mind_refusals(command: ServerCommand) -> None:
         return
     renamed = [n for n, item in enumerate(command.items) if reader.takes(item.flag) is False]
     for finding in reader.judge(command, renamed):
-        complain(printable(f"mind that {reader.build} stops: {finding.what}: {finding.why}"))
+        complain(printable(f"mind that {reader.build} refuses it: {finding.what}: {finding.why}"))
