@@ -43,7 +43,7 @@ def test_lint_loads_nothing_heavy() -> None:
     heavy = ("numpy", "optuna", "textual", "llama_cpp", "yaml", "psutil", "httpx", "matplotlib")
     code = (
         "import sys\nfrom spectui.cli.run_lint import run\n"
-        "run('llama-server -m a.gguf -fa', fix=False, dialect=None, server_bin=None, "
+        "run('llama-server -m a.gguf -fa', fix=False, dialect='llama.cpp', server_bin=None, "
         "with_models=True, json_path=None, quiet=True)\n"
         f"sys.exit(str([m for m in {heavy} if m in sys.modules]))"
     )
