@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.common import write_results
 from tests.support.parsers import Parser, RecordedParser, record
-from tests.support.published import IK_ANSWERS, Judge, Judged, Published, corpus
+from tests.support.published import IK_ANSWERS, UNJUDGED, Judge, Judged, Published, corpus
 
 TOOL = Path(__file__).parent.parent / "tools" / "build_llama_server.py"
 TABLES = Path(__file__).parent.parent / "spectui" / "commands" / "tables"
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--list", type=Path, metavar="FILE", help="write the disagreements there")
     arguments = parser.parse_args()
     ik = Parser(arguments.ik_parser) if arguments.ik_parser else RecordedParser(IK_ANSWERS)
-    judge = Judge(Parser(built_parser()), ik)
+    judge = Judge(Parser(built("parser")), ik, built("server"))
     entries = [entry for entry in corpus() if arguments.only in entry.name]
     judged = [judge.judge(entry) for entry in entries]
     if arguments.list:
@@ -54,9 +54,9 @@ def main() -> None:
     write_results("published_commands", results(judged))
 
 
-def built_parser() -> Path:
-    """Build llama.cpp's parser if need be, and return its path."""
-    done = subprocess.run([sys.executable, str(TOOL), "parser"], check=True, capture_output=True)
+def built(what: str) -> Path:
+    """Build llama.cpp's parser or server if need be, and return its path."""
+    done = subprocess.run([sys.executable, str(TOOL), what], check=True, capture_output=True)
     return Path(done.stdout.decode().strip())
 
 
@@ -64,7 +64,8 @@ def results(judged: list[Judged]) -> dict[str, object]:
     """Summarise what the issue's numbers ask for, and list every disagreement."""
     kinds = Counter(kind for one in judged for kind in {kind for kind, _ in one.wrong})
     refused = [one for one in judged if one.export == "refused"]
-    exported = [one for one in judged if one.export != "refused"]
+    looked_at = [one for one in judged if UNJUDGED not in dict(one.wrong)]
+    exported = [one for one in looked_at if one.export != "refused"]
     lint_s = lint_cpu_seconds([one.entry for one in judged][:: max(1, len(judged) // N_TIMED)])
     wrong_kinds = {kind: kinds[kind] for kind in ("lint", "export", "meaning")}
     # Where the server itself stops at the command, a refusal is the right answer.
@@ -72,7 +73,8 @@ def results(judged: list[Judged]) -> dict[str, object]:
     return {
         "commands": len(judged),
         "by_dialect": dict(Counter(one.entry.dialect for one in judged)),
-        "lint_agrees": len(judged) - kinds["lint"] - kinds["lint refuses"],
+        "lint_agrees": len(judged) - kinds["lint"] - kinds["lint refuses"] - kinds[UNJUDGED],
+        "lint_leaves": kinds[UNJUDGED],
         "lint_refuses": kinds["lint refuses"],
         "exported": len(exported),
         "exported_accepted": sum(one.export == "accepted" for one in exported),

@@ -103,10 +103,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("key=lambda item: item.variable is not None", "key=lambda item: item.variable is None"),
     ),
     "commands/recognition": (("len(own) > len(others)", "len(own) >= len(others)"),),
-    "commands/values": (
-        ("number > self.high", "number >= self.high"),
-        ("parts[:-1] if len(parts) > 1 and not parts[-1] else parts", "parts"),
-    ),
+    "server/judge": (("if len(places) == 1:", "if places:"),),
     "commands/takeover": (("return n_layers > 0", "return True"),),
     "commands/home": (("item.is_path and len(item.words) > 1:", "len(item.words) > 1:"),),
 }

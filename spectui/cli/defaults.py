@@ -144,6 +144,7 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
     if text is None or ctx.resilient_parsing:
         return None
     _check_alone(ctx, "--from")
+    from spectui.cli.judged import mind_refusals
     from spectui.cli.taken import (
         adopt,
         mind_container,
@@ -165,6 +166,7 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
     )
     adopt(taken.start)
     mind_container(command)
+    mind_refusals(command)
     # What is set aside leaves no draft whose lengths would matter.
     if not taken.elsewhere:
         mind_old_names(command)

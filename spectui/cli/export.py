@@ -8,6 +8,7 @@ import click
 
 from spectui.cli.completing import files, studies
 from spectui.cli.help import Command
+from spectui.cli.judged import found_reader
 from spectui.cli.options_common import STORAGE
 from spectui.cli.output import check_writable, complain, say_exactly
 from spectui.cli.taken import mind_secrets
@@ -227,6 +228,9 @@ def _export(
     if out is not None:
         _check_free(out, exported.files, force=force)
     launch = _launch(exported, usual, reader)
+    # A container has a program of its own.
+    if format_ is not Format.COMPOSE:
+        _check_taken(launch, reader)
     text = render(launch, format_)
     _tell(launch, format_)
     if out is not None:
@@ -299,6 +303,30 @@ def _launch(exported: ExportSetup | ServerCommand, usual: Dialect, reader: _Read
     return translated(
         exported, Reader(dialect=dialect, accepted=accepted), program=program, has_gpu=has_gpu
     )
+
+
+def _check_taken(launch: Launch, reader: _Reader) -> None:
+    """Ask the llama-server that will read it, or the one of this machine.
+
+    Raises:
+        BadInputError: it stops at an option.
+    """
+    judge = None
+    if reader.server_bin is not None:
+        from spectui.server.binary import examine
+        from spectui.server.judge import reader_of
+
+        judge = reader_of(examine(reader.server_bin))
+    elif reader.dialect == _AUTO:
+        judge = found_reader(launch.command)
+    if judge is None or judge.judge is None or judge.dialect is not launch.reader.dialect:
+        return
+    for finding in judge.judge(launch.command, ()):
+        instead = f"write {finding.replacement}" if finding.replacement else "take it out"
+        other = "" if reader.server_bin else ", or give --dialect, which asks no llama-server"
+        raise BadInputError(
+            printable(f"{judge.build} refuses it: {finding.what}: {finding.why}; {instead}{other}")
+        )
 
 
 def _check_free(out: Path, models: Sequence[Path], *, force: bool) -> None:

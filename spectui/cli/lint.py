@@ -51,7 +51,7 @@ _EXAMPLES = (
     "--server-bin",
     metavar="PATH",
     shell_complete=files,
-    help="The llama-server that will read it: its --help says what it takes.",
+    help="The llama-server that will read it, and judges it (default: one that is found here).",
 )
 @click.option(
     "--no-models", is_flag=True, help="Look at the arguments alone, though the models are here."
@@ -79,9 +79,10 @@ def command(
     taken from the environment.
 
     Says what the server refuses, ignores, or understands differently than builds before spring
-    2026, and which build the command was taken to be for. Where the models are on this machine, it
-    also says whether they fit each other and the memory, as spectui doctor does, and what was
-    measured with them.
+    2026, and which build the command was taken to be for. A llama-server of this machine reads the
+    options itself, and loads nothing; the one that COMMAND names is never started. Where the models
+    are on this machine, it also says whether they fit each other and the memory, as spectui doctor
+    does, and what was measured with them.
 
     Exits with 3 if there are errors (with --fix: if any are left), with 0 otherwise, whatever
     warnings there are.

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from spectui import __version__
 from spectui.cli.drawing import drawn, page_width
+from spectui.cli.judged import found_reader
 from spectui.cli.next_step import next_lines
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.taken import mind_secrets
@@ -22,6 +23,7 @@ from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.lint.finding import Finding
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
+from spectui.commands.server_options import drawn_from
 from spectui.commands.sources.files import MOST_BYTES
 from spectui.commands.sources.reading import read_commands, read_paste
 from spectui.documents import Json, or_reason
@@ -40,7 +42,6 @@ _CONTAINED = (
 _INDENT = "    "
 _AROUND = 30
 """Characters of the command that are shown before and behind what a finding is about."""
-_OF_MODELS = frozenset({"-m", "-md"})
 _GAP = "\N{HORIZONTAL ELLIPSIS} "
 
 
@@ -57,7 +58,7 @@ class Report:
     """Reason for the reader."""
     findings: tuple[Finding, ...]
     left: tuple[Finding, ...]
-    """Those of the command that its reader is to start."""
+    """Findings of the corrected command."""
     unseen: str | None
     """Reason why the models were not examined; None if they were."""
     asked: bool
@@ -100,9 +101,10 @@ def run(
         for name, command in _commands(command_line, is_one=fix).items()
     ]
     if fix:
-        reports = [_corrected(report) for report in reports]
+        reports = [_with_new_errors(report) for report in reports]
     _print(reports, json_path, _next(reports[0], command_line), fix=fix)
-    has_errors = any(finding.severity is Severity.ERROR for one in reports for finding in one.left)
+    decisive = (one.left if fix else one.findings for one in reports)
+    has_errors = any(finding.severity is Severity.ERROR for found in decisive for finding in found)
     return BadInputError.exit_code if has_errors else 0
 
 
@@ -139,17 +141,12 @@ def _pasted() -> str:
         raise BadInputError("stdin holds no text; paste a command") from error
 
 
-def _corrected(report: Report) -> Report:
-    """The report of a correction: what is left of the findings, and errors that show only then."""
-    # What only the models tell, no other words put right.
-    of_models = (
-        one for one in report.findings if one.at < 0 and not one.edits and one.flag in _OF_MODELS
-    )
-    left = (*lint(report.fixed, report.reader), *of_models)
-    told = {(finding.flag, finding.what) for finding in report.findings}
-    new = (one for one in left if (one.flag, one.what) not in told)
+def _with_new_errors(report: Report) -> Report:
+    """The report with the errors that show only in the corrected command."""
+    known = {(finding.flag, finding.what) for finding in report.findings}
+    new = (one for one in report.left if (one.flag, one.what) not in known)
     errors = (replace(one, at=-1) for one in new if one.severity is Severity.ERROR)
-    return replace(report, findings=(*report.findings, *errors), left=left)
+    return replace(report, findings=(*report.findings, *errors))
 
 
 def _given_reader(dialect: str | None, server_bin: str | None) -> Reader | None:
@@ -157,12 +154,12 @@ def _given_reader(dialect: str | None, server_bin: str | None) -> Reader | None:
     if server_bin is None:
         return None if dialect is None else Reader(dialect=Dialect(dialect))
     from spectui.server.binary import examine as ask
+    from spectui.server.judge import reader_of
 
     binary = ask(server_bin)
     if dialect is not None:
         binary.check_dialect(Dialect(dialect))
-    accepted = binary.accepted
-    return Reader(dialect=accepted.dialect, accepted=accepted)
+    return reader_of(binary)
 
 
 def examine(
@@ -183,40 +180,44 @@ def examine(
         quiet: whether nothing is said meanwhile.
     """
     mind_secrets(command)
-    recognised = recognise(command)
-    reader = given or Reader(dialect=recognised.dialect)
-    of_models: tuple[Finding, ...] = ()
+    reader, chosen_by = (
+        (given, "--dialect or --server-bin names it") if given else _own_reader(command)
+    )
     unseen = _missing(command) if with_models else "--no-models was given"
     if unseen is None:
-        command, right, of_models, unseen = _with_models(command, reader, quiet=quiet)
-    else:
-        right = fixed(command, reader)
-    found = (*lint(command, reader), *of_models)
+        # It loads what plans memory.
+        from spectui.cli.lint_models import model_findings, with_facts
+
+        command = with_facts(command)
+    own = lint(command, reader)
+    right = fixed(command, reader, own)
+    of_models: tuple[Finding, ...] = ()
+    if unseen is None:
+        of_models, unseen = model_findings(right, quiet=quiet)
+    # Nothing else is corrected of what the models tell.
+    is_right = right.items == command.items and right.remarks == command.remarks
+    left = (*(own if is_right else lint(right, reader)), *of_models)
     order = list(Severity)
-    findings = tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
     return Report(
         name=name,
         command=command,
         fixed=right,
         reader=reader,
-        chosen_by=recognised.reason if given is None else "--dialect or --server-bin names it",
-        findings=findings,
-        left=findings,
+        chosen_by=chosen_by,
+        findings=tuple(sorted((*own, *of_models), key=lambda one: order.index(one.severity))),
+        left=left,
         unseen=unseen,
         asked=with_models,
     )
 
 
-def _with_models(
-    command: ServerCommand, reader: Reader, *, quiet: bool
-) -> tuple[ServerCommand, ServerCommand, tuple[Finding, ...], str | None]:
-    """The command with facts of its models, its correction, findings, and why there are none."""
-    # It loads what plans memory.
-    from spectui.cli.lint_models import model_findings, with_facts
-
-    command = with_facts(command)
-    right = fixed(command, reader)
-    return command, right, *model_findings(right, quiet=quiet)
+def _own_reader(command: ServerCommand) -> tuple[Reader, str]:
+    """The llama-server of this machine that reads the command's dialect, or any; and why."""
+    found = found_reader(command)
+    if found is not None:
+        return found, "it was found on this machine (--dialect checks without it)"
+    recognised = recognise(command)
+    return Reader(dialect=recognised.dialect), recognised.reason
 
 
 def _missing(command: ServerCommand) -> str | None:
@@ -230,7 +231,7 @@ def _missing(command: ServerCommand) -> str | None:
 
 def _next(report: Report, given: str | None) -> list[str]:
     """Lines on what to run after the check; none where the server would stop at the command."""
-    if any(one.severity is Severity.ERROR for one in _corrected(report).left):
+    if any(one.severity is Severity.ERROR for one in report.left):
         return []
     source = f"{given}:{report.name}" if report.name else given
     # What was pasted is told as it is corrected; a file or a process stays where it is.
@@ -280,11 +281,17 @@ def _lint_document(report: Report) -> Json:
         "dialect": str(report.reader.dialect),
         "dialect_reason": report.chosen_by,
         "findings": [_finding_document(finding, report.command) for finding in report.findings],
+        **or_reason("judged_by", _judged_by(report.reader), "no llama-server is here to read it"),
         "models_seen": report.unseen is None,
         **({} if report.unseen is None else {"models_seen_reason": report.unseen}),
         "fixed": report.fixed.text,
         "fixed_arguments": list(report.fixed.arguments),
     }
+
+
+def _judged_by(reader: Reader) -> str | None:
+    """The llama-server that read the command itself; None without one."""
+    return None if reader.judge is None or reader.accepted is None else reader.accepted.program
 
 
 def _finding_document(finding: Finding, command: ServerCommand) -> Json:
@@ -325,8 +332,7 @@ def _parts(report: Report, *, with_fixed: bool) -> Iterator[RenderableType]:
 
 def _heading(report: Report) -> str:
     """What the corrected command is, and what still stops the server there."""
-    found = lint(report.fixed, report.reader)
-    left = dict.fromkeys(one.what for one in found if one.severity is Severity.ERROR)
+    left = dict.fromkeys(one.what for one in report.left if one.severity is Severity.ERROR)
     if not left:
         return "Corrected:"
     return printable(f"Corrected in part, and still refused ({'; '.join(left)}):")
@@ -390,9 +396,13 @@ def _summary(report: Report) -> str:
     told = ", ".join(
         f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items() if count
     )
+    reader, summary = report.reader, told or "No problems found"
+    if reader.judge is not None:
+        return printable(f"{summary}. Judged by {reader.build} itself, as {report.chosen_by}.")
     return printable(
-        f"{told or 'No problems found'}. Checked against the options of {report.reader.build}, as "
-        f"{report.chosen_by}."
+        f"{summary}. Checked against the options of {reader.build} ({drawn_from(reader.dialect)}), "
+        f"as {report.chosen_by}. Values were not checked, and unknown is not wrong: no "
+        "llama-server was found that reads it (--server-bin PATH names one)."
     )
 
 

@@ -1,8 +1,9 @@
 """The llama-server that will read a command, and the options that it takes."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.server_options import (
@@ -19,6 +20,10 @@ from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftSimple, numbers_of
 from spectui.options.option import Option
 from spectui.options.setup import FlashAttention
+
+if TYPE_CHECKING:
+    from spectui.commands.command import ServerCommand
+    from spectui.commands.lint.finding import Finding
 
 _IK_ONLY = frozenset({"--run-time-repack", "--smart-expert-reduction", "--mla-use"})
 _CURRENT = "--spec-draft-n-max"
@@ -163,6 +168,9 @@ class Reader:
     dialect: Dialect = Dialect.LLAMA_CPP
     accepted: Accepted | None = None
     """The options of its binary; None if only the dialect is known."""
+    judge: "Callable[[ServerCommand, Collection[int]], Iterable[Finding]] | None" = None
+    """Asks the binary itself about a command but for items that it is known to refuse; None
+    without one."""
 
     @property
     def name(self) -> str:
@@ -172,7 +180,7 @@ class Reader:
     @property
     def build(self) -> str:
         """The build whose options it takes."""
-        return _BUILDS[self.dialect] if self.accepted is None else "the program of --server-bin"
+        return _BUILDS[self.dialect] if self.accepted is None else self.accepted.program
 
     @property
     def bare(self) -> frozenset[str]:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import Item
-from spectui.commands.server_options import canonical
+from spectui.commands.server_options import Arity, canonical
 from spectui.commands.stages import KNOWN_TO_IK, NONE
-from spectui.commands.values import takes_values, values_of
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAM_KINDS
 
@@ -20,6 +19,18 @@ _MOST_SHOWN = 3
 _OTHERS = frozenset(Dialect) - {Dialect.IK}
 _KINDS = frozenset(KNOWN_TO_IK) - {NONE, *NGRAM_KINDS}
 """Kinds that ``--spec-type`` names in ik_llama.cpp alone."""
+_CACHES = ("cache-type-k", "cache-type-v", "cache-type-k-draft", "cache-type-v-draft")
+_IK_WORDS = {
+    "split-mode": ("graph", "attn"),
+    **dict.fromkeys(_CACHES, ("q6_0", "q8_kv")),
+}
+"""Values that only ik_llama.cpp takes."""
+_OTHER_WORDS = {
+    "split-mode": ("row", "tensor"),
+    "flash-attn": ("true", "false", "enabled", "disabled"),
+    **dict.fromkeys(("gpu-layers", "gpu-layers-draft"), ("auto", "all")),
+}
+"""Values that only llama.cpp takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +90,8 @@ def _only_in_ik(item: Item) -> str | None:
     # It also takes what llama.cpp's other programs do.
     if server.is_harmless and server.known_to(flag) == {Dialect.IK}:
         return item.flag
-    known = values_of(flag, Dialect.IK)
-    if known is not None and known.number is not None:
-        # A number that others refuse is a mistake sooner than a sign.
-        return None
-    readers = _readers(item)
-    return item.text if Dialect.IK in readers and readers.isdisjoint(_OTHERS) else None
+    is_word = item.value.lower() in _IK_WORDS.get(item.name, ())
+    return item.text if is_word or _is_word_of(item, frozenset({Dialect.IK})) else None
 
 
 def _is_missing_in_ik(item: Item) -> bool:
@@ -96,18 +103,15 @@ def _is_missing_in_ik(item: Item) -> bool:
         return False
     if Dialect.IK not in server.known_to(canonical(item.flag)):
         return True
-    readers = _readers(item)
-    return Dialect.IK not in readers and not readers.isdisjoint(_OTHERS)
+    is_word = item.value.lower() in _OTHER_WORDS.get(item.name, ())
+    return is_word or _is_word_of(item, _OTHERS)
 
 
-def _readers(item: Item) -> frozenset[Dialect]:
-    """The dialects that take an option with its values; all of them for a switch."""
-    flag = canonical(item.flag)
-    known = frozenset() if item.server is None else item.server.known_to(flag)
-    if not item.values:
-        return frozenset(Dialect)
-    # The case of a word is spelling.
-    spelled = (item.values, tuple(value.lower() for value in item.values))
-    return frozenset(
-        one for one in known if any(takes_values(flag, values, one) for values in spelled)
-    )
+def _is_word_of(item: Item, dialects: frozenset[Dialect]) -> bool:
+    """Whether only some dialects take a word behind an option that others have as a switch."""
+    server = item.server
+    if server is None or server.arity is not Arity.MAYBE or not item.values:
+        return False
+    known = server.known_to(canonical(item.flag))
+    takes = {one for one in known if server.counts.get(one)}
+    return bool(takes) and takes <= dialects and takes != known

@@ -1,15 +1,15 @@
 """Stages of ik_llama.cpp: a kind of drafter behind each ``--spec-type``, with its numbers.
 
-``ngram-mod:n_max=32,n_min=2`` is one, and ``tables/ik-stages.txt`` has its numbers. At most two
-stages make a chain, the second of which drafts where the first finds nothing.
+``ngram-mod:n_max=32,n_min=2`` is one. At most two stages make a chain, the second of which drafts
+where the first finds nothing.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.values import values_by_name
 from spectui.options.drafters import MODELS, NGRAM_KINDS, kind_of
 
 IK_KINDS = {kind_of(one): one.ik_kind for one in MODELS if one.ik_kind is not None}
@@ -23,6 +23,14 @@ _BEHIND_THEM = (IK_KINDS["draft-simple"], IK_KINDS["draft-mtp"])
 """Kinds that may stand behind those."""
 _NEED_DRAFT = tuple(kind for kind in IK_KINDS.values() if kind != IK_KINDS["draft-mtp"])
 KNOWN_TO_IK = (NONE, *IK_KINDS.values(), UNFINISHED, *BY_ITSELF)
+_LEAST = {
+    **dict.fromkeys(("n_max", "n_min", "heads", "mtp_heads"), 0),
+    **dict.fromkeys(("cross_ctx", "dflash_cross_ctx", "suffix_min_match_len"), 1),
+    **dict.fromkeys(("suffix_max_depth", "ngram_size_n", "ngram_size_m", "ngram_min_hits"), 1),
+}
+"""Whole numbers behind a kind, with the least of each."""
+_KEYS = (*_LEAST, "p_min", "suffix_corpus")
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _MOST_STAGES = 2
 _QUOTES = ("'", '"')
 _ESCAPED = "\\,'\""
@@ -61,15 +69,28 @@ def read_stage(value: str) -> Stage:
         if not equals:
             raise ValueError(f"it takes KEY=NUMBER behind the colon, and stops at {pair!r}")
         known = key.lstrip("-").replace("-", "_")
-        values = values_by_name("ik-stages").get(known)
-        if values is None:
-            keys = ", ".join(values_by_name("ik-stages"))
-            raise ValueError(f"it takes {keys} behind the colon, and stops at {key!r}")
+        if known not in _KEYS:
+            raise ValueError(f"it takes {', '.join(_KEYS)} behind the colon, and stops at {key!r}")
         number = _unescaped(text)
-        if values.read(number) is None:
-            raise ValueError(f"{known} takes {values.what}, and it stops at {number!r}")
+        wanted = _wanted(known, number)
+        if wanted is not None:
+            raise ValueError(f"{known} takes {wanted}, and it stops at {number!r}")
         stage.numbers[known] = number
     return stage
+
+
+def _wanted(key: str, text: str) -> str | None:
+    """What a key takes, where a text is none of it."""
+    if key == "suffix_corpus":
+        return None if text else "a name"
+    if key == "p_min":
+        try:
+            return "a number from 0 on" if float(text) < 0 else None
+        except ValueError:
+            return "a number from 0 on"
+    found = _WHOLE.match(text.strip())
+    least = _LEAST[key]
+    return f"a whole number from {least} on" if found is None or int(found[0]) < least else None
 
 
 def _pairs(settings: str) -> Iterator[str]:

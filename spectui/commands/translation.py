@@ -17,7 +17,6 @@ from spectui.commands.drafting import (
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import lint
-from spectui.commands.lint.devices import devices_rule
 from spectui.commands.lint.drafters import MODEL_FLAGS, kinds_rule
 from spectui.commands.lint.finding import Finding
 from spectui.commands.lint.spelling import (
@@ -60,7 +59,7 @@ _SETTINGS = frozenset(
 """Options that configure drafting, except the model and its placement."""
 _OURS = frozenset({"draft-simple", "draft", MTP_KIND, "mtp", *NGRAM_KINDS})
 """Drafters whose settings spectui knows."""
-_OF_ONE_OPTION = (spelling_rule, kinds_rule, values_rule, devices_rule)
+_OF_ONE_OPTION = (spelling_rule, kinds_rule, values_rule)
 """Rules on options by themselves: of two that contradict each other only their author knows which
 is meant."""
 _NOTHING = "nothing drafts"

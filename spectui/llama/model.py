@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any
 
 from spectui.closing import Closing
-from spectui.commands.lint.regexes import fault_of
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.architectures import kind_of, not_generating
 from spectui.llama.devices import buffer_types, named, use_rpc
@@ -139,6 +138,8 @@ _OUT_OF_MEMORY = (
     "alloc_tensor_range",
     "bad_alloc",
 )
+_OF_PATTERNS = ("expression", "regex", "character class", "back-reference", "parenthes", "brac")
+"""Parts of what standard libraries say of a pattern that is none."""
 """Messages of llama.cpp's log when a buffer could not be allocated."""
 
 
@@ -351,7 +352,7 @@ def _load_error(options: ModelOptions) -> BadInputError | DoesNotFitError | Usag
     reason = reasons[0].split(": ", 1)[-1] if reasons else "llama.cpp gave no reason"
     patterns = [override.pattern for override in options.override_tensor]
     # llama.cpp compiles them while it loads; what std::regex says differs from build to build.
-    if patterns and ("expression" in reason or any(map(fault_of, patterns))):
+    if patterns and any(sign in reason.casefold() for sign in _OF_PATTERNS):
         text = ", ".join(patterns)
         return UsageError(f"-ot {text}: no valid regular expression ({reason}); correct it")
     used = tuple(_overridden(options, native_log.tail()))

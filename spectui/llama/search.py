@@ -16,8 +16,6 @@ from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 
-import psutil
-
 PROGRAM = "llama-server"
 LIBRARY_VARIABLE = "LLAMA_CPP_LIB_PATH"
 """A folder with a llama.cpp library, or the library; llama-cpp-python's own variable."""
@@ -160,12 +158,12 @@ def _is_ours(path: Path) -> bool:
 
 def _running() -> Iterator[Path]:
     """Programs that this user runs already: they are as trusted as what the user types."""
-    own = os.getuid()
-    for process in psutil.process_iter(["name"]):
+    for folder in Path("/proc").glob("[0-9]*"):
         # It may have ended, or be somebody else's.
-        with suppress(psutil.Error, OSError):
-            if process.info["name"] == PROGRAM and process.uids().real == own:
-                path = Path(process.exe())
+        with suppress(OSError):
+            is_own = folder.stat().st_uid == os.getuid()
+            if is_own and (folder / "comm").read_text("utf-8", "replace").strip() == PROGRAM:
+                path = (folder / "exe").readlink()
                 # Of a script it is the interpreter.
                 if path.name == PROGRAM and path.is_file():
                     yield path

@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -171,11 +172,11 @@ def examine(given: str, *, timeout_s: float = TIMEOUT_S) -> ServerBinary:
 
 
 def _asked(path: Path, timeout_s: float) -> ServerBinary:
-    told = ask(path, "--help", timeout_s)
+    told = ask(path, ("--help",), timeout_s)
     options = read_help(told.text)
     if not _ITS_OWN.issubset(flag for option in options for flag in option.flags):
         raise _no_server(path, told)
-    version = ask(path, "--version", timeout_s - told.took_s)
+    version = ask(path, ("--version",), timeout_s - told.took_s)
     return ServerBinary(path=str(path), options=options, version=read_version(version.text))
 
 
@@ -222,8 +223,13 @@ def _found(given: str) -> Path:
     return path.absolute()
 
 
-def ask(program: Path, argument: str, timeout_s: float) -> Printed:
-    """Run ``program argument`` to its end.
+def ask(
+    program: Path,
+    arguments: Sequence[str],
+    timeout_s: float,
+    variables: Mapping[str, str] | None = None,
+) -> Printed:
+    """Run a program to its end, with variables beside the user's own.
 
     Raises:
         ServerError: it cannot be started, does not end in time, or prints without end.
@@ -236,7 +242,10 @@ def ask(program: Path, argument: str, timeout_s: float) -> Printed:
             own = own_environment(os.environ)
             environment = {k: v for k, v in own.items() if not k.startswith(_OVERRIDES)}
             process = KeptProcess(
-                [str(program), argument], output=theirs, grace_s=0.0, environment=environment
+                [str(program), *arguments],
+                output=theirs,
+                grace_s=0.0,
+                environment=environment | dict(variables or {}),
             )
         finally:
             os.close(theirs)
@@ -244,14 +253,14 @@ def ask(program: Path, argument: str, timeout_s: float) -> Printed:
             output = _read(reading, deadline_s)
             if len(output) > MAX_OUTPUT_BYTES:
                 what = f"printed more than {MAX_OUTPUT_BYTES} bytes"
-                raise _unanswered(program, argument, what, output)
+                raise _unanswered(program, arguments[0], what, output)
             code = process.wait(max(deadline_s - time.monotonic(), 0.0))
     finally:
         os.close(reading)
     if code is None:
         # What is left of the time for several questions is no round number.
         shown = f"{timeout_s:.0f}" if timeout_s > 1 else f"{timeout_s:.2g}"
-        raise _unanswered(program, argument, f"did not end within {shown} s", output)
+        raise _unanswered(program, arguments[0], f"did not end within {shown} s", output)
     return Printed(output=output, code=code, took_s=time.monotonic() - asked_s)
 
 

@@ -24,10 +24,10 @@ def test_a_paste_is_read_from_stdin(spectui: Spectui, monkeypatch: pytest.Monkey
 
 def test_all_commands_of_a_file_are_checked(spectui: Spectui, tmp_path: Path) -> None:
     path = tmp_path / "m.ini"
-    path.write_text("[good]\nmodel = a\n[bad]\nmodel = b\nctk = q9_0\n", "utf-8")
+    path.write_text("[good]\nmodel = a\n[bad]\nmodel = b\nmlock = 1\n", "utf-8")
     assert spectui("lint", "--no-models", path) == 3
     assert spectui.out.startswith("good:\nNo problems found. Checked against")
-    assert "\nbad:\nerror: llama-server knows no -ctk q9_0\n" in spectui.out
+    assert "\nbad:\nerror: llama-server does not take --mlock\n" in spectui.out
     assert spectui("lint", "--no-models", "--json", "-", path) == 3
     document = json.loads(spectui.out)
     assert [(one["name"], len(one["findings"])) for one in document["commands"]] == [
@@ -43,7 +43,7 @@ def test_lint_loads_nothing_heavy() -> None:
     heavy = ("numpy", "optuna", "textual", "llama_cpp", "yaml", "psutil", "httpx", "matplotlib")
     code = (
         "import sys\nfrom spectui.cli.run_lint import run\n"
-        "run('llama-server -m a.gguf -fa', fix=False, dialect=None, server_bin=None, "
+        "run('llama-server -m a.gguf -fa', fix=False, dialect='llama.cpp', server_bin=None, "
         "with_models=True, json_path=None, quiet=True)\n"
         f"sys.exit(str([m for m in {heavy} if m in sys.modules]))"
     )

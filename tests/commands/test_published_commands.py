@@ -143,8 +143,8 @@ def test_the_corpus_is_large_and_mixed() -> None:
 
 
 @pytest.mark.long
-def test_no_command_fares_worse_than_recorded(parser: Parser) -> None:
-    judge = Judge(parser, RecordedParser(IK_ANSWERS))
+def test_no_command_fares_worse_than_recorded(parser: Parser, llama_server_binary: Path) -> None:
+    judge = Judge(parser, RecordedParser(IK_ANSWERS), llama_server_binary)
     recorded = json.loads(RESULTS.read_text("utf-8"))
     judged = [judge.judge(entry) for entry in corpus()]
     worse = {

@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import re
 import resource
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -205,7 +206,10 @@ def test_overrides_keep_llama_servers_order() -> None:
     ("pattern", "buffer", "reason"),
     [
         ("exps", "GPU9", r"-ot exps=GPU9: .* use one of .*CPU"),
-        ("blk.([", "CPU", r"^-ot blk\.\(\[: no valid regular expression"),
+        *(
+            (pattern, "CPU", rf"^-ot {re.escape(pattern)}: no valid regular expression")
+            for pattern in ("blk.([", "exps(", "exps)", "*_exps", "(?i)EXPS", "a{x", "[9-0]", "a\\")
+        ),
     ],
 )
 def test_overrides_that_cannot_be_are_refused(

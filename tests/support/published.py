@@ -48,6 +48,9 @@ _WRAPPER = re.compile(r"^\s*(?:sudo|numactl)\b[^\n]*? (?=/\S*/llama-server\b)", 
 _REFUSED = re.compile(r'(?:argument: |argument "|option \'|type: )([^\s"\']+)')
 _ADVICE = re.compile(r"(?:has been removed\.|is disabled;)(.*)", re.DOTALL)
 _OPTION = re.compile(r"--?[A-Za-z]")
+UNJUDGED = "left to the server"
+"""Kind of commands that lint has nothing against and a parser refuses: devices, patterns, values
+without a llama-server of their dialect."""
 _TIMEOUT_S = 60
 _MOST_DROPPED = 12
 
@@ -280,6 +283,8 @@ class Judge:
 
     llama_cpp: Parser
     ik: Parser | RecordedParser
+    server: Path
+    """The llama-server of the first parser."""
 
     def judge(self, entry: Published) -> Judged:
         """Judge one command in a folder of its own."""
@@ -288,6 +293,8 @@ class Judge:
             given = entry.write(folder)
             calls = calls_of(entry, folder, self.llama_cpp)
             for judge in (self._judge_lint, self._judge_export):
+                if UNJUDGED in dict(judged.wrong):
+                    break
                 try:
                     judge(judged, given, calls, folder)
                 except LookupError as error:
@@ -296,6 +303,10 @@ class Judge:
 
     def _parser(self, dialect: str) -> Parser | RecordedParser:
         return self.ik if dialect == "ik" else self.llama_cpp
+
+    def _reader(self, dialect: str) -> tuple[str, str]:
+        """The options that name who will read a command."""
+        return ("--dialect", "ik") if dialect == "ik" else ("--server-bin", str(self.server))
 
     def _error(
         self, entry: Published, calls: list[Call] | str, dialect: str, folder: Path
@@ -317,10 +328,9 @@ class Judge:
         first = said
         for dialect in sorted(taken):
             said = first
-            if dialect != judged.dialect:
-                said = run_spectui(
-                    "lint", "--json", "-", "--dialect", dialect, given, folder=folder
-                )
+            if dialect != judged.dialect or dialect != "ik":
+                reader = self._reader(dialect)
+                said = run_spectui("lint", "--json", "-", *reader, given, folder=folder)
             error = self._error(entry, calls, dialect, folder)
             lint = _verdict(said)
             if dialect == entry.reader:
@@ -333,14 +343,18 @@ class Judge:
             elif (lint == "fine") != (error is None) and not (entry.refusable and lint != "fine"):
                 told = "; ".join(_errors(said)) or "fine"
                 judged.wrong.append(
-                    ("lint", f"as {dialect}: {told} | parser: {error or 'accepted'}")
+                    (
+                        UNJUDGED if error else "lint",
+                        f"as {dialect}: {told} | parser: {error or 'accepted'}",
+                    )
                 )
 
     def _judge_export(
         self, judged: Judged, given: str, calls: list[Call] | str, folder: Path
     ) -> None:
         entry, parser = judged.entry, self._parser(judged.entry.reader)
-        said = run_spectui("export", "--from", given, "--dialect", entry.reader, folder=folder)
+        reader = self._reader(entry.reader)
+        said = run_spectui("export", "--from", given, *reader, folder=folder)
         if said.code != 0:
             judged.export, judged.refusal = "refused", said.err.strip()
             if entry.refusable is None and judged.parser == "accepted":

@@ -1,12 +1,11 @@
 """Applies all rules, and their corrections."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import divide
-from spectui.commands.lint.devices import devices_rule
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
 from spectui.commands.lint.finding import Finding, error
 from spectui.commands.lint.placement import placement_rule, tensors_rule
@@ -30,7 +29,6 @@ _RULES: tuple[Rule, ...] = (
     home_rule,
     kinds_rule,
     values_rule,
-    devices_rule,
     repeats_rule,
     drafters_rule,
     ngrams_rule,
@@ -49,15 +47,25 @@ _WORD = re.compile(r'(?:[^ "]|"[^"]*"?)+')
 def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
     """All findings, the worst first, and then in the command's order."""
     order = list(Severity)
-    found = (
-        *_of_source(command),
-        *(finding for rule in _RULES for finding in rule(command, reader)),
-        *_of_draft_params(command, reader),
-    )
     end = len(command.items)
     return tuple(
-        sorted(found, key=lambda one: (order.index(one.severity), one.at if one.at >= 0 else end))
+        sorted(
+            (*_of_source(command), *_found(command, reader), *_of_draft_params(command, reader)),
+            key=lambda one: (order.index(one.severity), one.at if one.at >= 0 else end),
+        )
     )
+
+
+def _found(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield what the rules say, and then what the reader itself does of all other options."""
+    refused: set[int] = set()
+    for rule in _RULES:
+        for finding in rule(command, reader):
+            if finding.severity is Severity.ERROR:
+                refused.update({finding.at, *(at for at in finding.edits if at is not None)})
+            yield finding
+    if reader.judge is not None:
+        yield from reader.judge(command, refused)
 
 
 def _of_source(command: ServerCommand) -> Iterator[Finding]:
@@ -88,20 +96,27 @@ def _of_draft_params(command: ServerCommand, reader: Reader) -> Iterator[Finding
                     yield error((at, item), f"in {item.flag}: {one.what}", one.why)
 
 
-def fixed(command: ServerCommand, reader: Reader) -> ServerCommand:
+def fixed(
+    command: ServerCommand, reader: Reader, findings: Iterable[Finding] | None = None
+) -> ServerCommand:
     """The command after all corrections that need no answer from its author.
 
     A command that the server runs stays as it is: only what is removed, renamed or refused is
     written anew, with what its author had by default then.
+
+    Args:
+        command: the command.
+        reader: the llama-server that will read it.
+        findings: those of the command, where they are known.
     """
+    findings = lint(command, reader) if findings is None else findings
     command = as_server(command)
-    if not any(finding.severity is Severity.ERROR for finding in lint(command, reader)):
+    if not any(finding.severity is Severity.ERROR for finding in findings):
         return _without_unread(command, reader)
     left = tuple(one for one in command.remarks if one.replacement is None)
     command = replace(command, remarks=left)
     for _ in range(_MOST_ROUNDS):
-        found = (finding for rule in _RULES for finding in rule(command, reader))
-        edits = next((finding.edits for finding in found if finding.edits), None)
+        edits = next((one.edits for one in _found(command, reader) if one.edits), None)
         if edits is None:
             break
         command = command.edited(edits)

@@ -1,7 +1,7 @@
 """Rules for ``--spec-type``, and for drafts and drafters that do not match."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import PurePath
 
@@ -9,7 +9,6 @@ from spectui.commands.command import BY_LAYERS, Edits, ServerCommand
 from spectui.commands.drafting import KINDS_BY_NAME, drafting, in_stages, is_of_stage
 from spectui.commands.items import Item
 from spectui.commands.lint.finding import Finding, error, warning
-from spectui.commands.lint.values import meant_by
 from spectui.commands.reader import Reader
 from spectui.commands.stages import (
     BY_ITSELF,
@@ -35,6 +34,7 @@ from spectui.severity import Severity
 
 KINDS = ("none", *map(kind_of, (*MODELS, *NGRAMS)))
 """All kinds that llama-server knows."""
+_MEANT = {"yes": "on", "y": "on", "no": "off", "n": "off"}
 _OLD_KINDS = {"draft": MODEL_KIND}
 _OF_MODELS = ("draft", MODEL_KIND)
 _SHARED_NAMES = {one.option: one.shared[0] for drafter in NGRAMS for one in numbers_of(drafter)}
@@ -97,7 +97,14 @@ def _current(at: int, item: Item) -> Iterator[Finding]:
 def _known(kind: str) -> str | None:
     """llama-server's name for a kind in another spelling, or without its prefix."""
     spellings = (kind, _OLD_KINDS.get(kind, kind), f"draft-{kind}", f"ngram-{kind}")
-    return next(filter(None, (meant_by(one, KINDS) for one in spellings)), None)
+    return next(filter(None, (respelled(one, KINDS) for one in spellings)), None)
+
+
+def respelled(value: str, words: Iterable[str]) -> str | None:
+    """The valid word that the value is another spelling of; None if there is none."""
+    spelled = _MEANT.get(value.casefold(), value.casefold())
+    others = {spelled, spelled.replace("_", "-"), spelled.replace("-", "_")}
+    return next((word for word in words if word in others), None)
 
 
 def _alike(kind: str) -> str | None:

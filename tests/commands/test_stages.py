@@ -1,4 +1,4 @@
-"""Values and stages of ik_llama.cpp, as its parser takes and refuses them.
+"""Stages of ik_llama.cpp, as its parser takes and refuses them.
 
 The parser's own answers to whole commands stand in ``corpus/ik-answers.json``.
 """
@@ -10,50 +10,13 @@ from spectui.commands.drafting import drafting
 from spectui.commands.items import divide
 from spectui.commands.lint.checking import lint
 from spectui.commands.stages import Stage, read_stage
-from spectui.commands.values import takes_values
 from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
 from tests.commands.test_lint import ERROR, IK, WARNING, found
 from tests.support.tables import table
-
-TAKEN = {
-    "-ngl": ("99", "-1", " 5", "16k"),
-    "-fa": ("on", "OFF", "Auto", "0"),
-    "-ser": ("6,1", "7,0.4,9", "a,b"),
-    "-ts": ("3/1", "1,", "0.5,,1"),
-    "-okv": ("a=int:x", "a=str:", "a=bool:true"),
-    "-ctk-first": ("q8_0,4", "q8_KV,-1"),
-    "--allowlist-unicode-rule": ("65..90", "Latin", "ascii:0.5", "65..90,Latin:1", "..90", ""),
-    "--chat-template-kwargs": ("{}", "[1]", "1"),
-    "-l": ("5+1", "5-inf"),
-}
-REFUSED = {
-    "-ngl": ("all", "auto", "", "99999999999"),
-    "-fa": ("true", "enabled", "-1"),
-    "-ncmoe": ("-1", "all"),
-    "-ser": ("6", "6,", "1,2,3,4", ""),
-    "-ts": (",1", "a", ",".join("1" * 16), ""),
-    "-okv": ("a=u32:1", "a", "a=bool:yes", f"{'k' * 128}=int:1", f"a=str:{'v' * 128}"),
-    "-ctk-first": ("q8_0", "q8_1,4", "q8_0,x", "q8_0,4,"),
-    "--allowlist-unicode-rule": ("x..90", "a,Latin", "Latin:x"),
-    "--chat-template-kwargs": ("{a}", '{"a":1e999}'),
-    "-l": ("5", "5+x", "99999999999+1"),
-}
 
 
 def of(words: tuple[str, ...]) -> ServerCommand:
     return ServerCommand.of(divide(("-m", "t", *words)))
-
-
-def test_values_that_it_takes_and_refuses() -> None:
-    wrong = [
-        (flag, value)
-        for values, is_taken in ((TAKEN, True), (REFUSED, False))
-        for flag in values
-        for value in values[flag]
-        if takes_values(flag, (value,), Dialect.IK) is not is_taken
-    ]
-    assert wrong == []
 
 
 @table(
@@ -62,8 +25,6 @@ def test_values_that_it_takes_and_refuses() -> None:
         ("mtp", "mtp", {}),
         ("ngram_map-k:--ngram-size-n=3", "ngram-map-k", {"ngram_size_n": "3"}),
         ("mtp:n_max=3,ngram_size_n=8", "mtp", {"n_max": "3", "ngram_size_n": "8"}),
-        # 16 bits are kept.
-        ("ngram-mod:ngram_size_m=65537", "ngram-mod", {"ngram_size_m": "65537"}),
         ("suffix:suffix_corpus='a,b',n_max=2", "suffix", {"suffix_corpus": "a,b", "n_max": "2"}),
         (r"suffix:suffix_corpus=a\,b\c", "suffix", {"suffix_corpus": r"a,b\c"}),
         ("dflash:cross_ctx=1,p_min=nan", "dflash", {"cross_ctx": "1", "p_min": "nan"}),
@@ -80,7 +41,7 @@ def test_a_stage(text: str, kind: str, numbers: dict[str, str]) -> None:
     [
         *("draft-mtp", "MTP", "", "mtp,ngram-mod", "mtp:", "mtp:n_max", "mtp:n_max=3,", "mtp:x=1"),
         *("mtp:N_max=3", "mtp:n_max=-1", "mtp:p_min=-0.1", "dflash:cross_ctx=0"),
-        *("ngram-mod:ngram_size_n=1025", "ngram-mod:ngram_min_hits=65536"),
+        *("ngram-mod:ngram_size_n=0", "ngram-mod:ngram_min_hits=x"),
         *("suffix:suffix_corpus=", "suffix:suffix_corpus='a"),
     ],
 )
@@ -109,9 +70,6 @@ def test_a_draft_is_needed(kind: str) -> None:
 
 def test_a_draft_that_nothing_asks() -> None:
     assert (WARNING, "--spec-type", "--spec-type draft") in found("-m t -md d", IK)
-    # Nor is the type of its cache looked at.
-    assert all(one[0] is not ERROR for one in found("-m t -md d -ctkd q8_1", IK))
-    assert found("-m t -md d -ctkd q8_1 --spec-type draft", IK)[0][:2] == (ERROR, "-ctkd")
     assert (WARNING, "--spec-type", "") in found("-m t --spec-type eagle3", IK)
 
 

@@ -1,0 +1,193 @@
+"""The user's own llama-server as the judge of a command: its parser reads the whole line.
+
+``llama-server --help ARGUMENTS`` reads every argument, and refuses what this build refuses, before
+it prints and ends: no model is loaded. What would open a file, connect, ask a device, or print
+something else is not shown to it. The program is the user's own, never one that a command names.
+"""
+
+import re
+import time
+from collections.abc import Collection, Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from spectui.commands.command import ServerCommand
+from spectui.commands.items import Item
+from spectui.commands.lint.drafters import respelled
+from spectui.commands.lint.finding import Finding, error
+from spectui.commands.reader import Reader
+from spectui.commands.server_options import canonical
+from spectui.commands.takeover import names_model, prints_and_ends
+from spectui.errors import ServerError
+from spectui.server.binary import ServerBinary, ask
+
+_TIMEOUT_S = 10.0
+"""Limit for all that is asked about one command."""
+_MOST_REFUSALS = 8
+"""Maximum number of options that are found refused in one command."""
+_ALONE = {
+    **dict.fromkeys(("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"), ""),
+    **dict.fromkeys(("GGML_VK_VISIBLE_DEVICES", "MUSA_VISIBLE_DEVICES"), ""),
+    "LLAMA_OFFLINE": "1",
+}
+"""Variables that keep it from devices and from the hub."""
+_OPENING = re.compile(r"--(.*-)?(hf|url|docker|rpc|mcp|devices?|file|path|dir)(-.*)?")
+"""Names of options that open files, connect or name devices."""
+_FILES = re.compile(r"FNAME|FILE|PATH|DIR")
+_PLACED = ("override-tensor", "override-tensor-draft")
+_NUMBERED = re.compile(r"\d")
+"""Part of the names of a device's buffers, as of CUDA0."""
+_KEPT = ("model", "model-draft")
+"""Files that it opens behind its arguments alone, and misses where they are not named."""
+_HELP = re.compile(r"^(?:usage:|-----)", re.MULTILINE)
+"""The beginning of a help, behind a refusal."""
+_OF_OPTION = "to show complete usage"
+"""The end of the help of one option."""
+_SAID_BESIDE = re.compile(r"warn|DEPRECATED|[\d.]+ |ggml|load_backend|llama_|note:|built with")
+"""The beginning of lines that refuse nothing."""
+_AT = re.compile(r'(?:argument|variable)(?:: | ")([^\s"]+)')
+_AROUND = re.compile(r'^(?:error while handling \w+(?: variable)? "[^"]*": )?(?:error: )?')
+_ALLOWED = re.compile(r"allowed values: ([\w.+, -]+)|[\[{<(]([\w.+-]+(?:[,|][\w.+-]+)+)[\]}>)]")
+_ITEM = re.compile(r"^ +- ([\w+-]+):", re.MULTILINE)
+"""Words that an option takes, in a row and below each other."""
+_NUMBERS = {
+    **dict.fromkeys(("stoi", "stol", "stoll", "stoul", "stoull"), "no whole number in its range"),
+    **dict.fromkeys(("stof", "stod"), "no number in its range"),
+}
+"""Words of C++ for a value that is no number."""
+_ALIKE = 0.8
+"""Similarity of two words, from 0 to 1, above which one may be meant by the other."""
+
+
+class Judge:
+    """One llama-server, asked about the options of commands."""
+
+    def __init__(self, binary: ServerBinary) -> None:
+        """Ask nothing yet."""
+        self._path = Path(binary.path)
+        self._files = {
+            flag
+            for option in binary.options
+            if _FILES.search(option.value or "")
+            for flag in option.flags
+        }
+        self._answers: dict[object, str] = {}
+        self._deadline_s = 0.0
+
+    def __call__(self, command: ServerCommand, refused: Collection[int]) -> Iterator[Finding]:
+        """Yield an error for each option at which the server stops.
+
+        Args:
+            command: the command.
+            refused: indices of items that are known to be refused.
+        """
+        left = [
+            (at, item)
+            for at, item in enumerate(command.items)
+            if at not in refused and not self._opens(item)
+        ]
+        self._deadline_s = time.monotonic() + _TIMEOUT_S
+        for _ in range(_MOST_REFUSALS):
+            try:
+                answer = self._answer(left)
+                # What it refuses without any option is not the command's.
+                if not answer or self._answer(()):
+                    return
+                place = self._place(left, answer)
+            except (ServerError, OSError, ValueError):
+                # Without an answer nothing is known.
+                return
+            yield _finding(left.pop(place), answer)
+
+    def _opens(self, item: Item) -> bool:
+        """Whether an option makes the server open, connect, ask a device, print, or run a text."""
+        if item.name in _KEPT:
+            return False
+        flag, server = canonical(item.flag), item.server
+        names = (flag,) if server is None else (flag, *server.flags)
+        buffers = [part.partition("=")[2] for part in item.value.split(",")]
+        return (
+            item.is_path
+            or flag in self._files
+            or any(map(_OPENING.fullmatch, names))
+            or names_model((item,))
+            or prints_and_ends((item,)) is not None
+            or (item.name == "chat-template" and "{" in item.value)
+            or (item.name in _PLACED and any(map(_NUMBERED.search, buffers)))
+        )
+
+    def _answer(self, items: Sequence[tuple[int, Item]]) -> str:
+        """What the server says against these options; empty if it takes them."""
+        # Ahead of all else, it cannot be taken for the value of an option.
+        words = ("--help", *(w for _, item in items if item.variable is None for w in item.words))
+        given = {item.variable: item.value or "1" for _, item in items if item.variable is not None}
+        key = (words, tuple(given.items()))
+        if key not in self._answers:
+            left_s = max(self._deadline_s - time.monotonic(), 0.0)
+            printed = ask(self._path, words, left_s, _ALONE | given)
+            # ik_llama.cpp's ends with 1 behind its help, too.
+            self._answers[key] = _complaint(printed.text) if printed.code else ""
+        return self._answers[key]
+
+    def _place(self, items: Sequence[tuple[int, Item]], answer: str) -> int:
+        """The place of the option that is refused: the one that is named, or else the first."""
+        named = _AT.search(answer)
+        places = [
+            place
+            for place, (_, item) in enumerate(items)
+            if named is not None and named[1] in {canonical(item.shown), item.shown}
+        ]
+        if len(places) == 1:
+            return places[0]
+        low, high = 0, len(items) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self._answer(items[: middle + 1]):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+
+def _complaint(text: str) -> str:
+    """What a server says ahead of a help, as a line, with the option's help; empty for nothing."""
+    found = _HELP.search(text)
+    ahead = text if found is None else text[: found.start()]
+    lines = (line.strip() for line in ahead.splitlines())
+    told = " ".join(line for line in lines if line and not _SAID_BESIDE.match(line))
+    about, end, _ = text[len(ahead) :].partition(_OF_OPTION)
+    return f"{told}\n{about if end else ''}" if told else ""
+
+
+def _finding(found: tuple[int, Item], answer: str) -> Finding:
+    """An error at an option, with the value that was probably meant."""
+    item = found[1]
+    told, _, about = answer.partition("\n")
+    reason = _AROUND.sub("", told).strip()
+    allowed = _allowed(about)
+    meant = respelled(item.value, allowed)
+    close = get_close_matches(item.value, allowed, 1, _ALIKE) if item.values else []
+    words = (item.flag, *item.values[:-1], *([meant] if meant else close))
+    shown = item.text if item.variable is None else f"{item.variable}={item.value}"
+    takes = f"; it takes {', '.join(allowed)}" if allowed else ""
+    return error(
+        found,
+        f"this llama-server takes no {shown}",
+        f"it stops, and says: {_NUMBERS.get(reason, reason)}{takes}",
+        write=words if close else None,
+        fix=words if meant else None,
+    )
+
+
+def _allowed(about: str) -> tuple[str, ...]:
+    """The words that an option takes, by its help."""
+    found = _ALLOWED.search(" ".join(about.split()))
+    if found is None:
+        return tuple(_ITEM.findall(about))
+    return tuple(re.split(r"[,|]\s*", (found[1] or found[2]).strip()))
+
+
+def reader_of(binary: ServerBinary) -> Reader:
+    """A llama-server as the reader of commands, and their judge."""
+    accepted = binary.accepted
+    return Reader(dialect=accepted.dialect, accepted=accepted, judge=Judge(binary))
