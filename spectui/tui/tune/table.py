@@ -184,7 +184,7 @@ def line(row: Row, slots: Sequence[Slot], ledger: Ledger, glyphs: Glyphs) -> str
 
 
 class TrialsTable(ScrollView, can_focus=True):
-    """Selection, order and scroll position stay when rows are added."""
+    """Selection and order stay when rows are added."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         hidden("up,k", "tune.row_up", "Row up", action="move(-1)"),
@@ -237,14 +237,8 @@ class TrialsTable(ScrollView, can_focus=True):
 
     def show(self, ledger: Ledger) -> None:
         """Show the rows of ``ledger``."""
-        at_top = round(self.scroll_y)
-        anchor = self._order[at_top].key if 0 < at_top < len(self._order) else None
         self._ledger = ledger
         self._arrange()
-        # At the very top the reader follows what comes first; elsewhere the rows stay in place.
-        index = self._index(anchor)
-        if index is not None:
-            self.scroll_to(y=index, animate=False)
 
     def sort_by(self, column: Column, *, descending: bool) -> None:
         """Put the rows in another order; the selected one stays in view."""

@@ -15,6 +15,7 @@ from spectui.tune.result import TuneResult
 _INTRODUCTION = """\
 It records some answers, forecasts every setting on them, and measures the best against the \
 target alone. The chat has priority; what was measured is kept, so stop and go on at will."""
+_UNCONFIRMED = ", not confirmed"
 
 
 def introduction(start_key: str, missing: str | None = None) -> str:
@@ -116,8 +117,9 @@ def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
     if state.is_running or result is None:
         return so_far
     # The verdict advises to leave it off, which nothing has shown.
-    best = f"; {so_far.advice[:1].lower()}{so_far.advice[1:]}: {so_far.because}"
-    because = f"no setting was confirmed{best if so_far.because else ''}; Start goes on from here"
+    known = so_far.advice[:1].lower() + so_far.advice[1:].removesuffix(_UNCONFIRMED)
+    best = f"; {known}: {so_far.because}" if so_far.because else ""
+    because = f"no setting was confirmed{best}; Start goes on from here"
     return replace(so_far, advice="Nothing was decided", because=because)
 
 
@@ -131,7 +133,7 @@ def _best_so_far(ledger: Ledger, glyphs: Glyphs) -> Headline:
         because = f"best setting so far: {label}"
         return Headline(advice="Nothing faster than off yet", because=because, speedup=estimate)
     source = "Best forecast" if ledger.best.state == FORECAST else "Best so far"
-    return Headline(advice=f"{source}, not confirmed", because=label, speedup=estimate)
+    return Headline(advice=source + _UNCONFIRMED, because=label, speedup=estimate)
 
 
 def ended_early(result: TuneResult) -> str | None:
