@@ -147,6 +147,7 @@ DECIDED = replace(
         tuned(RECORDS[:1], RACED),
         best=FORECASTS[0].arm,
         finalists=(Standing(arm=FORECASTS[0].arm, speedup=RACED, n_pairs=8),),
+        verdict=judge(RACED, min_gain=0.02, what=FORECASTS[0].arm.label),
     ),
 )
 """No setting was tried: the best forecast was raced."""
@@ -247,8 +248,9 @@ async def test_what_the_form_asks_for_is_what_was_filled_in() -> None:
 async def test_the_form_says_where_there_is_no_time_for_a_verdict() -> None:
     async with staged(Host()) as (app, stage):
         # A digit is meant for the minutes, wherever the form begins.
-        assert "at most; the verdict is then of what was measured" in await stage.press("8")
-        assert app.tune.query_one(TuneSetup).filled.minutes == "8"
+        assert "at most; the verdict is then of what was measured" in await stage.press("1", "8")
+        assert app.tune.query_one(TuneSetup).filled.minutes == "18"
+        await stage.press("home", "delete")
         app.tune.text_s = 125.0
         few = "too few for a verdict, which takes some 8 min 20 s here"
         assert few in await stage.idle()
