@@ -150,9 +150,7 @@ class Scenario:
         self._press("f5")
         await self._until(lambda: self._app.screen is not self._app.live)
         for n in range(N_TRIALS - N_UPDATES, N_TRIALS + 1):
-            state = TuningState(
-                phase=Phase.SEARCHING, study="s", n_trials=N_TRIALS, records=self._records[:n]
-            )
+            state = TuningState(phase=Phase.SEARCHING, study="s", records=self._records[:n])
             self._mailbox.put(TuningChanged(state=state))
             await self._until(lambda state=state: self._app.tune.state is state)  # type: ignore[misc]
             await asyncio.sleep(_SETTLED_S)

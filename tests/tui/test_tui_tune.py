@@ -501,7 +501,7 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
     under_way = replace(SEARCHING, n_measured=6, n_to_measure=8)
     for state, said in (
         (TuningState(), ("", 0.0)),
-        (TuningState(phase=Phase.STARTING, study="s"), ("", 0.0)),
+        (replace(SEARCHING, phase=Phase.STARTING), ("6 trials", 0.0)),
         (replace(under_way, current=OFF), ("prompt 6 of 8", 0.75)),
         (RECORDING, ("step 7 of 28, to replay every setting", 0.25)),
         (PREDICTED, ("4 settings replayed", 1.0)),

@@ -64,9 +64,10 @@ def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
         trial = "" if state.current.is_off else f"trial {ledger.n_tried}, "
         words = f"{trial}prompt {state.n_measured} of {state.n_to_measure}"
         return words, _fraction(state.n_measured, state.n_to_measure)
+    words = counted(ledger.n_tried, "trial") if ledger.n_tried else ""
     if state.forecasts:
-        return f"{len(state.forecasts):,} settings replayed", 1.0
-    return (counted(ledger.n_tried, "trial"), 1.0) if ledger.n_tried else ("", 0.0)
+        words = f"{len(state.forecasts):,} settings replayed"
+    return words, float(bool(words) and state.phase is not Phase.STARTING)
 
 
 def headline(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str:
