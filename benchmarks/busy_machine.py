@@ -213,7 +213,7 @@ def _verdicts(targets: Sequence[str], n_runs: int) -> Iterator[dict[str, Any]]:
         for target in map(DemoModel, targets):
             for name in LOADS:
                 with load(name, seed):
-                    found = run(PRESETS[target], seed, 12, "4m")
+                    found = run(PRESETS[target], seed, "4m")
                 row = {"load": name, **found}
                 print(name, target, row["verdict"], file=sys.stderr, flush=True)
                 yield row

@@ -28,7 +28,7 @@ _INSTALLERS = {
     "uv": "uv venv -q .venv && uv pip install -q -p .venv -c requirements.lock -e '.[demo]'",
     "pip": ("python3 -m venv .venv && .venv/bin/pip install -q -c requirements.lock -e '.[demo]'"),
 }
-_TUNE = ("tune", "--demo", "--trials", "12", "--time-budget", "4m", "--json", "tune.json")
+_TUNE = ("tune", "--demo", "--time-budget", "4m", "--json", "tune.json")
 
 
 def main() -> None:

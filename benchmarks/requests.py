@@ -41,19 +41,18 @@ def main() -> None:
     parser.add_argument("--target", choices=["dense", "moe"], default="dense")
     parser.add_argument("--prompts", type=int, default=3, help="requests of each shape")
     parser.add_argument("--n-predict", type=int, default=64, help="tokens of tune's answers")
-    parser.add_argument("--trials", type=int, default=6)
     parser.add_argument("--time-budget", default="20m")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rows", type=Path, help="keep what was measured, to go on from there")
     parser.add_argument("--smallest", action="store_true", help="a run that shows that it works")
     arguments = parser.parse_args()
     if arguments.smallest:
-        arguments.shapes, arguments.prompts, arguments.trials = SMALLEST, 1, 2
+        arguments.shapes, arguments.prompts = SMALLEST, 1
         arguments.n_predict, arguments.time_budget = 12, "60s"
     with tempfile.TemporaryDirectory() as folder:
         found = tuned(arguments, Path(folder))
         rows = measured(arguments, found, Path(folder))
-    asked = ("target", "prompts", "n_predict", "trials", "time_budget", "seed")
+    asked = ("target", "prompts", "n_predict", "time_budget", "seed")
     write_results(
         "requests",
         {
@@ -74,7 +73,7 @@ def tuned(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
         *(sys.executable, "-m", "spectui", "tune", "--demo", "--target", arguments.target),
         *("-c", str(_CONTEXT), "-n", str(arguments.n_predict), "--temp", "0", "--ignore-eos"),
         *("--spec-type", "draft-simple", "--tune", "draft_max"),
-        *("--trials", str(arguments.trials), "--time-budget", arguments.time_budget),
+        *("--time-budget", arguments.time_budget),
         *("--storage", f"sqlite:///{folder / 'studies.sqlite3'}"),
         *(*requests, "--json", str(folder / "tune.json")),
     ]

@@ -61,7 +61,8 @@ def make_records(n: int) -> tuple[TrialRecord, ...]:
 
 async def measure(records: tuple[TrialRecord, ...], n: int) -> dict[str, Any]:
     """Time the screen and its table at ``n`` trials."""
-    app, screen = ColouredApp[None](), TuneScreen(cast("TuneController", Recorder()), _state(records[:n]))
+    screen = TuneScreen(cast("TuneController", Recorder()), _state(records[:n]))
+    app = ColouredApp[None]()
     async with app.run_test(size=SIZE) as pilot:
         await app.push_screen(screen)
         await pilot.pause()

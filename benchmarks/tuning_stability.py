@@ -33,13 +33,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--preset", choices=TARGETS, default="demo")
     parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--trials", type=int, default=12)
     parser.add_argument("--time-budget", default="4m")
     parser.add_argument("--prompts", type=int, default=24, help="for the measurement side by side")
     arguments = parser.parse_args()
     runs = []
     for seed in range(1, arguments.runs + 1):
-        runs.append(run(arguments.preset, seed, arguments.trials, arguments.time_budget))
+        runs.append(run(arguments.preset, seed, arguments.time_budget))
         print(seed, runs[-1]["verdict"]["reason"], file=sys.stderr, flush=True)
     chosen = [setting_of(one) for one in runs]
     together = measure_together(TARGETS[arguments.preset], chosen, arguments.prompts)

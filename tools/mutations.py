@@ -76,7 +76,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("(total - self._spent_before) / 2", "total - self._spent_before"),
     ),
     "tune/division": (("n_predict + 1 <= n_ctx", "n_predict <= n_ctx"),),
-    "tune/estimates": (("(measured + predicted) / 2", "measured"),),
+    "tune/finalist": (("one.arm not in failed", "True"),),
     "tune/depths": (("(n - 1) / n * sum(", "1 / n * sum("),),
     "tune/categories": (("low > 0 and gain > min_gain", "low > 0"),),
     "engine/demand": (

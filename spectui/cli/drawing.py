@@ -52,22 +52,23 @@ class _Sanitised:
 
 def make_console() -> Console:
     """Make a console with the width and styles of stdout, which draws into a buffer."""
-    is_terminal = _is_terminal()
+    on_terminal = is_terminal()
     is_asked = os.environ.get("COLUMNS", "").isdigit()
     console = Console(
         file=_Page(),
-        force_terminal=is_terminal or None,
+        force_terminal=on_terminal or None,
         highlight=False,
         # Names of files are text, whatever brackets and colons are in them.
         markup=False,
         emoji=False,
-        width=None if is_terminal or is_asked else _WIDTH,
+        width=None if on_terminal or is_asked else _WIDTH,
     )
     console.push_render_hook(Sanitised())
     return console
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
+    """Whether stdout is one."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
@@ -120,4 +121,4 @@ def sentence(text: str, *, indent: str = "") -> str:
         text: of the line.
         indent: of what does not fit on it.
     """
-    return wrapped(text, indent=indent) if _is_terminal() else text
+    return wrapped(text, indent=indent) if is_terminal() else text

@@ -42,6 +42,10 @@ _REMOVED = {
         "sweep --out draws one picture, speedups.svg, so that --png is gone; leave it out, and "
         "turn the SVG into a PNG with rsvg-convert or a browser"
     ),
+    "tune --group": (
+        "machines have no groups any more, so that --group is gone; run the same spectui tune with "
+        "--study NAME and --storage URL on each"
+    ),
     "tune --sampler": "tune chooses settings with Optuna's TPE alone; leave out --sampler",
     "tune --server-url": (
         "--server-url: llama-server takes no speculative parameters per request, so a server that "

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui import __version__
-from spectui.cli.drawing import drawn, sentence
+from spectui.cli.drawing import drawn, is_terminal, sentence
 from spectui.cli.output import check_writable, complain, say, write_result
 from spectui.documents import Json, encoded, or_reason
 from spectui.errors import CancelledError, UsageError
@@ -94,7 +94,9 @@ def _row_document(study: StudyEntry, state: StudyState, trials: Sequence[TrialRe
 
 def _table(rows: Sequence[_Row]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("study", overflow="fold")
+    # In a pipe a name stays in one piece: other commands take it whole.
+    longest = max(len(study.name) for study, _state, _trials in rows)
+    table.add_column("study", overflow="fold", min_width=None if is_terminal() else longest)
     table.add_column("state", no_wrap=True)
     table.add_column("trials", justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)

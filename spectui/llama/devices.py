@@ -97,9 +97,9 @@ def named(names: Sequence[str]) -> tuple[int, ...]:
     }
     for name in names:
         if name not in known:
+            which = f"its devices are {', '.join(known)}" if known else "it has none"
             raise UsageError(
-                f"-dev {name}: this machine has no such device; use one of "
-                f"{', '.join((*known, 'none'))}"
+                f"-dev {name}: this machine has no such device ({which}); leave it out, or use none"
             )
     return tuple(known[name] for name in names)
 

@@ -39,15 +39,16 @@ def devices_held(cpu: CpuOptions, *, uses_gpus: bool) -> AbstractContextManager[
     """Keep the cores of the run, and the GPUs if it uses them, until the block ends.
 
     Args:
-        cpu: cores that the run was told to use; else all that this process may.
+        cpu: cores that the run was told to use. Without any that this process may use threads
+            run on all that it may (``llama/threadpools.py``), and so does this.
         uses_gpus: whether weights may lie on GPUs.
 
     Raises:
         UsageError: another spectui of this user measures on one of them.
     """
-    return _held_by_name(
-        _cores(cpu.cpus or _usable(0)) + (visible_gpus(os.environ) if uses_gpus else [])
-    )
+    usable = _usable(0)
+    cores = [core for core in cpu.cpus or () if core in usable] or usable
+    return _held_by_name(_cores(cores) + (visible_gpus(os.environ) if uses_gpus else []))
 
 
 def server_devices_held(servers: Iterable[HostState]) -> AbstractContextManager[None]:
@@ -93,9 +94,10 @@ def _held_by_name(names: Sequence[str]) -> Iterator[None]:
             try:
                 stack.enter_context(lock.acquire(timeout=0))
             except Timeout:
+                way = f"{_others(name)}CUDA_VISIBLE_DEVICES=0, -ngl 0 for no GPU"
                 raise UsageError(
                     f"another spectui measures on {name}, and both would be slower; wait for it, "
-                    f"or give each its own ({_half()}CUDA_VISIBLE_DEVICES=0, -ngl 0 for no GPU)"
+                    f"or give each its own ({way})"
                 ) from None
             except (OSError, NotImplementedError):
                 continue
@@ -108,10 +110,10 @@ def _cores(numbers: Iterable[int]) -> list[str]:
     return [f"core {number}" for number in numbers]
 
 
-def _half() -> str:
-    """How a spectui is given half of the cores of this process, which has them to give."""
-    cores = _usable(0)
-    mine = cores[: len(cores) // 2]
+def _others(taken: str) -> str:
+    """How a spectui is given half of the cores of this process, without one that is taken."""
+    cores = [core for core in _usable(0) if f"core {core}" != taken]
+    mine = cores[len(cores) // 2 :]
     if not mine:
         return ""
     is_row = mine[-1] - mine[0] == len(mine) - 1 and len(mine) > 1

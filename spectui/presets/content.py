@@ -230,7 +230,7 @@ def find_preset(name: str) -> Preset:
         if path.parent == folder and path.is_file():
             return read_preset(path)
     known = ", ".join(preset_names())
-    raise BadInputError(f"there is no preset {name}; known are {known}, or give a .toml file")
+    raise BadInputError(f"there is no preset {name!r}; known are {known}, or give a .toml file")
 
 
 def read_preset(path: Path) -> Preset:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spectui import __version__
-from spectui.format import printable
+from spectui.format import counted, printable
 from spectui.measure.verdict import Answer
 from spectui.report import summary
 from spectui.report.commands import bench_command, own_prompts, public_command
@@ -114,7 +114,7 @@ def _table(table: Table, *, n_words: int | None) -> Iterator[str]:
     if len(table.rows) > _MOST_ROWS:
         yield ""
         n_more = len(table.rows) - _MOST_ROWS
-        yield f"{n_more} more rows are in the page that `spectui report` writes."
+        yield f"{counted(n_more, 'more row')} in the page that `spectui report` writes."
     yield ""
 
 

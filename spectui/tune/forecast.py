@@ -38,10 +38,10 @@ _PROBING_PASSES = 2.5
 """Cost of measuring rounds, in decodes of that text by the target alone."""
 _DRAFT_READING = 0.25
 """Cost for a draft to read a prompt, as a share of the target's; roughly."""
-_EVEN = 0.03
-"""Between the predictions of two settings; half of all errors are below 2 %, a tenth above 4 %."""
+_EVEN = 0.015
+"""Difference of two forecasts that are equal for all that one can tell: their error is 1 to 2 %."""
 _PROMISING = 5
-"""Settings that are measured first. Their predictions differ by less than the model's error."""
+"""Settings that trials measure first."""
 _CHAINED = 8
 """Settings of a draft model, the best of so many lengths, that are replayed behind n-gram drafters:
 each of these walks along the text in Python, where the grid walks all settings together."""
@@ -348,16 +348,15 @@ class Forecaster:
                 self.not_kept = str(error)
         return self._outlook(tracing.recordings, tracing.costs)
 
-    def recall(self, n_prompts: int) -> Outlook | None:
-        """Replay what an earlier run of the study has recorded; None if it is not there.
+    def recall(self, n_prompts: int, n_tokens: int) -> Outlook | None:
+        """Replay what an earlier run of the study has recorded.
 
-        Nor is it where its time allowed less than ``n_prompts`` or a part of each answer.
+        None if it recorded less than ``n_tokens`` of ``n_prompts`` answers.
         """
         trace = None if self._kept is None else self._kept.read()
         if trace is None or not self._is_deep_enough(trace.recordings):
             return None
-        whole = [one for one in trace.recordings if one.n_predict >= self.n_tokens]
-        if len(whole) < n_prompts:
+        if sum(one.n_predict >= n_tokens for one in trace.recordings) < n_prompts:
             return None
         return self._outlook(trace.recordings, trace.costs, has_text=trace.has_text)
 

@@ -90,6 +90,7 @@ class Pace:
         self._move_s = move_s
         self._began_s = now_s()
         self._reserved_s = 0.0
+        self._speedups: Mapping[Arm, float] = {}
         self.trial_s: list[float] = []
         """Seconds of each trial."""
 
@@ -103,6 +104,10 @@ class Pace:
     def reserve(self, seconds: float) -> None:
         """Keep so much of the time for what comes in the end."""
         self._reserved_s = seconds
+
+    def expect(self, speedups: Mapping[Arm, float]) -> None:
+        """Take the speedups over off that are forecast, for arms that no trial has timed."""
+        self._speedups = speedups
 
     @property
     def took_s(self) -> float:
@@ -169,8 +174,9 @@ class Pace:
         self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
     ) -> float:
         """Estimate of a race of ``arms`` against off on ``items``."""
+        per_prompt = self._per_prompt_s(records, arms)
         if self._prompts.n_beside_off is not None:
-            return len(items) * block_s(records, arms) + self._served_s(arms, items)
+            return len(items) * _block_s(records, arms, per_prompt) + self._served_s(arms, items)
         n_moves = len(_places(records, arms)) - 1
         n_looks = -(-len(items) // LOOK_EVERY)
         # A load forgets what was evaluated.
@@ -181,8 +187,20 @@ class Pace:
         moves_s = self._move_s() * n_moves * n_looks
         # Each finalist has a share of a run without speculation of its own.
         n_off = BASELINE_SHARE * len(arms) - 1
-        beside_s = block_s(records, arms) + n_off * _off_s(_seconds(records))
+        beside_s = _block_s(records, arms, per_prompt) + n_off * _off_s(per_prompt)
         return len(items) * beside_s + prompts_s + moves_s
+
+    def _per_prompt_s(
+        self, records: Sequence[TrialRecord], arms: Sequence[Arm]
+    ) -> Mapping[Arm, float]:
+        """Seconds of a prompt by arm: as its trial took, as forecast, and else as off took."""
+        timed = {
+            record.arm: sum(p.decode_s for p in record.prompts) / len(record.prompts)
+            for record in records
+            if record.prompts
+        }
+        off_s = _off_s(timed)
+        return {arm: off_s / self._speedups.get(arm, 1.0) for arm in arms} | timed
 
     def _served_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
         """Seconds that prompts and server starts take: every request evaluates its prompt."""
@@ -204,22 +222,13 @@ class Pace:
         return n
 
 
-def block_s(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> float:
+def _block_s(
+    records: Sequence[TrialRecord], arms: Sequence[Arm], per_prompt: Mapping[Arm, float]
+) -> float:
     """Seconds that decoding one prompt without speculation and with each of ``arms`` takes."""
-    per_prompt = _seconds(records)
-    off_s = _off_s(per_prompt)
     # Each time the target lies elsewhere it is measured alone, too.
     n_places = len(_places(records, arms))
-    return n_places * off_s + sum(per_prompt.get(arm, off_s) for arm in arms)
-
-
-def _seconds(records: Sequence[TrialRecord]) -> dict[Arm, float]:
-    """Seconds of a prompt by arm."""
-    return {
-        record.arm: sum(p.decode_s for p in record.prompts) / len(record.prompts)
-        for record in records
-        if record.prompts
-    }
+    return n_places * _off_s(per_prompt) + sum(per_prompt[arm] for arm in arms)
 
 
 def _off_s(per_prompt: Mapping[Arm, float]) -> float:

@@ -170,6 +170,9 @@ class Search:
         if self._forecasting.is_asked_for and not self._trials.n_tried:
             self._pace.trial(partial(self._trials.run, ends=self._forecasting.has_text))
         self._forecasting.look_ahead(goes_on=goes_on)
+        self._pace.expect(
+            {one.arm: one.speedup for one in self._forecasting.forecasts if one.speedup}
+        )
 
     @property
     def _n_trials(self) -> int:
@@ -349,9 +352,10 @@ class Forecasting:
         if forecaster is None:
             return None
         few = min(_FEWEST, forecaster.n_prompts)
-        if goes_on and (kept := forecaster.recall(few)) is not None:
-            return kept
         n_prompts, n_tokens = self._extent(forecaster)
+        # What an earlier run had no more time for would take as long again.
+        if goes_on and (kept := forecaster.recall(min(few, n_prompts), n_tokens)) is not None:
+            return kept
         if n_prompts < few or n_tokens < forecaster.n_tokens:
             self._on_event(Notice(text=_short(n_prompts, n_tokens)))
         n_steps = forecaster.n_steps(n_prompts)

@@ -74,6 +74,9 @@ def test_an_empty_storage_says_what_makes_a_study(spectui: Spectui, home: Path) 
     assert spectui("studies", "list") == 0
     assert "spectui tune" in spectui.out
     assert not home.exists()
+    home.touch()
+    assert spectui("studies", "list") == 3
+    assert "is no folder; set SPECTUI_HOME to one" in spectui.err
 
 
 @pytest.mark.usefixtures("file")

@@ -14,6 +14,7 @@ pytest_plugins = ["tests.support.cli_fixtures"]
         (["verify", "--no-counts"], "compare counts with benchmarks/draft_counts.py of a clone"),
         (["replay", "a.gz", "--costs"], "--json has them"),
         (["attach", "localhost:1", "--once"], "--json - alone writes what the server tells now"),
+        (["tune", "--group", "a"], "run the same spectui tune with --study NAME"),
         (["probe", "experts"], "spectui tune measures what they cost on your prompts"),
         (["--monitor-replay", "a.jsonl"], "the screen shows this machine's readings alone"),
     ],

@@ -39,11 +39,13 @@ def test_a_core_that_another_process_measures_on_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: "subprocess.Popen[str]"
 ) -> None:
     with other:
-        with (
-            pytest.raises(UsageError, match="another spectui measures on core 0, "),
-            devices_held(CpuOptions(cpus=(1, 0)), uses_gpus=False),
-        ):
-            pass
+        # Threads that are bound to cores which nobody has run on any.
+        for cpus in ((1, 0), (99_999,)):
+            with (
+                pytest.raises(UsageError, match="another spectui measures on core 0, "),
+                devices_held(CpuOptions(cpus=cpus), uses_gpus=False),
+            ):
+                pass
         with devices_held(CpuOptions(cpus=(1,)), uses_gpus=False):
             pass
         other.kill()
@@ -66,9 +68,9 @@ def test_a_core_that_another_process_measures_on_is_refused(
     ("cores", "told"),
     [
         ([0], "each its own (CUDA_VISIBLE_DEVICES"),
-        ([0, 1], "each its own (taskset -c 0 spectui ..., "),
-        ([2, 3, 4, 5], "each its own (taskset -c 2-3 spectui ..., "),
-        ([1, 3, 5, 7], "each its own (taskset -c 1,3 spectui ..., "),
+        ([0, 1], "each its own (taskset -c 1 spectui ..., "),
+        ([0, 2, 3, 4, 5], "each its own (taskset -c 4-5 spectui ..., "),
+        ([0, 1, 3, 5, 7], "each its own (taskset -c 5,7 spectui ..., "),
     ],
 )
 def test_the_refusal_names_cores_that_there_are(

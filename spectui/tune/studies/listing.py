@@ -155,9 +155,18 @@ def _names(studies: Sequence[StudyEntry]) -> str:
 
 
 def is_empty(storage: str | None) -> bool:
-    """Whether it is spectui's own file, which is not there yet."""
-    is_own = storage is None and not os.environ.get(STORAGE_VARIABLE)
-    return is_own and not own_storage_file().exists()
+    """Whether it is spectui's own file, which is not there yet.
+
+    Raises:
+        BadInputError: nor can it ever be, as a file stands where its folder belongs.
+    """
+    file = own_storage_file()
+    if storage is not None or os.environ.get(STORAGE_VARIABLE) or file.exists():
+        return False
+    found = next(folder for folder in file.parents if folder.exists())
+    if not found.is_dir():
+        raise BadInputError(f"{file.parent}: {found} is no folder; set SPECTUI_HOME to one")
+    return True
 
 
 @contextmanager

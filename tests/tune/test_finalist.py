@@ -1,0 +1,113 @@
+"""The setting that is raced, and how far its forecast was from the race."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from spectui.measure.arm import OFF, Arm
+from spectui.measure.statistics import Speedup
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
+from spectui.tune.finalist import finalist, forecast_error, forecast_errors
+from spectui.tune.forecast import Forecast
+from spectui.tune.pace import Pace
+from spectui.tune.race import BASELINE_SHARE, Standing
+from spectui.tune.trials import PromptScore, TrialRecord, TrialState
+from tests.support.search import items, known
+
+
+def arm(draft_max: int) -> Arm:
+    return Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=draft_max)))
+
+
+def trial(which: Arm, speedup: float = 1.0) -> TrialRecord:
+    score = PromptScore(
+        prompt_id="p",
+        category="c",
+        n_tokens=64,
+        decode_s=6.4 / speedup,
+        n_drafted=0,
+        n_accepted=0,
+        n_rounds=64,
+    )
+    return TrialRecord(
+        number=0,
+        state=TrialState.COMPLETE,
+        arm=which,
+        prompts=(score,),
+        anchor_tokens_per_s=10.0,
+    )
+
+
+def forecast(longest: int, speedup: float) -> Forecast:
+    return Forecast(arm=arm(longest), speedup=speedup, n_drafted=1, n_accepted=1)
+
+
+def unmeasured(state: TrialState) -> TrialRecord:
+    return TrialRecord(number=9, state=state, arm=arm(6), error="e")
+
+
+FAILED, PRUNED = unmeasured(TrialState.FAIL), unmeasured(TrialState.PRUNED)
+AGAIN = unmeasured(TrialState.INTERRUPTED)
+
+
+@pytest.mark.parametrize(
+    ("records", "forecasts", "best"),
+    [
+        # Without forecasts the best trial, even where off is faster.
+        ([trial(arm(3), 1.2), trial(arm(6), 1.21), trial(arm(16), 0.9)], {}, 6),
+        ([trial(arm(3), 0.97), trial(arm(6), 0.96)], {}, 3),
+        ([trial(arm(2), 1.1), trial(arm(6), 1.2), AGAIN], {}, 6),
+        ([], {}, None),
+        # A forecast chooses, whatever trials say.
+        ([trial(arm(3), 1.4)], {6: 1.3, 3: 1.2}, 6),
+        ([AGAIN], {6: 1.3, 3: 1.2}, 6),
+        # But for what cannot run.
+        ([FAILED], {6: 1.3, 3: 1.2}, 3),
+        ([PRUNED], {6: 1.3, 3: 1.2}, 3),
+    ],
+)
+def test_the_best_forecast_is_raced(
+    records: list[TrialRecord], forecasts: dict[int, float], best: int | None
+) -> None:
+    ordered = [forecast(n, speedup) for n, speedup in forecasts.items()]
+    found = finalist([trial(OFF), *records], ordered)
+    assert found == (None if best is None else arm(best))
+
+
+@dataclass
+class Free:
+    """Prompts that cost nothing."""
+
+    n_beside_off: int | None = None
+    prompt_token_s: float = 0.0
+
+
+def test_a_race_of_what_no_trial_has_timed_takes_what_its_forecast_says() -> None:
+    pace, off = Pace(100.0, lambda: 0.0, Free(), items(4)), trial(OFF)
+    per_prompt_s = off.prompts[0].decode_s
+    assert pace.race_s([off], [arm(3)], items(4)) == pytest.approx(
+        4 * (1 + BASELINE_SHARE) * per_prompt_s
+    )
+    pace.expect({arm(3): 2.0})
+    assert pace.race_s([off], [arm(3)], items(4)) == pytest.approx(
+        4 * (0.5 + BASELINE_SHARE) * per_prompt_s
+    )
+    # A trial says it better.
+    assert pace.race_s([off, trial(arm(3), 4.0)], [arm(3)], items(4)) == pytest.approx(
+        4 * (0.25 + BASELINE_SHARE) * per_prompt_s
+    )
+
+
+def test_an_error_of_the_forecasts_is_told_where_it_is_large() -> None:
+    def standing(longest: int, estimate: float) -> Standing:
+        speedup = Speedup(estimate=estimate, low=None, high=None, n_pairs=8, n_prompts=8)
+        return Standing(arm=arm(longest), speedup=speedup, n_pairs=8)
+
+    standings = [standing(1, 1.2), standing(2, 1.2), standing(3, 1.2)]
+    none = Standing(arm=arm(4), speedup=None, n_pairs=0)
+    far = forecast_errors([*standings, none], [forecast(1, 0.8), forecast(2, 0.8), forecast(4, 1)])
+    assert known(forecast_error(far)).startswith("2 settings did +50 % against the forecast")
+    near = forecast_errors(standings, [forecast(1, 1.15), forecast(2, 1.25)])
+    assert forecast_error(near) is None
+    assert forecast_error(forecast_errors(standings, [])) is None
