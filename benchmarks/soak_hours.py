@@ -310,6 +310,10 @@ class Hours:
         state = self._app.tune.state
         return 0 if state is None else len(state.records)
 
+    def _is_raced(self) -> bool:
+        state = self._app.tune.state
+        return state is not None and state.n_confirmed > 0
+
     async def _tune(self, number: int, *, loses: bool) -> None:
         """Begin the hour's search, which goes on beside the chat."""
         path = self._folder / f"prompts-{number}.jsonl"
@@ -325,7 +329,7 @@ class Hours:
         if loses:
             await self._until(lambda: self._n_tried() > 0 or not self._app.tune.is_measuring)
             self._lose()
-        await self._until(lambda: self._n_tried() > 0 or not self._app.tune.is_measuring)
+        await self._until(lambda: self._is_raced() or not self._app.tune.is_measuring)
         await self._press("escape")
         await self._until(lambda: not self._app.tune.is_open)
 

@@ -13,7 +13,7 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any, cast
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.widgets import DataTable
 
 from benchmarks.common import write_results
@@ -23,14 +23,14 @@ from spectui.options.speculation import Speculation
 from spectui.tui.colours import ColouredApp
 from spectui.tui.glyphs import UNICODE
 from spectui.tui.tune.controller import TuneController
-from spectui.tui.tune.ledger import Ledger, digest
+from spectui.tui.tune.ledger import digest
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.table import COLUMNS, DRAFT, SPEEDUP, TrialsTable, text
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 from tests.support.cockpit import Recorder
 
-LENGTHS = (100, 1_000, 10_000)
+LENGTHS = (100, 1_000)
 REPEATS = 50
 N_PROMPTS = 8
 SIZE = (120, 40)
@@ -61,7 +61,8 @@ def make_records(n: int) -> tuple[TrialRecord, ...]:
 
 async def measure(records: tuple[TrialRecord, ...], n: int) -> dict[str, Any]:
     """Time the screen and its table at ``n`` trials."""
-    app, screen = App[None](), TuneScreen(cast("TuneController", Recorder()), _state(records[:n]))
+    screen = TuneScreen(cast("TuneController", Recorder()), _state(records[:n]))
+    app = ColouredApp[None]()
     async with app.run_test(size=SIZE) as pilot:
         await app.push_screen(screen)
         await pilot.pause()
@@ -84,7 +85,7 @@ async def measure(records: tuple[TrialRecord, ...], n: int) -> dict[str, Any]:
 
 async def measure_data_table(records: tuple[TrialRecord, ...], n: int) -> dict[str, Any]:
     """Time Textual's own table with the same cells."""
-    ledger = digest(_state(records), Ledger())
+    ledger = digest(_state(records))
 
     class Host(ColouredApp[None]):
         def compose(self) -> ComposeResult:
@@ -120,7 +121,7 @@ def measure_memory(n: int) -> dict[str, float]:
     tracemalloc.start()
     records = make_records(n)
     of_records = tracemalloc.get_traced_memory()[0]
-    ledger = digest(_state(records), Ledger())
+    ledger = digest(_state(records))
     with_rows = tracemalloc.get_traced_memory()[0]
     order = list(ledger.rows)
     with_order = tracemalloc.get_traced_memory()[0]

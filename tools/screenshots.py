@@ -48,7 +48,6 @@ QUESTIONS = (
 _LOOK_S = 0.1
 _BUSY_S = 1.5
 """Of the last answer, before it is drawn."""
-_N_TRIALS = 8
 _LONGEST_S = 3600.0
 """A run that takes longer is stuck."""
 _GRACE_S = 60.0
@@ -117,24 +116,18 @@ class Session(Stage[SpectuiApp]):
         session = self.app.session
         if session.engine is None or session.setup is None:
             raise RuntimeError("there is no pair to tune")
-        session.engine.start_tuning(session.setup, builtin_suite()[:8], _N_TRIALS)
+        session.engine.start_tuning(session.setup, builtin_suite()[:8])
         # The state of before is idle, as that of a search that has ended without a trial.
         tuning = self.app.tune
         await self.wait(lambda: tuning.state is not None and tuning.state.phase is not Phase.IDLE)
 
-    async def searched(self, n_trials: int | None) -> None:
-        """Wait until so many trials are measured, None for the verdict.
+    async def searched(self, is_enough: Callable[[TuningState], bool]) -> None:
+        """Wait until the search has come so far.
 
         Raises:
-            RuntimeError: the search has ended before that.
+            RuntimeError: it has ended before that.
         """
         tuning = self.app.tune
-
-        def is_enough(state: TuningState) -> bool:
-            if n_trials is None:
-                return state.result is not None
-            return len(state.records) >= n_trials
-
         await self.wait(
             lambda: (
                 tuning.state is not None
@@ -181,9 +174,9 @@ async def tune(session: Session) -> None:
     await session.pilot.press("f5")
     await session.save("tune-start")
     await session.start_search()
-    await session.searched(_N_TRIALS // 2)
+    await session.searched(lambda state: state.n_confirmed > 1)
     await session.save("tuning")
-    await session.searched(None)
+    await session.searched(lambda state: state.result is not None)
     await session.save("tune")
     await session.pilot.press("escape")
     await session.ask(QUESTION)

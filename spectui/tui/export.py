@@ -24,7 +24,7 @@ from spectui.options.speculation import Speculation
 from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
 from spectui.tui.text.display import Display
 from spectui.tui.widgets import ChoiceRow, KeyBar, key
-from spectui.tune.trials import best_trial
+from spectui.tune.finalist import finalist
 from spectui.writing import write_file, write_new_file
 
 if TYPE_CHECKING:
@@ -298,11 +298,11 @@ def export_choices(
     found = None if state is None else _found(state, setup)
     note = "As the chat runs now; nothing was measured for this choice."
     if found is not None and found[0] == setup.drafting:
-        note = "As the chat runs now, with the setting that tuning measured."
+        note = "As the chat runs now, with the setting that tuning found."
     choices = [ExportChoice(label="live settings", setup=export(setup.speculation), note=note)]
     if found is not None:
         speculation, note, is_confirmed = found
-        label = "found by tuning" if is_confirmed else "best trial so far"
+        label = "found by tuning" if is_confirmed else "best so far"
         found_choice = ExportChoice(label=label, setup=export(speculation), note=note)
         # What is not confirmed does not come first.
         choices.insert(0 if is_confirmed else 1, found_choice)
@@ -313,7 +313,7 @@ def export_choices(
 def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Speculation | None, str, bool] | None":
     """Return what tuning advises, the evidence, and whether that is a verdict.
 
-    None before any measurement.
+    None before any measurement or forecast.
     """
     result, best = state.result, state.confirmed
     if result is not None and best is not None:
@@ -324,7 +324,7 @@ def _found(state: "TuningState", setup: LiveSetup) -> "tuple[Speculation | None,
         return advised, f"{result.verdict.reason}{measured}", True
     if result is not None and (earlier := result.earlier) is not None:
         return earlier.speculation, earlier.verdict.reason, True
-    trial = best_trial(state.records)
-    if trial is None:
+    arm = finalist(state.records, state.forecasts)
+    if arm is None:
         return None
-    return trial.arm.speculation, "The best trial so far; whether it pays is not confirmed.", False
+    return arm.speculation, "The best so far; whether it pays is not confirmed.", False

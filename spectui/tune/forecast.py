@@ -62,6 +62,11 @@ class Forecast:
     spread: float = 0.0
     """Standard deviation over the prompts of the logarithm of the speedup."""
 
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted / drafted, None when nothing was drafted."""
+        return self.n_accepted / self.n_drafted if self.n_drafted else None
+
     def document(self) -> Json:
         """A replayed setting as JSON."""
         return {

@@ -88,7 +88,7 @@ class TuningState:
     def raced(self) -> Mapping[Arm, float]:
         """Speedups over off of the settings that the race has measured."""
         finalists = () if self.result is None else self.result.finalists
-        return {one.arm: one.speedup.estimate for one in finalists if one.speedup is not None}
+        return {one.arm: one.speedup.capped.estimate for one in finalists if one.speedup}
 
     @property
     def is_running(self) -> bool:

@@ -143,11 +143,10 @@ def test_mtp_layers_of_a_file_draft_in_a_chat_and_in_a_search(
         assert result.counters.n_drafted > 0
     recorded = watched.recording()
     assert (recorded.draft, recorded.is_mtp) == (layers.path.stem, True)
-    watched.session.start_tuning(setup, prompts(2), 3)
+    watched.session.start_tuning(setup, prompts(2))
     ended = watched.wait(TuningChanged, lambda event: not event.state.is_running)
     assert ended.state.phase is Phase.FINISHED
-    told = {record.arm.drafter for record in ended.state.records}
-    assert layers.path.stem in told
+    assert layers.path.stem in {one.arm.drafter for one in ended.state.forecasts}
 
 
 def test_the_baseline_is_measured_and_tells_whether_others_had_the_machine(
@@ -292,8 +291,8 @@ def is_finished(event: TuningChanged) -> bool:
     return not event.state.is_running
 
 
-def tuned(watched: Watched, setup: LiveSetup, n_trials: int = 2) -> TuningState:
-    watched.session.start_tuning(setup, prompts(6), n_trials)
+def tuned(watched: Watched, setup: LiveSetup) -> TuningState:
+    watched.session.start_tuning(setup, prompts(6))
     return watched.wait(TuningChanged, is_finished).state
 
 
@@ -327,8 +326,11 @@ def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
     assert state.result is not None
     assert state.result.speedup is not None
     assert state.result.not_kept is None
-    assert [record.state for record in state.records] == [TrialState.COMPLETE] * 2
+    assert [record.state for record in state.records] == [TrialState.COMPLETE]
     assert state.n_confirmed == state.n_to_confirm == 6
+    # What was raced is a forecast's choice.
+    assert list(state.raced) == [state.confirmed]
+    assert state.confirmed in {one.arm for one in state.forecasts}
     [study] = list_studies(None)
     assert study.name == state.study
     outcome = study.outcome
@@ -380,7 +382,7 @@ def test_a_paused_search_waits_while_the_chat_goes_on(watched: Watched, setup: L
                 pass
 
     watched.on_event = pause_between_trials
-    watched.session.start_tuning(setup, prompts(6), 2)
+    watched.session.start_tuning(setup, prompts(6))
     watched.wait(TuningChanged, lambda event: event.state.paused)
     for _ in range(3):
         watched.ask(setup)
@@ -395,7 +397,7 @@ def test_a_stopped_search_keeps_what_it_has_and_is_taken_up(
     watched: Watched, setup: LiveSetup
 ) -> None:
     watched.load(setup)
-    watched.session.start_tuning(setup, prompts(6), 4)
+    watched.session.start_tuning(setup, prompts(6))
     watched.wait(TuningChanged, lambda event: len(event.state.records) == 1)
     search_of(watched).pause()
     search_of(watched).stop()
@@ -403,9 +405,9 @@ def test_a_stopped_search_keeps_what_it_has_and_is_taken_up(
     assert stopped.phase is Phase.FINISHED
     assert stopped.result is not None
     assert stopped.result.interrupted
-    resumed = tuned(watched, setup, 4)
+    resumed = tuned(watched, setup)
     assert resumed.study == stopped.study
-    assert sum(record.state is TrialState.COMPLETE for record in resumed.records) == 4
+    assert sum(record.state is TrialState.COMPLETE for record in resumed.records) == 1
 
 
 def test_a_verdict_that_the_storage_does_not_keep_is_told_so(
@@ -440,7 +442,7 @@ def test_a_promise_of_the_screen_is_verified(
     path = tmp_path / "p.jsonl"
     path.write_text("\n".join(json.dumps({"id": f"p{n}", "prompt": f"the {n}"}) for n in range(6)))
     watched.load(setup)
-    watched.session.start_tuning(setup, load_prompts(path), 2, path=path)
+    watched.session.start_tuning(setup, load_prompts(path), path=path)
     result = watched.wait(TuningChanged, is_finished).state.result
     assert result is not None
     assert result.speedup is not None
@@ -483,7 +485,7 @@ def test_a_search_that_cannot_run_says_why(watched: Watched, setup: LiveSetup) -
     long = (Prompt(id="long", category="chat", text="the in on " * 500),)
     room = "a depth of 9000 and 64 tokens to predict need a context of 9065"
     for asked, depths, error in ((long, (), "prompt long has"), (prompts(6), (0, 9000), room)):
-        watched.session.start_tuning(setup, asked, 2, depths=depths)
+        watched.session.start_tuning(setup, asked, depths=depths)
         state = watched.wait(TuningChanged, is_finished).state
         assert state.phase is Phase.FAILED
         assert error in str(state.error)
@@ -514,7 +516,7 @@ def test_a_load_ends_the_search_even_while_it_tells_of_a_change(
     # Not the fixture: closing a session that is stuck would wait for ever.
     watched = Watched()
     watched.load(setup)
-    watched.session.start_tuning(setup, prompts(6), 50)
+    watched.session.start_tuning(setup, prompts(6))
     assert telling.wait(PATIENCE_S)
     other = replace(setup, target=ModelOptions(path=tiny(OTHER)), draft=None)
     loading = threading.Thread(target=watched.session.load, args=(other,), daemon=True)
@@ -629,7 +631,7 @@ def test_a_search_outlives_the_process_of_a_trial(isolated: Watched, setup: Live
 def test_closing_ends_everything_at_once(setup: LiveSetup) -> None:
     watched = Watched()
     watched.load(setup)
-    watched.session.start_tuning(setup, prompts(6), 50)
+    watched.session.start_tuning(setup, prompts(6))
     watched.wait(TuningChanged, lambda event: event.state.current is not None)
     watched.session.send(replace(setup, n_predict=-1), QUESTION)
     watched.session.close()

@@ -298,7 +298,6 @@ class ScriptedSession:
         self,
         wanted: LiveSetup,
         prompts: tuple[Prompt, ...],
-        n_trials: int,
         *,
         time_budget_s: float | None = None,
         path: Path | None = None,
@@ -306,7 +305,7 @@ class ScriptedSession:
     ) -> None:
         assert path is None or path.exists()
         self.depths, self.time_budget_s = depths, time_budget_s
-        self._note("start_tuning", (wanted, prompts, n_trials))
+        self._note("start_tuning", (wanted, prompts))
 
     def close(self) -> None:
         self._note("close")

@@ -48,7 +48,15 @@ from tests.support.cockpit import (
     settled,
     setup_of,
 )
-from tests.tui.test_tui_tune import RECORDS, SEARCHING, TURN_OFF, USE_IT, tuned
+from tests.tui.test_tui_tune import (
+    FORECASTS,
+    PREDICTED,
+    RECORDS,
+    SEARCHING,
+    TURN_OFF,
+    USE_IT,
+    tuned,
+)
 
 LOADED = ["load", "load_draft", "measure_baseline"]
 WORDS = ("The", " sea", " is", " wide", ".")
@@ -67,19 +75,20 @@ def is_live(cockpit: Cockpit) -> bool:
     return cockpit.app.screen is cockpit.app.live
 
 
-def started_with(cockpit: Cockpit) -> tuple[tuple[Prompt, ...], int]:
-    """The prompts and the number of trials of the last search."""
+def started_with(cockpit: Cockpit) -> tuple[Prompt, ...]:
+    """The prompts of the last search."""
     value = [value for name, value in cockpit.script.asked if name == "start_tuning"][-1]
     assert isinstance(value, tuple)
-    return value[1], value[2]
+    prompts: tuple[Prompt, ...] = value[1]
+    return prompts
 
 
 async def test_a_search_has_the_prompts_that_were_asked_for(tmp_path: Path) -> None:
     cockpit = Cockpit()
     cockpit.script.answers += [answer_events(WORDS), answer_events(WORDS)]
     path = tmp_path / "mine.jsonl"
-    files = Wanted(source=PromptSource.FILES, path=path, n_trials=5)
-    turns = Wanted(source=PromptSource.CHAT, n_trials=5)
+    files = Wanted(source=PromptSource.FILES, path=path)
+    turns = Wanted(source=PromptSource.CHAT)
     async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         # A chat needs turns, and files have to be read.
@@ -98,14 +107,13 @@ async def test_a_search_has_the_prompts_that_were_asked_for(tmp_path: Path) -> N
         assert len(cockpit.notices) == 1
         path.write_text('{"id": "a", "category": "c", "prompt": "hello"}\n')
         cockpit.app.tune.start(files)
-        assert [prompt.text for prompt in started_with(cockpit)[0]] == ["hello"]
+        assert [prompt.text for prompt in started_with(cockpit)] == ["hello"]
         for text in ("one", "two"):
             cockpit.app.session.ask(text)
             await ready(cockpit, pilot)
         cockpit.app.tune.start(turns)
-        prompts, n_trials = started_with(cockpit)
+        prompts = started_with(cockpit)
         assert [prompt.messages[-1].content for prompt in prompts] == ["one", "two"]
-        assert n_trials == 5
 
 
 async def test_the_form_keeps_what_was_filled_in_and_the_search_names_its_prompts(
@@ -117,15 +125,15 @@ async def test_the_form_keeps_what_was_filled_in_and_the_search_names_its_prompt
     path.write_text("Say something.")
     async with cockpit.shown(size=(200, 40)) as pilot:
         await ready(cockpit, pilot)
-        await press_keys(pilot, "f5", "p", *str(path), "escape", "n", "7", "escape", "escape")
+        await press_keys(pilot, "f5", "p", *str(path), "tab", "7", "escape", "escape")
         assert cockpit.app.screen is cockpit.app.live
         await press_keys(pilot, "f5")
         form = cockpit.app.screen.query_one(TuneSetup)
-        kept = Filled(source=PromptSource.FILES, path=str(path), n_trials="7")
+        kept = Filled(source=PromptSource.FILES, path=str(path), minutes="7")
         assert form.filled == kept
         await press_keys(pilot, "s")
-        prompts, n_trials = started_with(cockpit)
-        assert ([prompt.text for prompt in prompts], n_trials) == (["Say something."], 7)
+        assert [prompt.text for prompt in started_with(cockpit)] == ["Say something."]
+        assert cockpit.script.time_budget_s == 7 * 60
         await tell(cockpit, pilot, SEARCHING)
         named = "p.txt (1 prompt)"
         assert any(named in line for line in cockpit.lines())
@@ -146,13 +154,13 @@ def form_problem(cockpit: Cockpit) -> str:
 async def test_a_failed_search_says_why() -> None:
     cockpit = Cockpit()
     reason = "prompt long-1 has 764 tokens, but the context has 512; raise -c"
-    never_began = TuningState(phase=Phase.FAILED, n_trials=30, error=reason)
+    never_began = TuningState(phase=Phase.FAILED, error=reason)
     async with cockpit.shown() as pilot:
         await ready(cockpit, pilot)
         await tell(cockpit, pilot, USE_IT)
         # In the form, while that is shown.
         await press_keys(pilot, "f5", "s", "s")
-        await tell(cockpit, pilot, TuningState(phase=Phase.STARTING, n_trials=30))
+        await tell(cockpit, pilot, TuningState(phase=Phase.STARTING))
         cockpit.tuning(never_began)
         await settled(pilot, lambda: not cockpit.app.tune.is_measuring)
         assert reason in form_problem(cockpit)
@@ -165,7 +173,7 @@ async def test_a_failed_search_says_why() -> None:
         # What the search still tells is nobody's to show: the screen is closed.
         await tell(cockpit, pilot, SEARCHING)
         assert is_live(cockpit)
-        await tell(cockpit, pilot, TuningState(phase=Phase.STARTING, n_trials=30))
+        await tell(cockpit, pilot, TuningState(phase=Phase.STARTING))
         cockpit.tuning(never_began)
         await settled(pilot, lambda: cockpit.notices == [f"{reason}."])
 
@@ -188,7 +196,7 @@ async def test_without_a_pair_or_a_draft_the_form_says_how_to_get_one() -> None:
         cockpit.app.picker.choose(Pair(target=TARGET, draft=None))
         await ready(cockpit, pilot)
         cockpit.app.clear_notifications()
-        cockpit.app.tune.start(Wanted(source=PromptSource.BUILTIN, n_trials=5))
+        cockpit.app.tune.start(Wanted(source=PromptSource.BUILTIN))
         await handled(pilot)
         (told,) = cockpit.notices
         assert told.startswith("Tuning needs a draft")
@@ -202,9 +210,7 @@ async def test_a_search_step_by_step() -> None:
         await press_keys(pilot, "f5")
         assert isinstance(cockpit.app.screen, TuneScreen)
         await press_keys(pilot, "s")
-        prompts, n_trials = started_with(cockpit)
-        assert prompts == builtin_suite()
-        assert n_trials > 0
+        assert started_with(cockpit) == builtin_suite()
         await tell(cockpit, pilot, SEARCHING)
         await press_keys(pilot, "space")
         await tell(cockpit, pilot, replace(SEARCHING, paused=True))
@@ -229,6 +235,9 @@ async def test_ctrl_c_ends_each_search_and_then_the_app() -> None:
             await tell(cockpit, pilot, replace(SEARCHING, paused=True))
             assert "tuning paused" in bar.right
             await tell(cockpit, pilot, SEARCHING)
+            assert "tuning •" in bar.right
+            confirming = replace(SEARCHING, phase=Phase.CONFIRMING, n_confirmed=5, n_to_confirm=20)
+            await tell(cockpit, pilot, confirming)
             assert "tuning 5/20" in bar.right
             await press_keys(pilot, "ctrl+c")
             assert cockpit.script.names()[-1] == "end_tuning"
@@ -575,12 +584,14 @@ def test_what_was_found_is_exported_as_the_note_beside_it_says() -> None:
     for state, exports, note in (
         (SEARCHING, True, "not confirmed"),
         (replace(TURN_OFF, result=tuned(interrupted=True)), True, "not confirmed"),
+        (PREDICTED, True, "not confirmed"),
         (USE_IT, True, "Measured with -t"),
         (TURN_OFF, False, "Measured with -t"),
     ):
         first, second, _off = export_choices(live, state, has_gpu=False)
         # What is not confirmed does not come first.
         found = first if state.confirmed else second
-        assert found.label == ("found by tuning" if state.confirmed else "best trial so far")
-        assert found.setup.speculation == (RECORDS[3].arm.speculation if exports else None)
+        assert found.label == ("found by tuning" if state.confirmed else "best so far")
+        best = FORECASTS[0].arm if state is PREDICTED else RECORDS[3].arm
+        assert found.setup.speculation == (best.speculation if exports else None)
         assert note in (found.note or "")

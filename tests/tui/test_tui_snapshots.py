@@ -23,9 +23,11 @@ from spectui.sessions import Header, SessionLog, UserTurn
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
 from spectui.tui.threads import ScanFinished
+from spectui.tune.forecast import Forecast
+from spectui.tune.progress import Phase
 from tests.support.cockpit import Cockpit, answer_events, launch, press_keys, settled
 from tests.support.constructed import snapshots
-from tests.tui.test_tui_tune import SEARCHING, TURN_OFF, USE_IT
+from tests.tui.test_tui_tune import DECIDED, PREDICTED, SEARCHING, TURN_OFF, arm
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 GIB = 1 << 30
@@ -237,17 +239,40 @@ def test_help_and_settings(snap_compare: SnapCompare, key: str, size: tuple[int,
     check(snap_compare, size, scenario)
 
 
+def replayed() -> tuple[Forecast, ...]:
+    """Every setting, the best where the drafts have five tokens."""
+    found = [
+        Forecast(
+            arm=arm(longest, round(0.05 * step, 2)),
+            speedup=1.45 - 0.006 * (longest - 5) ** 2 - 0.001 * (step - 6) ** 2,
+            n_drafted=100 * longest,
+            n_accepted=(95 - 5 * longest + step) * longest,
+        )
+        for longest in range(1, 17)
+        for step in range(20)
+    ]
+    return tuple(sorted(found, key=lambda one: -one.speedup))
+
+
 @pytest.mark.parametrize(
     ("name", "size"),
     [
         ("empty", (80, 24)),
+        ("searching", (120, 40)),
         ("turn it off", (120, 40)),
-        ("use it", (120, 40)),
-        *(("searching", size) for size in SIZES),
+        ("confirming", (120, 40)),
+        *(("use it", size) for size in SIZES),
     ],
 )
 def test_tuning(snap_compare: SnapCompare, name: str, size: tuple[int, int]) -> None:
-    states = {"searching": SEARCHING, "use it": USE_IT, "turn it off": TURN_OFF}
+    forecasts = replayed()
+    confirming = replace(PREDICTED, phase=Phase.CONFIRMING, n_confirmed=5, n_to_confirm=36)
+    states = {
+        "searching": SEARCHING,
+        "turn it off": TURN_OFF,
+        "confirming": replace(confirming, forecasts=forecasts, current=forecasts[0].arm),
+        "use it": replace(DECIDED, forecasts=forecasts),
+    }
 
     async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         await talk(cockpit, pilot, 0)

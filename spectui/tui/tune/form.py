@@ -202,6 +202,8 @@ class TuneSetup(Vertical):
                 id="minutes",
                 type="number",
                 compact=True,
+                # A digit that was typed elsewhere is the first one, not to be typed over.
+                select_on_focus=False,
                 placeholder="no limit",
                 max_length=len(str(MAX_MINUTES)),
             )

@@ -1,52 +1,47 @@
 """The settings of a study, the best one, and the actions that are possible now."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spectui.measure.arm import OFF, Arm
+from spectui.tune.finalist import finalist
 from spectui.tune.forecast import Forecast, promising
 from spectui.tune.progress import Phase, TuningState
-from spectui.tune.trials import TrialRecord, TrialState, off_level
+from spectui.tune.trials import TrialRecord, TrialState, speedup_estimates
 
 _STARTING = frozenset({"begin", "start", "source"})
 _FOUND = frozenset({"apply", "export"})
 _SORTING = frozenset({"sort"})
 ACTIONS = _STARTING | _FOUND | _SORTING | {"pause", "resume", "stop", "apply_selected"}
 """Actions that are not always there."""
-RACED = "raced"
-_FORECASTS = 12
+DONE, NOISY, FORECAST = "done", "noisy", "forecast"
+_N_FORECASTS = 12
 """Forecasts in the table, the best of as many drafters and lengths; the map has all."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One setting. Rows are equal only if they are the same: comparing prompts would cost more."""
+    """One setting."""
 
     arm: Arm
-    number: int
-    """Number of its trial; below 0 for a setting that no trial has timed."""
     record: TrialRecord | None
     """Its trial; None where it was forecast or raced alone."""
     state: str
     """Where its numbers are from, or why there are none."""
-    is_measured: bool
-    """Whether its trial completed and has a throughput."""
+    speedup: float | None
+    """Over off, without interval: by the trial, raced, or forecast."""
     tokens_per_s: float | None
-    relative: float | None
-    """Throughput in units of the machine's own speed at that time."""
     acceptance_rate: float | None
-    speedup: float | None = None
-    """Over off, where no trial timed it: raced or forecast."""
 
     @property
-    def is_off(self) -> bool:
-        """Whether it is the target alone."""
-        return self.arm.is_off
+    def number(self) -> int | None:
+        """Number of its trial; None for a setting that no trial has timed."""
+        return None if self.record is None else self.record.number
 
     @property
-    def is_noisy(self) -> bool:
-        """Whether the machine's speed changed during its trial."""
-        return self.record is not None and self.record.noisy
+    def key(self) -> int | Arm:
+        """The same in every state of the search."""
+        return self.arm if self.record is None else self.record.number
 
     @property
     def is_known(self) -> bool:
@@ -59,94 +54,67 @@ class Ledger:
     """All trials by number, and behind them what was raced or forecast without one."""
 
     rows: tuple[Row, ...] = ()
-    off_level: float | None = None
-    """Level of off, by ``spectui.tune.trials.off_level``."""
+    forecasts: tuple[Forecast, ...] = ()
+    """All of them, best first."""
     best: Row | None = None
-    """The setting that was confirmed; else ``spectui.tune.trials.best_trial``."""
+    """The setting that was confirmed; else the one that would be raced now."""
     n_tried: int = 0
     """Trials that were measured or cannot be."""
 
     @property
     def leader(self) -> Row | None:
         """``best``, unless off is faster."""
-        speedup = None if self.best is None else self.speedup(self.best)
+        speedup = None if self.best is None else self.best.speedup
         return None if speedup is not None and speedup <= 1 else self.best
 
-    def speedup(self, row: Row) -> float | None:
-        """Speedup over off, without interval: raced, by the trial, or forecast."""
-        if row.record is None:
-            return row.speedup
-        if not (row.relative and self.off_level):
-            return None
-        return 1.0 if row.is_off and row.is_noisy else row.relative / self.off_level
 
-
-def digest(state: TuningState, previous: Ledger) -> Ledger:
-    """Return the ledger of a state, with the rows of ``previous`` that have not changed."""
-    known = {row.number: row for row in previous.rows}
-    trials = tuple(_row(record, known.get(record.number)) for record in state.records)
-    level = off_level(state.records)
-    timed = {row.arm for row in trials}
-    others = _without_trial(state.forecasts, state.raced, timed, level or 1.0)
-    candidates = [row for row in trials if row.is_measured and not row.is_off]
-    winners = [row for row in (*candidates, *others) if row.arm == state.confirmed]
+def digest(state: TuningState) -> Ledger:
+    """Return the ledger of a state."""
+    rows = (*_trials(state), *_without_trial(state))
+    best = state.confirmed or finalist(state.records, state.forecasts)
+    # Of several trials of a setting the last one.
+    known = {row.arm: row for row in rows if row.is_known}
     return Ledger(
-        rows=(*trials, *others),
-        off_level=level,
-        best=max(winners[:1] or candidates, key=lambda row: row.relative or 0.0, default=None),
+        rows=rows,
+        forecasts=state.forecasts,
+        best=None if best is None else known.get(best),
         n_tried=sum(record.state.is_tried for record in state.records),
     )
 
 
-def _row(record: TrialRecord, known: Row | None) -> Row:
-    if known is not None and known.record is record:
-        return known
-    is_complete = record.state is TrialState.COMPLETE
-    return Row(
-        arm=record.arm,
-        number=record.number,
-        record=record,
-        state=_state(record),
-        is_measured=is_complete and record.relative is not None,
-        tokens_per_s=record.tokens_per_s,
-        relative=record.relative,
-        acceptance_rate=record.acceptance_rate,
-    )
+def _trials(state: TuningState) -> Iterator[Row]:
+    estimates = speedup_estimates(state.records, state.records)
+    for record, speedup in zip(state.records, estimates, strict=True):
+        yield Row(
+            arm=record.arm,
+            record=record,
+            state=_state(record),
+            speedup=speedup,
+            tokens_per_s=record.tokens_per_s,
+            acceptance_rate=record.acceptance_rate,
+        )
 
 
 def _state(record: TrialRecord) -> str:
     if record.state is TrialState.COMPLETE:
-        return "noisy" if record.noisy else "done"
+        return NOISY if record.noisy else DONE
     return "failed" if record.state is TrialState.FAIL else record.state.value
 
 
-def _without_trial(
-    forecasts: Sequence[Forecast],
-    raced: Mapping[Arm, float],
-    timed: set[Arm],
-    level: float,
-) -> tuple[Row, ...]:
+def _without_trial(state: TuningState) -> Iterator[Row]:
     """Settings that were raced, and those with the best forecasts."""
-    known = {one.arm: one for one in forecasts}
-    chosen = dict.fromkeys((*raced, *promising(forecasts, _FORECASTS)))
-    rows = []
-    for place, arm in enumerate(arm for arm in chosen if arm not in timed):
-        one = known.get(arm)
-        speedup = raced.get(arm) or (one.speedup if one else 0.0)
-        rows.append(
-            Row(
-                arm=arm,
-                number=-1 - place,
-                record=None,
-                state=RACED if arm in raced else "forecast",
-                is_measured=False,
-                tokens_per_s=None,
-                relative=speedup * level,
-                acceptance_rate=one.n_accepted / one.n_drafted if one and one.n_drafted else None,
-                speedup=speedup,
-            )
+    timed = {record.arm for record in state.records if record.state.is_tried}
+    known = {one.arm: one for one in state.forecasts if one.arm not in timed}
+    raced = {arm: speedup for arm, speedup in state.raced.items() if arm not in timed}
+    for arm in dict.fromkeys((*raced, *promising(tuple(known.values()), _N_FORECASTS))):
+        yield Row(
+            arm=arm,
+            record=None,
+            state="raced" if arm in raced else FORECAST,
+            speedup=raced[arm] if arm in raced else known[arm].speedup,
+            tokens_per_s=None,
+            acceptance_rate=known[arm].acceptance_rate if arm in known else None,
         )
-    return tuple(rows)
 
 
 Choice = tuple[Arm, str]
@@ -154,7 +122,7 @@ Choice = tuple[Arm, str]
 
 
 def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
-    """Return the choice of a confirmed verdict, else the fastest trial; None if there is neither.
+    """Return the choice of a confirmed verdict, else the best so far; None if there is neither.
 
     Off is an arm like the others: it is the choice when the verdict is against speculation, and
     as long as no setting is faster than it.
@@ -167,12 +135,12 @@ def best_choice(state: TuningState, ledger: Ledger) -> Choice | None:
     if state.result is not None and (earlier := state.result.earlier) is not None:
         if not earlier.verdict.use_speculation:
             return OFF, f"Speculation is turned off. {earlier.verdict.reason}"
-        for arm in (row.arm for row in ledger.rows):
-            if arm.speculation == earlier.speculation:
-                return arm, f"Applied the confirmed best: {arm.label}."
+        draft = None if earlier.draft is None else earlier.draft.path.stem
+        arm = Arm(draft=draft, speculation=earlier.speculation)
+        return arm, f"Applied the confirmed best: {arm.label}."
     if ledger.best is None:
         return None
-    arm, speedup = ledger.best.arm, ledger.speedup(ledger.best)
+    arm, speedup = ledger.best.arm, ledger.best.speedup
     if speedup is None:
         # Nothing to compare it with: off was not measured yet.
         return None
@@ -185,7 +153,7 @@ def selected_choice(row: Row | None) -> Choice | None:
     """Return the choice of a row's setting; None if it is not known to work."""
     if row is None or not row.is_known:
         return None
-    what = "Speculation is turned off" if row.is_off else f"Applied {row.arm.label}"
+    what = "Speculation is turned off" if row.arm.is_off else f"Applied {row.arm.label}"
     origin = f"as {row.state}" if row.record is None else f"as in trial {row.number}"
     return row.arm, f"{what}, {origin}."
 

@@ -1,6 +1,6 @@
 """Speedups over two parameters: every replayed setting as a heat map, what was measured marked."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, NamedTuple
@@ -14,8 +14,7 @@ from textual.widget import Widget
 from spectui.measure.arm import Arm
 from spectui.options.drafters import DraftSimple, number_of
 from spectui.tui.glyphs import Glyphs, glyphs_of
-from spectui.tui.tune.ledger import RACED, Ledger
-from spectui.tune.forecast import Forecast
+from spectui.tui.tune.ledger import FORECAST, Ledger
 from spectui.tune.space import MAX_DRAFT
 
 _ACROSS = number_of(DraftSimple, "draft_max")
@@ -40,7 +39,7 @@ class Source(IntEnum):
     REPLAYED = 0
     MEASURED = 1
     BEST = 2
-    """The best trial; before there is one, the best forecast."""
+    """What was confirmed, else what would be raced."""
 
 
 class Cell(NamedTuple):
@@ -82,19 +81,13 @@ class Landscape:
         return max((cell.speedup for cell in self.cells.values()), default=1.0)
 
 
-def landscape(
-    ledger: Ledger, forecasts: Sequence[Forecast] = (), *, max_columns: int, max_rows: int
-) -> Landscape:
+def landscape(ledger: Ledger, *, max_columns: int, max_rows: int) -> Landscape:
     """Put forecasts, and over them what was measured, on a grid that has room for them.
 
     The best setting of a cell stands for it, whatever its other numbers and its draft are: that is
     the one that a search would choose there. What was measured hides what was forecast.
     """
-    known = [
-        (place, cell)
-        for arm, cell in (*_replayed(ledger, forecasts), *_measured(ledger))
-        if (place := _place(arm)) is not None
-    ]
+    known = [(place, cell) for arm, cell in _cells(ledger) if (place := _place(arm)) is not None]
     n_longest = max([MAX_DRAFT, *(longest for (longest, _), _ in known)])
     per_column, per_row = _group(n_longest, max_columns), _group(len(_STEPS), max_rows)
     cells = dict[tuple[int, int], Cell]()
@@ -110,18 +103,13 @@ def landscape(
     )
 
 
-def _replayed(ledger: Ledger, forecasts: Sequence[Forecast]) -> Iterator[tuple[Arm, Cell]]:
-    for index, one in enumerate(forecasts):
-        is_best = index == 0 and ledger.best is None
-        yield one.arm, Cell(Source.BEST if is_best else Source.REPLAYED, one.speedup)
-
-
-def _measured(ledger: Ledger) -> Iterator[tuple[Arm, Cell]]:
+def _cells(ledger: Ledger) -> Iterator[tuple[Arm, Cell]]:
+    for one in ledger.forecasts:
+        yield one.arm, Cell(Source.REPLAYED, one.speedup)
     for row in ledger.rows:
-        speedup = ledger.speedup(row)
-        if (row.is_measured or row.state == RACED) and speedup is not None:
-            source = Source.BEST if row is ledger.best else Source.MEASURED
-            yield row.arm, Cell(source, speedup)
+        if row.is_known and row.speedup is not None:
+            source = Source.REPLAYED if row.state == FORECAST else Source.MEASURED
+            yield row.arm, Cell(Source.BEST if row is ledger.best else source, row.speedup)
 
 
 def _place(arm: Arm) -> tuple[int, int] | None:
@@ -160,14 +148,12 @@ class Heatmap(Widget):
     def __init__(self) -> None:
         super().__init__()
         self._ledger = Ledger()
-        self._forecasts: Sequence[Forecast] = ()
         self._lines: list[Strip] | None = None
         """Lines drawn at the present size, worked out when they are needed."""
 
-    def show(self, ledger: Ledger, forecasts: Sequence[Forecast]) -> None:
-        """Show the trials of ``ledger`` over ``forecasts``, best first."""
-        self._ledger, self._forecasts = ledger, forecasts
-        self._lines = None
+    def show(self, ledger: Ledger) -> None:
+        """Show what was measured over the forecasts."""
+        self._ledger, self._lines = ledger, None
         self.refresh()
 
     def on_resize(self, _event: Resize) -> None:
@@ -190,7 +176,6 @@ class Heatmap(Widget):
         width, height = self.size
         land = landscape(
             self._ledger,
-            self._forecasts,
             max_columns=(width - _LABELS) // _MIN_CELL,
             max_rows=height - _FRAME,
         )

@@ -1,6 +1,5 @@
 """Background tuning, watched and steered."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -20,7 +19,6 @@ from spectui.tui.tune.map import Heatmap
 from spectui.tui.tune.status import TuneStatus
 from spectui.tui.tune.table import TrialsTable
 from spectui.tui.widgets import KeyBar, hidden, key, key_of
-from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ TuneScreen {
         .view.-active { display: block; }
     }
     &.-wide.-tall, &.-broad.-tall { Tabs { display: none; } }
-    &.-wide.-tall #views { layout: grid; grid-size: 1 2; grid-rows: 1fr 17; }
+    &.-wide.-tall #views { layout: grid; grid-size: 1 2; grid-rows: 1fr 16; }
     &.-broad.-tall #views { layout: grid; grid-size: 2 1; grid-columns: 11fr 10fr; grid-rows: 1fr; }
     &.-ascii {
         Underline { display: none; }
@@ -58,17 +56,10 @@ TuneScreen {
 _LETTERS = frozenset({"start", "source"})
 """Actions of the form whose keys are letters."""
 _TITLES = {"settings": "Settings", "map": "Map"}
-_NOT_MEASURED = (
-    "There is nothing to apply yet: the best is only predicted, until it and off are measured."
-)
 
 
 class TuneViews(Container):
     """Settings as a table and as a map."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._ledger = settings.Ledger()
 
     def compose(self) -> ComposeResult:
         """The tabs, and what they choose from."""
@@ -86,11 +77,10 @@ class TuneViews(Container):
         for view, title in _TITLES.items():
             self.query_one(f"#{view}").border_title = title
 
-    def show(self, ledger: settings.Ledger, forecasts: Sequence[Forecast]) -> None:
-        """Show the settings of ``ledger``, and ``forecasts`` of all."""
-        self._ledger = ledger
+    def show(self, ledger: settings.Ledger) -> None:
+        """Show the settings of ``ledger``."""
         self.query_one(TrialsTable).show(ledger)
-        self.query_one(Heatmap).show(ledger, forecasts)
+        self.query_one(Heatmap).show(ledger)
         self._show_selected()
 
     @on(TrialsTable.Selected)
@@ -98,7 +88,7 @@ class TuneViews(Container):
         row, detail = self.query_one(TrialsTable).selected, self.query_one("#detail", Static)
         detail.display = row is not None
         if row is not None:
-            detail.update(words.setting(row, self._ledger, glyphs_of(self)))
+            detail.update(words.setting(row, glyphs_of(self)))
 
     @on(Tabs.TabActivated)
     def _on_tab(self, event: Tabs.TabActivated) -> None:
@@ -173,13 +163,13 @@ class TuneScreen(Screen[Filled]):
         self._controller = controller
         self._filled = filled or Filled()
         self._state = state or TuningState()
-        self._ledger = settings.digest(self._state, settings.Ledger())
+        self._ledger = settings.digest(self._state)
         self._asks = False
         """Whether the user looks at what the next search would do."""
         self._available: frozenset[str] = frozenset()
 
     def compose(self) -> ComposeResult:
-        """Head, form, and three views that are tabs where there is no room for all."""
+        """Head, form, and two views that are tabs where there is no room for both."""
         yield TuneStatus()
         yield TuneSetup(self._filled)
         yield Static(id="introduction", markup=False)
@@ -189,7 +179,7 @@ class TuneScreen(Screen[Filled]):
     def on_mount(self) -> None:
         """Show what there is."""
         self.set_class(glyphs_of(self).times.isascii(), "-ascii")
-        self.query_one(TuneViews).show(self._ledger, self._state.forecasts)
+        self.query_one(TuneViews).show(self._ledger)
         self._show_state()
         for shown in ("chat_is_busy", "missing", "prompts"):
             self.watch(self, shown, self._show_state, init=False)
@@ -206,12 +196,12 @@ class TuneScreen(Screen[Filled]):
             for name in ("records", "forecasts", "result")
         )
         if has_changed:
-            self._ledger = settings.digest(state, self._ledger)
+            self._ledger = settings.digest(state)
         if not self.is_mounted:
             return
         with self.app.batch_update():
             if has_changed:
-                self.query_one(TuneViews).show(self._ledger, state.forecasts)
+                self.query_one(TuneViews).show(self._ledger)
             self._show_state()
 
     def ask(self, problem: str | None = None) -> None:
@@ -233,10 +223,8 @@ class TuneScreen(Screen[Filled]):
             return False
         if action not in settings.ACTIONS or action in self._available:
             return True
-        if action != "apply" or not self._state.is_running:
-            return False
-        # Dimmed, since it will be possible soon; with a best in sight the key says what is missing.
-        return True if self._state.forecasts else None
+        # Dimmed where it will be possible soon.
+        return None if action == "apply" and self._state.is_running else False
 
     def action_start(self) -> None:
         """Start, or first show what would be started."""
@@ -263,10 +251,7 @@ class TuneScreen(Screen[Filled]):
 
     def action_apply(self) -> None:
         """Use in the chat what tuning found."""
-        choice = settings.best_choice(self._state, self._ledger)
-        if choice is None:
-            self.notify(_NOT_MEASURED)
-        self._apply(choice)
+        self._apply(settings.best_choice(self._state, self._ledger))
 
     def action_apply_selected(self) -> None:
         """Use in the chat the selected setting."""

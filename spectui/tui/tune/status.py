@@ -10,7 +10,6 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Digits, Static
 
-from spectui.format import counted
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.text.display import clip
 from spectui.tui.tune import words
@@ -164,9 +163,9 @@ class TuneStatus(Vertical):
         box = self.query_one(VerdictBox)
         box.display = not is_idle or bool(state.records)
         box.show(told)
-        more = f" {glyphs.bullet} {words.headline(state, ledger, glyphs)}"
+        more = "" if is_idle else words.headline(state, ledger, glyphs)
         phase = words.phase(state, chat_is_busy=chat_is_busy)
-        line.words = (f"Tuning: {phase}", "" if is_idle else more)
+        line.words = (f"Tuning: {phase}", more and f" {glyphs.bullet} {more}")
         line.failed = state.phase is Phase.FAILED
         line.fraction = words.progress(state, ledger)[1] if state.is_running else None
         facts = self._facts(state)
@@ -183,12 +182,9 @@ class TuneStatus(Vertical):
         facts: list[Fact] = []
         if state.error is not None:
             facts.append(("reason", _cut(state.error, glyphs), "status--bad"))
-        if state.current is not None:
-            label = glyphs.one_line(state.current.label)
-            if state.n_measured and state.phase is Phase.SEARCHING:
-                prompts = counted(state.n_measured, "prompt")
-                label = f"{label} {glyphs.bullet} {prompts} measured"
-            facts.append(("now", label, None))
+        current = state.current if state.phase is Phase.SEARCHING else None
+        if current is not None and not current.is_off:
+            facts.append(("now", glyphs.one_line(current.label), None))
         if (result := state.result) is not None:
             facts += self._reasons(result)
             if state.race is not None:

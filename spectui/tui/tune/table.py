@@ -15,10 +15,11 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from spectui.measure.arm import Arm
 from spectui.options.drafters import DraftSimple, NgramDrafter, numbers_of
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.text.display import aligned
-from spectui.tui.tune.ledger import Ledger, Row
+from spectui.tui.tune.ledger import DONE, FORECAST, Ledger, Row
 from spectui.tui.tune.words import measure
 from spectui.tui.widgets import hidden
 
@@ -63,10 +64,9 @@ def _drafter(row: Row) -> str:
     return " + ".join(parts) or arm.drafter
 
 
-TRIAL = Column("trial", lambda row: None if row.record is None else row.number, is_best_first=True)
-DRAFT = Column("draft", lambda row: None if row.is_off else row.arm.drafter, is_text=True)
-# The off arm's level is common to all, so that it changes no order.
-SPEEDUP = Column("speedup", lambda row: row.relative, is_best_first=True)
+TRIAL = Column("trial", lambda row: row.number, is_best_first=True)
+DRAFT = Column("draft", lambda row: None if row.arm.is_off else row.arm.drafter, is_text=True)
+SPEEDUP = Column("speedup", lambda row: row.speedup, is_best_first=True)
 STATE = Column("state", lambda row: row.state, is_text=True)
 COLUMNS = (
     TRIAL,
@@ -145,15 +145,15 @@ def text(row: Row, column: Column, ledger: Ledger, glyphs: Glyphs) -> str:
     if column is STATE:
         return _state(row, ledger)
     if column is SPEEDUP:
-        return measure(ledger.speedup(row), "{:.2f}" + glyphs.times, glyphs)
+        return measure(row.speedup, "{:.2f}" + glyphs.times, glyphs)
     value = column.value(row)
     return glyphs.none if value is None else column.form(value)
 
 
 def _state(row: Row, ledger: Ledger) -> str:
-    if row is ledger.leader:
-        return "best, noisy" if row.is_noisy else "best"
-    return row.state
+    if row is not ledger.leader or row.state == FORECAST:
+        return row.state
+    return "best" if row.state == DONE else f"best, {row.state}"
 
 
 def header(slots: Sequence[Slot], sort: Sort, glyphs: Glyphs, style: Style) -> Strip:
@@ -184,7 +184,7 @@ def line(row: Row, slots: Sequence[Slot], ledger: Ledger, glyphs: Glyphs) -> str
 
 
 class TrialsTable(ScrollView, can_focus=True):
-    """Selection, order and scroll position stay when rows are added."""
+    """Selection and order stay when rows are added."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         hidden("up,k", "tune.row_up", "Row up", action="move(-1)"),
@@ -221,8 +221,8 @@ class TrialsTable(ScrollView, can_focus=True):
         self._ledger = Ledger()
         self._order: list[Row] = []
         self._slots: tuple[Slot, ...] = ()
-        self._selected: int | None = None
-        """Number of the selected row."""
+        self._selected: int | Arm | None = None
+        """Key of the selected row."""
 
     @property
     def selected(self) -> Row | None:
@@ -231,20 +231,14 @@ class TrialsTable(ScrollView, can_focus=True):
         return None if index is None else self._order[index]
 
     @property
-    def order(self) -> tuple[int, ...]:
-        """Numbers of the rows from top to bottom."""
-        return tuple(row.number for row in self._order)
+    def order(self) -> tuple[int | Arm, ...]:
+        """Keys of the rows from top to bottom."""
+        return tuple(row.key for row in self._order)
 
     def show(self, ledger: Ledger) -> None:
         """Show the rows of ``ledger``."""
-        at_top = round(self.scroll_y)
-        anchor = self._order[at_top].number if 0 < at_top < len(self._order) else None
         self._ledger = ledger
         self._arrange()
-        # At the very top the reader follows what comes first; elsewhere the rows stay in place.
-        index = self._index(anchor)
-        if index is not None:
-            self.scroll_to(y=index, animate=False)
 
     def sort_by(self, column: Column, *, descending: bool) -> None:
         """Put the rows in another order; the selected one stays in view."""
@@ -324,7 +318,7 @@ class TrialsTable(ScrollView, can_focus=True):
         self.refresh()
 
     def _select(self, index: int) -> None:
-        self._selected = self._order[index].number
+        self._selected = self._order[index].key
         self._reveal(index)
         self.refresh()
         self.post_message(self.Selected())
@@ -340,13 +334,11 @@ class TrialsTable(ScrollView, can_focus=True):
         elif index >= top + self._n_visible:
             self.scroll_to(y=index - self._n_visible + 1, animate=False)
 
-    def _index(self, number: int | None) -> int | None:
-        if number is None:
-            return None
-        return next((i for i, row in enumerate(self._order) if row.number == number), None)
+    def _index(self, key: int | Arm | None) -> int | None:
+        return next((i for i, row in enumerate(self._order) if row.key == key), None)
 
     def _row_style(self, row: Row) -> Style:
-        if row.number == self._selected:
+        if row.key == self._selected:
             return self.get_component_rich_style("trials--selected")
         if row is self._ledger.leader:
             return self.get_component_rich_style("trials--best")

@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 
 from spectui.format import counted, gain_percent, left_text
 from spectui.tui.glyphs import Glyphs
-from spectui.tui.tune.ledger import Ledger, Row
+from spectui.tui.tune.ledger import FORECAST, NOISY, Ledger, Row
 from spectui.tune.explain import explain_result
 from spectui.tune.finalist import forecast_error as error_text
 from spectui.tune.finalist import forecast_errors
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
-from spectui.tune.trials import TrialState
 
 _INTRODUCTION = """\
-It measures what speculation is worth with this pair here. The chat has priority; every \
-trial is kept, so stop and go on at will."""
+It records some answers, forecasts every setting on them, and measures the best against the \
+target alone. The chat has priority; what was measured is kept, so stop and go on at will."""
+_UNCONFIRMED = ", not confirmed"
 
 
 def introduction(start_key: str, missing: str | None = None) -> str:
@@ -43,6 +43,8 @@ def phase(state: TuningState, *, chat_is_busy: bool) -> str:
             return "held back by the chat"
         if state.short_of_memory is not None:
             return state.short_of_memory
+        if state.current is not None and state.current.is_off:
+            return "measuring the target alone"
     if state.phase is Phase.IDLE:
         return "not started"
     if state.phase is Phase.FINISHED and state.result is not None and state.result.interrupted:
@@ -59,11 +61,13 @@ def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
         words = f"step {state.n_recorded} of {state.n_to_record}, to replay every setting"
         return words, _fraction(state.n_recorded, state.n_to_record)
     if state.current is not None:
-        words = f"prompt {state.n_measured} of {state.n_to_measure}"
+        trial = "" if state.current.is_off else f"trial {ledger.n_tried}, "
+        words = f"{trial}prompt {state.n_measured} of {state.n_to_measure}"
         return words, _fraction(state.n_measured, state.n_to_measure)
-    n_replayed = len(state.forecasts)
-    words = f"{n_replayed:,} settings replayed" if n_replayed else ""
-    return words or counted(ledger.n_tried, "trial"), 1.0
+    words = counted(ledger.n_tried, "trial") if ledger.n_tried else ""
+    if state.forecasts:
+        words = f"{len(state.forecasts):,} settings replayed"
+    return words, float(bool(words) and state.phase is not Phase.STARTING)
 
 
 def headline(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str:
@@ -73,7 +77,7 @@ def headline(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str:
         facts.append(left_text(state.seconds_left))
     if state.study is not None:
         facts.append(f"study {glyphs.one_line(state.study)}")
-    return f" {glyphs.bullet} ".join(facts)
+    return f" {glyphs.bullet} ".join(filter(None, facts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,33 +114,27 @@ def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
             speedup=None if earlier.gain is None else earlier.gain.speedup,
             pays=earlier.verdict.use_speculation,
         )
-    so_far = _best_so_far(state, ledger, glyphs)
+    so_far = _best_so_far(ledger, glyphs)
     if state.is_running or result is None:
         return so_far
     # The verdict advises to leave it off, which nothing has shown.
-    best = f"; {so_far.advice[:1].lower()}{so_far.advice[1:]}: {so_far.because}"
-    because = f"no setting was confirmed{best if so_far.because else ''}; Start goes on from here"
+    known = so_far.advice[:1].lower() + so_far.advice[1:].removesuffix(_UNCONFIRMED)
+    best = f"; {known}: {so_far.because}" if so_far.because else ""
+    because = f"no setting was confirmed{best}; Start goes on from here"
     return replace(so_far, advice="Nothing was decided", because=because)
 
 
-def _best_so_far(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
-    if ledger.best is not None:
-        label = glyphs.one_line(ledger.best.arm.label)
-        estimate = ledger.speedup(ledger.best)
-        if estimate is None:
-            return Headline(advice="No speedup yet", because=f"off was not measured; {label}")
-        if estimate <= 1:
-            because = f"best setting so far: {label}"
-            return Headline(advice="Nothing faster than off yet", because=because, speedup=estimate)
-        return Headline(advice="Best so far, not confirmed", because=label, speedup=estimate)
-    if not state.forecasts:
-        return Headline(advice="No setting besides off was measured yet")
-    first = state.forecasts[0]
-    return Headline(
-        advice="Predicted, not measured yet",
-        because=glyphs.one_line(first.arm.label),
-        speedup=first.speedup,
-    )
+def _best_so_far(ledger: Ledger, glyphs: Glyphs) -> Headline:
+    if ledger.best is None:
+        return Headline(advice="No speedup yet")
+    label, estimate = glyphs.one_line(ledger.best.arm.label), ledger.best.speedup
+    if estimate is None:
+        return Headline(advice="No speedup yet", because=f"off was not measured; {label}")
+    if estimate <= 1:
+        because = f"best setting so far: {label}"
+        return Headline(advice="Nothing faster than off yet", because=because, speedup=estimate)
+    source = "Best forecast" if ledger.best.state == FORECAST else "Best so far"
+    return Headline(advice=source + _UNCONFIRMED, because=label, speedup=estimate)
 
 
 def ended_early(result: TuneResult) -> str | None:
@@ -192,23 +190,19 @@ def lossless(result: TuneResult, glyphs: Glyphs) -> str | None:
     return f"{glyphs.warning} differs from the target's {where}; rounding does not explain it"
 
 
-def setting(row: Row, ledger: Ledger, glyphs: Glyphs) -> str:
+def setting(row: Row, glyphs: Glyphs) -> str:
     """Return a row in one sentence: why it failed, or what is known of it."""
-    record, label = row.record, glyphs.one_line(row.arm.label)
-    if record is None:
-        gain = measure(row.speedup, "{:.2f}" + glyphs.times + " of off", glyphs)
-        accepted = measure(row.acceptance_rate, "acceptance {:.0%}", glyphs)
-        return f"{row.state}, {label}: {gain}, {accepted}"
-    head = f"trial {row.number}, {label}: "
-    if record.state is not TrialState.COMPLETE:
-        words = "failed" if record.state is TrialState.FAIL else record.state.value
-        return head + words + (f": {glyphs.own_line(record.error)}" if record.error else "")
+    record = row.record
+    source = row.state if record is None else f"trial {record.number}"
+    head = f"{source}, {glyphs.one_line(row.arm.label)}: "
+    if record is not None and not row.is_known:
+        return head + row.state + (f": {glyphs.own_line(record.error)}" if record.error else "")
     facts: Iterable[str] = (
         measure(row.tokens_per_s, "{:.1f} tokens/s", glyphs),
-        measure(ledger.speedup(row), "{:.2f}" + glyphs.times + " of off", glyphs),
+        measure(row.speedup, "{:.2f}" + glyphs.times + " of off", glyphs),
         measure(row.acceptance_rate, "acceptance {:.0%}", glyphs),
-        counted(len(record.prompts), "prompt"),
-        "noisy: the machine's speed changed meanwhile" if record.noisy else "",
+        "" if record is None else counted(len(record.prompts), "prompt"),
+        "noisy: the machine's speed changed meanwhile" if row.state == NOISY else "",
     )
     return head + ", ".join(fact for fact in facts if fact not in {"", glyphs.none})
 
