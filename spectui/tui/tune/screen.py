@@ -1,5 +1,6 @@
 """Background tuning, watched and steered."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
@@ -12,11 +13,16 @@ from textual.reactive import var
 from textual.screen import Screen
 from textual.widgets import Input, Static, Tab, Tabs
 
+from spectui.live.recording import ChatRecording
+from spectui.live.replay import ChatReplay, replay_chat, replayed_value
+from spectui.measure.arm import Arm
+from spectui.options.speculation import Speculation
+from spectui.trace.costs import Costs
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.tune import ledger as trials
 from spectui.tui.tune import words
 from spectui.tui.tune.form import Filled, SourceChoice, TuneSetup
-from spectui.tui.tune.map import Heatmap
+from spectui.tui.tune.map import Cell, Heatmap, Source, searched
 from spectui.tui.tune.plots import HistoryPlot, ImportanceBars
 from spectui.tui.tune.status import TuneStatus
 from spectui.tui.tune.table import TrialsTable
@@ -29,14 +35,16 @@ if TYPE_CHECKING:
 
 CSS = """
 TuneScreen {
-    TuneStatus, #introduction, TuneSetup { padding: 0 1; }
+    TuneStatus, #introduction, TuneSetup, #basis { padding: 0 1; }
+    #basis { display: none; height: auto; color: $text-muted; }
     #introduction { height: auto; color: $text-muted; max-width: 90; }
     TuneSetup { margin: 1 0; }
     TuneViews, #views { height: 1fr; }
     .view { border: round $frame; border-title-color: $text-muted; padding: 0 1; }
     TrialsTable { height: 1fr; }
     #detail { height: auto; max-height: 3; color: $text-muted; }
-    Heatmap { height: 1fr; }
+    #cell { height: 1; text-wrap: nowrap; text-overflow: ellipsis; color: $text-muted; }
+    Heatmap { height: 1fr; max-height: 24; }
     HistoryPlot { height: 1fr; }
     ImportanceBars { border-top: solid $frame; border-title-color: $text-muted; }
 
@@ -54,6 +62,13 @@ TuneScreen {
     &.-broad.-tall #views {
         layout: grid; grid-size: 2 2; grid-columns: 11fr 10fr; grid-rows: 26 1fr;
         #trials { row-span: 2; }
+    }
+    &.-replay {
+        TuneStatus { display: none; }
+        #basis, #map { display: block; }
+        Tabs, #trials, #plots { display: none !important; }
+        #views { layout: vertical !important; }
+        #cell { height: auto; text-wrap: wrap; color: $foreground; }
     }
     &.-ascii {
         Underline { display: none; }
@@ -79,6 +94,9 @@ class TuneViews(Container):
     def __init__(self) -> None:
         super().__init__()
         self._ledger = trials.Ledger()
+        self._forecasts: Sequence[Forecast] = ()
+        self._chat: ChatReplay | None = None
+        self._in_use: Speculation | None = None
 
     def compose(self) -> ComposeResult:
         """The tabs, and what they choose from."""
@@ -90,6 +108,7 @@ class TuneViews(Container):
                 yield Static(id="detail", markup=False)
             with Vertical(id="map", classes="view"):
                 yield Heatmap()
+                yield Static(id="cell", markup=False)
             with Vertical(id="plots", classes="view"):
                 yield HistoryPlot()
                 yield ImportanceBars()
@@ -100,13 +119,50 @@ class TuneViews(Container):
             self.query_one(f"#{view}").border_title = title
         self.query_one(ImportanceBars).border_title = "Importance"
 
-    def show(self, ledger: trials.Ledger, forecasts: Sequence[Forecast]) -> None:
-        """Show the trials of ``ledger``, and ``forecasts`` of all settings."""
-        self._ledger = ledger
+    def show(
+        self,
+        ledger: trials.Ledger,
+        forecasts: Sequence[Forecast],
+        chat: ChatReplay | None = None,
+        in_use: Speculation | None = None,
+    ) -> None:
+        """Show the trials of ``ledger``, and on the map all settings.
+
+        Args:
+            ledger: the trials.
+            forecasts: what the search has replayed.
+            chat: what was replayed on the chat, to be on the map in place of the search.
+            in_use: how the chat drafts, if it is on the map.
+        """
+        self._ledger, self._forecasts = ledger, forecasts
+        self._chat, self._in_use = chat, in_use
         self.query_one(TrialsTable).show(ledger)
-        self.query_one(Heatmap).show(ledger, forecasts)
         self.query_one(HistoryPlot).show(ledger)
+        heatmap = self.query_one(Heatmap)
+        if chat is None:
+            heatmap.show(searched(ledger, forecasts))
+        else:
+            heatmap.show(_cells(chat), is_speedup=chat.costs is not None)
         self._show_selected()
+
+    @on(Heatmap.Moved)
+    def _show_cell(self) -> None:
+        arm, cell = self.query_one(Heatmap).selected, self.query_one("#cell", Static)
+        cell.display = arm is not None
+        if arm is not None:
+            cell.update(self._words(arm))
+
+    def _words(self, arm: Arm) -> str:
+        """What is known of a setting of the map."""
+        glyphs, chat = glyphs_of(self), self._chat
+        if chat is not None:
+            total = next(one for one in chat.totals if one.speculation == arm.speculation)
+            in_use = arm.speculation == self._in_use
+            return words.replayed(total, chat, glyphs, in_use=in_use)
+        rows = [row for row in self._ledger.rows if row.is_measured and row.record.arm == arm]
+        if rows:
+            return words.trial(rows[-1], self._ledger, glyphs)
+        return words.forecast(next(one for one in self._forecasts if one.arm == arm), glyphs)
 
     @on(TrialsTable.Selected)
     def _show_selected(self) -> None:
@@ -119,6 +175,20 @@ class TuneViews(Container):
     def _on_tab(self, event: Tabs.TabActivated) -> None:
         for view in _TITLES:
             self.query_one(f"#{view}").set_class(event.tab.id == f"tab-{view}", "-active")
+
+
+def _cells(chat: ChatReplay) -> list[Cell]:
+    cells = [
+        Cell(
+            Source.REPLAYED,
+            replayed_value(total),
+            Arm(draft=chat.draft, speculation=total.speculation),
+        )
+        for total in chat.totals
+    ]
+    if chat.costs is not None:
+        cells[0] = cells[0]._replace(source=Source.BEST)
+    return cells
 
 
 class TuneScreen(Screen[Filled]):
@@ -178,6 +248,14 @@ class TuneScreen(Screen[Filled]):
     """What has to be there before a search, in a clause; None if nothing."""
     prompts: var[str | None] = var(None, init=False)
     """Which prompts the search uses, in words; None if that is not known."""
+    shows_replay: var[bool] = var(False, init=False)
+    """Whether the map alone is shown, of the chat if there is an answer to replay."""
+    recorded: var[tuple[ChatRecording, Costs | None] | None] = var(None, init=False)
+    """Answers of the chat, with the costs that tuning measured; None if none will be recorded."""
+    not_recorded: var[str] = var("", init=False)
+    """Why there is no answer to replay, in a sentence."""
+    in_use: var[Speculation | None] = var(None, init=False)
+    """How the chat drafts, if it does so with who is recorded alone."""
 
     def __init__(
         self,
@@ -194,26 +272,62 @@ class TuneScreen(Screen[Filled]):
         self._asks = False
         """Whether the user looks at what the next search would do."""
         self._available: frozenset[str] = frozenset()
+        self._chat: ChatReplay | None = None
+        """What was replayed on the chat, while that is looked at."""
 
     def compose(self) -> ComposeResult:
         """Head, form, and three views that are tabs where there is no room for all."""
         yield TuneStatus()
         yield TuneSetup(self._filled)
         yield Static(id="introduction", markup=False)
+        yield Static(id="basis", markup=False)
         yield TuneViews()
         yield KeyBar()
 
     def on_mount(self) -> None:
         """Show what there is."""
         self.set_class(glyphs_of(self).times.isascii(), "-ascii")
-        self.query_one(TuneViews).show(self._ledger, self._state.forecasts)
+        self._show_views()
         self._show_state()
-        for shown in ("chat_is_busy", "missing", "prompts"):
+        for shown in ("chat_is_busy", "missing", "prompts", "not_recorded"):
             self.watch(self, shown, self._show_state, init=False)
+        self.watch(self, "in_use", self._show_views, init=False)
+        self.watch(self, "recorded", self._replay, init=False)
+        self.watch(self, "shows_replay", self._show_other)
         self.watch(self, "trial_s", self.query_one(TuneSetup).show_trial_s)
+
+    def _show_other(self) -> None:
+        """Show the search, or the replay, with the keys where they are needed first."""
+        self._show_state()
+        self.refresh_bindings()
+        self._replay()
         if self.query_one(TuneSetup).display:
             # Not the path, even where it is what is filled in: letters are keys here.
             self.query_one(SourceChoice).focus()
+        elif not self.shows_replay:
+            self.query_one(TrialsTable).focus()
+
+    def _replay(self) -> None:
+        self.run_worker(self._show_replayed(), group="replay", exclusive=True)
+
+    async def _show_replayed(self) -> None:
+        """Replay every setting on the chat, aside, while that is looked at."""
+        known = self.recorded if self.shows_replay else None
+        if known is None or not known[0].recordings:
+            self._chat = None
+        else:
+            self._chat = await asyncio.to_thread(replay_chat, *known)
+        self._show_views()
+        self._show_state()
+        heatmap = self.query_one(Heatmap)
+        if self.shows_replay and not self.has_class("-idle"):
+            if self._chat is not None and heatmap.selected is None:
+                heatmap.select(Arm(draft=None, speculation=self.in_use))
+            heatmap.focus()
+
+    def _show_views(self) -> None:
+        views = self.query_one(TuneViews)
+        views.show(self._ledger, self._state.forecasts, self._chat, self.in_use)
 
     def show(self, state: TuningState) -> None:
         """Show how the search stands. To be called on the app's thread."""
@@ -225,7 +339,7 @@ class TuneScreen(Screen[Filled]):
             return
         with self.app.batch_update():
             if has_changed:
-                self.query_one(TuneViews).show(self._ledger, state.forecasts)
+                self._show_views()
             self._show_state()
 
     def ask(self, problem: str | None = None) -> None:
@@ -240,6 +354,10 @@ class TuneScreen(Screen[Filled]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out what makes no sense now."""
         del parameters
+        if self.shows_replay and (action in trials.ACTIONS or action == "view"):
+            return False
+        if action == "use":
+            return self.query_one(Heatmap).selected is not None
         if action in _LETTERS and isinstance(self.focused, Input):
             # It would be typed into the field.
             return False
@@ -286,6 +404,12 @@ class TuneScreen(Screen[Filled]):
         """Use in the chat what the selected trial ran."""
         self._apply(trials.selected_choice(self.query_one(TrialsTable).selected))
 
+    def action_use(self) -> None:
+        """Use in the chat what the map's cursor is on."""
+        arm = self.query_one(Heatmap).selected
+        if arm is not None:
+            self._apply((arm, f"Applied {arm.label}, from the next answer on."))
+
     def _apply(self, choice: trials.Choice | None) -> None:
         if choice is not None:
             arm, reason = choice
@@ -326,7 +450,7 @@ class TuneScreen(Screen[Filled]):
         """Leave the form, or the screen."""
         # Without a trial there is nothing behind the form.
         hides_trials = self._asks and not self.has_class("-idle")
-        if hides_trials or isinstance(self.focused, Input):
+        if not self.shows_replay and (hides_trials or isinstance(self.focused, Input)):
             self._asks = False
             self.set_focus(None)
             self._show_state()
@@ -340,20 +464,34 @@ class TuneScreen(Screen[Filled]):
             state, self._ledger, chat_is_busy=self.chat_is_busy, prompts=self.prompts
         )
         self.query_one(ImportanceBars).importance = state.importance
-        is_empty = state.phase is Phase.IDLE and not state.records
-        self.set_class(is_empty, "-idle")
+        is_empty, replays = state.phase is Phase.IDLE and not state.records, self.shows_replay
+        self.set_class(replays, "-replay")
+        has_no_map = self._chat is None and not state.forecasts
+        self.set_class(has_no_map if replays else is_empty, "-idle")
+        self.query_one("#map").border_title = "What if" if replays else _TITLES["map"]
+        self.query_one("#basis", Static).update(glyphs_of(self).own_line(self._basis()))
         introduction = self.query_one("#introduction", Static)
-        introduction.display = is_empty
+        introduction.display = is_empty and not replays
         if is_empty:
             begin = key_of(self, "tune.begin")
             introduction.update(words.introduction(begin, self.missing))
         setup = self.query_one(TuneSetup)
-        setup.display, was_shown = is_empty or (self._asks and not state.is_running), setup.display
+        shows = is_empty or (self._asks and not state.is_running)
+        setup.display, was_shown = shows and not replays, setup.display
         if setup.display is not was_shown:
             # The form has keys of its own.
             self.refresh_bindings()
-        if self.focused is None and not is_empty:
+        if self.focused is None and not is_empty and not replays:
             self.query_one(TrialsTable).focus()
+
+    def _basis(self) -> str:
+        """What the map rests on, while the search is not shown."""
+        if self._chat is not None and self.recorded is not None:
+            return words.basis(self.recorded[0], self._chat)
+        if self.recorded is not None and self.recorded[0].recordings:
+            return "Every setting is being replayed on what was answered."
+        searched = " The map is of the search's own prompts." if self._state.forecasts else ""
+        return self.not_recorded + searched
 
     @on(TrialsTable.Selected)
     def _refresh_available(self) -> None:
