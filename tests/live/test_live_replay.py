@@ -116,29 +116,6 @@ def test_costs_are_fitted_to_the_rounds_of_the_chat() -> None:
     assert source == "fitted to 28 rounds of up to 16 drafted, beyond along a line"
 
 
-def test_slow_rounds_raise_the_level_and_bend_no_curve() -> None:
-    rounds = known_rounds()
-    slow = tuple(
-        replace(one, times=replace(one.times, other_s=1.0)) if index % 10 == 9 else one
-        for index, one in enumerate(rounds)
-    )
-    calm, noisy = (
-        known_costs(chat_of(run(some, speculation(16)), baseline=OFF), None)[0]
-        for some in (rounds, slow)
-    )
-    assert calm is not None
-    assert noisy is not None
-    share = sum(one.times.total_s for one in slow[1:]) / sum(
-        one.times.total_s for one in rounds[1:]
-    )
-    assert share > 1.5
-    lengths = slice(1, None)
-    assert noisy.verify_s[lengths] == pytest.approx(
-        [share * seconds for seconds in calm.verify_s[lengths]], rel=0.05
-    )
-    assert noisy.step_s == pytest.approx(share * calm.step_s)
-
-
 TWO = tuple(one for one in known_rounds() if one.n_drafted in {0, 4})
 RARE = next(one for one in known_rounds() if one.n_drafted == 8)
 UNKNOWN = [

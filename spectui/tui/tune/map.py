@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from spectui.live.replay import ChatReplay, replayed_value
 from spectui.measure.arm import Arm
 from spectui.options.drafters import DraftSimple, number_of
 from spectui.tui.glyphs import Glyphs, glyphs_of
@@ -124,6 +125,14 @@ def searched(ledger: Ledger, forecasts: Sequence[Forecast]) -> Iterator[Cell]:
         if row.is_measured and speedup is not None:
             source = Source.BEST if row is ledger.best else Source.MEASURED
             yield Cell(source, speedup, row.record.arm)
+
+
+def replayed(chat: ChatReplay) -> Iterator[Cell]:
+    """Yield what was replayed on a chat; without costs there is no best."""
+    for index, total in enumerate(chat.totals):
+        is_best = index == 0 and chat.costs is not None
+        arm = Arm(draft=chat.draft, speculation=total.speculation)
+        yield Cell(Source.BEST if is_best else Source.REPLAYED, replayed_value(total), arm)
 
 
 def _place(arm: Arm) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static, Tab, Tabs
 
 from spectui.live.recording import ChatRecording
-from spectui.live.replay import ChatReplay, replay_chat, replayed_value
+from spectui.live.replay import ChatReplay, replay_chat
 from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
 from spectui.trace.costs import Costs
@@ -22,7 +22,7 @@ from spectui.tui.glyphs import glyphs_of
 from spectui.tui.tune import ledger as trials
 from spectui.tui.tune import words
 from spectui.tui.tune.form import Filled, SourceChoice, TuneSetup
-from spectui.tui.tune.map import Cell, Heatmap, Source, searched
+from spectui.tui.tune.map import Heatmap, replayed, searched
 from spectui.tui.tune.plots import HistoryPlot, ImportanceBars
 from spectui.tui.tune.status import TuneStatus
 from spectui.tui.tune.table import TrialsTable
@@ -142,7 +142,7 @@ class TuneViews(Container):
         if chat is None:
             heatmap.show(searched(ledger, forecasts))
         else:
-            heatmap.show(_cells(chat), is_speedup=chat.costs is not None)
+            heatmap.show(replayed(chat), is_speedup=chat.costs is not None)
         self._show_selected()
 
     @on(Heatmap.Moved)
@@ -175,20 +175,6 @@ class TuneViews(Container):
     def _on_tab(self, event: Tabs.TabActivated) -> None:
         for view in _TITLES:
             self.query_one(f"#{view}").set_class(event.tab.id == f"tab-{view}", "-active")
-
-
-def _cells(chat: ChatReplay) -> list[Cell]:
-    cells = [
-        Cell(
-            Source.REPLAYED,
-            replayed_value(total),
-            Arm(draft=chat.draft, speculation=total.speculation),
-        )
-        for total in chat.totals
-    ]
-    if chat.costs is not None:
-        cells[0] = cells[0]._replace(source=Source.BEST)
-    return cells
 
 
 class TuneScreen(Screen[Filled]):
@@ -288,7 +274,6 @@ class TuneScreen(Screen[Filled]):
         """Show what there is."""
         self.set_class(glyphs_of(self).times.isascii(), "-ascii")
         self._show_views()
-        self._show_state()
         for shown in ("chat_is_busy", "missing", "prompts", "not_recorded"):
             self.watch(self, shown, self._show_state, init=False)
         self.watch(self, "in_use", self._show_views, init=False)
@@ -356,8 +341,6 @@ class TuneScreen(Screen[Filled]):
         del parameters
         if self.shows_replay and (action in trials.ACTIONS or action == "view"):
             return False
-        if action == "use":
-            return self.query_one(Heatmap).selected is not None
         if action in _LETTERS and isinstance(self.focused, Input):
             # It would be typed into the field.
             return False
