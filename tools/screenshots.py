@@ -169,7 +169,7 @@ async def keys(session: Session) -> None:
 
 
 async def tune(session: Session) -> None:
-    """A search from start to verdict, and then what it says of a chat."""
+    """A search from start to verdict."""
     await session.ready()
     await session.pilot.press("f5")
     await session.save("tune-start")
@@ -178,14 +178,30 @@ async def tune(session: Session) -> None:
     await session.save("tuning")
     await session.searched(lambda state: state.result is not None)
     await session.save("tune")
-    await session.pilot.press("escape")
-    await session.ask(QUESTION)
+
+
+async def what_if(session: Session) -> None:
+    """Every setting on a chat, of which a second answer with another one tells what rounds cost."""
+    await session.ready()
+    await session.measured()
+    await session.ask(QUESTIONS[0])
     await session.pilot.press("f10")
-    await session.wait(lambda: "Best predicted" in session.text())
+    await session.wait(lambda: "in use" in session.text())
+    await session.pilot.press("right", "right", "right", "enter", "escape")
+    await session.ask(QUESTIONS[1])
+    await session.pilot.press("f10")
+    await session.wait(lambda: "of 2 answers" in session.text())
+    await session.pilot.press("b")
     await session.save("what-if")
 
 
-SCENARIOS: dict[str, Scenario] = {"live": live, "devices": devices, "keys": keys, "tune": tune}
+SCENARIOS: dict[str, Scenario] = {
+    "live": live,
+    "devices": devices,
+    "keys": keys,
+    "tune": tune,
+    "what-if": what_if,
+}
 ATTACH = "attach"
 DEVICES = "devices"
 ALL = (
@@ -194,6 +210,7 @@ ALL = (
     ("live", 200, 60),
     ("keys", 120, 40),
     ("tune", 120, 40),
+    ("what-if", 120, 40),
     (ATTACH, 120, 40),
     (DEVICES, 160, 48),
 )

@@ -3,32 +3,22 @@
 Everything stays in memory, and no more of it than the newest answers.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from spectui import __version__
 from spectui.engine import events
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.thread import EngineThread, Priority
-from spectui.errors import CancelledError, EngineDiedError, UsageError
-from spectui.monitor.machine import this_machine
+from spectui.errors import CancelledError, EngineDiedError
 from spectui.options.drafters import DraftMtp, Model
-from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.paths import data_dir
 from spectui.speculative.counters import Round
 from spectui.speculative.models import Rollback
 from spectui.speculative.mtp import longest_draft
-from spectui.trace.costs import Costs
-from spectui.trace.file import SUFFIX, write_beside
-from spectui.trace.record import Chains, Recording, Trace, bare
-from spectui.tune.tracing import identity
+from spectui.trace.record import Chains, Recording
 
 Item = TypeVar("Item")
 _ALONE = Generate(prompt=())
@@ -47,7 +37,6 @@ class Run:
     rounds: tuple[Round, ...]
     n_decoded: int
     """Tokens that rounds emitted: the first one came with the prompt."""
-    decode_s: float
 
 
 class RunMeter:
@@ -71,7 +60,6 @@ class RunMeter:
                     n_prompt=result.n_prompt_tokens,
                     rounds=tuple(self._rounds),
                     n_decoded=result.n_decoded,
-                    decode_s=result.decode_s,
                 )
             case _:
                 pass
@@ -89,20 +77,6 @@ def newest(items: Sequence[Item], n_tokens: int, size: Callable[[Item], int]) ->
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChatText:
-    """One answer."""
-
-    recording: Recording
-    """Without chains until it has been gone along."""
-    sampling: SamplingConfig
-
-    @property
-    def is_recorded(self) -> bool:
-        """Whether it can be replayed."""
-        return bool(self.recording.chains)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChatRecording:
     """A session's recorded answers and runs, at one moment."""
 
@@ -112,8 +86,8 @@ class ChatRecording:
     """Longest draft that the recordings are made for."""
     mtp_layers: int = 0
     """Those of the target's own that are asked, 0 for a draft model."""
-    texts: tuple[ChatText, ...] = ()
-    """Different answers, oldest first."""
+    answers: tuple[Recording, ...] = ()
+    """Different answers, oldest first; without chains until the draft has gone along."""
     runs: tuple[Run, ...] = ()
     """Runs that generated the answers, oldest first; an answer may have several."""
     baseline: Run | None = None
@@ -142,12 +116,12 @@ class ChatRecording:
     @property
     def recordings(self) -> tuple[Recording, ...]:
         """Recordings that can be replayed."""
-        return tuple(text.recording for text in self.texts if text.is_recorded)
+        return tuple(answer for answer in self.answers if answer.chains)
 
     @property
     def n_waiting(self) -> int:
         """Number of answers that are still to be recorded."""
-        return sum(not text.is_recorded for text in self.texts)
+        return sum(not answer.chains for answer in self.answers)
 
 
 class ChatRecorder:
@@ -181,7 +155,7 @@ class ChatRecorder:
         self._max_tokens = max_tokens
         self._meter, self._baseline_meter = RunMeter(), RunMeter()
         self._turn: Generate | None = None
-        self._n_texts = 0
+        self._n_answers = 0
         self._under_way: str | None = None
         """Id of the answer that is gone along."""
         self.state = state
@@ -222,12 +196,12 @@ class ChatRecorder:
             self._change(baseline=run)
 
     def _add(self, turn: Generate, result: events.GenerationResult) -> None:
-        known = {(text.recording.prompt, text.recording.output) for text in self.state.texts}
+        known = {(answer.prompt, answer.output) for answer in self.state.answers}
         if not result.n_decoded or (turn.prompt, result.tokens) in known:
             return
-        self._n_texts += 1
+        self._n_answers += 1
         recording = Recording(
-            id=f"answer-{self._n_texts}",
+            id=f"answer-{self._n_answers}",
             category="chat",
             prompt=turn.prompt,
             output=result.tokens,
@@ -237,20 +211,19 @@ class ChatRecorder:
             chains={},
             rollback=self._rollback,
         )
-        texts = (*self.state.texts, ChatText(recording=recording, sampling=turn.sampling))
-        kept = newest(texts, self._max_tokens, lambda text: len(text.recording.output))
-        self._change(texts=kept)
+        answers = (*self.state.answers, recording)
+        kept = newest(answers, self._max_tokens, lambda answer: len(answer.output))
+        self._change(answers=kept)
 
     def _record_next(self) -> None:
-        waiting = next((text for text in self.state.texts if not text.is_recorded), None)
+        waiting = next((answer for answer in self.state.answers if not answer.chains), None)
         if self._under_way is not None or waiting is None:
             return
-        recording = waiting.recording
-        self._under_way = recording.id
+        self._under_way = waiting.id
         self.client.submit(
             RecordChains(
-                prompt=recording.prompt,
-                output=recording.output,
+                prompt=waiting.prompt,
+                output=waiting.output,
                 depth=self.state.depth,
                 mtp=self.state.is_mtp,
             )
@@ -264,8 +237,8 @@ class ChatRecorder:
                 # The pair is going.
                 return
             case events.EngineFailed(error=error):
-                texts = [one for one in self.state.texts if one.recording.id != self._under_way]
-                self._change(texts=tuple(texts), failure=str(error))
+                others = [one for one in self.state.answers if one.id != self._under_way]
+                self._change(answers=tuple(others), failure=str(error))
                 if isinstance(error, EngineDiedError):
                     self._lose(error)
             case _:
@@ -275,72 +248,13 @@ class ChatRecorder:
         self._record_next()
 
     def _recorded(self, chains: Chains) -> None:
-        def finished(text: ChatText) -> ChatText:
-            if text.recording.id != self._under_way:
-                return text
-            recording = replace(text.recording, chains={self.state.draft: chains})
-            return replace(text, recording=recording)
-
-        self._change(texts=tuple(map(finished, self.state.texts)), failure=None)
+        recorded = {self.state.draft: chains}
+        answers = tuple(
+            replace(answer, chains=recorded) if answer.id == self._under_way else answer
+            for answer in self.state.answers
+        )
+        self._change(answers=answers, failure=None)
 
     def _change(self, **changes: object) -> None:
         self.state = replace(self.state, **changes)  # type: ignore[arg-type] # its own fields
         self._sink(self.state)
-
-
-def chat_trace(
-    recording: ChatRecording,
-    *,
-    target: events.ModelLoaded,
-    drafter: events.ModelLoaded,
-    costs: Costs | None,
-) -> Trace:
-    """Return the recorded answers that were sampled as the last one was; with text.
-
-    Args:
-        recording: recording of the answers.
-        target: target that wrote them.
-        drafter: who went along them: the draft, or the target for its own MTP layers.
-        costs: costs of rounds; None if unknown.
-
-    Raises:
-        UsageError: nothing is recorded yet.
-    """
-    # Imported here: it brings llama.cpp, which whoever recorded has loaded by now.
-    from spectui.llama.library import binding_version, llama_cpp_version  # noqa: PLC0415
-
-    recorded = [text for text in recording.texts if text.is_recorded]
-    if not recorded:
-        raise UsageError("no answer is recorded yet; ask something first")
-    sampling = recorded[-1].sampling
-    return Trace(
-        spectui=__version__,
-        recorded=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=this_machine().fingerprint,
-        llama_cpp=(binding_version(), llama_cpp_version()),
-        target=identity(target),
-        drafts={recording.draft: identity(drafter)},
-        sampling=sampling,
-        # Without the target alone beside them they predict nothing.
-        costs={recording.draft: costs} if costs is not None and costs.off_s else {},
-        has_text=True,
-        recordings=tuple(text.recording for text in recorded if text.sampling == sampling),
-    )
-
-
-def save_trace(trace: Trace, *, keep_text: bool) -> Path:
-    """Write a trace of a chat into the data folder's ``traces``.
-
-    Args:
-        trace: with text.
-        keep_text: whether the file shall hold the text.
-
-    Raises:
-        BadInputError: the folder or the file cannot be written.
-    """
-    if not keep_text:
-        trace = bare(trace)
-    stamp = "".join(digit for digit in trace.recorded[:19] if digit.isdigit())
-    kind = "chat-text" if keep_text else "chat"
-    name = f"{Path(trace.target.file).stem}-{kind}-{stamp}-{os.getpid()}{SUFFIX}"
-    return write_beside(trace, data_dir() / "traces" / name)

@@ -19,7 +19,7 @@ from spectui.engine.thread import EngineThread
 from spectui.errors import CancelledError, EngineDiedError, UsageError
 from spectui.live.idle import IdleBaseline, PairInspector
 from spectui.live.pair import LoadedPair, max_draft, tuning_setup
-from spectui.live.recording import ChatRecorder, ChatRecording, chat_trace
+from spectui.live.recording import ChatRecorder, ChatRecording
 from spectui.live.setup import (
     BaselineMeasured,
     ChatRecorded,
@@ -32,9 +32,7 @@ from spectui.live.setup import (
 from spectui.monitor.dram import RamGauge
 from spectui.options.setup import ModelOptions
 from spectui.prompts import Prompt
-from spectui.trace.costs import Costs
 from spectui.trace.grid import MAX_DEPTH
-from spectui.trace.record import Trace
 from spectui.tune.backends import InProcess
 from spectui.tune.background import BackgroundTuning
 from spectui.tune.candidates import drafter_name
@@ -356,17 +354,6 @@ class LiveSession:
         if self._recorder is not None:
             self._recorder.close()
             self._recorder = None
-
-    def chat_trace(self, recording: ChatRecording, costs: Costs | None) -> Trace:
-        """Return the recorded answers as a trace, with text.
-
-        Raises:
-            UsageError: nothing is recorded, or the pair is gone.
-        """
-        target, drafter = self._pair.target, self._pair.drafter
-        if target is None or drafter is None or drafter_name(drafter) != recording.draft:
-            raise UsageError("the pair that this was recorded with is no longer loaded")
-        return chat_trace(recording, target=target, drafter=drafter, costs=costs)
 
     def _generate(self, prompt: tuple[int, ...]) -> None:
         # From the engine's thread: the screen's next look may be a tenth of a second away.

@@ -61,12 +61,6 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
         return {number.name: getattr(self, number.name) for number in numbers_of(type(self))}
 
     @property
-    def beside_length(self) -> tuple[float, ...]:
-        """The values but that of the longest draft: settings that share them lie on one line."""
-        numbers = numbers_of(type(self))
-        return tuple(getattr(self, one.name) for one in numbers if not one.bounds_drafts)
-
-    @property
     def summary(self) -> str:
         """The numbers in a line, for tables and sentences."""
         numbers = numbers_of(type(self))

@@ -24,7 +24,6 @@ from spectui.tui.mailbox import Mailbox
 from spectui.tui.picker.controller import PickerController
 from spectui.tui.threads import EngineStarted, ScanFinished, ServersFound, SessionsRead, Threads
 from spectui.tui.tune.controller import TuneController
-from spectui.tui.whatif.controller import WhatIfController
 from spectui.tui.widgets import QUIT_DISPLAY, hidden, key, key_of
 
 _EAGER_S = 0.005
@@ -81,7 +80,6 @@ class SpectuiApp(BaseApp):
         self.live = LiveScreen(launch, self.threads, choose_models=self.picker.open, warn=self.warn)
         self.session = self.live.session
         self.tune = TuneController(self)
-        self.what_if = WhatIfController(self)
         self._takers: Takers = {
             **self.session.takers,
             **dict.fromkeys(
@@ -89,7 +87,7 @@ class SpectuiApp(BaseApp):
             ),
             EngineStarted: self._take_engine,
             TuningChanged: lambda event: self.tune.take(event.state),
-            ChatRecorded: self.what_if.take,
+            ChatRecorded: self.tune.take_recording,
             SessionsRead: self._take_sessions,
         }
 
@@ -120,7 +118,6 @@ class SpectuiApp(BaseApp):
             self.session.flush()
         self._set_pace()
         self.tune.look_at_chat()
-        self.what_if.look_at_chat()
 
     def _take_sessions(self, event: SessionsRead) -> None:
         self.live.prompt.remember(earlier_prompts(event.sessions))
@@ -158,8 +155,8 @@ class SpectuiApp(BaseApp):
         """Offer no way to where one is."""
         del parameters
         is_open = {
-            "tune": self.tune.is_open,
-            "what_if": self.what_if.is_open,
+            "tune": self.tune.is_open(replay=False),
+            "what_if": self.tune.is_open(replay=True),
             "models": self.picker.is_open,
         }
         return not is_open.get(action, False)
@@ -175,7 +172,7 @@ class SpectuiApp(BaseApp):
 
     def action_what_if(self) -> None:
         """Ask what other settings would have done."""
-        self.what_if.open()
+        self.tune.open(replay=True)
 
     def action_export(self) -> None:
         """Show the flags."""

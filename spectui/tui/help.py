@@ -35,7 +35,7 @@ _PLACES = {
     "live": "Live screen",
     "prompt": "Prompt",
     "tune": "Tune screen",
-    "whatif": "What-if screen",
+    "map": "Map of the tune screen",
     "export": "Export screen",
     "picker": "Choosing models",
     "folder": "Opening a folder",
@@ -65,9 +65,8 @@ def all_actions(app: "BaseApp") -> tuple[Binding, ...]:
     from spectui.tui.picker.list import PickerList  # noqa: PLC0415
     from spectui.tui.picker.screen import PickerScreen  # noqa: PLC0415
     from spectui.tui.question import QuestionScreen  # noqa: PLC0415
+    from spectui.tui.tune.map import Heatmap  # noqa: PLC0415
     from spectui.tui.tune.screen import TuneScreen  # noqa: PLC0415
-    from spectui.tui.whatif.screen import WhatIfScreen  # noqa: PLC0415
-    from spectui.tui.whatif.stepper import Stepper  # noqa: PLC0415
 
     places: tuple[type[DOMNode], ...] = (
         type(app),
@@ -75,8 +74,7 @@ def all_actions(app: "BaseApp") -> tuple[Binding, ...]:
         PromptBox,
         SettingsScreen,
         TuneScreen,
-        WhatIfScreen,
-        Stepper,
+        Heatmap,
         ExportScreen,
         PickerScreen,
         PickerList,

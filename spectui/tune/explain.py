@@ -47,13 +47,14 @@ def _served(counters: Counters) -> str:
     )
 
 
-_DECIDES = {
+DECIDES = {
     Term.REJECTIONS: "Rejected drafts cost most: without any",
     Term.DRAFT: "Drafting costs most: with a draft for nothing",
     Term.AGAIN: "The second draft pass costs most: without it",
     Term.VERIFY: "Verifying costs most: if a batch took as long as one token",
     Term.ROLLBACK: "Rollback costs most: without it",
 }
+"""What a term costs, in words before the speedup without it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +207,7 @@ def _rounds(terms: RoundTerms) -> str:
 def _loss(found: Findings) -> str:
     how = "measured" if found.is_measured else "replayed"
     return (
-        f"{_DECIDES[found.decides]}, it would be {_times(found.speedup_without)} instead of "
+        f"{DECIDES[found.decides]}, it would be {_times(found.speedup_without)} instead of "
         f"{_times(found.speedup)} ({how})."
     )
 

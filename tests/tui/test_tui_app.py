@@ -493,6 +493,7 @@ SCREENS: dict[str, tuple[str, ...]] = {
     "settings": ("f3",),
     "choices of the settings": ("f3", "shift+tab"),
     "tune": ("f5",),
+    "replay": ("f10",),
     "export": ("f6",),
     "file of the export": ("f6", "s"),
     "picker": ("f7",),

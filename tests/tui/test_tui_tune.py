@@ -31,7 +31,7 @@ from spectui.tui.tune import words
 from spectui.tui.tune.controller import PromptSource, TuneController
 from spectui.tui.tune.form import SourceChoice, TuneSetup, Wanted
 from spectui.tui.tune.ledger import Choice, Ledger, best_choice, digest
-from spectui.tui.tune.map import Cell, Heatmap, Source, landscape
+from spectui.tui.tune.map import Cell, Heatmap, Landscape, Source, landscape, searched
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.status import VerdictBox
 from spectui.tui.tune.table import COLUMNS, TRIAL, Sort, TrialsTable, layout, ordered
@@ -787,7 +787,11 @@ def ledger_of(*records: TrialRecord, forecasts: tuple[Forecast, ...] = ()) -> Le
 
 
 def rounded(cell: Cell) -> tuple[Source, float]:
-    return cell.source, round(cell.speedup, 6)
+    return cell.source, round(cell.value, 6)
+
+
+def land_of(ledger: Ledger, room: tuple[int, int] = (16, 20)) -> Landscape:
+    return landscape(tuple(searched(ledger)), max_columns=room[0], max_rows=room[1])
 
 
 def forecast(longest: int, p_min: float, speedup: float) -> Forecast:
@@ -796,7 +800,7 @@ def forecast(longest: int, p_min: float, speedup: float) -> Forecast:
 
 def test_the_map_has_the_best_of_each_place_and_what_was_measured_hides_what_was_replayed() -> None:
     other = trial(2, arm(4, 0.5, draft="other"), 1.4)
-    land = landscape(ledger_of(trial(1, arm(4, 0.5), 1.2), other), max_columns=16, max_rows=20)
+    land = land_of(ledger_of(trial(1, arm(4, 0.5), 1.2), other))
     assert list(land.cells) == [(3, 10)]
     assert rounded(land.cells[3, 10]) == (Source.BEST, 1.4)
     assert land.best == (3, 10)
@@ -805,19 +809,22 @@ def test_the_map_has_the_best_of_each_place_and_what_was_measured_hides_what_was
     every = [forecast(n, round(s * 0.05, 2), 1 + n / 100) for n in range(1, 17) for s in range(20)]
     every.sort(key=lambda one: -one.speedup)
     tried = (trial(1, arm(2, 0.5), 0.9), trial(2, arm(8, 0.25), 1.1))
-    land = landscape(ledger_of(*tried, forecasts=tuple(every)), max_columns=16, max_rows=20)
+    land = land_of(ledger_of(*tried, forecasts=tuple(every)))
     assert len(land.cells) == 16 * 20
     assert rounded(land.cells[1, 10]) == (Source.MEASURED, 0.9)
     assert rounded(land.cells[7, 5]) == (Source.MEASURED, 1.1)
     assert rounded(land.cells[14, 0]) == (Source.REPLAYED, 1.15)
     assert land.best == (15, 0)
     assert rounded(land.cells[15, 0]) == (Source.BEST, 1.16)
+    # What is longer than all that was replayed has no column.
+    short = (forecast(5, 0.0, 1.5), forecast(6, 0.0, 1.2))
+    assert len(land_of(ledger_of(forecasts=short)).columns) == 6
     # What was raced was measured.
-    land = landscape(digest(DECIDED), max_columns=16, max_rows=20)
+    land = land_of(digest(DECIDED))
     assert rounded(land.cells[4, 6]) == (Source.BEST, 1.37)
     assert rounded(land.cells[7, 0]) == (Source.REPLAYED, 1.2)
     # What was not measured is empty.
-    land = landscape(ledger_of(failed(1, "no")), max_columns=16, max_rows=20)
+    land = land_of(ledger_of(failed(1, "no")))
     assert (land.cells, land.best, land.low, land.high) == ({}, None, 1.0, 1.0)
     assert (len(land.columns), len(land.rows)) == (16, 20)
 
@@ -825,7 +832,7 @@ def test_the_map_has_the_best_of_each_place_and_what_was_measured_hides_what_was
 @pytest.mark.parametrize("room", [(1, 1), (3, 4), (8, 10), (10, 7), (0, 0)])
 def test_cells_are_merged_until_they_fit(room: tuple[int, int]) -> None:
     records = [trial(i, arm(i, round(i * 0.05, 2)), i / 10) for i in range(1, 17)]
-    land = landscape(ledger_of(*records), max_columns=room[0], max_rows=room[1])
+    land = land_of(ledger_of(*records), room=room)
     assert 1 <= len(land.columns) <= max(1, room[0])
     assert 1 <= len(land.rows) <= max(1, room[1])
     assert all(0 <= x < len(land.columns) and 0 <= y < len(land.rows) for x, y in land.cells)

@@ -7,16 +7,42 @@ from typing import TYPE_CHECKING
 
 from spectui.errors import SpectuiError, UsageError
 from spectui.format import counted
-from spectui.live.setup import Activity
+from spectui.live.setup import Activity, ChatRecorded
+from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite, load_prompts
 from spectui.tui.widgets import key_of
 
 if TYPE_CHECKING:
+    from spectui.live.recording import ChatRecording
     from spectui.measure.arm import Arm
     from spectui.tui.app import SpectuiApp
     from spectui.tui.tune.form import Filled, Wanted
     from spectui.tui.tune.screen import TuneScreen
     from spectui.tune.progress import TuningState
+
+
+_NO_PAIR = "No pair is loaded yet: choose one, and ask it something."
+_LOADING = "The models are being loaded; what they answer then can be replayed."
+_NO_DRAFT = (
+    "No draft is loaded, and the target was not loaded to draft for itself, so there is nothing to "
+    "ask about; choose a pair with a draft or, where the target has MTP layers, start with "
+    "--spec-type draft-mtp."
+)
+_OFF = (
+    "Answers are not recorded, since config.toml says record_chats = false; without it they are, "
+    "in memory, and nothing is written."
+)
+_NOTHING = (
+    "Nothing is recorded yet, as answers of earlier sessions never are: ask something; when the "
+    "answer is there and nobody waits, {goes}, and every setting can be replayed on it."
+)
+_DRAFT_GOES = "the draft goes along it"
+_TARGET_GOES = "the target goes along it once more with its MTP layers"
+_DRAFT_IS_GOING = "The draft is going along what was answered; a moment of rest is all it needs."
+_TARGET_IS_GOING = (
+    "The target is going along what was answered once more, with its MTP layers: while nobody "
+    "waits, and about as long as it takes to write that without a draft."
+)
 
 
 class PromptSource(StrEnum):
@@ -41,6 +67,7 @@ class TuneController:
         """Contents of the form when it was left."""
         self._prompts: str | None = None
         """Which prompts the search uses, in words."""
+        self._recording: ChatRecording | None = None
 
     @property
     def is_measuring(self) -> bool:
@@ -52,22 +79,30 @@ class TuneController:
         """Whether a search runs that nobody has stopped yet."""
         return self.state is not None and self.state.is_running and not self._is_stopping
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the screen is shown, or lies below another."""
-        return self._screen is not None
+    def is_open(self, *, replay: bool) -> bool:
+        """Whether a view of the screen is shown, or lies below another screen."""
+        screen = self._screen
+        return screen is not None and (
+            screen.shows_replay is replay or self._app.screen is not screen
+        )
 
-    def open(self) -> None:
-        """Show the screen."""
+    def open(self, *, replay: bool = False) -> None:
+        """Show the screen: the search, or what replay says of the chat."""
         # Imported here: plots and numpy are not needed to start.
         from spectui.tui.tune.screen import TuneScreen  # noqa: PLC0415
 
         if self._screen is not None:
+            self._screen.shows_replay = replay
             return
         self._screen = TuneScreen(self, self.state, self._filled)
         self._screen.prompts = self._prompts
+        self._screen.shows_replay = replay
         self.look_at_chat()
         self._app.push_screen(self._screen, self._closed)
+
+    def take_recording(self, event: ChatRecorded) -> None:
+        """Take the present recording of the chat; None for another pair."""
+        self._recording = event.recording
 
     def _closed(self, filled: "Filled | None") -> None:
         self._screen, self._filled = None, filled
@@ -99,7 +134,7 @@ class TuneController:
             self._app.live.tuning = word
 
     def look_at_chat(self) -> None:
-        """Tell the screen whether a turn holds the search back, how many there are, and a speed."""
+        """Tell the screen how the chat stands: its turns, its speed, what of it is recorded."""
         # Imported here: it brings the search, which is not needed to start.
         from spectui.live.pair import text_s  # noqa: PLC0415
 
@@ -109,6 +144,30 @@ class TuneController:
             baseline = self._app.session.tally.baseline_tokens_per_s
             self._screen.text_s = None if baseline is None else text_s(baseline)
             self._screen.missing = self._missing()
+            recording, setup = self._recording, self._app.session.setup
+            self._screen.not_recorded = self._not_recorded()
+            if recording is None or setup is None:
+                self._screen.recorded = self._screen.in_use = None
+            else:
+                tuned = None if self.state is None else self.state.costs.get(recording.draft)
+                alone = recording.alone(setup.speculation)
+                self._screen.in_use = None if alone is None else Speculation(alone)
+                self._screen.recorded = recording, tuned
+
+    def _not_recorded(self) -> str:
+        """Return why there is no answer to replay."""
+        recording = self._recording
+        if self._app.session.setup is None:
+            return _NO_PAIR
+        if not self._app.settings.record_chats:
+            return _OFF
+        if recording is None:
+            return _LOADING if self._app.live.activity is Activity.LOADING else _NO_DRAFT
+        if recording.failure is not None:
+            return f"An answer could not be recorded: {recording.failure}."
+        if recording.n_waiting:
+            return _TARGET_IS_GOING if recording.is_mtp else _DRAFT_IS_GOING
+        return _NOTHING.format(goes=_TARGET_GOES if recording.is_mtp else _DRAFT_GOES)
 
     def _missing(self) -> str | None:
         """Return what has to be there before a search, and how to get it; None if nothing."""
@@ -186,6 +245,7 @@ class TuneController:
     def apply(self, arm: "Arm") -> None:
         """Use a setting in the chat from the next answer on; the screen has said so."""
         self._app.session.speculate(arm.speculation)
+        self.look_at_chat()
 
     def export(self) -> None:
         """Show the flags of the best."""

@@ -1,20 +1,25 @@
-"""Speedups over two parameters: every replayed setting as a heat map, what was measured marked."""
+"""Every replayed setting over two of its numbers as a heat map, what was measured marked."""
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
-from textual.events import Resize
+from textual.binding import BindingType
+from textual.events import Click, Focus, Resize
+from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from spectui.live.replay import ChatReplay, replayed_value
 from spectui.measure.arm import Arm
 from spectui.options.drafters import DraftSimple, number_of
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.tune.ledger import FORECAST, Ledger
+from spectui.tui.widgets import hidden, key
 from spectui.tune.space import MAX_DRAFT
 
 _ACROSS = number_of(DraftSimple, "draft_max")
@@ -43,15 +48,17 @@ class Source(IntEnum):
 
 
 class Cell(NamedTuple):
-    """The best speedup of the settings that share a place, by its latest source."""
+    """A setting; of those that share a place the best by its latest source stands for it."""
 
     source: Source
-    speedup: float
+    value: float
+    """Speedup, or where that is not known tokens per round."""
+    arm: Arm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landscape:
-    """A grid of speedups; a cell that was neither replayed nor measured is missing."""
+    """A grid of values; a cell that was neither replayed nor measured is missing."""
 
     columns: tuple[str, ...]
     """Smallest value of each column, ascending."""
@@ -72,28 +79,32 @@ class Landscape:
 
     @property
     def low(self) -> float:
-        """Smallest speedup; 1 if there is none."""
-        return min((cell.speedup for cell in self.cells.values()), default=1.0)
+        """Smallest value; 1 if there is none."""
+        return min((cell.value for cell in self.cells.values()), default=1.0)
 
     @property
     def high(self) -> float:
-        """Largest speedup; 1 if there is none."""
-        return max((cell.speedup for cell in self.cells.values()), default=1.0)
+        """Largest value; 1 if there is none."""
+        return max((cell.value for cell in self.cells.values()), default=1.0)
 
 
-def landscape(ledger: Ledger, *, max_columns: int, max_rows: int) -> Landscape:
-    """Put forecasts, and over them what was measured, on a grid that has room for them.
+def landscape(known: Sequence[Cell], *, max_columns: int, max_rows: int) -> Landscape:
+    """Put settings on a grid that has room for them.
 
     The best setting of a cell stands for it, whatever its other numbers and its draft are: that is
-    the one that a search would choose there. What was measured hides what was forecast.
+    the one that a search would choose there. What was measured hides what was forecast; of equal
+    settings the first stands.
     """
-    known = [(place, cell) for arm, cell in _cells(ledger) if (place := _place(arm)) is not None]
-    n_longest = max([MAX_DRAFT, *(longest for (longest, _), _ in known)])
+    placed = [(place, cell) for cell in known if (place := _place(cell.arm)) is not None]
+    lengths = {longest for (longest, _), _ in placed}
+    if all(cell.source is not Source.REPLAYED for cell in known):
+        lengths.add(MAX_DRAFT)
+    n_longest = max(lengths, default=MAX_DRAFT)
     per_column, per_row = _group(n_longest, max_columns), _group(len(_STEPS), max_rows)
     cells = dict[tuple[int, int], Cell]()
-    for (longest, step), cell in known:
+    for (longest, step), cell in placed:
         place = (longest - 1) // per_column, step // per_row
-        cells[place] = max(cell, cells.get(place, cell))
+        cells[place] = max(cells.get(place, cell), cell, key=lambda one: (one.source, one.value))
     return Landscape(
         columns=tuple(str(first) for first in range(1, n_longest + 1, per_column)),
         rows=tuple(map(_UPWARDS.text, _STEPS[::per_row])),
@@ -103,13 +114,22 @@ def landscape(ledger: Ledger, *, max_columns: int, max_rows: int) -> Landscape:
     )
 
 
-def _cells(ledger: Ledger) -> Iterator[tuple[Arm, Cell]]:
+def searched(ledger: Ledger) -> Iterator[Cell]:
+    """Yield what a search has forecast, best first, and over it what it has measured."""
     for one in ledger.forecasts:
-        yield one.arm, Cell(Source.REPLAYED, one.speedup)
+        yield Cell(Source.REPLAYED, one.speedup, one.arm)
     for row in ledger.rows:
         if row.is_known and row.speedup is not None:
             source = Source.REPLAYED if row.state == FORECAST else Source.MEASURED
-            yield row.arm, Cell(Source.BEST if row is ledger.best else source, row.speedup)
+            yield Cell(Source.BEST if row is ledger.best else source, row.speedup, row.arm)
+
+
+def replayed(chat: ChatReplay) -> Iterator[Cell]:
+    """Yield what was replayed on a chat; without costs there is no best."""
+    for index, total in enumerate(chat.totals):
+        is_best = index == 0 and chat.costs is not None
+        arm = Arm(draft=chat.draft, speculation=total.speculation)
+        yield Cell(Source.BEST if is_best else Source.REPLAYED, replayed_value(total), arm)
 
 
 def _place(arm: Arm) -> tuple[int, int] | None:
@@ -127,38 +147,122 @@ def _group(n_values: int, n_cells: int) -> int:
     return next((size for size in _GROUPS if -(-n_values // size) <= room), n_values)
 
 
-class Heatmap(Widget):
-    """Speedup over off by two numbers of a draft model."""
+class Heatmap(Widget, can_focus=True):
+    """Speedup over off by two numbers of a draft model, with a cursor on the settings."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        hidden("left,h", "map.shorter", "Shorter drafts", action="move(-1, 0)"),
+        key(
+            "right,l",
+            "map.longer",
+            "Look",
+            "Look at another setting of the map",
+            action="move(1, 0)",
+            display="arrows",
+        ),
+        hidden("down,j", "map.less_sure", "Smaller p_min", action="move(0, -1)"),
+        hidden("up,k", "map.surer", "Larger p_min", action="move(0, 1)"),
+        key("b", "map.best", "Best", "Go to the best setting of the map", action="best"),
+        key(
+            "enter",
+            "map.use",
+            "Use",
+            "Use in the chat the setting that the map's cursor is on",
+            action="screen.use",
+            display="enter",
+        ),
+    ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "heatmap--gain",
         "heatmap--loss",
+        "heatmap--count",
         "heatmap--label",
         "heatmap--empty",
+        "heatmap--cursor",
     }
     DEFAULT_CSS = """
     Heatmap {
         & > .heatmap--gain { color: $text; background: $gain; }
         & > .heatmap--loss { color: $text; background: $loss; }
+        & > .heatmap--count { color: $text; background: $primary; }
         & > .heatmap--label { color: $text-muted; }
         & > .heatmap--empty { color: $text-muted; }
+        & > .heatmap--cursor { color: $block-cursor-foreground;
+            background: $block-cursor-background; text-style: bold; }
     }
     """
 
+    class Moved(Message):
+        """The cursor is on another setting, or there are others."""
+
     def __init__(self) -> None:
         super().__init__()
-        self._ledger = Ledger()
+        self._known: tuple[Cell, ...] = ()
+        self._is_speedup = True
+        self._cursor: tuple[int, int] | None = None
+        """Column and row, were there room for all of them; None until somebody looks."""
         self._lines: list[Strip] | None = None
         """Lines drawn at the present size, worked out when they are needed."""
 
-    def show(self, ledger: Ledger) -> None:
-        """Show what was measured over the forecasts."""
-        self._ledger, self._lines = ledger, None
+    @property
+    def selected(self) -> Arm | None:
+        """The setting that the cursor is on."""
+        cell = None if self._cursor is None else self._whole.cells.get(self._cursor)
+        return None if cell is None else cell.arm
+
+    @property
+    def _whole(self) -> Landscape:
+        return landscape(self._known, max_columns=sys.maxsize, max_rows=sys.maxsize)
+
+    def show(self, known: Iterable[Cell], *, is_speedup: bool = True) -> None:
+        """Show settings; their values are tokens per round where they are no speedups."""
+        self._known, self._is_speedup = tuple(known), is_speedup
+        self._redraw()
+
+    def select(self, arm: Arm | None) -> None:
+        """Put the cursor on a setting; None takes it away."""
+        place = None if arm is None else _place(arm)
+        self._cursor = None if place is None else (place[0] - 1, place[1])
+        self._redraw()
+
+    def action_move(self, right: int, up: int) -> None:
+        """Move the cursor."""
+        if self._cursor is not None:
+            whole, (column, row) = self._whole, self._cursor
+            self._cursor = (
+                min(max(column + right, 0), len(whole.columns) - 1),
+                min(max(row + up, 0), len(whole.rows) - 1),
+            )
+            self._redraw()
+
+    def action_best(self) -> None:
+        """Put the cursor on the best."""
+        cells = self._whole.cells.values()
+        best = max(cells, key=lambda one: (one.source, one.value), default=None)
+        self.select(None if best is None else best.arm)
+
+    def on_focus(self, _event: Focus) -> None:
+        """Begin at the best."""
+        if self._cursor is None:
+            self.action_best()
+
+    def on_click(self, event: Click) -> None:
+        """Put the cursor where the pointer is."""
+        land = self._fitted()
+        column, row = (event.x - _LABELS) // self._cell_width(land), len(land.rows) - event.y
+        cell = land.cells.get((column, row))
+        if cell is not None:
+            self.select(cell.arm)
+
+    def _redraw(self) -> None:
+        self._lines = None
         self.refresh()
+        self.post_message(self.Moved())
 
     def on_resize(self, _event: Resize) -> None:
         """Fit the grid."""
         self._lines = None
+        self.refresh()
 
     def notify_style_update(self) -> None:
         """Take the colours of another theme."""
@@ -172,14 +276,14 @@ class Heatmap(Widget):
         line = self._lines[y] if y < len(self._lines) else Strip([])
         return line.crop_extend(0, self.size.width, self.rich_style)
 
-    def _draw(self) -> list[Strip]:
+    def _fitted(self) -> Landscape:
         width, height = self.size
-        land = landscape(
-            self._ledger,
-            max_columns=(width - _LABELS) // _MIN_CELL,
-            max_rows=height - _FRAME,
-        )
-        label = self.rich_style + self.get_component_rich_style("heatmap--label")
+        max_columns = (width - _LABELS) // _MIN_CELL
+        return landscape(self._known, max_columns=max_columns, max_rows=height - _FRAME)
+
+    def _draw(self) -> list[Strip]:
+        land = self._fitted()
+        label = self._part("label")
         middle = self._cell_width(land) * len(land.columns)
         across = " " * _LABELS + _title(_ACROSS.name, land.per_column, "column").center(middle)
         return [
@@ -195,19 +299,21 @@ class Heatmap(Widget):
         return max(1, min(_MAX_CELL, room))
 
     def _grid_line(self, land: Landscape, row: int, label: Style) -> Strip:
-        width = self._cell_width(land)
+        width, glyphs, at = self._cell_width(land), glyphs_of(self), self._cursor
+        here = None if at is None else (at[0] // land.per_column, at[1] // land.per_row)
         segments = [Segment(land.rows[row].ljust(_LABELS), label)]
-        glyphs = glyphs_of(self)
-        empty = self.rich_style + self.get_component_rich_style("heatmap--empty")
         for column in range(len(land.columns)):
             cell = land.cells.get((column, row))
             if cell is None:
-                segments.append(Segment(glyphs.none.rjust(width - 1) + " ", empty))
+                text, style = glyphs.none.rjust(width - 1) + " ", self._part("empty")
             else:
-                segments.append(
-                    Segment(_content(cell, width, land, glyphs), self._style(cell, land))
-                )
+                text, style = _content(cell, width, land, glyphs), self._style(cell, land)
+            is_here = here == (column, row)
+            segments.append(Segment(text, self._part("cursor") if is_here else style))
         return Strip(segments)
+
+    def _part(self, name: str) -> Style:
+        return self.rich_style + self.get_component_rich_style(f"heatmap--{name}")
 
     def _axis(self, land: Landscape, label: Style) -> Strip:
         width = self._cell_width(land)
@@ -215,10 +321,11 @@ class Heatmap(Widget):
         return Strip([Segment(" " * _LABELS + names, label)])
 
     def _style(self, cell: Cell, land: Landscape) -> Style:
-        is_gain, is_marked = cell.speedup >= 1, cell.source > Source.REPLAYED
-        full = self.get_component_styles(f"heatmap--{'gain' if is_gain else 'loss'}").background
+        is_gain, is_marked = cell.value >= 1, cell.source > Source.REPLAYED
+        part = ("gain" if is_gain else "loss") if self._is_speedup else "count"
+        full = self.get_component_styles(f"heatmap--{part}").background
         reach = land.high - 1 if is_gain else 1 - land.low
-        share = abs(cell.speedup - 1) / reach if reach else 1.0
+        share = abs(cell.value - 1) / reach if reach else 1.0
         if full.ansi is not None:
             # A terminal's own colours cannot be mixed, nor is it known what is readable on them.
             return self.rich_style + Style(color=full.rich_color, bold=is_marked)
@@ -231,18 +338,18 @@ class Heatmap(Widget):
         glyphs = glyphs_of(self)
         if not land.cells:
             return f"{glyphs.none} not replayed yet"
-        low, high = (f"{value:.2f}{glyphs.times}" for value in (land.low, land.high))
+        times, unit = (glyphs.times, "of off") if self._is_speedup else ("", "tokens/round")
         sources = {cell.source for cell in land.cells.values()}
-        best = self._ledger.best
         parts = [
-            f"{low} to {high} of off" + (", replayed" if Source.REPLAYED in sources else ""),
+            f"{land.low:.2f}{times} to {land.high:.2f}{times} {unit}"
+            + (", replayed" if Source.REPLAYED in sources else ""),
             f"{glyphs.measured} measured" if Source.MEASURED in sources else "",
             f"{glyphs.bullet} best" if Source.BEST in sources else "",
             "" if Source.REPLAYED in sources else f"{glyphs.none} not tried",
         ]
-        if best is not None and _place(best.arm) is None:
-            drafter = glyphs.one_line(best.arm.drafter)
-            parts.append(f"the best, {drafter}, has no place here")
+        best = next((cell.arm for cell in self._known if cell.source is Source.BEST), None)
+        if best is not None and _place(best) is None:
+            parts.append(f"the best, {glyphs.one_line(best.drafter)}, has no place here")
         return "   ".join(part for part in parts if part)
 
 
@@ -250,10 +357,10 @@ def _content(cell: Cell, width: int, land: Landscape, glyphs: Glyphs) -> str:
     """Return a cell's text in ``width`` characters: a mark and a number, or a shade."""
     mark = {Source.MEASURED: glyphs.measured, Source.BEST: glyphs.bullet}.get(cell.source, " ")
     if width >= _MIN_CELL:
-        number = f"{mark}{cell.speedup:.2f}"[:_MIN_CELL]
+        number = f"{mark}{cell.value:.2f}"[:_MIN_CELL]
         return number.rjust(width - (width > _MIN_CELL)).ljust(width)
     span, ramp = land.high - land.low, glyphs.segments[3::-1]
-    shade = ramp[round((cell.speedup - land.low) / span * (len(ramp) - 1)) if span else -1]
+    shade = ramp[round((cell.value - land.low) / span * (len(ramp) - 1)) if span else -1]
     return ((mark if mark.strip() else shade) + shade * width)[:width]
 
 

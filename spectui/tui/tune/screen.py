@@ -1,5 +1,6 @@
 """Background tuning, watched and steered."""
 
+import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,11 +12,16 @@ from textual.reactive import var
 from textual.screen import Screen
 from textual.widgets import Input, Static, Tab, Tabs
 
+from spectui.live.recording import ChatRecording
+from spectui.live.replay import ChatReplay, replay_chat
+from spectui.measure.arm import Arm
+from spectui.options.speculation import Speculation
+from spectui.trace.costs import Costs
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.tune import ledger as settings
 from spectui.tui.tune import words
 from spectui.tui.tune.form import Filled, SourceChoice, TuneSetup
-from spectui.tui.tune.map import Heatmap
+from spectui.tui.tune.map import Heatmap, replayed, searched
 from spectui.tui.tune.status import TuneStatus
 from spectui.tui.tune.table import TrialsTable
 from spectui.tui.widgets import KeyBar, hidden, key, key_of
@@ -26,14 +32,16 @@ if TYPE_CHECKING:
 
 CSS = """
 TuneScreen {
-    TuneStatus, #introduction, TuneSetup { padding: 0 1; }
+    TuneStatus, #introduction, TuneSetup, #basis { padding: 0 1; }
+    #basis { display: none; height: auto; color: $text-muted; }
     #introduction { height: auto; color: $text-muted; max-width: 90; }
     TuneSetup { margin: 1 0; }
     TuneViews, #views { height: 1fr; }
     .view { border: round $frame; border-title-color: $text-muted; padding: 0 1; }
     TrialsTable { height: 1fr; }
     #detail { height: auto; max-height: 3; color: $text-muted; }
-    Heatmap { height: 1fr; }
+    #cell { height: 1; text-wrap: nowrap; text-overflow: ellipsis; color: $text-muted; }
+    Heatmap { height: 1fr; max-height: 24; }
 
     &.-idle TuneViews { display: none; }
 
@@ -44,6 +52,13 @@ TuneScreen {
     &.-wide.-tall, &.-broad.-tall { Tabs { display: none; } }
     &.-wide.-tall #views { layout: grid; grid-size: 1 2; grid-rows: 1fr 16; }
     &.-broad.-tall #views { layout: grid; grid-size: 2 1; grid-columns: 11fr 10fr; grid-rows: 1fr; }
+    &.-replay {
+        TuneStatus { display: none; }
+        #basis, #map { display: block; }
+        Tabs, #settings { display: none !important; }
+        #views { layout: vertical !important; }
+        #cell { height: auto; text-wrap: wrap; color: $foreground; }
+    }
     &.-ascii {
         Underline { display: none; }
         Tabs { height: 1; }
@@ -61,6 +76,12 @@ _TITLES = {"settings": "Settings", "map": "Map"}
 class TuneViews(Container):
     """Settings as a table and as a map."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._ledger = settings.Ledger()
+        self._chat: ChatReplay | None = None
+        self._in_use: Speculation | None = None
+
     def compose(self) -> ComposeResult:
         """The tabs, and what they choose from."""
         titles = enumerate(_TITLES.items(), 1)
@@ -71,17 +92,53 @@ class TuneViews(Container):
                 yield Static(id="detail", markup=False)
             with Vertical(id="map", classes="view"):
                 yield Heatmap()
+                yield Static(id="cell", markup=False)
 
     def on_mount(self) -> None:
         """Name the views."""
         for view, title in _TITLES.items():
             self.query_one(f"#{view}").border_title = title
 
-    def show(self, ledger: settings.Ledger) -> None:
-        """Show the settings of ``ledger``."""
+    def show(
+        self,
+        ledger: settings.Ledger,
+        chat: ChatReplay | None = None,
+        in_use: Speculation | None = None,
+    ) -> None:
+        """Show the settings of ``ledger``, and all of them on the map.
+
+        Args:
+            ledger: the settings of a search.
+            chat: what was replayed on the chat, to be on the map in place of the search.
+            in_use: how the chat drafts, if it is on the map.
+        """
+        self._ledger, self._chat, self._in_use = ledger, chat, in_use
         self.query_one(TrialsTable).show(ledger)
-        self.query_one(Heatmap).show(ledger)
+        heatmap = self.query_one(Heatmap)
+        if chat is None:
+            heatmap.show(searched(ledger))
+        else:
+            heatmap.show(replayed(chat), is_speedup=chat.costs is not None)
         self._show_selected()
+
+    @on(Heatmap.Moved)
+    def _show_cell(self) -> None:
+        arm, cell = self.query_one(Heatmap).selected, self.query_one("#cell", Static)
+        cell.display = arm is not None
+        if arm is not None:
+            cell.update(self._words(arm))
+
+    def _words(self, arm: Arm) -> str:
+        """What is known of a setting of the map."""
+        glyphs, chat = glyphs_of(self), self._chat
+        if chat is not None:
+            total = next(one for one in chat.totals if one.speculation == arm.speculation)
+            in_use = arm.speculation == self._in_use
+            return words.replayed(total, chat, glyphs, in_use=in_use)
+        rows = [row for row in self._ledger.rows if row.is_known and row.arm == arm]
+        if rows:
+            return words.setting(rows[-1], glyphs)
+        return words.forecast(next(one for one in self._ledger.forecasts if one.arm == arm), glyphs)
 
     @on(TrialsTable.Selected)
     def _show_selected(self) -> None:
@@ -151,6 +208,14 @@ class TuneScreen(Screen[Filled]):
     """What has to be there before a search, in a clause; None if nothing."""
     prompts: var[str | None] = var(None, init=False)
     """Which prompts the search uses, in words; None if that is not known."""
+    shows_replay: var[bool] = var(False, init=False)
+    """Whether the map alone is shown, of the chat if there is an answer to replay."""
+    recorded: var[tuple[ChatRecording, Costs | None] | None] = var(None, init=False)
+    """Answers of the chat, with the costs that tuning measured; None if none will be recorded."""
+    not_recorded: var[str] = var("", init=False)
+    """Why there is no answer to replay, in a sentence."""
+    in_use: var[Speculation | None] = var(None, init=False)
+    """How the chat drafts, if it does so with who is recorded alone."""
 
     def __init__(
         self,
@@ -167,26 +232,61 @@ class TuneScreen(Screen[Filled]):
         self._asks = False
         """Whether the user looks at what the next search would do."""
         self._available: frozenset[str] = frozenset()
+        self._chat: ChatReplay | None = None
+        """What was replayed on the chat, while that is looked at."""
 
     def compose(self) -> ComposeResult:
         """Head, form, and two views that are tabs where there is no room for both."""
         yield TuneStatus()
         yield TuneSetup(self._filled)
         yield Static(id="introduction", markup=False)
+        yield Static(id="basis", markup=False)
         yield TuneViews()
         yield KeyBar()
 
     def on_mount(self) -> None:
         """Show what there is."""
         self.set_class(glyphs_of(self).times.isascii(), "-ascii")
-        self.query_one(TuneViews).show(self._ledger)
-        self._show_state()
-        for shown in ("chat_is_busy", "missing", "prompts"):
+        self._show_views()
+        for shown in ("chat_is_busy", "missing", "prompts", "not_recorded"):
             self.watch(self, shown, self._show_state, init=False)
+        self.watch(self, "in_use", self._show_views, init=False)
+        self.watch(self, "recorded", self._replay, init=False)
+        self.watch(self, "shows_replay", self._show_other)
         self.watch(self, "text_s", self.query_one(TuneSetup).show_text_s)
+
+    def _show_other(self) -> None:
+        """Show the search, or the replay, with the keys where they are needed first."""
+        self._show_state()
+        self.refresh_bindings()
+        self._replay()
         if self.query_one(TuneSetup).display:
             # Not the path, even where it is what is filled in: letters are keys here.
             self.query_one(SourceChoice).focus()
+        elif not self.shows_replay:
+            self.query_one(TrialsTable).focus()
+
+    def _replay(self) -> None:
+        self.run_worker(self._show_replayed(), group="replay", exclusive=True)
+
+    async def _show_replayed(self) -> None:
+        """Replay every setting on the chat, aside, while that is looked at."""
+        known = self.recorded if self.shows_replay else None
+        if known is None or not known[0].recordings:
+            self._chat = None
+        else:
+            self._chat = await asyncio.to_thread(replay_chat, *known)
+        self._show_views()
+        self._show_state()
+        heatmap = self.query_one(Heatmap)
+        if self.shows_replay and not self.has_class("-idle"):
+            if self._chat is not None and heatmap.selected is None:
+                heatmap.select(Arm(draft=None, speculation=self.in_use))
+            heatmap.focus()
+
+    def _show_views(self) -> None:
+        views = self.query_one(TuneViews)
+        views.show(self._ledger, self._chat, self.in_use)
 
     def show(self, state: TuningState) -> None:
         """Show how the search stands. To be called on the app's thread."""
@@ -201,7 +301,7 @@ class TuneScreen(Screen[Filled]):
             return
         with self.app.batch_update():
             if has_changed:
-                self.query_one(TuneViews).show(self._ledger)
+                self._show_views()
             self._show_state()
 
     def ask(self, problem: str | None = None) -> None:
@@ -216,6 +316,8 @@ class TuneScreen(Screen[Filled]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave out what makes no sense now."""
         del parameters
+        if self.shows_replay and (action in settings.ACTIONS or action == "view"):
+            return False
         if action in _LETTERS and isinstance(self.focused, Input):
             # It would be typed into the field.
             return False
@@ -257,6 +359,12 @@ class TuneScreen(Screen[Filled]):
         """Use in the chat the selected setting."""
         self._apply(settings.selected_choice(self.query_one(TrialsTable).selected))
 
+    def action_use(self) -> None:
+        """Use in the chat what the map's cursor is on."""
+        arm = self.query_one(Heatmap).selected
+        if arm is not None:
+            self._apply((arm, f"Applied {arm.label}, from the next answer on."))
+
     def _apply(self, choice: settings.Choice | None) -> None:
         if choice is not None:
             arm, reason = choice
@@ -292,7 +400,7 @@ class TuneScreen(Screen[Filled]):
         """Leave the form, or the screen."""
         # Before the first search there is nothing behind the form.
         hides_settings = self._asks and not self.has_class("-idle")
-        if hides_settings or isinstance(self.focused, Input):
+        if not self.shows_replay and (hides_settings or isinstance(self.focused, Input)):
             self._asks = False
             self.set_focus(None)
             self._show_state()
@@ -305,20 +413,34 @@ class TuneScreen(Screen[Filled]):
         self.query_one(TuneStatus).show(
             state, self._ledger, chat_is_busy=self.chat_is_busy, prompts=self.prompts
         )
-        is_empty = state.phase is Phase.IDLE and not state.records
-        self.set_class(is_empty, "-idle")
+        is_empty, replays = state.phase is Phase.IDLE and not state.records, self.shows_replay
+        self.set_class(replays, "-replay")
+        has_no_map = self._chat is None and not state.forecasts
+        self.set_class(has_no_map if replays else is_empty, "-idle")
+        self.query_one("#map").border_title = "What if" if replays else _TITLES["map"]
+        self.query_one("#basis", Static).update(glyphs_of(self).own_line(self._basis()))
         introduction = self.query_one("#introduction", Static)
-        introduction.display = is_empty
+        introduction.display = is_empty and not replays
         if is_empty:
             begin = key_of(self, "tune.begin")
             introduction.update(words.introduction(begin, self.missing))
         setup = self.query_one(TuneSetup)
-        setup.display, was_shown = is_empty or (self._asks and not state.is_running), setup.display
+        shows = is_empty or (self._asks and not state.is_running)
+        setup.display, was_shown = shows and not replays, setup.display
         if setup.display is not was_shown:
             # The form has keys of its own.
             self.refresh_bindings()
-        if self.focused is None and not is_empty:
+        if self.focused is None and not is_empty and not replays:
             self.query_one(TrialsTable).focus()
+
+    def _basis(self) -> str:
+        """What the map rests on, while the search is not shown."""
+        if self._chat is not None and self.recorded is not None:
+            return words.basis(self.recorded[0], self._chat)
+        if self.recorded is not None and self.recorded[0].recordings:
+            return "Every setting is being replayed on what was answered."
+        searched = " The map is of the search's own prompts." if self._state.forecasts else ""
+        return self.not_recorded + searched
 
     @on(TrialsTable.Selected)
     def _refresh_available(self) -> None:

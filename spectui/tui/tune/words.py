@@ -4,11 +4,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from spectui.format import counted, gain_percent, left_text
+from spectui.live.recording import ChatRecording
+from spectui.live.replay import ChatReplay
+from spectui.trace.replay import Total
+from spectui.trace.terms import largest_loss, replayed_terms
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import FORECAST, NOISY, Ledger, Row
-from spectui.tune.explain import explain_result
+from spectui.tune.explain import DECIDES, explain_result
 from spectui.tune.finalist import forecast_error as error_text
 from spectui.tune.finalist import forecast_errors
+from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
 
@@ -205,6 +210,45 @@ def setting(row: Row, glyphs: Glyphs) -> str:
         "noisy: the machine's speed changed meanwhile" if row.state == NOISY else "",
     )
     return head + ", ".join(fact for fact in facts if fact not in {"", glyphs.none})
+
+
+def forecast(one: Forecast, glyphs: Glyphs) -> str:
+    """Return a setting that a search has replayed in one sentence."""
+    return (
+        f"{glyphs.one_line(one.arm.label)}: {glyphs.speedup(one.speedup)} of off predicted, "
+        f"{one.n_drafted} drafted, {one.n_accepted} accepted"
+    )
+
+
+def basis(recording: ChatRecording, chat: ChatReplay) -> str:
+    """Return what of a chat is replayed, and where its speedups come from."""
+    n_tokens = counted(sum(one.n_decoded for one in recording.recordings), "token")
+    answers = counted(len(recording.recordings), "answer")
+    parts = [f"What if {chat.draft} drafts: {n_tokens} of {answers}, replayed exactly."]
+    if recording.n_waiting:
+        parts.append(f"{counted(recording.n_waiting, 'answer')} more to be recorded.")
+    if recording.failure is not None:
+        parts.append(f"An answer could not be recorded: {recording.failure}.")
+    source = chat.source[:1].upper() + chat.source[1:]
+    parts.append(f"{source}." if chat.costs is None else f"Costs of rounds: {chat.source}.")
+    return " ".join(parts)
+
+
+def replayed(total: Total, chat: ChatReplay, glyphs: Glyphs, *, in_use: bool) -> str:
+    """Return a setting in three lines: its speedup, its counts, and what costs most."""
+    facts, more = [total.speculation.own.summary, *["in use"] * in_use], []
+    if chat.costs is not None and total.speedup is not None:
+        speed = glyphs.tokens_per_s(total.tokens_per_s)
+        facts.append(f"predicted {glyphs.speedup(total.speedup)} of off, {speed}")
+        terms = replayed_terms(total, chat.costs)
+        if terms is not None:
+            term, without = largest_loss(terms, total.speedup)
+            more.append(f"{DECIDES[term]} {glyphs.speedup(without)}.")
+    counts = (
+        f"{counted(total.n_rounds, 'round')}, {total.n_drafted} drafted, {total.n_accepted} "
+        f"accepted, {glyphs.number(total.tokens_per_round)} tokens/round"
+    )
+    return "\n".join((f" {glyphs.bullet} ".join(facts), counts, *more))
 
 
 def _fraction(done: int, total: int) -> float:

@@ -1,4 +1,4 @@
-"""What-if on targets that draft for themselves: recorded beside the chat, replayed exactly."""
+"""Replay of a chat on targets that draft for themselves: recorded beside it, exact."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,27 +6,16 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.events import GenerationFinished, GenerationResult
-from spectui.errors import UsageError
-from spectui.live.recording import ChatRecording, Run, save_trace
+from spectui.live.recording import ChatRecording
+from spectui.live.replay import known_costs, replay_chat
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
-from spectui.live.whatif import (
-    Source,
-    WhatIf,
-    chat_points,
-    trial_points,
-    whatif_state,
-)
-from spectui.measure.arm import Arm
-from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, Model, Ngram, NgramSimple
+from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
-from spectui.speculative.counters import Round
-from spectui.trace.file import read_trace
 from tests.live.conftest import QUESTION, Watched
 from tests.support.architectures import WRITERS
 from tests.support.engine import ENDLESS, small_context
 from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
-from tests.tui.test_tui_tune import arm, trial
 
 pytest_plugins = "tests.support.fixtures"
 
@@ -72,18 +61,15 @@ def test_an_answer_is_recorded_with_its_layers_and_replays_exactly(
     # It is recorded while it does not draft, too.
     result = ask(watched, setup, None if name == "glm4moe" else mtp(2))
     found = watched.recording()
-    read = read_trace(save_trace(watched.session.chat_trace(found, None), keep_text=False))
-    assert read.drafts[MTP_KIND] == read.target
-    assert read.recordings[0].chains[MTP_KIND].mtp_layers == N_LAYERS[name]
     assert (found.draft, found.mtp_layers) == (MTP_KIND, N_LAYERS[name])
     assert found.longest == (3 if name == "mimo2" else 16)
     (recording,) = found.recordings
     assert recording.output == result.tokens
-    one = WhatIf(found.recordings, found.draft, longest=found.longest, costs=None)
+    assert recording.chains[MTP_KIND].mtp_layers == N_LAYERS[name]
+    totals = {total.model: total for total in replay_chat(found, None).totals}
     n_accepted = 0
-    for setting in (mtp(1), mtp(2), mtp(3), mtp(3, 0.44), mtp(3, 0.3, 2), mtp(found.longest)):
-        total, counters = one.at(setting), ask(watched, setup, setting).counters
-        assert total.model == setting
+    for setting in (mtp(1), mtp(2), mtp(3), mtp(3, 0.45), mtp(3, 0.3, 2), mtp(found.longest)):
+        total, counters = totals[setting], ask(watched, setup, setting).counters
         for count in ("n_rounds", "n_drafted", "n_accepted"):
             assert getattr(total, count) == getattr(counters, count), (count, setting)
         n_accepted += counters.n_accepted
@@ -126,8 +112,6 @@ def test_beside_a_draft_model_it_is_the_draft_that_is_recorded(
     own, draft = [one.recording for one in watched.told if one.recording is not None][-2:]
     assert (own.draft, own.is_mtp) == (MTP_KIND, True)
     assert (draft.draft, draft.is_mtp) == (tiny(CLOSE_DRAFT).stem, False)
-    with pytest.raises(UsageError, match="no longer loaded"):
-        watched.session.chat_trace(own, None)
 
 
 @pytest.mark.parametrize("name", ["qwen35", "mimo2"])
@@ -140,44 +124,20 @@ def test_costs_come_of_the_rounds_that_it_drafted(
     for longest in (1, 2, 3):
         ask(watched, setup, mtp(longest))
     found = watched.recording(lambda found: len(found.runs) == 4)
-    state = whatif_state(found, applied=Speculation(mtp(3)))
-    assert state.known.costs is not None
-    assert state.known.costs.step_s > 0
-    assert [point.setting for point in state.measured] == [mtp(1), mtp(2), mtp(3)]
-    assert all(point.source is Source.CHAT for point in state.measured)
+    costs, _ = known_costs(found, None)
+    assert costs is not None
+    assert costs.step_s > 0
     # Of a draft model they say nothing.
-    model = replace(found, draft="draft", mtp_layers=0)
-    other = whatif_state(model, applied=Speculation(mtp(3)))
-    assert (other.known.costs, other.measured, other.applied) == (None, (), None)
-
-
-def run(wanted: Model | Ngram | None, rounds: tuple[Round, ...] = ()) -> Run:
-    return Run(
-        speculation=None if wanted is None else Speculation(wanted),
-        n_prompt=100,
-        rounds=rounds,
-        n_decoded=10,
-        decode_s=1.0,
-    )
+    assert known_costs(replace(found, draft="draft", mtp_layers=0), None)[0] is None
 
 
 def test_settings_of_layers_and_of_a_draft_model_are_never_mixed() -> None:
     model = DraftSimple(draft_max=4)
-    runs = [run(wanted) for wanted in (mtp(4), model, None, NgramSimple(size_m=8))]
     chained = Speculation(mtp(4), (NgramSimple(size_m=8),))
-    runs.append(replace(runs[0], speculation=chained))
-    own_arm = Arm(draft=MTP_KIND, speculation=Speculation(mtp(3)))
-    trials = (trial(0), trial(1, arm(3), 1.2), trial(2, own_arm, 1.3))
-    for recording, chatted, tried in (
-        (OWN, mtp(4), mtp(3)),
-        (MODEL, model, DraftSimple(draft_max=3)),
-    ):
-        points = chat_points(replace(recording, runs=tuple(runs)))
-        assert [point.setting for point in points] == [chatted]
-        assert [point.setting for point in trial_points(recording, trials)] == [tried]
-        assert recording.alone(Speculation(chatted)) == chatted
-        assert recording.alone(None) is None
-    assert OWN.alone(Speculation(model)) is MODEL.alone(Speculation(mtp(4))) is None
+    for recording, own, other in ((OWN, mtp(4), model), (MODEL, model, mtp(4))):
+        assert recording.alone(Speculation(own)) == own
+        for speculation in (None, Speculation(other), Speculation(NgramSimple(size_m=8)), chained):
+            assert recording.alone(speculation) is None
 
 
 def test_of_several_layers_a_longer_draft_is_one_of_their_number() -> None:
@@ -186,5 +146,3 @@ def test_of_several_layers_a_longer_draft_is_one_of_their_number() -> None:
     assert THREE.alone(Speculation(mtp(20, 0.5))) == mtp(3, 0.5)
     # It drops every draft; with another one it would not.
     assert THREE.alone(Speculation(mtp(8, draft_min=5))) == mtp(3, draft_min=5)
-    points = chat_points(replace(THREE, runs=(run(mtp(3)), run(mtp(16)))))
-    assert [point.setting for point in points] == [mtp(3)]

@@ -1,1 +1,0 @@
-"""Replay of other settings on the session's own answers."""
