@@ -78,7 +78,9 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "tune/division": (("n_predict + 1 <= n_ctx", "n_predict <= n_ctx"),),
     "tune/finalist": (("one.arm not in failed", "True"),),
     "tune/depths": (("(n - 1) / n * sum(", "1 / n * sum("),),
-    "tune/categories": (("low > 0 and gain > min_gain", "low > 0"),),
+    "tune/categories": (
+        ("one.baseline_s * one.speculative_tokens / one.baseline_tokens", "one.baseline_s"),
+    ),
     "engine/demand": (
         ("self.mapped_bytes + self.slow_bytes >= 0", "self.mapped_bytes >= 0"),
         ("0 <= left < self.margin_bytes", "0 <= left <= self.margin_bytes"),

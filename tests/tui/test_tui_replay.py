@@ -176,7 +176,7 @@ async def test_it_follows_what_is_recorded_and_the_search() -> None:
         app.tune.recorded = None
         shown = " ".join((await stage.press("b")).split())
         assert "Nothing yet. The map is of the search's own prompts." in shown
-        assert "p_min 0.50: 1.50× of off predicted, 9 drafted, 6 accepted" in shown
+        assert "forecast, good: max 3, min 0, p_min 0.50: 1.50× of off, acceptance 67%" in shown
         assert "Pause" not in app.footer()
         # The search itself, and back.
         app.tune.shows_replay = False
@@ -192,9 +192,9 @@ async def test_the_map_of_a_search_has_the_cursor_too() -> None:
         await stage.press("enter")
         assert app.take() == []
         shown = " ".join((await stage.press("tab")).split())
-        assert "trial 3, good: max 6, min 1, p_min 0.40: 14.0 tokens/s," in shown
+        assert "forecast, good: max 3, min 0, p_min 0.50: 1.50× of off," in shown
         await stage.press("enter")
-        assert app.take() == [("apply", arm(6, 0.4, shortest=1))]
+        assert app.take() == [("apply", arm(3, 0.5))]
         # There is nothing between the settings.
         await stage.press("left", "enter")
         assert app.take() == []

@@ -385,7 +385,7 @@ def test_an_unknown_look_is_named_and_the_default_taken(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--preset", "none"], "no preset none"),
+        (["--preset", "none"], "no preset 'none'"),
         (["-m", "missing.gguf"], "missing.gguf: no such file"),
         (["-md", "draft.gguf"], "-md names a draft"),
     ],
