@@ -54,11 +54,11 @@ def test_a_page_tells_what_the_study_says() -> None:
     page = page_of(content())
     check_inert(page)
     assert page.one("h1").text == "Use it"
-    for told in ("2.93×", "2.39× to 3.23×", "+193 %", "100.0", "292.6", "245 ms", "3 ms"):
+    for told in ("3.02×", "2.37× to 3.68×", "+202 %", "100.0", "301.7", "245 ms", "93 ms"):
         assert told in page.text, told
     commands = [one.text for one in page.all("code")]
     assert commands[0].startswith("llama-server -m /models/target.gguf")
-    assert "--spec-draft-n-max 6" in commands[0]
+    assert "--spec-draft-n-max 9" in commands[0]
     assert all(one.attributes.get("data-copy") for one in page.all("button"))
     titles = [one.text for one in page.all("h2")]
     assert {"Every setting", "By kind of prompt", "Where the time goes", "What was tried"} <= {
@@ -76,7 +76,7 @@ def test_the_map_marks_what_was_measured_and_the_best() -> None:
     cells = [one.text for one in page.all("title")[1:]]
     # Two values of p_min share a row.
     assert len(cells) == 16 * 10
-    assert "draft_max 6, p_min 0: 4 settings, predicted 2.10×, measured 2.93×" in cells
+    assert "draft_max 9, p_min 0: 4 settings, predicted 2.70×, measured 3.02×" in cells
     assert "640 settings predicted, 3 measured" in page.text
 
 
