@@ -55,7 +55,8 @@ def forecast_error(errors: Sequence[float]) -> str | None:
     """
     if not errors or abs(gain := math.expm1(statistics.median(errors))) < _LARGE_ERROR:
         return None
+    what = "it" if len(errors) == 1 else f"{counted(len(errors), 'setting')} in the median"
     return (
-        f"{counted(len(errors), 'setting')} did {gain_percent(100 * gain, 0)} against the forecast "
-        "(median): forecasts rank settings, and what was measured decides"
+        f"{what} did {gain_percent(100 * gain, 0)} against the forecast: forecasts rank settings, "
+        "and what was measured decides"
     )

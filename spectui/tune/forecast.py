@@ -205,12 +205,18 @@ def in_order(ordered: Sequence[Forecast], defaults: Sequence[Arm]) -> tuple[Arm,
 
 def _best_of_each_length(ordered: Sequence[Forecast]) -> list[Forecast]:
     chosen: dict[tuple[str, int], Forecast] = {}
+    done = set[tuple[str, float, int, int]]()
     for one in ordered:
         speculation = one.arm.speculation
         if speculation is not None and one.n_drafted:
             # With and without a drafter ahead, a model of one length shares its error, too.
             who = one.arm.draft or one.arm.drafter
-            chosen.setdefault((who, speculation.own.longest), one)
+            place = who, speculation.own.longest
+            # Lengths that no draft reaches do the same as the first of them.
+            does = who, one.speedup, one.n_drafted, one.n_accepted
+            if place not in chosen and does not in done:
+                chosen[place] = one
+                done.add(does)
     return list(chosen.values())
 
 

@@ -119,6 +119,10 @@ def test_promising_are_the_best_of_each_length() -> None:
     ]
     assert promising(ordered, 3) == (ordered[0].arm, ordered[2].arm, ordered[3].arm)
     assert promising((), 3) == ()
+    # Nor are lengths that no draft reaches.
+    assert promising((ordered[0], replace(ordered[0], arm=one("a", 16, 0.9, 1.0).arm))) == (
+        ordered[0].arm,
+    )
     # What drafts nothing is not, and n-grams share their length.
     ngrams = [of_ngrams(12, 16, n_drafted=0), of_ngrams(4, 8), of_ngrams(3, 8)]
     assert promising([*ngrams, ordered[0]]) == (ngrams[1].arm, ordered[0].arm)
