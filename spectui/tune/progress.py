@@ -113,13 +113,8 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
         case ForecastMade():
             state = replace(state, forecasts=event.forecasts, costs=event.costs)
         case TrialStarted():
-            state = replace(
-                state,
-                phase=_keep_stopping(state, Phase.SEARCHING),
-                current=event.arm,
-                n_measured=0,
-                n_to_measure=event.n_prompts,
-            )
+            phase, n = _keep_stopping(state, Phase.SEARCHING), event.n_prompts
+            state = replace(state, phase=phase, current=event.arm, n_measured=0, n_to_measure=n)
         case TrialFinished():
             known = {record.number: record for record in state.records}
             known[event.record.number] = event.record

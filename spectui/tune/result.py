@@ -109,8 +109,13 @@ class TuneResult:
         }
 
 
-def why_nothing(records: Sequence[TrialRecord], *, interrupted: bool, is_forecast: bool) -> str:
-    """Why there is no confirmation, from what was tried and whether settings were forecast."""
+def why_nothing(
+    records: Sequence[TrialRecord],
+    forecasts: Sequence[Forecast],
+    *,
+    interrupted: bool,
+) -> str:
+    """Why there is no confirmation, from what was tried and forecast."""
     if interrupted:
         return "it was interrupted before the best setting was confirmed"
     records = [record for record in records if record.state.is_tried]
@@ -119,7 +124,9 @@ def why_nothing(records: Sequence[TrialRecord], *, interrupted: bool, is_forecas
     if errors and not n_measured(records):
         return errors[-1]
     if not speculative:
-        if is_forecast:
+        if any(one.n_drafted for one in forecasts):
+            return "there was no time to measure the best forecast; allow more time"
+        if forecasts:
             return "no setting drafts anything on the recorded text; use other prompts or drafts"
         return "only the target alone was tried; allow more --trials or more time"
     errors = [record.error for record in speculative if record.error]

@@ -131,9 +131,7 @@ class Search:
                 speedup,
                 min_gain=self._setup.min_gain,
                 what=best.label if best else "",
-                failure=why_nothing(
-                    records, interrupted=interrupted, is_forecast=bool(self._forecasting.forecasts)
-                ),
+                failure=why_nothing(records, self._forecasting.forecasts, interrupted=interrupted),
                 basis=self._confirmation.basis if speedup else None,
                 temp=self._setup.workload.sampling.temp,
                 prompt_s=self._confirmation.prompt_s,

@@ -701,6 +701,20 @@ def test_where_nothing_is_drafted_there_is_nothing_to_race(tmp_path: Path) -> No
     assert "no setting drafts anything on the recorded text" in result.verdict.reason
 
 
+def test_a_race_without_time_is_told_as_that(tmp_path: Path) -> None:
+    measurer = Timed(off_s=90.0)
+    result = run(
+        open_study(tmp_path),
+        measurer,
+        n_trials=None,
+        time_budget_s=50.0,
+        forecaster=ScriptedForecaster(),
+    )
+    assert result.forecasts
+    assert result.speedup is None
+    assert "there was no time to measure the best forecast" in result.verdict.reason
+
+
 def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: Path) -> None:
     events: list[TuneEvent] = []
     engine, space = Drafts(), SearchSpace(drafts=("broken", "good"))
