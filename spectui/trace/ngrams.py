@@ -3,10 +3,8 @@
 Alone they need no more than the text, so every trace answers for all of them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-
-import numpy as np
 
 from spectui.errors import UsageError
 from spectui.options.drafters import ModelDrafter
@@ -20,7 +18,7 @@ from spectui.speculative.ngram import ngram_drafter
 from spectui.trace.costs import Costs, Prices, RoundPrices
 from spectui.trace.grid import Grid, check_depth
 from spectui.trace.record import Chains, Recording, spread_out
-from spectui.trace.replay import Total, mean_past, off_seconds, speedup_spread
+from spectui.trace.replay import Total, mean_past, off_seconds
 
 NGRAM_COSTS = "ngram"
 """Among a trace's costs, those of rounds that no model drafts for."""
@@ -115,20 +113,12 @@ def _total(
     draft: str | None,
     costs: Costs | None,
 ) -> Total:
-    walks = [
-        run_along(
-            recording,
-            _drafter(recording, speculation, draft),
-            n_snapshots=usable_snapshots(speculation),
-        )
-        for recording in recordings
-    ]
+    walks = [rounds_of(recording, speculation, draft) for recording in recordings]
     rounds = list(chain.from_iterable(walks))
     mismatches = [one for one in rounds if one.end is RoundEnd.MISMATCH]
     batches = [0] * (speculation.longest + 1)
     for one in rounds:
         batches[one.n_drafted] += 1
-    off_s = None if costs is None else off_seconds(recordings, costs)
     prices = None if costs is None else costs.prices(len(batches) - 1)
     seconds = None if prices is None else _seconds_of(recordings, walks, prices)
     return Total(
@@ -143,9 +133,23 @@ def _total(
         batches=tuple(batches),
         n_decoded=sum(recording.n_decoded for recording in recordings),
         mean_past=mean_past(recordings),
-        seconds=None if seconds is None else sum(seconds),
-        off_s=None if off_s is None else sum(off_s),
-        spread=None if off_s is None else float(speedup_spread(off_s, np.array([seconds]).T)[0]),
+        each_s=seconds,
+        each_off_s=None if costs is None else tuple(off_seconds(recordings, costs)),
+    )
+
+
+def rounds_of(recording: Recording, speculation: Speculation, draft: str | None) -> list[Round]:
+    """Rounds of a generation of this output, exactly; their times mean nothing.
+
+    Args:
+        recording: recording of a target; with the draft's chains, where there is a draft.
+        speculation: any setting.
+        draft: name of the draft; None for n-gram drafters alone.
+    """
+    return run_along(
+        recording,
+        _drafter(recording, speculation, draft),
+        n_snapshots=usable_snapshots(speculation),
     )
 
 
@@ -170,20 +174,19 @@ def _seconds_of(
     recordings: Sequence[Recording],
     walks: Sequence[Sequence[Round]],
     prices: Prices,
-) -> list[float]:
+) -> tuple[float, ...]:
     """[n_recordings]."""
-    return [
-        _seconds(rounds, prices, len(recording.prompt))
+    return tuple(
+        sum(round_seconds(rounds, prices, len(recording.prompt)))
         for recording, rounds in zip(recordings, walks, strict=True)
-    ]
+    )
 
 
-def _seconds(rounds: Sequence[Round], prices: Prices, n_past: int) -> float:
-    total = 0.0
+def round_seconds(rounds: Sequence[Round], prices: Prices, n_past: int) -> Iterator[float]:
+    """Seconds of each round, the first of which begins with ``n_past`` tokens in the cache."""
     for one in rounds:
-        total += _round_s(one, prices.at(n_past))
+        yield _round_s(one, prices.at(n_past))
         n_past += len(one.tokens)
-    return total
 
 
 def _round_s(one: Round, price: RoundPrices) -> float:

@@ -31,12 +31,10 @@ class Total(Tally):
     """Tokens that rounds emit."""
     mean_past: float
     """Depth of the context at which they are decoded, in the mean."""
-    seconds: float | None
-    """Seconds of all rounds; None without costs."""
-    off_s: float | None
-    """Seconds of the target alone; None without costs."""
-    spread: float | None
-    """Standard deviation of the speedup's logarithm over the recordings; None without costs."""
+    each_s: tuple[float, ...] | None
+    """[n_recordings]: seconds of the rounds of each; None without costs."""
+    each_off_s: tuple[float, ...] | None
+    """[n_recordings]: seconds of the target alone; None without costs."""
 
     @property
     def model(self) -> Model:
@@ -49,6 +47,16 @@ class Total(Tally):
         if model is None:
             raise ValueError(f"{self.speculation.own.kind} has no draft model")
         return model
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds of all rounds; None without costs."""
+        return None if self.each_s is None else sum(self.each_s)
+
+    @property
+    def off_s(self) -> float | None:
+        """Seconds of the target alone; None without costs."""
+        return None if self.each_off_s is None else sum(self.each_off_s)
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -81,8 +89,8 @@ def replay_trace(
     for recording in recordings:
         check_depth(grid, recording.chains[draft])
     sums = _Sums(recordings, draft, grid, costs)
-    each_off_s = None if costs is None else off_seconds(recordings, costs)
-    spreads = None if each_off_s is None else speedup_spread(each_off_s, sums.seconds)
+    each_off_s = None if costs is None else tuple(off_seconds(recordings, costs))
+    each_s: list[list[float]] = sums.seconds.T.tolist()
     deepness = mean_past(recordings)
     is_mtp = any(recording.chains[draft].mtp_layers for recording in recordings)
     rows: list[list[Any]] = sums.counts.T.tolist()
@@ -94,9 +102,8 @@ def replay_trace(
             batches=tuple(map(int, sums.batches[:, index])),
             n_decoded=sum(recording.n_decoded for recording in recordings),
             mean_past=deepness,
-            seconds=None if costs is None else float(sums.seconds[:, index].sum()),
-            off_s=None if each_off_s is None else sum(each_off_s),
-            spread=None if spreads is None else float(spreads[index]),
+            each_s=None if costs is None else tuple(each_s[index]),
+            each_off_s=each_off_s,
         )
         for index, (setting, row) in enumerate(zip(grid.settings(mtp=is_mtp), rows, strict=True))
     )
@@ -135,25 +142,6 @@ class _Sums:
 def off_seconds(recordings: Sequence[Recording], costs: Costs) -> list[float]:
     """Seconds of the target alone for each recording."""
     return [costs.off_seconds(_span(recording)) for recording in recordings]
-
-
-def speedup_spread(off_s: Sequence[float], seconds: Seconds) -> Seconds:
-    """Return the spread of each setting's gain over the recordings.
-
-    Args:
-        off_s: [n_recordings], of the target alone.
-        seconds: [n_recordings, n_settings].
-
-    Returns:
-        [n_settings], standard deviations of the logarithm of the speedup; 0 where fewer than two
-        recordings have decoded anything.
-    """
-    decoded = np.array(off_s) > 0
-    if decoded.sum() < 2:  # noqa: PLR2004 - of one there is no deviation
-        return np.zeros(seconds.shape[1])
-    logs = np.log(np.array(off_s)[decoded, None] / seconds[decoded])
-    found: Seconds = logs.std(axis=0, ddof=1)
-    return found
 
 
 def mean_past(recordings: Sequence[Recording]) -> float:

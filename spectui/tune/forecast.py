@@ -1,15 +1,17 @@
 """Forecasts of every setting from a short recording, and the choice of those worth a real trial."""
 
+import math
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from spectui.documents import Json
-from spectui.engine.events import GenerationResult
 from spectui.errors import BadInputError
 from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
 from spectui.options.drafters import Ngram
+from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.ngrams import (
@@ -21,6 +23,7 @@ from spectui.trace.ngrams import (
 )
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total, off_seconds, replay_trace
+from spectui.trace.stretches import Stretch, stretches
 from spectui.tune.kept import KeptTrace
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
@@ -32,13 +35,15 @@ from spectui.tune.tracing import (
     probes_without_draft,
 )
 
-_RECORDING_PASSES = 1.0
+_TEXT_PASSES = 0.5
+"""Cost of writing a text beside others in one batch, in decodes of that text alone."""
+_RECORDING_PASSES = 0.3
 """Cost of recording a draft along a text, in decodes of that text by the target alone."""
 _PROBING_PASSES = 2.5
 """Cost of measuring rounds, in decodes of that text by the target alone."""
 _DRAFT_READING = 0.25
 """Cost for a draft to read a prompt, as a share of the target's; roughly."""
-_EVEN = 0.015
+EVEN = 0.015
 """Difference of two forecasts that are equal for all that one can tell: their error is 1 to 2 %."""
 _PROMISING = 5
 """Settings that trials measure first."""
@@ -59,8 +64,17 @@ class Forecast:
     n_drafted: int
     """Exact, on the recorded prompts."""
     n_accepted: int
-    spread: float = 0.0
-    """Standard deviation over the prompts of the logarithm of the speedup."""
+    each_s: tuple[float, ...] = ()
+    """[n_recordings]: predicted seconds of each answer."""
+    each_off_s: tuple[float, ...] = ()
+    """[n_recordings]: of the target alone."""
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation over the prompts of the logarithm of the speedup."""
+        decoded = [(off, on) for off, on in zip(self.each_off_s, self.each_s, strict=True) if on]
+        logs = [math.log(off / on) for off, on in decoded]
+        return statistics.stdev(logs) if len(logs) > 1 else 0.0
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -114,7 +128,7 @@ def forecasts(
         costs = costs_by_draft.get(draft)
         off = off_costs(draft, costs_by_draft, space)
         if costs is not None and off is not None:
-            forecast = partial(_forecast, space=space, off_s=sum(off_seconds(recordings, off)))
+            forecast = partial(_forecast, space=space, off_s=off_seconds(recordings, off))
             totals = replay_trace(recordings, draft, space.grid(draft), costs)
             alone = [forecast(total) for total in totals if total.model.check() is None]
             ahead = [s for s in space.ahead() if has_text or not s.hashes_tokens]
@@ -122,7 +136,7 @@ def forecasts(
     costs = ngram_costs(costs_by_draft)
     if costs is not None:
         settings = [s for s in space.ngrams() if has_text or not hashes_tokens(s)]
-        forecast = partial(_forecast, space=space, off_s=sum(off_seconds(recordings, costs)))
+        forecast = partial(_forecast, space=space, off_s=off_seconds(recordings, costs))
         found += map(forecast, replay_ngrams(recordings, settings, costs))
     return tuple(sorted(found, key=lambda one: -one.speedup))
 
@@ -156,13 +170,14 @@ def _chained(
                 yield chained
 
 
-def _forecast(total: Total, *, space: SearchSpace, off_s: float) -> Forecast:
+def _forecast(total: Total, *, space: SearchSpace, off_s: Sequence[float]) -> Forecast:
     return Forecast(
         arm=space.placed(Arm(draft=total.draft, speculation=total.speculation)),
-        speedup=off_s / total.seconds if total.seconds else 0.0,
+        speedup=sum(off_s) / total.seconds if total.seconds else 0.0,
         n_drafted=total.n_drafted,
         n_accepted=total.n_accepted,
-        spread=total.spread or 0.0,
+        each_s=total.each_s or (),
+        each_off_s=tuple(off_s),
     )
 
 
@@ -177,7 +192,7 @@ def promising(ordered: Sequence[Forecast], n: int = _PROMISING) -> tuple[Arm, ..
     evenly comes first: it serves other prompts as well, and fewer of them decide whether it pays.
     """
     best = _best_of_each_length(ordered)
-    bound = (1 - _EVEN) * best[0].speedup if best else 0.0
+    bound = (1 - EVEN) * best[0].speedup if best else 0.0
     even = sorted((one for one in best if one.speedup >= bound), key=lambda one: one.spread)
     return tuple(one.arm for one in (*even, *best[len(even) :])[:n])
 
@@ -196,7 +211,7 @@ def in_order(ordered: Sequence[Forecast], defaults: Sequence[Arm]) -> tuple[Arm,
     """
     best = promising(ordered)
     known = [one for one in ordered if one.arm in defaults]
-    losing = {one.arm for one in known if one.speedup < 1 - _EVEN}
+    losing = {one.arm for one in known if one.speedup < 1 - EVEN}
     losing -= set([one.arm for one in known if one.arm.draft is not None][:1])
     hopeful = [arm for arm in defaults if arm not in losing]
     hopeless = [arm for arm in defaults if arm in losing]
@@ -285,8 +300,6 @@ class Forecaster:
         n_tokens: int,
         tokens_per_s: float,
         prompt_token_s: float,
-        *,
-        n_written: int = 0,
     ) -> float:
         """Estimate for ``run``, with costs measured on as few prompts as will do.
 
@@ -295,7 +308,6 @@ class Forecaster:
             n_tokens: of each answer, to record.
             tokens_per_s: throughput of the target alone.
             prompt_token_s: seconds per token of a prompt.
-            n_written: prompts that the target has continued already.
         """
         drafts, items = self._loader.drafts, self._workload.items
         n_drafts, alone = len(drafts), probes_without_draft(self._loader)
@@ -305,7 +317,7 @@ class Forecaster:
         n_probed = min(n_prompts, FEWEST_COST_PROMPTS) * (n_drafts + alone)
         return (
             self._loader.moving_s([*[None] * alone, *drafts])
-            + max(0, n_prompts - n_written) * (pass_s + reading_s)
+            + n_prompts * (_TEXT_PASSES * pass_s + reading_s)
             + n_prompts * n_drafts * draft_s
             + n_probed * _PROBING_PASSES * pass_s
         )
@@ -316,7 +328,6 @@ class Forecaster:
         n_tokens: int,
         on_event: Callable[[TracingEvent], None],
         *,
-        outputs: Mapping[str, GenerationResult] | None = None,
         has_time: Callable[[], bool] = lambda: True,
         is_late: Callable[[], bool] = lambda: False,
     ) -> Outlook:
@@ -326,7 +337,6 @@ class Forecaster:
             n_prompts: to record, of those that there are.
             n_tokens: of each answer, to record.
             on_event: told what is done, on the caller's thread.
-            outputs: existing outputs of the target, by prompt.
             has_time: asked whether costs may be measured on one prompt more.
             is_late: asked whether no more is done than has to be.
 
@@ -343,7 +353,7 @@ class Forecaster:
             rollback=self._rollback,
             on_event=on_event,
         )
-        tracing = tracer.run(has_time=has_time, is_late=is_late, outputs=outputs)
+        tracing = tracer.run(has_time=has_time, is_late=is_late)
         if tracing.interrupted:
             raise tracing.error or KeyboardInterrupt
         if self._kept is not None and tracing.recordings:
@@ -383,6 +393,27 @@ class Forecaster:
 
     def forecast(self, arm: Arm) -> Forecast | None:
         """Replay one arm; None where no recording covers it."""
+        covered = self._covered(arm)
+        if covered is None:
+            return None
+        known, speculation, own, off = covered
+        (total,) = (
+            replay_ngrams(known.recordings, (speculation,), own)
+            if arm.draft is None
+            else replay_chained(known.recordings, arm.draft, (speculation,), own)
+        )
+        return _forecast(total, space=self._space, off_s=off_seconds(known.recordings, off))
+
+    def stretches(self, arm: Arm) -> tuple[Stretch, ...]:
+        """The recorded answers with one arm, in stretches; empty where no recording covers it."""
+        covered = self._covered(arm)
+        if covered is None:
+            return ()
+        known, speculation, own, off = covered
+        return stretches(known.recordings, speculation, arm.draft, costs=own, off=off)
+
+    def _covered(self, arm: Arm) -> tuple[_Known, Speculation, Costs, Costs] | None:
+        """What replaying an arm takes, with costs of its rounds and of off."""
         known, speculation = self._known, arm.speculation
         if known is None or speculation is None or not known.recordings:
             return None
@@ -396,11 +427,4 @@ class Forecaster:
         else:
             own = known.costs.get(arm.draft)
             off = off_costs(arm.draft, known.costs, self._space)
-        if own is None or off is None:
-            return None
-        (total,) = (
-            replay_ngrams(known.recordings, (speculation,), own)
-            if arm.draft is None
-            else replay_chained(known.recordings, arm.draft, (speculation,), own)
-        )
-        return _forecast(total, space=self._space, off_s=sum(off_seconds(known.recordings, off)))
+        return None if own is None or off is None else (known, speculation, own, off)
