@@ -117,13 +117,11 @@ def test_a_forecast_needs_no_draft(engine: Engine) -> None:
     space = SearchSpace(drafts=(), max_draft=8)
     loader = Loader(engine, ())
     forecaster = Forecaster(workload, loader, space, n_ctx=512, rollback=Rollback.TRUNCATE)
-    # 60 tokens once, and two and a half times for the costs, on four prompts at least.
-    assert forecaster.seconds(2, 60, 10.0, 0.0) == pytest.approx(2 * 6 * 3.5)
-    assert forecaster.seconds(2, 60, 10.0, 0.0, n_written=1) == pytest.approx(6 + 2 * 6 * 2.5)
-    assert forecaster.seconds(2, 60, 10.0, 0.5, n_written=3) == pytest.approx(2 * 6 * 2.5)
-    assert forecaster.seconds(8, 60, 10.0, 0.0) == pytest.approx(8 * 6 + 4 * 6 * 2.5)
+    # 60 tokens in half of their time, and two and a half times for the costs, on four prompts.
+    assert forecaster.seconds(2, 60, 10.0, 0.0) == pytest.approx(2 * 6 * 3.0)
+    assert forecaster.seconds(8, 60, 10.0, 0.0) == pytest.approx(8 * 6 * 0.5 + 4 * 6 * 2.5)
     n_tokens = sum(len(item.tokens) for item in workload.items) / len(workload.items)
-    reading_s = forecaster.seconds(1, 60, 10.0, 0.5) - 6 * 3.5
+    reading_s = forecaster.seconds(1, 60, 10.0, 0.5) - 6 * 3.0
     assert reading_s == pytest.approx(0.5 * n_tokens)
     events: list[TracingEvent] = []
     found = forecaster.run(3, 60, events.append)

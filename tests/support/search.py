@@ -106,7 +106,7 @@ class ScriptedMeasurer:
         speed = OFF_TOKENS_PER_S * self._machine()
         if speculation is None:
             return result(speed)
-        return result(speed * self.speedup(speculation) * _spread(item), drafted=48)
+        return result(speed * self.speedup(speculation) * spread(item), drafted=48)
 
     def block(
         self, item: WorkItem, settings: Sequence[Speculation | None], _turn: int
@@ -140,7 +140,8 @@ class Mortal(ScriptedMeasurer):
         return done
 
 
-def _spread(item: WorkItem) -> float:
+def spread(item: WorkItem) -> float:
+    """How much more than others a prompt gains."""
     return 1 + 0.01 * (item.tokens[-1] % 5 - 2)
 
 

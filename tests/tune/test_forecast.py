@@ -130,9 +130,10 @@ def test_promising_are_the_best_of_each_length() -> None:
 
 def test_of_forecasts_that_are_equal_within_their_error_the_evenest_is_the_most_promising() -> None:
     long, middle, short, slow = (
-        replace(one("a", n, 0.0, speedup), spread=spread)
+        replace(one("a", n, 0.0, speedup), each_s=(1.0, 1.0), each_off_s=(1.0, math.exp(spread)))
         for n, speedup, spread in ((9, 1.5, 0.3), (7, 1.49, 0.2), (3, 1.48, 0.1), (2, 1.47, 0.05))
     )
+    assert long.spread == pytest.approx(0.3 / math.sqrt(2))
     assert promising((long, middle, short, slow)) == (short.arm, middle.arm, long.arm, slow.arm)
 
 
