@@ -3,8 +3,11 @@
 Alone they need no more than the text, so every trace answers for all of them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+
+import numpy as np
 
 from spectui.errors import UsageError
 from spectui.options.drafters import ModelDrafter
@@ -16,9 +19,9 @@ from spectui.speculative.models import Outputs, can_forget, usable_snapshots
 from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
 from spectui.trace.costs import Costs, Prices, RoundPrices
-from spectui.trace.grid import Grid, check_depth
+from spectui.trace.grid import N_PARTS, Grid, check_depth, part_ends
 from spectui.trace.record import Chains, Recording, spread_out
-from spectui.trace.replay import Total, mean_past, off_seconds
+from spectui.trace.replay import Parts, Total, mean_past, off_seconds
 
 NGRAM_COSTS = "ngram"
 """Among a trace's costs, those of rounds that no model drafts for."""
@@ -113,14 +116,20 @@ def _total(
     draft: str | None,
     costs: Costs | None,
 ) -> Total:
-    walks = [rounds_of(recording, speculation, draft) for recording in recordings]
+    walks = [
+        run_along(
+            recording,
+            _drafter(recording, speculation, draft),
+            n_snapshots=usable_snapshots(speculation),
+        )
+        for recording in recordings
+    ]
     rounds = list(chain.from_iterable(walks))
     mismatches = [one for one in rounds if one.end is RoundEnd.MISMATCH]
     batches = [0] * (speculation.longest + 1)
     for one in rounds:
         batches[one.n_drafted] += 1
     prices = None if costs is None else costs.prices(len(batches) - 1)
-    seconds = None if prices is None else _seconds_of(recordings, walks, prices)
     return Total(
         draft=draft,
         speculation=speculation,
@@ -133,23 +142,8 @@ def _total(
         batches=tuple(batches),
         n_decoded=sum(recording.n_decoded for recording in recordings),
         mean_past=mean_past(recordings),
-        each_s=seconds,
-        each_off_s=None if costs is None else tuple(off_seconds(recordings, costs)),
-    )
-
-
-def rounds_of(recording: Recording, speculation: Speculation, draft: str | None) -> list[Round]:
-    """Rounds of a generation of this output, exactly; their times mean nothing.
-
-    Args:
-        recording: recording of a target; with the draft's chains, where there is a draft.
-        speculation: any setting.
-        draft: name of the draft; None for n-gram drafters alone.
-    """
-    return run_along(
-        recording,
-        _drafter(recording, speculation, draft),
-        n_snapshots=usable_snapshots(speculation),
+        off_s=None if costs is None else sum(off_seconds(recordings, costs)),
+        parts=_parts(recordings, walks, prices),
     )
 
 
@@ -170,23 +164,21 @@ def _own_drafter(recording: Recording, own: ModelDrafter, draft: str) -> Drafter
     return DraftModelDrafter(*given)
 
 
-def _seconds_of(
-    recordings: Sequence[Recording],
-    walks: Sequence[Sequence[Round]],
-    prices: Prices,
-) -> tuple[float, ...]:
-    """[n_recordings]."""
-    return tuple(
-        sum(round_seconds(rounds, prices, len(recording.prompt)))
-        for recording, rounds in zip(recordings, walks, strict=True)
-    )
-
-
-def round_seconds(rounds: Sequence[Round], prices: Prices, n_past: int) -> Iterator[float]:
-    """Seconds of each round, the first of which begins with ``n_past`` tokens in the cache."""
-    for one in rounds:
-        yield _round_s(one, prices.at(n_past))
-        n_past += len(one.tokens)
+def _parts(
+    recordings: Sequence[Recording], walks: Sequence[Sequence[Round]], prices: Prices | None
+) -> Parts:
+    shape = len(recordings), N_PARTS
+    tokens, accepted, seconds = (np.zeros(shape) for _ in range(3))
+    for row, (recording, rounds) in enumerate(zip(recordings, walks, strict=True)):
+        ends, n_prompt, position = part_ends(recording.n_decoded), len(recording.prompt), 0
+        for one in rounds:
+            place = row, bisect_right(ends, position)
+            tokens[place] += len(one.tokens)
+            accepted[place] += one.n_accepted
+            if prices is not None:
+                seconds[place] += _round_s(one, prices.at(n_prompt + position))
+            position += len(one.tokens)
+    return Parts(tokens=tokens, accepted=accepted, seconds=None if prices is None else seconds)
 
 
 def _round_s(one: Round, price: RoundPrices) -> float:

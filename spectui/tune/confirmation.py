@@ -119,7 +119,8 @@ class Confirmation:
 
     def _take_recorded(self, evidence: Evidence) -> None:
         """Time what was recorded: as often as it takes to know the prices' error."""
-        items = [one for one in self._setup.workload.items if one.id in evidence.by_others]
+        recorded = {name for name, _category in evidence.prompts}
+        items = [one for one in self._setup.workload.items if one.id in recorded]
         n = max(self._setup.limits.n_confirmations, evidence.n_passes)
         self._items = tuple(self._setup.workload.passes(mixed(items), range(n)))
         self.basis = evidence.basis

@@ -17,11 +17,12 @@ what others would gain is told beside it, as wide as it is.
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
 from spectui.measure.arm import Arm
 from spectui.measure.statistics import (
@@ -33,8 +34,7 @@ from spectui.measure.statistics import (
     speedup_within,
 )
 from spectui.measure.verdict import Basis
-from spectui.trace.stretches import Stretch
-from spectui.tune.forecast import EVEN, Forecast, promising
+from spectui.tune.forecast import EVEN, Answers, Forecast, promising
 from spectui.tune.looks import ERROR
 
 FEW = 12
@@ -50,17 +50,8 @@ _N_RESAMPLES = 40_000
 _LEVEL = 0.95
 """Level at which parts of an interval are compared."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Widths:
-    """Half-widths of an interval's parts, as logarithms."""
-
-    counted: float
-    timed: float
-
-    def variance(self, share: float = 1.0) -> float:
-        """Of both, if ``1 / share`` times as much were timed."""
-        return self.counted**2 + share * self.timed**2
+_Folds = npt.NDArray[np.int_]
+"""[n_recordings, n_parts]: of each part of an answer, the fold that it is in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,15 +60,19 @@ class Evidence:
 
     chosen: Arm
     """The setting that all of them have chosen."""
-    by_others: Mapping[str, Arm]
-    """The setting that the other prompts have chosen, by recorded prompt."""
-    stretches: Callable[[Arm], Sequence[Stretch]] = field(repr=False)
-    """The recorded answers with a setting."""
+    prompts: tuple[tuple[str, str], ...]
+    """[n_recordings]: names and categories."""
+    answers: Callable[[Arm], Answers | None] = field(repr=False)
+    """The recorded answers with a setting; None where the recording does not hold it."""
+    by_prompts: Answers = field(repr=False)
+    """Each answer with the setting that the other prompts have chosen."""
+    by_parts: Answers = field(repr=False)
+    """Each part with the setting that the other parts of all answers have chosen."""
 
     @property
     def is_of_few(self) -> bool:
         """Whether the answer is for just these prompts."""
-        return len(self.by_others) <= FEW
+        return len(self.prompts) <= FEW
 
     @property
     def basis(self) -> Basis:
@@ -92,11 +87,11 @@ class Evidence:
     @property
     def n_passes(self) -> int:
         """Passes over the prompts until enough are timed to know the error of a factor."""
-        return -(-MIN_PROMPTS // max(len(self.by_others), 1))
+        return -(-MIN_PROMPTS // len(self.prompts))
 
     def covers(self, arm: Arm) -> bool:
         """Whether the recording holds what the setting would do."""
-        return bool(self.stretches(arm))
+        return self.answers(arm) is not None
 
     def speedup(
         self, arm: Arm, timed: Sequence[PairedMeasurement], *, level: float = _LEVEL
@@ -109,92 +104,78 @@ class Evidence:
             level: of the interval.
 
         Raises:
-            ValueError: none of these prompts was recorded.
+            ValueError: none of these prompts was recorded, or not with the setting.
         """
         return self._changed(self._counted(arm, level), arm, timed)
 
     def of_others(self, arm: Arm, timed: Sequence[PairedMeasurement]) -> Speedup | None:
         """What prompts like these gain, where the verdict is on just these; else None."""
-        if not self.is_of_few:
+        if not self.is_of_few or not self.covers(arm):
             return None
-        whole = paired_speedup(self.judged(arm), level=1 - CROSSED_ERROR)
+        whole = paired_speedup(self._judged(arm), level=1 - CROSSED_ERROR)
         return replace(self._changed(whole, arm, timed), level=_LEVEL)
 
-    def judged(self, arm: Arm) -> list[PairedMeasurement]:
-        """Each prompt with the setting that the others chose; with any other arm, with that."""
-        if arm != self.chosen:
-            return self._whole(arm, self.by_others)
-        rows = []
-        for one in dict.fromkeys(self.by_others.values()):
-            rows += self._whole(one, [name for name, arm in self.by_others.items() if arm == one])
-        return rows
-
     def progress(self, arm: Arm, timed: Sequence[PairedMeasurement], n_planned: int) -> float:
-        """Share of the information that ``n_planned`` timed runs will have; 1 for all of it."""
-        widths = self._widths(arm, timed)
+        """Share of the information that ``n_planned`` timed runs will have; 1 for all of it.
+
+        More of them would hardly narrow the interval where timing is a small part of it: then that
+        is all as well.
+        """
         share = len(timed) / max(n_planned, len(timed))
-        return share if widths is None else widths.variance(share) / widths.variance()
-
-    def is_timed_enough(self, arm: Arm, timed: Sequence[PairedMeasurement]) -> bool:
-        """Whether more timed runs would hardly narrow the interval."""
-        widths = self._widths(arm, timed)
-        return widths is not None and widths.timed**2 <= _TIMED_SHARE * widths.variance()
-
-    def _widths(self, arm: Arm, timed: Sequence[PairedMeasurement]) -> _Widths | None:
-        counted = self._counted(arm, _LEVEL)
-        both = self._changed(counted, arm, timed)
+        counted, both = self._counted(arm, _LEVEL), self.speedup(arm, timed)
         if counted.low is None or both.low is None or both.low == both.estimate:
-            return None
-        width, whole = (math.log(one.estimate / (one.low or 1.0)) for one in (counted, both))
-        return _Widths(counted=width, timed=math.sqrt(max(0.0, whole**2 - width**2)))
+            return share
+        of_counts, of_all = (math.log(one.estimate / (one.low or 1)) for one in (counted, both))
+        timing = 1 - (of_counts / of_all) ** 2
+        return 1.0 if timing <= _TIMED_SHARE else 1 - timing * (1 - share)
 
     def _counted(self, arm: Arm, level: float) -> Speedup:
         if self.is_of_few:
-            return speedup_within(self._parts(arm), level=level)
-        return paired_speedup(self.judged(arm), level=level, n_resamples=_N_RESAMPLES)
+            return speedup_within(self._rows(self._judged_parts(arm)), level=level)
+        return paired_speedup(self._judged(arm), level=level, n_resamples=_N_RESAMPLES)
+
+    def _judged(self, arm: Arm) -> list[PairedMeasurement]:
+        """Each prompt with the setting that the others chose; with any other arm, with that."""
+        return self._wholes(self.by_prompts if arm == self.chosen else self._own(arm))
+
+    def _judged_parts(self, arm: Arm) -> Answers:
+        return self.by_parts if arm == self.chosen else self._own(arm)
+
+    def _own(self, arm: Arm) -> Answers:
+        found = self.answers(arm)
+        if found is None:
+            raise ValueError(f"{arm.label} was not recorded")
+        return found
 
     def _changed(self, whole: Speedup, arm: Arm, timed: Sequence[PairedMeasurement]) -> Speedup:
         """``whole`` as the timed runs change it.
 
         Few prompts are timed several times, and each run tells of the prices for itself.
         """
-        expected = {one.prompt_id: one for one in self._whole(arm, self.by_others)}
-        known = [one for one in timed if one.prompt_id in expected]
-        theirs = [expected[one.prompt_id] for one in known]
+        expected = {one.prompt_id: one for one in self._wholes(self._own(arm))}
+        ours = [one for one in timed if one.prompt_id in expected]
+        theirs = [expected[one.prompt_id] for one in ours]
+        n_timed = len({one.prompt_id for one in ours})
         if self.n_passes > 1:
-            known, theirs = (_numbered(rows) for rows in (known, theirs))
-        return replace(changed(whole, known, theirs), n_timed=len({o.prompt_id for o in timed}))
+            ours, theirs = (_numbered(rows) for rows in (ours, theirs))
+        return replace(changed(whole, ours, theirs), n_timed=n_timed)
 
-    def _parts(self, arm: Arm) -> list[PairedMeasurement]:
+    def _wholes(self, answers: Answers) -> list[PairedMeasurement]:
+        return self._rows(answers.whole)
+
+    def _rows(self, answers: Answers) -> list[PairedMeasurement]:
+        """Parts of answers in which something was decoded."""
         return [
             PairedMeasurement(
-                prompt_id=one.id,
-                category=one.category,
-                baseline_s=one.off_s,
-                baseline_tokens=one.n_tokens,
-                speculative_s=one.seconds,
-                speculative_tokens=one.n_tokens,
-                n_accepted=one.n_accepted,
+                prompt_id=self.prompts[index][0],
+                category=self.prompts[index][1],
+                baseline_s=float(answers.off_s[index, part]),
+                baseline_tokens=int(answers.tokens[index, part]),
+                speculative_s=float(answers.on_s[index, part]),
+                speculative_tokens=int(answers.tokens[index, part]),
+                n_accepted=int(answers.accepted[index, part]),
             )
-            for one in self.stretches(arm)
-        ]
-
-    def _whole(self, arm: Arm, names: Collection[str]) -> list[PairedMeasurement]:
-        """The answers to some prompts with a setting, each as a whole."""
-        answers: dict[str, list[PairedMeasurement]] = {}
-        for part in self._parts(arm):
-            if part.prompt_id in names:
-                answers.setdefault(part.prompt_id, []).append(part)
-        return [
-            replace(
-                parts[0],
-                baseline_s=sum(one.baseline_s for one in parts),
-                baseline_tokens=sum(one.baseline_tokens for one in parts),
-                speculative_s=sum(one.speculative_s for one in parts),
-                speculative_tokens=sum(one.speculative_tokens for one in parts),
-                n_accepted=sum(one.n_accepted or 0 for one in parts),
-            )
-            for parts in answers.values()
+            for index, part in np.argwhere(answers.on_s > 0).tolist()
         ]
 
 
@@ -205,58 +186,77 @@ def _numbered(rows: Sequence[PairedMeasurement]) -> list[PairedMeasurement]:
 def evidence_of(
     chosen: Arm,
     forecasts: Sequence[Forecast],
-    stretches: Callable[[Arm], Sequence[Stretch]],
+    prompts: Sequence[tuple[str, str]],
+    replay: Callable[[Arm], Forecast | None],
 ) -> Evidence | None:
     """What recorded prompts say of a setting that was chosen by them.
 
     Args:
         chosen: the best of ``forecasts``.
         forecasts: all that can be chosen.
-        stretches: gives the recorded answers with a setting; none where it was not recorded.
+        prompts: [n_recordings]: names and categories.
+        replay: replays any other setting.
 
     Returns:
-        None where nothing was recorded with the setting.
+        None where nothing was decoded, or only totals are known.
     """
-    names = list(dict.fromkeys(one.id for one in stretches(chosen)))
-    return (
-        Evidence(
-            chosen=chosen,
-            by_others=dict(zip(names, _by_others(chosen, forecasts, len(names)), strict=True)),
-            stretches=cache(stretches),
-        )
-        if names
-        else None
+    answers = {one.arm: one.answers for one in forecasts if one.answers is not None}
+    own = answers.get(chosen)
+    if own is None or not own.on_s.any():
+        return None
+    able = [one for one in forecasts if one.arm in answers]
+    n, n_parts = own.on_s.shape
+    prompt = np.repeat(np.arange(n)[:, None], n_parts, axis=1)
+    part = np.repeat(np.arange(n_parts)[None, :], n, axis=0)
+
+    def answers_of(arm: Arm) -> Answers | None:
+        other = None if arm in answers else replay(arm)
+        return answers.get(arm) if other is None else other.answers
+
+    return Evidence(
+        chosen=chosen,
+        prompts=tuple(prompts),
+        answers=cache(answers_of),
+        by_prompts=_crossed(able, list(answers.values()), prompt % min(n, _FOLDS)),
+        by_parts=_crossed(able, list(answers.values()), part),
     )
 
 
-def _by_others(chosen: Arm, forecasts: Sequence[Forecast], n: int) -> list[Arm]:
-    """The setting that the other prompts choose, for each of ``n``."""
-    each_s = np.array([one.each_s for one in forecasts])
-    each_off_s = np.array([one.each_off_s for one in forecasts])
-    # Recordings in which nothing was decoded have no part in it.
-    decoded = each_off_s[0] > 0
-    each_s, each_off_s = each_s[:, decoded], each_off_s[:, decoded]
-    if n < 2:  # noqa: PLR2004 - a prompt alone has no others
-        return [chosen] * n
-    folds = np.arange(n) % min(n, _FOLDS)
-    found = [chosen] * n
+def _crossed(forecasts: Sequence[Forecast], answers: Sequence[Answers], folds: _Folds) -> Answers:
+    """Each fold with the setting that the text of the others chooses.
+
+    Args:
+        forecasts: all that can be chosen.
+        answers: of the same settings.
+        folds: of the text.
+    """
+    on_s, off_s = (np.array([getattr(one, n) for one in answers]) for n in ("on_s", "off_s"))
+    found = np.zeros_like(folds)
     for fold in range(folds.max() + 1):
         others = folds != fold
-        speedups = each_off_s[:, others].sum(axis=1) / each_s[:, others].sum(axis=1)
-        # Those from which a choice is made, as all prompts make it.
+        if not off_s[:, others].any():
+            # A prompt alone has no others.
+            others = np.ones_like(others)
+        speedups = off_s[:, others].sum(axis=1) / on_s[:, others].sum(axis=1)
+        # Those from which a choice is made, as all text makes it.
         near = np.flatnonzero(speedups >= (1 - EVEN) * speedups.max())
-        (best,) = promising(
+        some = {forecasts[index].arm: index for index in near[np.argsort(-speedups[near])].tolist()}
+        choice = promising(
             [
                 replace(
                     forecasts[index],
                     speedup=float(speedups[index]),
-                    each_s=tuple(each_s[index, others].tolist()),
-                    each_off_s=tuple(each_off_s[index, others].tolist()),
+                    answers=answers[index].only(others),
                 )
-                for index in near[np.argsort(-speedups[near], kind="stable")].tolist()
+                for index in some.values()
             ],
             n=1,
         )
-        for index in np.flatnonzero(~others).tolist():
-            found[index] = best
-    return found
+        found[folds == fold] = next((some[arm] for arm in choice), int(near[0]))
+    rows, columns = np.indices(folds.shape)
+    return Answers(
+        **{
+            name: np.array([getattr(one, name) for one in answers])[found, rows, columns]
+            for name in ("tokens", "accepted", "on_s", "off_s")
+        }
+    )

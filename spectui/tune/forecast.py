@@ -1,19 +1,19 @@
 """Forecasts of every setting from a short recording, and the choice of those worth a real trial."""
 
-import math
-import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+
+import numpy as np
+import numpy.typing as npt
 
 from spectui.documents import Json
 from spectui.errors import BadInputError
 from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
 from spectui.options.drafters import Ngram
-from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
-from spectui.trace.costs import Costs
+from spectui.trace.costs import Costs, Vector
 from spectui.trace.ngrams import (
     NGRAM_COSTS,
     hashes_tokens,
@@ -22,8 +22,7 @@ from spectui.trace.ngrams import (
     replay_ngrams,
 )
 from spectui.trace.record import Recording
-from spectui.trace.replay import Total, off_seconds, replay_trace
-from spectui.trace.stretches import Stretch, stretches
+from spectui.trace.replay import Total, off_part_seconds, replay_trace
 from spectui.tune.kept import KeptTrace
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
@@ -54,6 +53,45 @@ _CHAIN_GAIN = 1.02
 """Forecast gain that a drafter ahead must add. Most texts give it nothing to propose."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Answers:
+    """Recorded answers with one setting, by parts: of the rounds that begin in each.
+
+    All are [n_recordings, n_parts]; an answer in which nothing was decoded is all zeros.
+    """
+
+    tokens: Vector
+    accepted: Vector
+    on_s: Vector
+    """Predicted seconds."""
+    off_s: Vector
+    """Predicted seconds of the target alone for the same tokens."""
+
+    @property
+    def whole(self) -> "Answers":
+        """Each answer as one part."""
+        return self._mapped(lambda values: values.sum(axis=1, keepdims=True))
+
+    def only(self, some: npt.NDArray[np.bool_]) -> "Answers":
+        """Zeros but for ``some`` parts: [n_recordings, n_parts]."""
+        return self._mapped(lambda values: np.where(some, values, 0.0))
+
+    def _mapped(self, change: Callable[[Vector], Vector]) -> "Answers":
+        return Answers(
+            tokens=change(self.tokens),
+            accepted=change(self.accepted),
+            on_s=change(self.on_s),
+            off_s=change(self.off_s),
+        )
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation over the answers of the logarithm of the speedup."""
+        on_s, off_s = self.on_s.sum(axis=1), self.off_s.sum(axis=1)
+        logs = np.log(off_s[on_s > 0] / on_s[on_s > 0])
+        return float(logs.std(ddof=1)) if len(logs) > 1 else 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
     """Forecast of a replayed setting."""
@@ -64,17 +102,13 @@ class Forecast:
     n_drafted: int
     """Exact, on the recorded prompts."""
     n_accepted: int
-    each_s: tuple[float, ...] = ()
-    """[n_recordings]: predicted seconds of each answer."""
-    each_off_s: tuple[float, ...] = ()
-    """[n_recordings]: of the target alone."""
+    answers: Answers | None = field(default=None, compare=False, repr=False)
+    """None where totals alone are known."""
 
     @property
     def spread(self) -> float:
         """Standard deviation over the prompts of the logarithm of the speedup."""
-        decoded = [(off, on) for off, on in zip(self.each_off_s, self.each_s, strict=True) if on]
-        logs = [math.log(off / on) for off, on in decoded]
-        return statistics.stdev(logs) if len(logs) > 1 else 0.0
+        return 0.0 if self.answers is None else self.answers.spread
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -128,7 +162,7 @@ def forecasts(
         costs = costs_by_draft.get(draft)
         off = off_costs(draft, costs_by_draft, space)
         if costs is not None and off is not None:
-            forecast = partial(_forecast, space=space, off_s=off_seconds(recordings, off))
+            forecast = partial(_forecast, recordings=recordings, space=space, off=off)
             totals = replay_trace(recordings, draft, space.grid(draft), costs)
             alone = [forecast(total) for total in totals if total.model.check() is None]
             ahead = [s for s in space.ahead() if has_text or not s.hashes_tokens]
@@ -136,7 +170,7 @@ def forecasts(
     costs = ngram_costs(costs_by_draft)
     if costs is not None:
         settings = [s for s in space.ngrams() if has_text or not hashes_tokens(s)]
-        forecast = partial(_forecast, space=space, off_s=off_seconds(recordings, costs))
+        forecast = partial(_forecast, recordings=recordings, space=space, off=costs)
         found += map(forecast, replay_ngrams(recordings, settings, costs))
     return tuple(sorted(found, key=lambda one: -one.speedup))
 
@@ -170,14 +204,20 @@ def _chained(
                 yield chained
 
 
-def _forecast(total: Total, *, space: SearchSpace, off_s: Sequence[float]) -> Forecast:
+def _forecast(
+    total: Total, *, recordings: Sequence[Recording], space: SearchSpace, off: Costs
+) -> Forecast:
+    parts, seconds = total.parts, total.parts.seconds
+    answers = None
+    if seconds is not None:
+        off_s = off_part_seconds(recordings, parts.tokens, off)
+        answers = Answers(tokens=parts.tokens, accepted=parts.accepted, on_s=seconds, off_s=off_s)
     return Forecast(
         arm=space.placed(Arm(draft=total.draft, speculation=total.speculation)),
-        speedup=sum(off_s) / total.seconds if total.seconds else 0.0,
+        speedup=float(answers.off_s.sum() / total.seconds) if answers and total.seconds else 0.0,
         n_drafted=total.n_drafted,
         n_accepted=total.n_accepted,
-        each_s=total.each_s or (),
-        each_off_s=tuple(off_s),
+        answers=answers,
     )
 
 
@@ -391,29 +431,15 @@ class Forecaster:
         found = forecasts(recordings, costs, self._space, has_text=has_text)
         return Outlook(forecasts=found, costs=costs)
 
+    @property
+    def prompts(self) -> tuple[tuple[str, str], ...]:
+        """Names and categories of the recorded prompts."""
+        return (
+            tuple((one.id, one.category) for one in self._known.recordings) if self._known else ()
+        )
+
     def forecast(self, arm: Arm) -> Forecast | None:
         """Replay one arm; None where no recording covers it."""
-        covered = self._covered(arm)
-        if covered is None:
-            return None
-        known, speculation, own, off = covered
-        (total,) = (
-            replay_ngrams(known.recordings, (speculation,), own)
-            if arm.draft is None
-            else replay_chained(known.recordings, arm.draft, (speculation,), own)
-        )
-        return _forecast(total, space=self._space, off_s=off_seconds(known.recordings, off))
-
-    def stretches(self, arm: Arm) -> tuple[Stretch, ...]:
-        """The recorded answers with one arm, in stretches; empty where no recording covers it."""
-        covered = self._covered(arm)
-        if covered is None:
-            return ()
-        known, speculation, own, off = covered
-        return stretches(known.recordings, speculation, arm.draft, costs=own, off=off)
-
-    def _covered(self, arm: Arm) -> tuple[_Known, Speculation, Costs, Costs] | None:
-        """What replaying an arm takes, with costs of its rounds and of off."""
         known, speculation = self._known, arm.speculation
         if known is None or speculation is None or not known.recordings:
             return None
@@ -427,4 +453,11 @@ class Forecaster:
         else:
             own = known.costs.get(arm.draft)
             off = off_costs(arm.draft, known.costs, self._space)
-        return None if own is None or off is None else (known, speculation, own, off)
+        if own is None or off is None:
+            return None
+        (total,) = (
+            replay_ngrams(known.recordings, (speculation,), own)
+            if arm.draft is None
+            else replay_chained(known.recordings, arm.draft, (speculation,), own)
+        )
+        return _forecast(total, recordings=known.recordings, space=self._space, off=off)

@@ -144,10 +144,8 @@ class Race:
     def _progress(self, n_done: int, n_left: int) -> float:
         """Share of the planned information that is in; 1 where more would hardly add to it."""
         evidence, timed = self._evidence, measurements(self.pairs(self.leader))
-        if evidence is None or not timed:
+        if evidence is None or not timed or not evidence.covers(self.leader):
             return n_done / (n_done + n_left)
-        if evidence.is_timed_enough(self.leader, timed):
-            return 1.0
         return evidence.progress(self.leader, timed, len(timed) + n_left)
 
     def _affordable(self, start: int) -> Sequence[WorkItem]:

@@ -318,17 +318,18 @@ class Forecasting:
 
     def seconds(self, off: Arm) -> dict[Arm, float]:
         """Forecast seconds of a prompt in the mean, by setting and for ``off``."""
-        found = {one.arm: sum(one.each_s) / len(one.each_s) for one in self.forecasts if one.each_s}
-        if found:
-            best = self.forecasts[0]
-            found[off] = sum(best.each_off_s) / len(best.each_off_s)
+        able = [(one.arm, one.answers) for one in self.forecasts if one.answers is not None]
+        found = {arm: float(answers.on_s.sum(axis=1).mean()) for arm, answers in able}
+        if able:
+            found[off] = float(able[0][1].off_s.sum(axis=1).mean())
         return found
 
     def evidence(self, chosen: Arm) -> Evidence | None:
         """What the recorded prompts say of a setting; None where they do not hold it."""
-        if self._forecaster is None or not self.forecasts:
+        forecaster = self._forecaster
+        if forecaster is None:
             return None
-        return evidence_of(chosen, self.forecasts, self._forecaster.stretches)
+        return evidence_of(chosen, self.forecasts, forecaster.prompts, forecaster.forecast)
 
     def look_ahead(self) -> None:
         """Record once, and replay everything."""

@@ -42,4 +42,7 @@ def test_totals_are_the_sums_of_the_replays() -> None:
     assert [list(total.batches) for total in totals] == np.sum(batches, axis=0).T.tolist()
     seconds = [one.seconds.ravel() for one in each if one.seconds is not None]
     assert [total.seconds for total in totals] == pytest.approx(np.sum(seconds, axis=0).tolist())
-    assert [total.each_s for total in totals] == list(zip(*seconds, strict=True))
+    tokens = np.array([total.parts.tokens for total in totals])
+    accepted = np.array([total.parts.accepted for total in totals])
+    assert (tokens.sum(axis=2) == [one.n_decoded for one in answers]).all()
+    assert accepted.sum(axis=(1, 2)).tolist() == [total.n_accepted for total in totals]

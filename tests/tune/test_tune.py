@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pytest
 
 from spectui.engine.commands import ProbeMargin
@@ -32,7 +33,6 @@ from spectui.options.drafters import (
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.decoder import Stop
-from spectui.trace.stretches import Stretch
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import divide
 from spectui.tune.events import (
@@ -44,7 +44,7 @@ from spectui.tune.events import (
     TrialStarted,
     TuneEvent,
 )
-from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
+from spectui.tune.forecast import Answers, Forecast, Forecaster, Outlook, in_order
 from spectui.tune.loading import Loader
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
@@ -166,39 +166,27 @@ class ScriptedForecaster:
         return Outlook(forecasts=tuple(sorted(found, key=lambda one: -one.speedup)), costs={})
 
     def _forecast(self, speculation: Speculation) -> Forecast:
-        each_off_s, each_s = (3.2,) * self.n_prompts, self._each_s(speculation)
-        return Forecast(
-            arm=Arm(draft="good", speculation=speculation),
-            speedup=sum(each_off_s) / sum(each_s),
-            n_drafted=10,
-            n_accepted=5,
-            each_s=each_s,
-            each_off_s=each_off_s,
-        )
-
-    def _each_s(self, speculation: Speculation) -> tuple[float, ...]:
         measurer = self._measurer
         speedup = measurer.speedup(speculation) if measurer else 1 + speculation.own.longest / 100
-        return tuple(3.2 / (speedup * spread(item)) for item in items(self.n_prompts))
-
-    def stretches(self, arm: Arm) -> tuple[Stretch, ...]:
-        """Four of each answer."""
-        if arm.draft != "good" or arm.speculation is None:
-            return ()
-        return tuple(
-            Stretch(
-                id=item.id,
-                category=item.category,
-                n_tokens=8,
-                n_accepted=6,
-                seconds=seconds / 4,
-                off_s=0.8,
-            )
-            for item, seconds in zip(
-                items(self.n_prompts), self._each_s(arm.speculation), strict=True
-            )
-            for _ in range(4)
+        each = np.array([[spread(item)] * 4 for item in items(self.n_prompts)])
+        off_s = np.full(each.shape, 0.8)
+        answers = Answers(
+            tokens=np.full(each.shape, 8.0),
+            accepted=np.full(each.shape, 6.0),
+            on_s=off_s / (speedup * each),
+            off_s=off_s,
         )
+        return Forecast(
+            arm=Arm(draft="good", speculation=speculation),
+            speedup=float(off_s.sum() / answers.on_s.sum()),
+            n_drafted=10,
+            n_accepted=5,
+            answers=answers,
+        )
+
+    @property
+    def prompts(self) -> tuple[tuple[str, str], ...]:
+        return tuple((item.id, item.category) for item in items(self.n_prompts))
 
 
 def begin(study: TuningStudy, forecasts: Sequence[Forecast] = (), *, chains: bool = True) -> None:
