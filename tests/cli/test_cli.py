@@ -23,6 +23,7 @@ from spectui.measure.measurer import Measurer
 from spectui.paths import demo_folder
 from tests.support.cli import Run, Spectui
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, TinyPath
+from tests.support.program import end, said_until, spawn
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
@@ -37,21 +38,21 @@ def assert_one_sentence(text: str) -> None:
     assert "Traceback" not in text
 
 
-def test_help_loads_nothing_heavy() -> None:
+def test_help_and_lint_load_nothing_heavy() -> None:
     heavy = ("numpy", "optuna", "textual", "llama_cpp", "matplotlib")
+    lint = ["lint", "--no-models", "llama-server -m a.gguf -fa"]
     code = (
         "import sys; from spectui.cli import main\n"
-        "print([], [m for m in ('rich', 'httpx') if m in sys.modules])\n"
-        "for words in (['tune'], ['sweep'], ['export'], ['models', 'demo']):\n"
-        "    sys.argv = ['spectui', *words, '--help']\n"
-        "    try: main()\n"
+        f"for words in ([], {lint}, ['tune', '-h'], ['sweep', '-h'], ['models', 'demo', '-h']):\n"
+        "    sys.argv = ['spectui', *words]\n"
+        "    try: words and main()\n"
         "    except SystemExit: pass\n"
-        f"    print(words, [m for m in {heavy} if m in sys.modules])"
+        f"    light = ('rich', 'httpx') * (not words) + ('yaml', 'psutil') * ({lint} == words)\n"
+        f"    print('loaded', [m for m in {heavy} + light if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    told = [line for line in done.stdout.splitlines() if line.startswith("[")]
-    assert len(told) == 5
-    assert all(line.endswith(" []") for line in told), told
+    told = [line for line in done.stdout.splitlines() if line.startswith("loaded")]
+    assert told == ["loaded []"] * 5
 
 
 def test_the_same_command_resumes_and_another_sampling_is_another_study(
@@ -91,18 +92,6 @@ def test_the_demos_drafts_are_named_by_their_files(spectui: Spectui, tiny: TinyP
     assert [one["name"] for one in found["drafts"]] == [file.stem for file in files]
 
 
-def test_the_result_does_not_overwrite_an_input(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    arguments = [*pair, "--prompts", prompts]
-    for option in ("-m", "-md", "--prompts"):
-        victim = Path(str(arguments[arguments.index(option) + 1]))
-        before = victim.read_bytes()
-        assert spectui("bench", *arguments, "--json", victim) == 3
-        assert_one_sentence(spectui.err)
-        assert victim.read_bytes() == before
-
-
 def test_a_preset_gives_defaults_and_the_command_line_wins(
     spectui: Spectui, pair: list[object], prompts: Path, home: Path
 ) -> None:
@@ -138,42 +127,22 @@ def test_a_defect_leaves_a_traceback_in_the_log(
     assert "ZeroDivisionError: on purpose" in log.read_text()
 
 
-def spawn(arguments: list[object], home: Path) -> "pexpect.spawn[str]":
-    """Start the real program on a real terminal."""
-    environment = {**os.environ, "SPECTUI_HOME": str(home), "TERM": "xterm-256color"}
-    command = ["-m", "spectui", *map(str, arguments)]
-    options: dict[str, Any] = {"encoding": "utf-8", "codec_errors": "replace", "timeout": 90}
-    return pexpect.spawn(sys.executable, command, env=environment, dimensions=(30, 120), **options)
-
-
 # A search that would go on for long, and whose forecasts take no time.
 LONG_SEARCH = [*MODEL, "-n", 24, "--min-gain", 0, "--trials", 500]
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_search_prints_its_best_and_can_be_resumed(
+def test_an_interrupted_search_prints_its_best(
     pair: list[object], prompts: Path, home: Path, stop: signal.Signals
 ) -> None:
-    arguments = ["tune", *pair, "--prompts", prompts, *LONG_SEARCH]
-    child = spawn(arguments, home)
-    child.expect("trial 4: ")
-    child.kill(stop)
-    child.expect("Best so far: ")
-    child.expect("# the best so far, not confirmed:")
-    child.expect("# llama-server -m .* --spec-")
-    child.expect("llama-server -m")
-    child.expect("the same command goes on from there")
-    child.expect(pexpect.EOF)
-    child.close()
-    assert child.exitstatus == 128 + stop
-    # What is left behind is the same, whichever signal it was.
-    if stop is signal.SIGINT:
-        resumed = spawn([*arguments[:-1], 5], home)
-        resumed.expect("llama-server -m")
-        resumed.expect(pexpect.EOF)
-        resumed.close()
-        assert resumed.exitstatus == 0
+    child = spawn(home, "tune", *pair, "--prompts", prompts, *LONG_SEARCH)
+    said_until(child, "trial 4")
+    out, err = end(child, stop)
+    assert child.returncode == 128 + stop
+    assert "Best so far: " in out
+    assert "# the best so far, not confirmed:" in out
+    assert "the same command goes on from there" in err
 
 
 @pytest.mark.ci
@@ -182,23 +151,15 @@ def test_a_terminal_that_is_closed_costs_no_result(
 ) -> None:
     result = prompts.with_name("result.json")
     arguments = ["tune", *pair, "--prompts", prompts, *LONG_SEARCH, "--json", result]
-    child: Any = spawn(arguments, home)
+    command = ["-m", "spectui", *map(str, arguments)]
+    environment = {**os.environ, "SPECTUI_HOME": str(home), "TERM": "xterm-256color"}
+    child: Any = pexpect.spawn(sys.executable, command, env=environment, timeout=90)
     child.expect("trial 3: ")
     child.ptyproc.fileobj.close()
     # Closing it the usual way would end the program by force.
     child.ptyproc.closed = child.closed = True
     assert child.ptyproc.wait() == 128 + signal.SIGHUP
     assert json.loads(result.read_text())["interrupted"]
-
-
-def test_bench_says_that_a_speedup_without_drafts_is_noise(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    drafts = ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", 40]
-    options = [*pair[:2], *pair[4:], "--prompts", prompts, *drafts, "--quiet"]
-    assert spectui("bench", *options, "--temp", "0,0.7") == 0, spectui.err
-    said = "nothing was drafted, so that every round was the target's own: a gain is the machine's"
-    assert f"Where rate is –, {said}" in " ".join(spectui.out.split())
 
 
 @pytest.mark.parametrize(

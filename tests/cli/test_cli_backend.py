@@ -1,7 +1,6 @@
 """``--backend server``: real llama-servers on tiny models, and scripted ones."""
 
 import json
-import signal
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from tests.support.architectures import write_eagle3
 from tests.support.binaries import IK, LEGACY
 from tests.support.cli import Run, Searched, Spectui, assert_failed
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
-from tests.support.program import end, said_until, spawn
 from tests.support.scripted_server import HELP, LAST_WORDS, MISSTARTED, write_server
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -262,22 +260,6 @@ def test_a_setting_whose_server_fails_is_a_failed_trial_and_three_end_the_search
     trials = json.loads(out.read_text())["trials"]
     assert [one["state"] for one in trials] == ["complete", "fail", "fail", "fail"]
     assert all(LAST_WORDS in one["error"] for one in trials[1:])
-
-
-@pytest.mark.long
-def test_an_interrupt_shows_what_was_measured_and_leaves_no_server(
-    home: Path, pair: list[object], prompts: Path, tmp_path: Path
-) -> None:
-    binary = write_server(tmp_path / "llama-server", "hangs", n_good=3)
-    options = [*pair, "--prompts", prompts, *_TOGETHER, "--server-bin", binary]
-    process = spawn(home, "tune", *options)
-    said_until(process, "trial 0")
-    said = said_until(process, "")
-    assert said[-1].startswith("starting llama-server with"), said
-    out, err = end(process, signal.SIGINT)
-    assert process.returncode == 130, err
-    assert "was interrupted before" in " ".join(out.split())
-    assert "the same command goes on from there" in err
 
 
 def test_a_server_that_does_not_run_as_it_was_started_measures_nothing(

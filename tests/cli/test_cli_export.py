@@ -19,7 +19,6 @@ from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.records import OUTCOME, to_plain
 from spectui.tune.studies.study import TuningStudy
-from tests.support.binaries import CURRENT, write_binary
 from tests.support.cli import Run, Searched, Spectui
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -121,14 +120,6 @@ def test_a_command_without_a_model_starts_a_router(spectui: Spectui) -> None:
     for format_ in ("ini", "llama-swap"):
         assert spectui("export", "--from", command, "--format", format_) == 3
         assert "the command names no model" in spectui.err
-
-
-def test_what_the_binary_does_not_take_is_named(spectui: Spectui, tmp_path: Path) -> None:
-    binary = write_binary(tmp_path / "llama-server", CURRENT)
-    command = "llama-server -m t.gguf --mlock --worm-hole"
-    assert spectui("export", "--from", command, "--server-bin", binary) == 3
-    assert "error: this llama-server does not take --worm-hole: " in spectui.err
-    assert spectui.out == ""
 
 
 def test_a_file_is_written_and_not_overwritten(spectui: Spectui, tmp_path: Path) -> None:

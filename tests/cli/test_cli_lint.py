@@ -1,8 +1,6 @@
 """``spectui lint`` of a paste, of files with several commands, and what it loads."""
 
 import json
-import subprocess
-import sys
 from io import StringIO
 from pathlib import Path
 
@@ -37,15 +35,3 @@ def test_all_commands_of_a_file_are_checked(spectui: Spectui, tmp_path: Path) ->
     assert spectui("lint", "--no-models", f"{path}:good") == 0
     assert spectui("lint", "--fix", path) == 3
     assert "give one of them as FILE:NAME, with good, bad" in spectui.err
-
-
-def test_lint_loads_nothing_heavy() -> None:
-    heavy = ("numpy", "optuna", "textual", "llama_cpp", "yaml", "psutil", "httpx", "matplotlib")
-    code = (
-        "import sys\nfrom spectui.cli.run_lint import run\n"
-        "run('llama-server -m a.gguf -fa', fix=False, dialect='llama.cpp', server_bin=None, "
-        "with_models=True, json_path=None, quiet=True)\n"
-        f"sys.exit(str([m for m in {heavy} if m in sys.modules]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr.strip() == "[]"

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import pytest
 import yaml
 from hypothesis import given, settings
 
@@ -35,7 +34,7 @@ HOSTILE = {
     "spaces": "  two  blanks\t",
     "line ends": "a\nrm -rf nothing\r\nb",
     "glob": "*?[a-z]{x,y}~!",
-    "other letters": "é模型🦙\u202e",
+    "other letters": "é模型🦙\u202e\u2028\x85\ufeff\x1b",
     "yaml": "- &a !!python/object:x [1, 2]: |",
     "operators": "&& || ; > < | (x)",
 }
@@ -116,8 +115,3 @@ def test_compose_files_are_what_the_specification_says(setup: ExportSetup) -> No
         text = render(one.launch(Dialect.LLAMA_CPP), Format.COMPOSE)
         document: dict[str, Any] = yaml.safe_load(text)
         jsonschema.Draft201909Validator(COMPOSE).validate(document)
-
-
-def test_the_specification_is_not_met_by_anything() -> None:
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.Draft201909Validator(COMPOSE).validate({"services": {"a": {"comand": []}}})

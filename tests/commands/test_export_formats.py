@@ -20,7 +20,7 @@ from spectui.commands.items import divide
 from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import DraftSimple, NgramSimple
+from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
@@ -216,14 +216,6 @@ def inside(path: Path, volumes: list[dict[str, Any]]) -> str:
     return f"{targets[str(resolved.parent)]}/{resolved.name}"
 
 
-@table("awkward", ["a\x85b", "\u2028", "\ufeff", "\x1b[31m", "a\rb", " x\t", "yes"])
-def test_yaml_keeps_what_it_takes_for_line_ends_and_words_of_its_own(awkward: str) -> None:
-    setup = changed(extra=("--alias", awkward))
-    [service] = yaml.safe_load(current(setup, Format.COMPOSE))["services"].values()
-    assert service["command"][-1] == awkward
-    assert read_llama_swap(current(setup, Format.LLAMA_SWAP))[1][-1] == awkward
-
-
 @table("format", COMMENTED)
 def test_off_has_no_speculative_flag_and_says_so(format: Format) -> None:  # noqa: A002 - as above
     text = current(OFF, format)
@@ -311,12 +303,6 @@ def test_compose_mounts_one_folder_once_and_follows_links(tmp_path: Path) -> Non
     assert text.startswith("# files in your own arguments have to be mounted too\n")
 
 
-def test_numbers_that_were_chosen_are_written_beside_those_that_a_command_gave() -> None:
-    chosen = Speculation(NgramSimple(size_n=12, size_m=9))
-    words = changed(speculation=chosen, extra=(), given=frozenset()).arguments(Dialect.LLAMA_CPP)
-    assert words[-4:] == ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-m", "9"]
-
-
 def test_a_path_that_is_no_text_is_an_error() -> None:
     setup = changed(target=ModelOptions(path=Path("/a/\udcff.gguf")))
     for format_ in Format:
@@ -379,12 +365,3 @@ def test_the_real_server_takes_the_models_preset_file(
 def get(server: LlamaServer, path: str) -> httpx.Response:
     key = {"Authorization": f"Bearer {server.api_key}"}
     return httpx.get(f"{server.base_url}{path}", headers=key, trust_env=False).raise_for_status()
-
-
-@table("dialect", list(Dialect))
-def test_layers_that_are_left_to_the_server_stay_left(dialect: Dialect) -> None:
-    setup = changed(extra=("-ngl", "auto", "-ngld", "auto", "--jinja"))
-    words = setup.arguments(dialect)
-    assert words[-1] == "--jinja"
-    layers = [given.values for given in divide(words) if given.name.startswith("gpu-layers")]
-    assert layers == ([("auto",), ("auto",)] if dialect is Dialect.LLAMA_CPP else [])

@@ -49,16 +49,3 @@ def test_ik_reads_a_few_variables_and_behind_the_arguments() -> None:
     [why] = [one.why for one in findings if one.flag == "-c"]
     assert "takes its variables before arguments, so that this one does nothing" in why
     assert translated(read_command(text), Reader(dialect=IK)).arguments[-2:] == ("--ctx-size", "1")
-
-
-def test_experts_stay_where_the_source_has_them() -> None:
-    own = read_command("ik_llama.cpp/llama-server -m a -ncmoe 19")
-    assert "-ncmoe 19" in translated(own, Reader(dialect=IK)).text
-
-
-def test_an_export_says_what_it_changes() -> None:
-    launch = translated(read_command("-m a -md b --draft-max 16 --no-mmap"), Reader())
-    told = "\n".join(launch.notes)
-    assert "--draft-max 16 is now --spec-draft-n-max 16" in told
-    assert "--no-mmap is now --load-mode none" in told
-    assert "--spec-type draft-simple is written out" in told

@@ -3,7 +3,6 @@
 from spectui.commands.items import words_of
 from spectui.commands.lint.checking import lint
 from spectui.commands.reader import Reader
-from spectui.commands.server_options import flags_of, server_option
 from spectui.commands.sources.reading import read_command
 from spectui.commands.translation import translated
 from spectui.options.dialect import Dialect
@@ -23,16 +22,6 @@ def written(text: str, dialect: Dialect) -> str:
     """The arguments of the exported command."""
     launch = translated(read_command(text), Reader(dialect=dialect))
     return " ".join(words_of(launch.command.items))
-
-
-def test_one_spelling_is_two_options() -> None:
-    options = {
-        flag
-        for dialect in Dialect
-        for flag in flags_of(dialect)
-        if (one := server_option(flag)) and flag in one.ambiguous
-    }
-    assert options == {"-dr"}
 
 
 @table(("text", "ours", "ik"), rules()["stops"])

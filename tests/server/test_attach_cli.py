@@ -80,13 +80,6 @@ def test_two_looks_tell_a_rate(spectui: Spectui, script: Script) -> None:
     assert found["slots"][0]["tokens_per_s"] == found["throughput"]["tokens_per_s"]
 
 
-def test_a_file(spectui: Spectui, script: Script, tmp_path: Path) -> None:
-    path = tmp_path / "now.json"
-    assert spectui("attach", script.address, "--interval", "0", "--json", path) == 0
-    assert json.loads(path.read_text())["schema"] == "spectui.attach/1"
-    assert spectui.out == ""
-
-
 @pytest.mark.parametrize(
     ("name", "others"),
     [("LLAMA_API_KEY", {}), ("SPECTUI_API_KEY", {"LLAMA_API_KEY": "that of another server"})],

@@ -1,6 +1,5 @@
 """``spectui sweep`` as a user meets it, on tiny models."""
 
-import csv
 import json
 import os
 import signal
@@ -11,7 +10,7 @@ import pytest
 
 from spectui.models.gguf import weights_bytes
 from tests.support.cli import Spectui
-from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, Tiny, TinyPath
+from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, TinyPath
 from tests.support.program import end, said_until, spawn
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -122,20 +121,6 @@ def test_a_dry_run_measures_nothing(spectui: Spectui, sweep: Arguments, home: Pa
     assert plan["left_s"] > 0
 
 
-def test_a_draft_that_cannot_serve_is_a_row(
-    spectui: Spectui, sweep: Arguments, tiny: TinyPath
-) -> None:
-    other = tiny(Tiny(n_extra=3, is_reversed=True))
-    document = ran(spectui, *sweep, "-md", other, "--draft-max", 2)
-    states = [one["state"] for one in document["cells"]]
-    assert states.count("failed") == 1
-    failed = document["cells"][states.index("failed")]
-    assert failed["speedup"] is None
-    assert failed["error"] == failed["speedup_reason"]
-    ran(spectui, *sweep, "-md", other, "--draft-max", 2, "--retry-failed")
-    assert "failed: " in spectui.err
-
-
 def test_what_is_typed_wins_over_a_grid_and_a_preset_over_its_length(
     spectui: Spectui, sweep: Arguments, tmp_path: Path
 ) -> None:
@@ -165,23 +150,6 @@ def test_a_grid_takes_no_more_threads_than_there_are(
         plan = ran(spectui, *silent, *typed)
         assert {one["config"]["threads"] for one in plan["order"]} == threads
         assert [one[:19] for one in plan["left_out"]] == told
-
-
-def test_a_folder_holds_tables_rows_and_a_picture(
-    spectui: Spectui, sweep: Arguments, tmp_path: Path
-) -> None:
-    out, left_out = tmp_path / "deep" / "out", "draft-min 3 is above draft-max 2"
-    axes = ("--draft-max", "2,4", "--draft-min", "0,3")
-    document = ran(spectui, *sweep, *axes, "--out", out)
-    names = {path.name for path in out.iterdir()} - {".spectui-sweep"}
-    assert names == {"results.csv", "summary.csv", "report.md", "results.json", "speedups.svg"}
-    assert json.loads((out / "results.json").read_text()) == document
-    with (out / "results.csv").open() as file:
-        assert len(list(csv.DictReader(file))) == len(document["cells"]) * 6
-    report = (out / "report.md").read_text()
-    assert "(speedups.svg)" in report
-    assert f"Left out: {left_out}" in report
-    assert document["left_out"][0].startswith(left_out)
 
 
 def test_a_folder_of_somebody_else_is_not_written_to(

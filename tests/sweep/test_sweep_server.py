@@ -1,7 +1,6 @@
 """``spectui sweep --backend server``: the real llama-server, and what is none."""
 
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from tests.support.architectures import write_eagle3
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, TinyPath
-from tests.support.program import end, said_until, servers_of, spawn
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.usefixtures("home")]
@@ -86,17 +84,6 @@ def test_a_server_that_never_starts_ends_it(
     arguments = [target if served[index - 1] == "-m" else one for index, one in enumerate(served)]
     assert spectui(*arguments) == 5
     assert spectui.err.count("error: ") == 1
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda stop: stop.name)
-def test_no_server_outlives_it(served: Arguments, home: Path, stop: signal.Signals) -> None:
-    arguments = [*served, "-n", 200, "--draft-max", "2,4,8,12"]
-    child = spawn(home, *arguments)
-    said_until(child, "cell 3 of ")
-    assert servers_of(child)
-    end(child, stop)
-    assert child.returncode == (-stop if stop is signal.SIGKILL else 128 + stop)
 
 
 def test_an_existing_command_says_what_is_swept(

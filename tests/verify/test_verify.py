@@ -14,7 +14,7 @@ from spectui.engine.events import GenerationResult
 from spectui.engine.guard import request_of
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Pair
-from spectui.measure.promise import Case, Observed, Promise, digest_of, lasting, observed_of
+from spectui.measure.promise import Case, Observed, Promise, lasting, observed_of
 from spectui.measure.served_models import keeps_off
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
 from spectui.measure.verdict import Answer, Basis, Verdict
@@ -34,7 +34,7 @@ from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.served import preferred
 from spectui.tune.studies.records import from_plain, to_plain
-from spectui.verify.comparison import Agreement, agreement, ratio_of, summarise, verdict
+from spectui.verify.comparison import Agreement, agreement, ratio_of
 
 GOOD = Speculation(DraftSimple(draft_max=4))
 CASE = Case(
@@ -170,39 +170,6 @@ def test_agreement_follows_from_what_an_interval_excludes() -> None:
         assert agreement(speedup(1.2, 1.1, 1.3), speedup(1.2, 1.1, 1.3), ratio) is found
 
 
-OPEN = "whether the promise holds is open"
-LESS = "llama-server gives less than was promised"
-
-
-@pytest.mark.parametrize(
-    ("promised", "delivered", "sentence"),
-    [
-        (
-            speedup(1.29, 1.24, 1.35),
-            speedup(1.27, 1.2, 1.34),
-            "+27 % (+20 to +34) where +29 % (+24 to +35) was promised: the promise holds",
-        ),
-        (
-            speedup(1.29, 1.24, 1.35),
-            speedup(0.98, 0.95, 1.01),
-            f"−2.0 % (−5.0 to +1.0) where +29 % (+24 to +35) was promised: {LESS}",
-        ),
-        (
-            speedup(1.29),
-            speedup(1.27, 1.2, 1.34),
-            f"+27 % (+20 to +34) where +29 % was promised; {OPEN}: too few",
-        ),
-        (None, speedup(1.27, 1.2, 1.34), "+27 % (+20 to +34); nothing was promised"),
-        (None, speedup(1.27), "+27 % (too few); nothing was promised"),
-    ],
-    ids=["holds", "less", "open", "no promise", "no interval"],
-)
-def test_the_verdict_is_one_sentence(
-    promised: Speedup | None, delivered: Speedup, sentence: str
-) -> None:
-    assert verdict(promised, delivered) == f"delivered: {sentence}"
-
-
 _gains = st.lists(st.floats(0.3, 3.0), min_size=6, max_size=12)
 
 
@@ -229,15 +196,6 @@ def test_prompts_that_have_changed_are_not_compared() -> None:
     assert ratio_of([seen("a", 1.2, digest="new")], promised) is None
     with pytest.raises(ValueError, match="both sides"):
         paired_ratio([seen("a", 1.0).measurement], [seen("b", 1.0).measurement])
-
-
-def test_a_summary_adds_up() -> None:
-    found = summarise([seen("a", 2.0), seen("b", 2.0)])
-    assert (found.baseline_tokens_per_s, found.tokens_per_s) == (10.0, 20.0)
-    assert found.acceptance_rate == 0.75
-    assert found.speedup.estimate == pytest.approx(2.0)
-    kept = speedup(1.9, 1.8, 2.1)
-    assert summarise([seen("a", 2.0)], kept).speedup is kept
 
 
 def result(
@@ -280,11 +238,6 @@ def test_a_kept_promise_has_absolute_paths(tmp_path: Path, monkeypatch: pytest.M
     assert kept.case.draft.path == tmp_path / "d.gguf"
     assert kept.prompts == tmp_path / "p.jsonl"
     assert kept.case.target.n_cpu_moe == 3
-
-
-@given(st.lists(st.integers(0, 100_000)), st.lists(st.integers(0, 100_000)))
-def test_digests_tell_prompts_apart(one: list[int], other: list[int]) -> None:
-    assert (digest_of(one) == digest_of(other)) is (one == other)
 
 
 def test_what_is_observed_of_a_pair() -> None:

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from spectui.engine.events import GenerationResult
 from spectui.measure.measurer import Pair
 from spectui.measure.promise import Case, Observed, Promise, observed_of
 from spectui.measure.statistics import paired_speedup
-from spectui.measure.verdict import Basis, Verdict
+from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
@@ -19,10 +18,9 @@ from spectui.options.speculation import Speculation
 from spectui.server.help_text import Version
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.outcome import Outcome, advice_of
 from spectui.tune.studies.records import from_plain, to_plain
 from spectui.verify.result import Verified, notes, warnings
-from spectui.verify.subject import Advice, Origin, subject
+from spectui.verify.subject import Origin
 
 TARGET = ModelOptions(path=Path("t.gguf"))
 CASE = Case(
@@ -146,36 +144,3 @@ def test_older_promises_measured_one_prompt_at_a_time() -> None:
     assert from_plain(stored, Promise) == replace(KEPT.promise, streams=True)
     del stored["streams"]
     assert from_plain(stored, Promise) == KEPT.promise
-
-
-def outcome(speculation: Speculation | None) -> Outcome:
-    return Outcome(
-        ended=datetime(2026, 5, 4, 12, 30, tzinfo=UTC),
-        verdict=Verdict(use_speculation=speculation is not None, reason="It is so."),
-        target=CASE.target,
-        draft=None if speculation is None else CASE.draft,
-        context=CASE.context,
-        speculation=speculation,
-        gain=None,
-    )
-
-
-@pytest.mark.parametrize(
-    ("found", "said"),
-    [
-        (None, ""),
-        (outcome(CASE.speculation), ", which it advised"),
-        (outcome(None), ". It advised to leave speculation off: this is the best that it measured"),
-        (outcome(Speculation(DraftSimple(draft_max=9))), ". It advised another setting"),
-    ],
-    ids=["interrupted", "use", "off", "another"],
-)
-def test_what_is_verified_is_named(found: Outcome | None, said: str) -> None:
-    when = datetime(2026, 5, 4, 12, 30).astimezone()
-    origin = Origin(study="mine", changed=when, advice=advice_of(found, CASE))
-    words = subject(CASE, origin)
-    setting = subject(CASE, None).removeprefix("setting: ")
-    assert setting.endswith(CASE.speculation.own.summary)
-    assert words.startswith(f"study mine (2026-05-04 12:30): {setting}{said}")
-    assert bool(said) is (words != f"study mine (2026-05-04 12:30): {setting}")
-    assert (origin.advice is Advice.OFF) is ("leave speculation off" in words)
