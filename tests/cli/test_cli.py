@@ -7,22 +7,17 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from shutil import copyfile
 from typing import Any
 
 import pexpect
 import pytest
 
 from spectui.cli.failure import report_failure
-from spectui.demo import DemoModel
-from spectui.demo.build import smollm2_path
-from spectui.demo.recipes import file_name
 from spectui.errors import BadInputError
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import Measurer
-from spectui.paths import demo_folder
 from tests.support.cli import Run, Spectui
-from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, TinyPath
+from tests.support.models import CLOSE_DRAFT, OTHER, TinyPath
 from tests.support.program import end, said_until, spawn
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -80,16 +75,6 @@ def test_the_same_command_resumes_and_another_sampling_is_another_study(
 def test_a_duration_has_the_units_that_it_is_told_in(spectui: Spectui, text: str) -> None:
     assert spectui("tune", "-m", "none.gguf", "--time-budget", text) == 3
     assert "none.gguf" in spectui.err
-
-
-def test_the_demos_drafts_are_named_by_their_files(spectui: Spectui, tiny: TinyPath) -> None:
-    demo_folder().mkdir(parents=True)
-    for model in (DemoModel.DENSE, DemoModel.DRAFT_THIN):
-        copyfile(tiny(TARGET), demo_folder() / file_name(model, 0))
-    spectui("doctor", "--demo", "-c", 256, "--json", "-")
-    found = json.loads(spectui.out)
-    files = [smollm2_path(), demo_folder() / file_name(DemoModel.DRAFT_THIN, 0)]
-    assert [one["name"] for one in found["drafts"]] == [file.stem for file in files]
 
 
 def test_a_preset_gives_defaults_and_the_command_line_wins(
@@ -205,41 +190,6 @@ def test_a_failure_costs_nothing_of_what_bench_has_measured_before(
     assert spectui.err == "error: there is no decoding to measure\n"
 
 
-_SIZES: dict[str, list[object]] = {
-    "ngram-simple": ["--spec-ngram-simple-size-n", 2, "--spec-ngram-simple-size-m", 6],
-    "ngram-map-k": ["--spec-ngram-map-k-size-m", 6],
-    "ngram-map-k4v": ["--spec-ngram-map-k4v-size-m", 6],
-    "ngram-mod": [
-        *("--spec-ngram-mod-n-match", 2, "--spec-ngram-mod-n-min", 0),
-        *("--spec-ngram-mod-n-max", 6),
-    ],
-}
-"""What tiny models take of each drafter."""
-
-
-@pytest.mark.parametrize(
-    ("kinds", "ahead", "last"),
-    [
-        ("ngram-map-k", [], "ngram-map-k"),
-        ("ngram-mod,ngram-map-k4v", ["ngram-map-k4v"], "ngram-mod"),
-        ("ngram-cache", [], "ngram-cache"),
-        ("draft-simple,ngram-simple", ["ngram-simple"], "model"),
-    ],
-)
-def test_bench_runs_every_drafter(
-    spectui: Spectui, pair: list[object], prompts: Path, *, kinds: str, ahead: list[str], last: str
-) -> None:
-    # Without -md, where nothing would use it.
-    options = pair if last == "model" else pair[:2] + pair[4:]
-    sizes = [word for kind in (*ahead, last) for word in _SIZES.get(kind, ())]
-    bench = [*options, "--prompts", prompts, "--ignore-eos", "--spec-type", kinds, *sizes]
-    assert spectui("bench", *bench, "--json", "-") == 0, spectui.err
-    document = json.loads(spectui.out)
-    assert document["lossless"] is True
-    assert document["draft"]["kind"] == last
-    assert [one["ngram"]["kind"] for one in document["config"].get("ahead", [])] == ahead
-
-
 def test_bench_writes_its_document_and_is_verbose_where_asked_to(
     spectui: Spectui, pair: list[object], prompts: Path, tiny: TinyPath
 ) -> None:
@@ -258,14 +208,6 @@ def test_bench_writes_its_document_and_is_verbose_where_asked_to(
     assert "llama_" in spectui.err
     sampled = json.loads(spectui.out)
     assert (sampled["lossless"], bool(sampled["lossless_reason"])) == (None, True)
-
-
-def test_a_folder_that_cannot_be_written_is_named(spectui: Spectui, home: Path, run: Run) -> None:
-    home.write_text("a file where a folder should be")
-    for code in (run("tune", "--trials", 2, "--quiet"), spectui("bench", "--demo", "--quiet")):
-        assert code == 3
-    assert_one_sentence(spectui.err)
-    assert str(home) in spectui.err
 
 
 def test_a_small_batch_bounds_the_search(run: Run) -> None:

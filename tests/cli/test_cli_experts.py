@@ -12,7 +12,7 @@ from spectui.engine.demand import MARGIN_BYTES, FreeMemory
 from spectui.llama.buffers import DeviceMemory
 from spectui.llama.planned import Plan, PlanRequest
 from tests.support.cli import Spectui
-from tests.support.models import CLOSE_DRAFT, MOE, TARGET, Tiny, TinyPath
+from tests.support.models import CLOSE_DRAFT, MOE, TinyPath
 from tests.support.plans import Script, room
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -112,30 +112,3 @@ def test_a_study_goes_on_with_its_placements_or_says_why_not(
     assert fixed["study"] != first["study"]
     assert fixed["placements"] is None
     assert fixed["trials"][0]["params"] == {"draft": None}
-
-
-@pytest.mark.parametrize(
-    ("target", "reason"),
-    [(MOE, "without a GPU all experts are in RAM"), (TARGET, "has no experts")],
-)
-def test_where_it_changes_nothing_the_rest_is_searched(
-    spectui: Spectui, tiny: TinyPath, experts: list[object], target: Tiny, reason: str
-) -> None:
-    given = [tiny(target) if one == tiny(MOE) else one for one in experts]
-    document = tuned(spectui, *given, *SEARCHED, "--trials", 2)
-    assert "n_cpu_moe changes nothing here" in spectui.err
-    assert f"{reason}); the rest is searched\n" in spectui.err
-    assert document["placements"] is None
-    assert document["placements_reason"] == "n_cpu_moe was not searched"
-    assert "--n-cpu-moe" not in document["command"]
-    drafts = {one["params"]["draft"] for one in document["trials"]}
-    assert drafts == {None, tiny(CLOSE_DRAFT).stem}
-
-
-@pytest.mark.usefixtures("gpu")
-def test_a_draft_without_room_is_left_out(
-    spectui: Spectui, experts: list[object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ScriptedPlanner, "n_free", 2.5)
-    assert spectui("tune", *experts, *SEARCHED, "--trials", 2) == 4
-    assert "does not fit beside the target even with the experts of all layers" in spectui.err

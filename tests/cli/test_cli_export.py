@@ -99,18 +99,6 @@ def test_an_export_is_read_back(spectui: Spectui, format_: str, tmp_path: Path) 
     assert documents[1]["environment"] == environment
 
 
-def test_a_terminal_is_spared_what_it_would_act_on(
-    spectui: Spectui, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command = ["export", "--from", "llama-server -m m.gguf --alias '\x1b[31m'"]
-    assert spectui(*command) == 0
-    assert "\x1b[31m" in spectui.out
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert spectui(*command) == 3
-    assert "\x1b" not in spectui.out + spectui.err
-    assert "let stdout go to a file" in spectui.err
-
-
 def test_a_command_without_a_model_starts_a_router(spectui: Spectui) -> None:
     command = "llama-server -c 5"
     assert spectui("export", "--from", command) == 0

@@ -275,15 +275,6 @@ def test_doctor_examines_a_command(spectui: Spectui, line: str, tiny: TinyPath) 
     assert json.loads(spectui.out)["target"]["path"] == str(tiny(TARGET))
 
 
-def test_one_option_says_what_is_run(spectui: Spectui, line: str) -> None:
-    for command in ("bench", "tune", "trace", "doctor", "verify"):
-        options = ["--server-bin", "x"] if command == "verify" else []
-        for other in (["--demo"], ["--preset", "demo"]):
-            for given in (["--from", line, *other], [*other, "--from", line]):
-                assert spectui(command, *given, *options) == 2
-                assert "both say what is run; leave one of them out" in spectui.err
-
-
 def test_a_value_that_cannot_be_is_named_with_its_option(spectui: Spectui, line: str) -> None:
     assert spectui("bench", "--from", f"{line} --top-p 7") == 3
     assert "--from: --top-p: 7" in spectui.err

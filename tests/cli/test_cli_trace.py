@@ -113,15 +113,6 @@ def test_the_same_options_are_the_same_ngram_drafters_in_bench_and_replay(
     assert counts[0] == counts[1]
 
 
-def test_drafters_that_hash_tokens_are_not_replayed_without_text(
-    spectui: Spectui, trace: Path
-) -> None:
-    for kind in ("map-k", "map-k4v", "mod"):
-        assert spectui("replay", trace, "--spec-type", f"ngram-{kind}") == 2
-        assert "record it with --keep-text" in spectui.err
-    assert spectui("replay", trace, "--spec-type", "ngram-cache") == 0
-
-
 def test_a_trace_goes_to_the_data_folder_by_default(
     spectui: Spectui, pair: list[object], prompts: Path, home: Path
 ) -> None:

@@ -1,3 +1,6 @@
+"""Arguments of llama-server, and hostile values in them where a real shell reads them."""
+
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -5,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.commands.arguments import server_arguments
+from spectui.commands.formats import Format, render
+from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
@@ -12,6 +17,7 @@ from spectui.options.drafters import (
 )
 from spectui.options.setup import ContextOptions, FlashAttention, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
+from tests.support.binaries import write_script
 from tests.support.tables import table
 
 TARGET = ModelOptions(path=Path("/models/target.gguf"))
@@ -103,3 +109,52 @@ def test_off_is_the_same_command_without_the_speculative_end(
     assert arguments(target, None, context, None, dialect) == off
     assert not {"-md", "-ngld", "-ctkd", "-ctvd"} & set(off)
     assert not [word for word in off if word.startswith(("--spec-", "--draft-"))]
+
+
+HOSTILE = {
+    "rm": "a'; rm -rf ~ #",
+    "quotes": """it's "quoted" `id` $(id)""",
+    "variables": "$HOME ${HOME} $$ %h %%",
+    "windows": r"C:\new\temp \\",
+    "dashes": "--draft-max",
+    "spaces": "  two  blanks\t",
+    "line ends": "a\nrm -rf nothing\r\nb",
+    "glob": "*?[a-z]{x,y}~!",
+    "other letters": "é模型🦙\u202e\u2028\x85\ufeff\x1b",
+    "yaml": "- &a !!python/object:x [1, 2]: |",
+    "operators": "&& || ; > < | (x)",
+}
+READERS = {
+    Format.LLAMA_SERVER: ("sh", "PATH=.:$PATH; . ./FILE"),
+    Format.ARGS: ("bash", 'mapfile -t found < FILE; printf "%s\\0" "${found[@]}"'),
+    Format.ENV: ("sh", "set -a; . ./FILE; set +a; env -0"),
+}
+
+
+@table("format", READERS)
+@table("what", HOSTILE)
+def test_hostile_values_are_inert(what: str, format: Format, tmp_path: Path) -> None:  # noqa: A002 - the option's name
+    value = HOSTILE[what]
+    setup = ExportSetup(
+        target=ModelOptions(path=Path(f"/models/{value}.gguf")),
+        draft=ModelOptions(path=Path(f"/models/draft {value}.gguf")),
+        context=ContextOptions(),
+        speculation=Speculation(),
+        extra=("--alias", value.lstrip("-")),
+        name=value,
+    )
+    write_script(tmp_path / "llama-server", '#!/bin/sh\nprintf "%s\\0" "$@"\n')
+    launch = setup.launch(Dialect.LLAMA_CPP)
+    if (what, format) == ("line ends", Format.ARGS):
+        with pytest.raises(BadInputError, match="choose another format"):
+            render(launch, format)
+        return
+    text = render(launch, format)
+    (tmp_path / "FILE").write_text(text, "utf-8")
+    command = (READERS[format][0], "-c", READERS[format][1])
+    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert done.stderr == b""
+    prefixes = ("LLAMA_ARG_MODEL=", "LLAMA_ARG_ALIAS=") if format is Format.ENV else ("", "")
+    wanted = zip(prefixes, (str(setup.target.path), setup.extra[1]), strict=True)
+    assert {f"{prefix}{one}" for prefix, one in wanted} <= {*done.stdout.decode().split("\0")}
+    assert {path.name for path in tmp_path.iterdir()} <= {"FILE", "llama-server"}

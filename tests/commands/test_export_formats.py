@@ -4,10 +4,12 @@ import dataclasses
 import json
 import re
 import shlex
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema
 import msgspec
 import pytest
 import yaml
@@ -30,6 +32,9 @@ from tests.support.tables import rules, table
 
 pytest_plugins = ["tests.support.fixtures"]
 
+_SCHEMAS = files("check_jsonschema") / "builtin_schemas" / "vendor"
+COMPOSE = json.loads((_SCHEMAS / "compose-spec.json").read_text("utf-8"))
+"""Of the Compose Specification."""
 SETUP = ExportSetup(
     target=ModelOptions(path=Path("/models/target.gguf"), n_gpu_layers=0),
     draft=ModelOptions(path=Path("/drafts/draft.gguf"), n_gpu_layers=0),
@@ -194,7 +199,9 @@ def test_llama_swap_reads_the_command_back_or_is_spared_it(setup: ExportSetup) -
 @settings(deadline=None)
 @given(setup=setups)
 def test_compose_reads_the_command_back(setup: ExportSetup) -> None:
-    [service] = yaml.safe_load(current(setup, Format.COMPOSE))["services"].values()
+    document = yaml.safe_load(current(setup, Format.COMPOSE))
+    jsonschema.Draft201909Validator(COMPOSE).validate(document)
+    [service] = document["services"].values()
     command = [interpolated(word) for word in service["command"]]
     assert command[:4] == ["--host", "0.0.0.0", "--port", "8080"]  # noqa: S104 - the container's
     moved = setup.arguments(Dialect.LLAMA_CPP)

@@ -73,24 +73,6 @@ def test_the_parser_is_the_servers_own(
     assert set(wanted.values()) == {N_HELD_AGAINST_THE_SERVER // 2}
 
 
-def test_a_preset_is_read_as_the_router_reads_it(parser: Parser, tmp_path: Path) -> None:
-    file = tmp_path / "models.ini"
-    file.write_text("[*]\nc = 5\n[a]\nmodel = a.gguf\nctx-size = 7\n[b]\nmodel = b.gguf\n")
-    starts = parser.preset(file)
-    assert isinstance(starts, dict)
-    sizes = {name: parser.ask(call).fields["n_ctx"] for name, call in starts.items()}
-    assert sizes == {"a": 7, "b": 5}
-    file.write_text("[a]\ntop_p = 0.5\n")
-    assert "top_p" in str(parser.preset(file))
-
-
-def test_the_corpus_is_large_and_mixed() -> None:
-    entries = corpus()
-    assert len(entries) == len({entry.name for entry in entries}) >= 150
-    assert {entry.dialect for entry in entries} == {"llama.cpp", "older", "ik"}
-    assert sum(entry.file is not None for entry in entries) > 30
-
-
 @pytest.mark.long
 def test_no_command_fares_worse_than_recorded(parser: Parser, llama_server_binary: Path) -> None:
     judge = Judge(parser, RecordedParser(IK_ANSWERS), llama_server_binary)

@@ -2,9 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from tests.support.attached import (
     OLD_METRICS,
     PROPS,
     SLOTS,
-    Handler,
     Play,
     Script,
     bomb,
@@ -94,10 +92,6 @@ def test_a_server_that_tells_all() -> None:
         (page("[" * 100_000), Trouble.STRANGE, "is not what llama-server answers"),
         (bomb, Trouble.STRANGE, "is compressed"),
     ],
-    ids=[
-        *("503", "500", "html", "status", "redirect", "loop", "relative", "escapes"),
-        *("half", "slam", "nested", "bomb"),
-    ],
 )
 def test_what_is_no_server_now(play: Play, trouble: Trouble, reason: str) -> None:
     with serving() as script:
@@ -118,7 +112,7 @@ def test_a_server_that_never_answers_is_given_up(play: Play) -> None:
     assert "/health was not answered within 0.3 s" in failure.reason
 
 
-def test_a_port_where_nobody_listens() -> None:
+def test_a_port_where_nobody_listens_and_a_server_without_tls() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         script = Script()
@@ -126,9 +120,6 @@ def test_a_port_where_nobody_listens() -> None:
         failure = failed(script)
     assert failure.trouble is Trouble.UNREACHABLE
     assert failure.reason.endswith("(Connection refused)")
-
-
-def test_a_plain_server_does_not_speak_tls() -> None:
     with serving() as script:
         script.address = f"https://{script.address}"
         failure = failed(script, 2.0)
@@ -219,38 +210,6 @@ async def _without(late: Sequence[str], wanted: Attachment) -> tuple[Sample, lis
 
         interview._connection.ask = timed  # type: ignore[method-assign]
         return await interview.ask(), given_s
-
-
-def test_a_server_at_work_is_asked_for_both_at_once() -> None:
-    """Both wait for the end of a batch, so that the one is no reason to give the other less."""
-    both = Barrier(2, timeout=LONG_S)
-
-    def met(answer: Play) -> Play:
-        def play(handler: Handler) -> None:
-            both.wait()
-            answer(handler)
-
-        return play
-
-    with serving() as script:
-        found = asyncio.run(_twice_with(attachment(script), script, met))
-    assert isinstance(found, ServerSample)
-    assert found.slots.value is not None
-    assert found.counters.value is not None
-    assert script.most_at_once == 2
-
-
-async def _twice_with(
-    wanted: Attachment, script: Script, changed: Callable[[Play], Play]
-) -> Sample:
-    """Ask again, once counters are too old to be taken again, with other answers then."""
-    now_s = 0.0
-    async with wanted.interview(lambda: now_s) as interview:
-        first = await interview.ask()
-        assert isinstance(first, ServerSample)
-        now_s = 1.0
-        script.plays |= {path: changed(script.plays[path]) for path in ("/metrics", "/slots")}
-        return await interview.ask()
 
 
 def test_an_address_for_other_programs() -> None:
