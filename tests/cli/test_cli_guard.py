@@ -47,33 +47,23 @@ def sizes(target: Path, draft: Path | None, *, max_draft: int) -> tuple[int, int
     return sum(one.size_bytes for one in plan.buffers) - mapped, mapped
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
+def test_what_has_no_room_is_refused(
+    run: Run, spectui: Spectui, tmp_path: Path, free: Callable[[int], None]
+) -> None:
+    free(1 << 10)
+    binary = write_server(tmp_path / "llama-server")
+    for command, code in (
         (("bench",), 4),
         # --yes is for what would be slow.
         (("trace", "--yes"), 4),
         (("tune", "--trials", 1, "--spec-type", "draft-simple"), 4),
         (("sweep", "--draft-max", 2), 3),
-        (("bench", "--backend", "server"), 4),
-    ],
-)
-def test_what_has_no_room_is_refused(
-    run: Run,
-    spectui: Spectui,
-    tmp_path: Path,
-    free: Callable[[int], None],
-    *,
-    command: tuple[str, ...],
-    code: int,
-) -> None:
-    free(1 << 10)
-    if "server" in command:
-        command = (*command, "--server-bin", str(write_server(tmp_path / "llama-server")))
-    assert run(*command) == code
-    assert "RAM has no room" in spectui.err
-    assert "1 kB are free" in spectui.err
-    assert spectui.out == "" or command[0] == "sweep"
+        (("bench", "--backend", "server", "--server-bin", binary), 4),
+    ):
+        assert run(*map(str, command)) == code
+        assert "RAM has no room" in spectui.err
+        assert "1 kB are free" in spectui.err
+        assert spectui.out == "" or command[0] == "sweep"
 
 
 @pytest.mark.parametrize("command", ["bench", "trace"])

@@ -152,13 +152,6 @@ def test_files_of_a_study_hold_what_starts_the_command(spectui: Spectui, tmp_pat
         program=tuple(WRAPPED.split()),
     )
     study.set_user_attr(OUTCOME, {**without, "start": to_plain(start)})
-    held = {
-        "env": "LLAMA_API_KEY='a b'\nGGML_CUDA_NO_PINNED=1\n",
-        "ini": f"start it with: {AROUND} {WRAPPED} --models-preset FILE",
-    }
-    for format_, words in held.items():
-        assert spectui("export", "mine", "--format", format_) == 0, spectui.err
-        assert words in spectui.out
     other = write_binary(tmp_path / "other", CURRENT)
     assert spectui("export", "mine", "--server-bin", other) == 0, spectui.err
     assert spectui.out.splitlines()[-1].startswith(f"{AROUND} nice -n 1 {other} -m ")

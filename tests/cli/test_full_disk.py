@@ -90,15 +90,26 @@ def suppressed_write(file: FileIO) -> bool:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("n_kib", [0, 64, 120, 132, 144])
-def test_a_search_on_a_disk_that_fills_up(
-    run: Run, spectui: Spectui, home: Path, n_kib: int
+@pytest.mark.parametrize(
+    ("command", "n_kib"),
+    [
+        *(("tune", n_kib) for n_kib in (0, 64, 120, 132, 144)),
+        *((command, n_kib) for command in ("sweep", "trace") for n_kib in (0, 8)),
+    ],
+)
+def test_what_measures_on_a_disk_that_fills_up(
+    run: Run, spectui: Spectui, home: Path, command: str, n_kib: int
 ) -> None:
-    arguments = ["--trials", 2, "--study", "s", "--json", home / "t.json"]
+    result = home / "result.json"
+    settings: dict[str, tuple[object, ...]] = {
+        "tune": ("--trials", 2, "--study", "s", "--json", result),
+        "sweep": ("--draft-max", "2,4", "--name", "s"),
+        "trace": (),
+    }
     with small_disk(home, 4096) as remount:
         # A disk of tmpfs cannot be smaller than what is on it: so it is filled.
         filler = filled(home, n_kib)
-        code = run("tune", *arguments)
+        code = run(command, *settings[command])
         told = spectui.err
         assert code in {0, 3}, told
         assert "Traceback" not in told
@@ -106,30 +117,12 @@ def test_a_search_on_a_disk_that_fills_up(
             assert "o space left on device" in told or "make room" in told, told
         if "result is printed" in told:
             assert "llama-server -m" in spectui.out
-            assert not (home / "t.json").exists()
+            assert not result.exists()
         assert list(home.glob(".spectui-*")) == []
         filler.unlink()
         remount("size=8m")
-        assert run("tune", *arguments) == 0, spectui.err
-        assert json.loads((home / "t.json").read_text())["study"] == "s"
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("n_kib", [0, 8])
-@pytest.mark.parametrize("command", ["sweep", "trace"])
-def test_what_measures_on_a_disk_that_fills_up(
-    run: Run, spectui: Spectui, home: Path, command: str, n_kib: int
-) -> None:
-    settings = ["--draft-max", "2,4", "--name", "s"] if command == "sweep" else []
-    with small_disk(home, 4096):
-        filler = filled(home, n_kib)
-        code = run(command, *settings)
-        assert code in {0, 3}, spectui.err
-        assert "Traceback" not in spectui.err
-        if code:
-            assert "make room" in spectui.err
-        filler.unlink()
-        assert run(command, *settings) == 0, spectui.err
+        assert run(command, *settings[command]) == 0, spectui.err
+        assert command != "tune" or json.loads(result.read_text())["study"] == "s"
 
 
 def test_the_end_of_the_models_process_names_the_log_with_its_last_lines(

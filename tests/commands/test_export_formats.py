@@ -236,35 +236,32 @@ def test_off_has_no_speculative_flag_and_says_so(format: Format) -> None:  # noq
 
 
 @table(
-    ("extra", "lost_in"),
+    ("extra", "format", "reason"),
     [
-        (("-ot", "a=CUDA0", "--cpu-moe"), {Format.INI}),
-        (("--cpu-moe", "-ot", "a=CUDA0"), {Format.INI, Format.ENV}),
-        (("--n-cpu-ffn", "2", "-ot", "a=CUDA0"), {Format.INI, Format.ENV}),
-        (("--cpu-moe", "-ot", "a=CPU"), set()),
+        (("-ot", "a=CUDA0", "--cpu-moe"), Format.INI, "would not keep their order"),
+        (("-ot", "a=CUDA0", "--cpu-moe"), Format.ENV, None),
+        (("--cpu-moe", "-ot", "a=CUDA0"), Format.INI, "would not keep their order"),
+        (("--cpu-moe", "-ot", "a=CUDA0"), Format.ENV, "would not keep their order"),
+        (("--n-cpu-ffn", "2", "-ot", "a=CUDA0"), Format.ENV, "would not keep their order"),
+        (("--cpu-moe", "-ot", "a=CPU"), Format.INI, None),
+        (("--cpu-moe", "-ot", "a=CPU"), Format.ENV, None),
+        (("--lora", "a", "--lora", "b"), Format.INI, "--lora is given twice"),
+        (("--control-vector-layer-range", "1", "2"), Format.INI, "models preset file"),
+        (("stray",), Format.INI, "models preset file"),
+        (("--modèle", "x"), Format.INI, "models preset file"),
+        (("--host", "/run/llama.sock"), Format.COMPOSE, "is a socket, and Compose publishes ports"),
     ],
 )
-def test_the_order_of_placements_is_kept_or_refused(
-    extra: tuple[str, ...], lost_in: set[Format]
+def test_what_a_format_cannot_keep_is_refused(
+    extra: tuple[str, ...],
+    format: Format,  # noqa: A002 - as above
+    reason: str | None,
 ) -> None:
-    for format_ in (Format.INI, Format.ENV):
-        if format_ in lost_in:
-            with pytest.raises(BadInputError, match="would not keep their order"):
-                current(changed(extra=extra), format_)
-        else:
-            assert "cpu" in current(changed(extra=extra), format_).lower()
-
-
-def test_a_models_preset_file_holds_each_option_once() -> None:
-    setup = changed(extra=("--lora", "a", "--lora", "b"))
-    with pytest.raises(BadInputError, match="--lora is given twice"):
-        current(setup, Format.INI)
-
-
-@table("extra", [("--control-vector-layer-range", "1", "2"), ("stray",), ("--modèle", "x")])
-def test_a_models_preset_file_refuses_what_its_syntax_lacks(extra: tuple[str, ...]) -> None:
-    with pytest.raises(BadInputError, match="models preset file"):
-        current(changed(extra=extra), Format.INI)
+    if reason is None:
+        assert "cpu" in current(changed(extra=extra), format).lower()
+        return
+    with pytest.raises(BadInputError, match=reason):
+        current(changed(extra=extra), format)
 
 
 @table("format", [Format.INI, Format.LLAMA_SWAP])
@@ -284,11 +281,6 @@ def test_compose_publishes_what_the_user_opened(extra: str, ports: str, command:
     [service] = yaml.safe_load(text)["services"].values()
     assert service["ports"] == [ports]
     assert service["command"][:4] == ["--host", "0.0.0.0", "--port", command]  # noqa: S104 - the container's
-
-
-def test_compose_publishes_no_socket() -> None:
-    with pytest.raises(BadInputError, match="is a socket, and Compose publishes ports"):
-        current(changed(extra=("--host", "/run/llama.sock")), Format.COMPOSE)
 
 
 def test_compose_mounts_one_folder_once_and_follows_links(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from spectui.models.gguf import weights_bytes
 from tests.support.architectures import write_eagle3
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, TinyPath
-from tests.support.program import end, said_until, spawn
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
@@ -169,29 +167,6 @@ def test_a_folder_of_somebody_else_is_not_written_to(
     mine.write_text("mine")
     ran(spectui, *asked)
     assert mine.read_text() == "mine"
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda stop: stop.name)
-def test_whatever_ends_it_costs_one_cell(
-    spectui: Spectui, sweep: Arguments, home: Path, stop: signal.Signals
-) -> None:
-    arguments = [*sweep, "--draft-max", "2,3,4,6,8", "-n", 40]
-    child = spawn(home, *arguments)
-    said_until(child, "cell 4 of 11")
-    out, err = end(child, stop)
-    if stop is signal.SIGKILL:
-        assert child.returncode == -stop
-    else:
-        assert child.returncode == 128 + stop, err
-        assert "the same command goes on from there" in err
-        document = json.loads(out)
-        assert document["interrupted"] is True
-        assert len(document["cells"]) >= 3
-    document = ran(spectui, *arguments)
-    assert "cell 3 of 11" not in spectui.err
-    assert document["n_cells_left"] == 0
-    assert {one["state"] for one in document["cells"]} == {"complete"}
 
 
 @pytest.fixture
