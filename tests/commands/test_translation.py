@@ -148,3 +148,13 @@ def test_ik_reads_a_few_variables_and_behind_the_arguments() -> None:
     [why] = [one.why for one in findings if one.flag == "-c"]
     assert "takes its variables before arguments, so that this one does nothing" in why
     assert translated(read_command(text), Reader(dialect=IK)).arguments[-2:] == ("--ctx-size", "1")
+
+
+def test_another_order_of_the_same_drafters_is_told() -> None:
+    for words, is_told in (
+        ("--spec-type draft-simple,ngram-mod", True),
+        ("--spec-type ngram-mod,draft-simple", False),
+        ("--draft-max 4", False),
+    ):
+        notes = translated(read_command(f"-m t -md d {words}"), READER).notes
+        assert any("in this order" in note for note in notes) is is_told, words
