@@ -103,13 +103,13 @@ def test_what_is_no_server_now(play: Play, trouble: Trouble, reason: str) -> Non
         raise AssertionError(failure.reason)
 
 
-@pytest.mark.parametrize("play", [hang, trickle], ids=["hang", "trickle"])
-def test_a_server_that_never_answers_is_given_up(play: Play) -> None:
-    with serving() as script:
-        script.plays["/health"] = play
-        failure = failed(script, SHORT_S)
-    assert failure.trouble is Trouble.SILENT
-    assert "/health was not answered within 0.3 s" in failure.reason
+def test_a_server_that_never_answers_is_given_up() -> None:
+    for play in (hang, trickle):
+        with serving() as script:
+            script.plays["/health"] = play
+            failure = failed(script, SHORT_S)
+        assert failure.trouble is Trouble.SILENT
+        assert "/health was not answered within 0.3 s" in failure.reason
 
 
 def test_a_port_where_nobody_listens_and_a_server_without_tls() -> None:
@@ -235,16 +235,14 @@ def test_an_older_server() -> None:
     assert found.slots.value[0].n_decoded == 4
 
 
-@pytest.mark.parametrize(
-    ("api_key", "reason"), [(None, "wants an API key"), ("other", "refuses the API key")]
-)
-def test_a_server_with_a_key(api_key: str | None, reason: str) -> None:
+def test_a_server_with_a_key() -> None:
     with serving() as script:
         script.api_key = "sesame"
-        found = asked(script, api_key=api_key)
-        assert isinstance(found, FailedSample)
-        assert found.failure.trouble is Trouble.LOCKED
-        assert reason in found.failure.reason
+        for api_key, reason in ((None, "wants an API key"), ("other", "refuses the API key")):
+            found = asked(script, api_key=api_key)
+            assert isinstance(found, FailedSample)
+            assert found.failure.trouble is Trouble.LOCKED
+            assert reason in found.failure.reason
         assert isinstance(asked(script, api_key="sesame"), ServerSample)
 
 
@@ -269,25 +267,19 @@ ROUTED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("model", "listed", "trouble", "reason"),
-    [
+def test_a_model_that_cannot_be_watched() -> None:
+    for model, listed, trouble, reason in (
         ("fourth", ROUTED, Trouble.MODEL, "has no model fourth; name one of its models: Qwen3 8B,"),
         ("other", ROUTED, Trouble.MODEL, "has not loaded other, which is unloaded"),
         ("third", ROUTED, Trouble.LOADING, "is loading third"),
         ("Qwen3-8B", MODELS, Trouble.MODEL, "is no router and runs one model alone; leave out"),
-    ],
-    ids=["unknown", "unloaded", "loading", "no router"],
-)
-def test_a_model_that_cannot_be_watched(
-    model: str, listed: object, trouble: Trouble, reason: str
-) -> None:
-    with serving() as script:
-        script.plays["/v1/models"] = page(listed)
-        found = asyncio.run(ask_once(replace(attachment(script), model=model)))
-    assert isinstance(found, FailedSample)
-    assert found.failure.trouble is trouble
-    assert reason in found.failure.reason
+    ):
+        with serving() as script:
+            script.plays["/v1/models"] = page(listed)
+            found = asyncio.run(ask_once(replace(attachment(script), model=model)))
+        assert isinstance(found, FailedSample)
+        assert found.failure.trouble is trouble
+        assert reason in found.failure.reason
 
 
 def test_a_sleeping_server_is_not_woken() -> None:
