@@ -35,18 +35,15 @@ from spectui.measure.statistics import (
 )
 from spectui.measure.verdict import Basis
 from spectui.tune.forecast import EVEN, Answers, Forecast, promising
-from spectui.tune.looks import ERROR
 
 FEW = 12
 """Prompts up to which the answer is for just these."""
 CROSSED_ERROR = 0.02
-"""Error of an interval over prompts that have chosen for each other, both sides."""
+"""Error of an interval over text that has chosen for each other, both sides."""
 _FOLDS = 12
 """Groups of prompts that the others choose for."""
 _TIMED_SHARE = 0.2
 """Share of the variance below which timing is not worth more of it."""
-_N_RESAMPLES = 40_000
-"""A look spends a part of the error: its interval lies far out in the tails."""
 _LEVEL = 0.95
 """Level at which parts of an interval are compared."""
 
@@ -68,6 +65,8 @@ class Evidence:
     """Each answer with the setting that the other prompts have chosen."""
     by_parts: Answers = field(repr=False)
     """Each part with the setting that the other parts of all answers have chosen."""
+    n_resamples: int = 40_000
+    """Of the bootstrap: a look spends a part of the error, far out in the tails."""
 
     @property
     def is_of_few(self) -> bool:
@@ -78,11 +77,6 @@ class Evidence:
     def basis(self) -> Basis:
         """Text that the setting is judged on."""
         return Basis.THESE if self.is_of_few else Basis.CROSSED
-
-    @property
-    def error(self) -> float:
-        """Error that the looks of a race share, both sides."""
-        return ERROR if self.is_of_few else CROSSED_ERROR
 
     @property
     def n_passes(self) -> int:
@@ -132,7 +126,7 @@ class Evidence:
     def _counted(self, arm: Arm, level: float) -> Speedup:
         if self.is_of_few:
             return speedup_within(self._rows(self._judged_parts(arm)), level=level)
-        return paired_speedup(self._judged(arm), level=level, n_resamples=_N_RESAMPLES)
+        return paired_speedup(self._judged(arm), level=level, n_resamples=self.n_resamples)
 
     def _judged(self, arm: Arm) -> list[PairedMeasurement]:
         """Each prompt with the setting that the others chose; with any other arm, with that."""
