@@ -17,7 +17,6 @@ from tests.devices.conftest import (
     counts,
     devices_of_bench,
     document,
-    finish,
     planned_and_allocated,
 )
 from tests.support.architectures import WRITERS
@@ -219,31 +218,3 @@ def test_a_plan_on_two_devices_is_what_is_allocated_to_the_byte(
         assert planned == allocated, name
     # Llama.cpp's own plan is off in some of them.
     assert sum(n_off > 0 for *_, n_off in found.values()) >= 4
-
-
-WATCHING = """
-import sys
-import spectui.monitor.watch as watch
-from spectui.cli import main
-
-listening = watch.listening
-
-def told(rpc):
-    found = listening(rpc)
-    print("watched:", *sorted(found), file=sys.stderr)
-    return found
-
-watch.listening = told
-main()
-"""
-"""spectui that tells which processes belong to what it measures."""
-
-
-@pytest.mark.long
-def test_the_servers_belong_to_what_is_measured(bench: Bench, start: Start) -> None:
-    servers = [start(), start()]
-    run = ["-n", 8, "--ignore-eos", "--prompts", bench.prompts]
-    pids = " ".join(str(pid) for pid in sorted(one.process.pid for one in servers))
-    for command in (["bench"], ["verify", "--server-bin", bench.server_bin]):
-        with bench.python("-c", WATCHING, *command, *bench.pair(*servers), *run) as process:
-            assert f"watched: {pids}" in finish(process).err.splitlines()

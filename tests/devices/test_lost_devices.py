@@ -153,51 +153,34 @@ LOADED = """
 """
 
 
-def on_an_engine(bench: Bench, server: RpcServer, program: str) -> list[str]:
-    """Lines of a program with an engine whose target is on the server. It has to end by itself."""
-    program = textwrap.dedent(LOADED) + textwrap.dedent(program)
-    given = (bench.target, bench.draft, server.endpoint, server.process.pid)
-    with bench.python("-c", program, *given) as process:
-        ended = finish(process)
-    assert ended.code == 0, ended.err
-    return ended.out.splitlines()
-
-
-def test_commands_after_a_lost_server_are_refused(bench: Bench, start: Start) -> None:
-    server = start()
-    program = """
-    os.kill(int(pid), signal.SIGKILL)
+LOST = """
+    with Planner(has_drafts=True, timeout_s=20, rpc=devices.rpc) as planner:
+        request = PlanRequest(target=target, draft=draft, context=context, max_draft=4)
+        print(said(lambda: planner.plan(request)))
+        os.kill(int(pid), signal.SIGKILL)
+        print(said(lambda: planner.plan(request)))
     print(said(engine.unload_draft))
     print(said(lambda: engine.load_draft(draft)))
     print(said(lambda: engine.load_target(target, context, max_draft=4)))
     engine.close()
     engine.close()
     print("closed")
-    """
-    first, second, third, closed = on_an_engine(bench, server, program)
-    assert (first, closed) == ("None", "closed")
-    assert second.startswith(f"UsageError: --rpc {server.endpoint}: no RPC server answers there")
-    assert third.startswith(f"EngineLostError: {GONE}")
+"""
 
 
-@pytest.mark.long
-def test_a_plan_beside_an_engine_that_has_the_server_ends_in_a_sentence(
-    bench: Bench, start: Start
-) -> None:
+def test_commands_after_a_lost_server_are_refused(bench: Bench, start: Start) -> None:
+    """On a server that an engine has, and after its end. The program has to end by itself."""
     server = start()
-    program = """
-    with Planner(has_drafts=True, timeout_s=20, rpc=devices.rpc) as planner:
-        request = PlanRequest(target=target, draft=draft, context=context, max_draft=4)
-        print(said(lambda: planner.plan(request)))
-        engine.close()
-        print(said(lambda: len(planner.plan(request).buffers) > 0))
-        os.kill(int(pid), signal.SIGKILL)
-        print(said(lambda: planner.plan(request)))
-    """
-    busy, free, gone = on_an_engine(bench, server, program)
+    given = (bench.target, bench.draft, server.endpoint, server.process.pid)
+    with bench.python("-c", textwrap.dedent(LOADED + LOST), *given) as process:
+        ended = finish(process)
+    assert ended.code == 0, ended.err
+    busy, gone, *lost, closed = ended.out.splitlines()
     assert busy.startswith(f"UsageError: --rpc {server.endpoint}: the server does not answer")
-    assert free == "True"
-    assert gone.startswith(f"UsageError: --rpc {server.endpoint}: no RPC server answers there")
+    assert gone.startswith(f"UsageError: --rpc {server.endpoint}: {NOBODY}")
+    assert (lost[0], closed) == ("None", "closed")
+    assert lost[1].startswith(f"UsageError: --rpc {server.endpoint}: {NOBODY}")
+    assert lost[2].startswith(f"EngineLostError: {GONE}")
 
 
 def test_the_screen_outlives_its_server(

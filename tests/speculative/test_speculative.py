@@ -93,14 +93,6 @@ class Run:
     target: ScriptedTarget
     draft: ScriptedDraft
 
-    @property
-    def decisions(self) -> list[tuple[object, ...]]:
-        """Everything of the rounds that is no time."""
-        return [
-            (r.draft, r.probabilities, r.tokens, r.n_accepted, r.end, r.n_steps)
-            for r in self.rounds
-        ]
-
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
