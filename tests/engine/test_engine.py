@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spectui.engine.commands import Generate, LoadDraft, ProbeMargin, Shutdown, Tokenize
+from spectui.engine.commands import Generate, ProbeMargin, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
-    EngineClosed,
-    EngineFailed,
     Event,
-    GenerationFinished,
     GenerationResult,
     LoadProgress,
-    ModelLoaded,
     PromptEvaluated,
     Role,
     RoundFinished,
@@ -28,7 +23,7 @@ from spectui.engine.events import (
 )
 from spectui.engine.isolation import ProcessWorker
 from spectui.engine.worker import LocalWorker, Worker
-from spectui.errors import BadInputError, CancelledError, SpectuiError, UsageError
+from spectui.errors import BadInputError, SpectuiError, UsageError
 from spectui.options.setup import KvOverride, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, RoundTimes
@@ -37,9 +32,7 @@ from spectui.speculative.models import Rollback
 from tests.support.engine import (
     ENDLESS,
     MAX_DRAFT,
-    HookedEngine,
     assert_lossless,
-    load_target,
     local_worker,
     small_context,
     speculation,
@@ -449,91 +442,6 @@ def test_margins_tell_a_clear_choice_from_noise(engine: Engine) -> None:
 # Stopping
 
 
-def test_stop_from_another_thread_keeps_the_tokens_so_far(tiny: TinyPath) -> None:
-    reached, stopped = threading.Event(), threading.Event()
-
-    def stand_still(hooked: HookedEngine, event: Event) -> None:
-        if isinstance(event, RoundFinished) and not reached.is_set():
-            hooked.events.clear()
-            reached.set()
-            assert stopped.wait(60)
-
-    with HookedEngine(stand_still) as hooked:
-        hooked.call(load_target(tiny(TARGET)))
-        hooked.client.submit(request())
-        assert reached.wait(60)
-        hooked.client.stop()
-        stopped.set()
-        answer = hooked.answer()
-        assert isinstance(answer, GenerationFinished)
-        assert answer.result.stop is Stop.CANCELLED
-        assert len(answer.result.tokens) == 2
-        assert answer.result.counters.n_rounds == 1
-        assert hooked.events == [answer]
-        whole = hooked.call(request())
-        assert isinstance(whole, GenerationFinished)
-        assert whole.result.stop is Stop.LENGTH
-        assert whole.result.tokens[:2] == answer.result.tokens
-
-
-def test_stop_in_the_middle_of_a_decode_keeps_whole_rounds(tiny: TinyPath) -> None:
-    def abort_decode(hooked: HookedEngine, event: Event) -> None:
-        if isinstance(event, RoundFinished):
-            # What stop() does while a decode runs: the next graph node ends it.
-            local_worker(hooked.thread).abort.set()
-
-    with HookedEngine(abort_decode) as hooked:
-        hooked.call(load_target(tiny(TARGET)))
-        for _ in range(2):
-            answer = hooked.call(request())
-            assert isinstance(answer, GenerationFinished)
-            assert answer.result.stop is Stop.CANCELLED
-            assert len(answer.result.tokens) == 2
-
-
-def test_stop_ends_a_load(tiny: TinyPath) -> None:
-    def stop_load(hooked: HookedEngine, event: Event) -> None:
-        if isinstance(event, LoadProgress) and event.role is Role.DRAFT:
-            hooked.client.stop()
-
-    with HookedEngine(stop_load) as hooked:
-        hooked.call(load_target(tiny(TARGET)))
-        answer = hooked.call(LoadDraft(options=ModelOptions(path=tiny(CLOSE_DRAFT))))
-        assert isinstance(answer, EngineFailed)
-        assert isinstance(answer.error, CancelledError)
-        assert isinstance(hooked.call(request(n_predict=3)), GenerationFinished)
-
-
-def test_stop_cancels_what_was_submitted_before_and_nothing_after(tiny: TinyPath) -> None:
-    holding, release = threading.Event(), threading.Event()
-
-    def hold(_hooked: HookedEngine, event: Event) -> None:
-        if isinstance(event, PromptEvaluated) and not holding.is_set():
-            holding.set()
-            assert release.wait(60)
-
-    with HookedEngine(hold) as hooked:
-        hooked.call(load_target(tiny(TARGET)))
-        for _ in range(2):
-            hooked.client.submit(request())
-        hooked.client.submit(load_target(tiny(OTHER)))
-        assert holding.wait(60)
-        hooked.client.stop()
-        hooked.client.submit(load_target(tiny(TARGET)))
-        hooked.client.submit(request(n_predict=4))
-        release.set()
-        running, queued, load, fresh, last = (hooked.answer() for _ in range(5))
-        assert isinstance(running, GenerationFinished)
-        assert running.result.stop is Stop.CANCELLED
-        assert len(running.result.tokens) == 1
-        for cancelled in (queued, load):
-            assert isinstance(cancelled, EngineFailed)
-            assert isinstance(cancelled.error, CancelledError)
-        assert isinstance(fresh, ModelLoaded)
-        assert isinstance(last, GenerationFinished)
-        assert last.result.stop is Stop.LENGTH
-
-
 @pytest.mark.parametrize("error", [KeyboardInterrupt, BrokenPipeError])
 @pytest.mark.parametrize("is_twice", [False, True])
 def test_an_exception_of_on_event_leaves_the_engine_idle_and_usable(
@@ -603,10 +511,3 @@ def test_an_interrupt_right_behind_an_answer_is_not_waited_for_ever(tiny: TinyPa
     command = [sys.executable, "-c", _INTERRUPTED_BEHIND_AN_ANSWER, str(tiny(TARGET))]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert ended.stdout == "interrupted 4\n", ended.stderr
-
-
-def test_shutdown_is_answered_last(tiny: TinyPath, make_worker: MakeWorker) -> None:
-    with HookedEngine(lambda _engine, _event: None, make_worker()) as hooked:
-        hooked.call(load_target(tiny(TARGET)))
-        assert hooked.call(Shutdown()) == EngineClosed()
-        assert hooked.events[-1] == EngineClosed()

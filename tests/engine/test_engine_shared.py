@@ -28,7 +28,7 @@ from spectui.errors import CancelledError, UsageError
 from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
 from tests.support.engine import ENDLESS, load_target, local_worker, speculation
-from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -223,6 +223,65 @@ def test_what_is_stopped_is_answered_and_the_others_are_left_alone(
     assert chat.events[-1] == background.events[-1] == EngineClosed()
     with pytest.raises(UsageError, match="the engine is closed"):
         chat.submit(request())
+
+
+def test_stop_from_another_thread_keeps_the_tokens_so_far(chat: Client) -> None:
+    reached, stopped = threading.Event(), threading.Event()
+
+    def stand_still() -> None:
+        chat.events.clear()
+        reached.set()
+        assert stopped.wait(60)
+
+    chat.hook = once(RoundFinished, stand_still)
+    chat.submit(request(draft=False))
+    assert reached.wait(60)
+    chat.client.stop()
+    stopped.set()
+    cut = chat.result()
+    assert (cut.stop, len(cut.tokens), cut.counters.n_rounds) == (Stop.CANCELLED, 2, 1)
+    assert [type(event) for event in chat.events] == [GenerationFinished]
+    whole = chat.generate(request(draft=False))
+    assert (whole.stop, whole.tokens[:2]) == (Stop.LENGTH, cut.tokens)
+
+
+def test_stop_in_the_middle_of_a_decode_keeps_whole_rounds_and_ends_a_load(
+    shared: Shared, chat: Client, tiny: TinyPath
+) -> None:
+    for _ in range(2):
+        # What stop() does while a decode runs: the next graph node ends it.
+        chat.hook = once(RoundFinished, local_worker(shared.engine).abort.set)
+        cut = chat.generate(request(draft=False))
+        assert (cut.stop, len(cut.tokens)) == (Stop.CANCELLED, 2)
+    chat.hook = once(LoadProgress, chat.client.stop)
+    chat.submit(LoadDraft(options=ModelOptions(path=tiny(CLOSE_DRAFT))))
+    chat.assert_cancelled()
+    assert len(chat.generate(request(3, draft=False)).tokens) == 3
+
+
+def test_stop_cancels_what_was_submitted_before_and_nothing_after(
+    chat: Client, tiny: TinyPath
+) -> None:
+    holding, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        holding.set()
+        assert release.wait(60)
+
+    chat.hook = once(PromptEvaluated, hold)
+    for command in (request(), request(), load_target(tiny(OTHER))):
+        chat.submit(command)
+    assert holding.wait(60)
+    chat.client.stop()
+    chat.submit(load_target(tiny(TARGET)))
+    chat.submit(request(4, draft=False))
+    release.set()
+    running = chat.result()
+    assert (running.stop, len(running.tokens)) == (Stop.CANCELLED, 1)
+    chat.assert_cancelled()
+    chat.assert_cancelled()
+    assert isinstance(chat.answer(), ModelLoaded)
+    assert chat.result().stop is Stop.LENGTH
 
 
 def test_a_shared_driver_gives_way_and_only_counts_it(shared: Shared, chat: Client) -> None:
