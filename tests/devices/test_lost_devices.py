@@ -11,7 +11,7 @@ from spectui.llama.rpc import RpcServer as Connection
 from tests.devices.conftest import Bench, Start, finish
 from tests.support.program import said_until
 from tests.support.rounds import first_alone
-from tests.support.rpc import RpcBuild, RpcServer, small_device
+from tests.support.rpc import RpcServer, small_device
 from tests.support.terminal import Terminal
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -87,21 +87,18 @@ def _words(process: psutil.Process) -> str:
     return ""
 
 
-ENDLESS: dict[str, tuple[list[object], str]] = {
-    "bench": (["bench"], "code-1"),
-    "tune": (["tune", "--trials", 50], "trial 0"),
-}
-"""Commands that take long, and what they say once something was measured."""
-
-
 @pytest.mark.parametrize(
-    ("command", "which"), [pytest.param("bench", 0, marks=pytest.mark.long), ("tune", 1)]
+    ("words", "beginning", "which"),
+    [
+        pytest.param(["bench"], "code-1", 0, marks=pytest.mark.long),
+        (["tune", "--trials", 50], "trial 0", 1),
+    ],
 )
 def test_a_server_that_goes_away_while_it_decodes_ends_in_a_sentence(
-    bench: Bench, start: Start, command: str, which: int
+    bench: Bench, start: Start, words: list[object], beginning: str, which: int
 ) -> None:
+    """Commands that take long, and what they say once something was measured."""
     servers = [start(), start()]
-    words, beginning = ENDLESS[command]
     with bench.spawn(*words, *bench.pair(*servers), *LONG) as process:
         assert said_until(process, beginning)[-1], "it ended before"
         servers[which].kill()
@@ -109,23 +106,6 @@ def test_a_server_that_goes_away_while_it_decodes_ends_in_a_sentence(
     assert (ended.code, GONE in ended.err) == (1, True) or NOBODY in ended.err, ended.err
     assert ended.err.splitlines()[-1].startswith("error: ")
     assert "Traceback" not in ended.err
-
-
-@pytest.mark.long
-def test_a_search_goes_on_once_the_lost_server_is_back(
-    bench: Bench, build: RpcBuild, start: Start
-) -> None:
-    server = start()
-    command: list[object] = ["tune", *bench.pair(server), "-n", 64, "--temp", 0, "--ignore-eos"]
-    command += ["--prompts", bench.prompts, "--tune", "draft_max"]
-    with bench.spawn(*command, "--trials", 50) as process:
-        assert said_until(process, "trial 0")[-1], "it ended before"
-        server.kill()
-        assert finish(process).code > 0
-    port = int(server.endpoint.rpartition(":")[2])
-    with build.serving(port=port):
-        ended = bench(*command, "--resume", "--trials", 2)
-    assert ended.code == 0, ended.err
 
 
 LOADED = """

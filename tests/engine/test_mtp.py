@@ -16,8 +16,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import Event, RoundFinished
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
-from spectui.live.setup import Launch, LiveSetup, Pair
-from spectui.llama.buffers import BufferKind
+from spectui.live.setup import Launch, Pair
 from spectui.llama.context import AbortFlag
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
@@ -156,24 +155,15 @@ def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> Speculation:
     return Speculation(DraftMtp(draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min))
 
 
-def test_its_buffers_come_on_top_of_the_targets_and_drafts_stop_where_the_context_does(
-    folder: Path,
-) -> None:
+def test_drafts_stop_where_the_context_does(folder: Path) -> None:
     command = Generate(prompt=PROMPTS[0], sampling=ENDLESS)
-    sizes = []
     with Engine() as engine:
         options = ModelOptions(path=folder / "glm4moe.gguf")
-        for has_layers in (False, True):
-            loaded = engine.load_target(
-                options, small_context(64), max_draft=MAX_DRAFT, mtp=has_layers
-            )
-            sizes.append({buffer.kind: buffer.size_bytes for buffer in loaded.memory.buffers})
+        loaded = engine.load_target(options, small_context(64), max_draft=MAX_DRAFT, mtp=True)
         plain = engine.generate(command)
         assert len(command.prompt) + len(plain.tokens) == loaded.n_ctx
         drafting = replace(command, speculation=mtp(MAX_DRAFT))
         assert_lossless(engine, command, plain, engine.generate(drafting))
-    for kind in (BufferKind.KV, BufferKind.COMPUTE):
-        assert sizes[1][kind] > sizes[0][kind]
 
 
 @pytest.mark.parametrize("prompt", PROMPTS[:2], ids=len)
@@ -347,15 +337,6 @@ def test_the_screen_drafts_with_what_is_chosen(
         assert setup.used_draft == ModelOptions(path=draft)
 
 
-def test_export_has_what_drafts(tmp_path: Path) -> None:
-    target, ngram = ModelOptions(path=tmp_path / "t.gguf"), Speculation(NgramSimple(size_m=3))
-    setup = LiveSetup(target=target, draft=None, context=small_context(), speculation=mtp(2))
-    for setting, exported in ((mtp(2), mtp(2)), (ngram, ngram), (Speculation(), None)):
-        live, off = export_choices(replace(setup, speculation=setting), None, has_gpu=False)
-        assert live.setup.speculation == exported
-        assert off.setup.speculation is None
-
-
 @pytest.mark.parametrize(("usable", "written"), [(8, 0), (6, 6)])
 def test_the_screen_takes_llama_servers_threads_and_caches(
     folder: Path, monkeypatch: pytest.MonkeyPatch, usable: int, written: int
@@ -370,6 +351,11 @@ def test_the_screen_takes_llama_servers_threads_and_caches(
     threads = {one.setup.context.threads for one in choices}
     assert threads == {setup.context.threads} == {written}
     assert (setup.target.cache_type_k_mtp, setup.target.cache_type_k) == ("q8_0", "f16")
+    # What drafts is exported.
+    ngram = Speculation(NgramSimple(size_m=3))
+    for setting, exported in ((mtp(2), mtp(2)), (ngram, ngram), (Speculation(), None)):
+        live, off = export_choices(replace(setup, speculation=setting), None, has_gpu=False)
+        assert (live.setup.speculation, off.setup.speculation) == (exported, None)
 
 
 SPECIAL = {

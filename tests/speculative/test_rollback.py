@@ -121,33 +121,28 @@ def test_what_is_left_is_what_a_fresh_context_would_hold(
         assert np.allclose(context.logits(0), opened.expected((*kept, 7)), atol=NOISE)
 
 
-def test_an_aborted_decode_leaves_a_beginning_that_can_be_gone_on_from(opened: Opened) -> None:
+@pytest.mark.parametrize("is_aborted", [False, True])
+def test_a_decode_that_ends_early_leaves_a_beginning_that_can_be_gone_on_from(
+    opened: Opened, *, is_aborted: bool
+) -> None:
     context = opened.context
     context.clear()
-    text = tuple(range(20, 50))
-    context.decode(text[:10], Outputs.LAST)
+    n_before, text = (10, text_of(30)) if is_aborted else (40, text_of(N_BEFORE + 40))
+    context.decode(text[:n_before], Outputs.LAST)
     context.mark()
-    opened.abort.set()
-    with pytest.raises(CancelledError):
-        context.decode(text[10:], Outputs.LAST)
-    opened.abort.clear()
-    assert tuple(context.tokens) == text[: context.n_past]
-    context.decode(text[context.n_past :], Outputs.LAST)
-    assert np.allclose(context.logits(0), opened.expected(text), atol=NOISE)
-
-
-def test_a_decode_that_fails_late_has_not_cost_the_window(opened: Opened) -> None:
-    context = opened.context
-    context.clear()
-    text = text_of(N_BEFORE + 40)
-    context.decode(text[:40], Outputs.NONE)
-    context.mark()
-    # The last token is none: what came before it in other pieces has been decoded by then.
-    with pytest.raises(BadInputError):
-        context.decode((*text[40:], 1 << 20), Outputs.NONE)
-    assert tuple(context.tokens) == text[: context.n_past]
-    context.decode((*text[context.n_past : 50], 7), Outputs.LAST)
-    assert np.allclose(context.logits(0), opened.expected((*text[:50], 7)), atol=NOISE)
+    if is_aborted:
+        opened.abort.set()
+        with pytest.raises(CancelledError):
+            context.decode(text[n_before:], Outputs.LAST)
+        opened.abort.clear()
+    else:
+        # The last token is none: what came before it in other pieces has been decoded by then.
+        with pytest.raises(BadInputError):
+            context.decode((*text[n_before:], 1 << 20), Outputs.NONE)
+    n_past, n_kept = context.n_past, n_before + 10
+    assert tuple(context.tokens) == text[:n_past]
+    context.decode((*text[n_past:n_kept], 7), Outputs.LAST)
+    assert np.allclose(context.logits(0), opened.expected((*text[:n_kept], 7)), atol=NOISE)
 
 
 def test_a_saved_state_comes_back_whatever_was_marked_since(opened: Opened) -> None:
