@@ -9,6 +9,7 @@ import os
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,20 +180,16 @@ def test_batches_have_threads_of_their_own_with_tb_alone(tiny: TinyPath) -> None
     if len(before) < 2:
         pytest.skip("one processor")
     first, second, *_others = sorted(before)
-    pinned = {"cpu": CpuOptions(cpus=(first,)), "cpu_batch": CpuOptions(cpus=(second,))}
+    own, other = (CpuOptions(cpus=(one,)) for one in (first, second))
+    context = ContextOptions(ctx_size=64, threads=2, cpu=own, cpu_batch=other)
     try:
         with Model(ModelOptions(path=tiny(TARGET))) as model:
             for n_threads_batch, expected in ((2, second), (3, second), (0, first)):
-                options = ContextOptions(
-                    ctx_size=64, threads=2, threads_batch=n_threads_batch, **pinned
-                )
-                with TargetContext(model, options, max_draft=4, abort=AbortFlag()) as context:
-                    for tokens, wanted in (
-                        ((1, 2, 3), expected),
-                        ((4,), first),
-                        ((5, 6), expected),
-                    ):
-                        context.decode(tokens, Outputs.ALL)
+                options = replace(context, threads_batch=n_threads_batch)
+                with TargetContext(model, options, max_draft=4, abort=AbortFlag()) as decoding:
+                    for tokens in ((1, 2, 3), (4,), (5, 6)):
+                        decoding.decode(tokens, Outputs.ALL)
+                        wanted = expected if len(tokens) > 1 else first
                         assert os.sched_getaffinity(0) == {wanted}, (n_threads_batch, tokens)
     finally:
         os.sched_setaffinity(0, before)

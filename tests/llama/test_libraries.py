@@ -226,7 +226,7 @@ def test_a_library_that_does_not_fit_is_refused(
         opened = {
             name: f"{before} {{ {does} }}" for name, does in library.items() if name == "more"
         }
-        write_library(folder, **library | opened)
+        write_library(folder, **{**library, **opened})
     done = spectui("bench", "-m", target, "-md", target, **{LIBRARY_VARIABLE: str(folder)})
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith(f"error: {LIBRARY_VARIABLE}={folder} cannot be used: ")

@@ -143,8 +143,8 @@ def test_slots_share_a_table_and_not_their_bad_drafts() -> None:
 
 def test_two_tokens_of_earlier_runs_are_certain_from_the_third_time_on() -> None:
     for n_seen, drafted in ((2, ()), (3, (6,))):
-        dynamic = {(1, 5): Followers()}
-        dynamic[1, 5].add(6, n_seen)
-        drafter = NgramCacheDrafter(state=NgramCacheState(dynamic=dynamic))
+        state = NgramCacheState(dynamic={(1, 5): Followers()})
+        state.dynamic[1, 5].add(6, n_seen)
+        drafter = NgramCacheDrafter(state=state)
         drafter.begin((3, 0, 1))
         assert drafter.draft(5, 9).tokens == drafted

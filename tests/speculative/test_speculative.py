@@ -219,8 +219,8 @@ def test_varied_lengths_and_drafters_ahead_change_no_output(case: Case, lengths:
     for finished, length in zip(found.rounds, cycle(lengths), strict=False):
         assert finished.n_drafted <= min(length, case.config.draft_max)
     chosen = (NgramSimple(size_n=1, size_m=2), NgramMod(n_match=1, n_min=0, n_max=5))
-    finished = run(case, ahead=[ngram_drafter(one) for one in chosen])
-    assert (finished.tokens, finished.stop) == target_only(case)
+    found = run(case, ahead=[ngram_drafter(one) for one in chosen])
+    assert (found.tokens, found.stop) == target_only(case)
 
 
 @given(case=cases())
