@@ -104,17 +104,7 @@ def test_a_full_context_is_predicted(engine: Engine, tiny: TinyPath) -> None:
     assert_predicts(engine, command)
 
 
-def test_a_recording_leaves_the_chat_alone(engine: Engine, tiny: TinyPath) -> None:
-    engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
-    turn = Generate(prompt=PROMPT, n_predict=10, sampling=ENDLESS, conversation=True)
-    first = engine.generate(turn)
-    engine.record_chains(RecordChains(prompt=PROMPT, output=first.tokens, depth=4))
-    longer = replace(turn, prompt=(*PROMPT, *first.tokens))
-    again = engine.generate(longer)
-    assert again.tokens == engine.generate(replace(longer, conversation=False)).tokens
-
-
-def test_what_cannot_be_recorded_is_refused(engine: Engine, tiny: TinyPath) -> None:
+def test_what_cannot_be_recorded_or_drafted_is_refused(engine: Engine, tiny: TinyPath) -> None:
     engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
     for command, error, reason in (
         (RecordChains(prompt=PROMPT, output=(), depth=4), BadInputError, "generate one first"),
@@ -127,6 +117,13 @@ def test_what_cannot_be_recorded_is_refused(engine: Engine, tiny: TinyPath) -> N
     engine.unload_draft()
     with pytest.raises(UsageError, match="no draft is loaded"):
         engine.record_chains(RecordChains(prompt=PROMPT, output=(1,), depth=4))
+    for setting, reason in (
+        (ngrams(5, 4), "size_n 5 is above size_m 4, so every draft would be dropped"),
+        (ngrams(4, MAX_DRAFT + 1), "more than the 16 tokens"),
+        (ngrams(1, 0), "at least 1"),
+    ):
+        with pytest.raises(UsageError, match=reason):
+            engine.generate(Generate(prompt=PROMPT, speculation=setting))
 
 
 def ngrams(size_n: int, size_m: int) -> Speculation:
@@ -170,21 +167,6 @@ def test_a_chat_may_change_its_drafter(engine: Engine, tiny: TinyPath) -> None:
         assert_lossless(engine, alone, engine.generate(alone), answer)
         prompt = (*prompt, *answer.tokens, *REPEATED[:3])
     engine.unload_draft()
-
-
-@pytest.mark.parametrize(
-    ("setting", "reason"),
-    [
-        (ngrams(5, 4), "size_n 5 is above size_m 4, so every draft would be dropped"),
-        (ngrams(4, MAX_DRAFT + 1), "more than the 16 tokens"),
-        (ngrams(1, 0), "at least 1"),
-    ],
-)
-def test_sizes_that_draft_nothing_or_do_not_fit_are_refused(
-    engine: Engine, setting: Speculation, reason: str
-) -> None:
-    with pytest.raises(UsageError, match=reason):
-        engine.generate(Generate(prompt=REPEATED, speculation=setting))
 
 
 def test_a_forecast_needs_no_draft(engine: Engine) -> None:

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator
 import psutil
 import pytest
 
-from spectui.engine.commands import Command, Generate, LoadDraft, ProbeMargin, Tokenize
+from spectui.engine.commands import (
+    Command,
+    Generate,
+    LoadDraft,
+    ProbeMargin,
+    RecordChains,
+    Tokenize,
+)
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
     TERMINAL,
@@ -394,7 +401,13 @@ def turn(prompt: tuple[int, ...], *, draft: bool = True) -> Generate:
 
 
 @pytest.mark.parametrize(
-    "disturbance", [None, request(4), ProbeMargin(prompt=PROMPT, continuation=(5,))]
+    "disturbance",
+    [
+        None,
+        request(4),
+        ProbeMargin(prompt=PROMPT, continuation=(5,)),
+        RecordChains(prompt=PROMPT, output=(5,), depth=4),
+    ],
 )
 def test_a_second_turn_evaluates_only_what_is_new_whatever_was_measured_between(
     chat: Client, background: Client, disturbance: Command | None

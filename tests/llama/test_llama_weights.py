@@ -10,13 +10,10 @@ from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
-from spectui.llama.context import AbortFlag, Context
-from spectui.llama.log import native_log
-from spectui.llama.model import Model
 from spectui.models.gguf import file_size, read_gguf, shards
 from spectui.models.header import GgufFile, TensorInfo
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
-from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
+from spectui.options.setup import ModelOptions, TensorOverride
 from tests.support.models import MOE, N_LAYERS, TARGET, TinyPath, vocabulary
 
 pytest_plugins = ("tests.support.fixtures",)
@@ -210,19 +207,3 @@ def test_a_devices_name_tells_where_it_is() -> None:
     ):
         buffer = Buffer(device=device, kind=BufferKind.KV, size_bytes=1)
         assert (buffer.memory, buffer.is_mapped) == (memory, device == "CPU_Mapped")
-
-
-def test_the_real_log_tells_weights_cache_and_scratch(tiny: TinyPath) -> None:
-    lines: list[str] = []
-    options = ModelOptions(path=tiny(TARGET))
-    with Model(options) as model:
-        lines += native_log.tail(2000)
-        context = ContextOptions(ctx_size=256, threads=1)
-        with Context(model, context, max_outputs=4, abort=AbortFlag()):
-            lines += native_log.tail(2000)
-    kinds = {buffer.kind for buffer in parse_buffers(lines) if buffer.memory == HOST}
-    assert kinds == {BufferKind.WEIGHTS, BufferKind.KV, BufferKind.COMPUTE, BufferKind.OUTPUT}
-    weights = weight_traffic(read_gguf(options.path), options, gpu_devices=False)
-    read = sum(b.size_bytes for b in parse_buffers(lines) if b.kind is BufferKind.WEIGHTS)
-    # The buffer holds the embedding too, of which a token reads one row.
-    assert 0 < weights.cpu_bytes < read + MIB

@@ -171,16 +171,6 @@ def test_nothing_but_the_command_is_wider_than_the_terminal(
         assert any(line.startswith("spectui tune -m ") for line in lines) == bool(ranked)
 
 
-def test_nothing_that_fits_is_said(spectui: Spectui, folder: Path) -> None:
-    target = folder / "misfit.gguf"
-    assert spectui("models", "scan", folder / "below", "-m", target) == 0
-    assert "Of 1 model none fits." in spectui.out
-    assert "rough: the vocabularies differ in size: 473 (target), 273 (draft)" in spectui.out
-    assert "spectui tune" not in spectui.out
-    found = document(spectui, folder / "below", "-m", target)
-    assert found["first_reason"] == "no model fits the target"
-
-
 def test_a_command_is_printable_and_read_back_by_a_shell(tmp_path: Path) -> None:
     words = ["echo", "it's", "a b", "\x1b[1m'\\é", os.fsdecode(b"\xff"), "\u202e"]
     line = shell_line(words)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +21,9 @@ from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.models import Outputs, Rollback
-from tests.support.architectures import write_cohere2, write_lfm2, write_mamba
-from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless
-from tests.support.models import Tiny, write_tiny
+from tests.support.architectures import write_lfm2
+from tests.support.engine import ARCHITECTURES, ENDLESS, MAX_DRAFT, assert_lossless
+from tests.support.models import Tiny
 
 NOISE = 0.05
 """Batches of another size move logits of up to 20 by a thousandth; a wrong state by units."""
@@ -31,11 +32,8 @@ N_BEFORE = 320
 """More tokens than a layer with a window has room for: it has forgotten some."""
 LONG = ContextOptions(ctx_size=1024, batch_size=64, ubatch_size=64, threads=1)
 WRITERS: dict[str, Callable[[Tiny, Path], None]] = {
-    "llama": write_tiny,
-    "cohere2": write_cohere2,
-    "mamba": write_mamba,
-    "lfm2": write_lfm2,
-    "lfm2-window": lambda recipe, path: write_lfm2(recipe, path, window=32),
+    **{name: write for name, write in ARCHITECTURES.items() if name != "qwen35"},
+    "lfm2-window": partial(write_lfm2, window=32),
 }
 ATTENTION_ONLY = ("llama", "cohere2")
 
