@@ -20,7 +20,7 @@ from spectui.server.judge import Judge
 from spectui.severity import Severity
 from tests.commands.test_commands import MACHINE, READ, asked
 from tests.commands.test_export import hostile
-from tests.engine.test_mtp import READERS
+from tests.engine.test_mtp import SPECIAL
 from tests.support.architectures import write_pair, write_special_draft
 from tests.support.cli import Spectui
 from tests.support.commands import RealCommand, real_commands
@@ -260,7 +260,7 @@ def test_hostile_values_stay_inert(spectui: Spectui) -> None:
 def test_a_draft_that_only_llama_server_runs(
     spectui: Spectui, tiny: TinyPath, tmp_path: Path
 ) -> None:
-    arch, tensor, _kind, spec_type = next(iter(READERS.values()))
+    arch, tensor, _kind, spec_type = SPECIAL["eagle3"]
     path = tmp_path / "d.gguf"
     write_special_draft(arch, path, tensor)
     text = f"-m {tiny(TARGET)} -md {path} -np 1 {LENGTHS} -c 64 --spec-type"
