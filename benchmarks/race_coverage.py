@@ -38,7 +38,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend
 from spectui.measure.measurer import Measurer, Pair, measurements
 from spectui.measure.statistics import Speedup
-from spectui.measure.verdict import Answer, Basis, Verdict, judge
+from spectui.measure.verdict import Answer, Basis, Verdict, is_sparse, judge
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import SamplingConfig
@@ -328,7 +328,7 @@ def simulate(setting: Setting, seed: int, *, n: int, n_resamples: int) -> dict[s
         # What nothing is said of cannot be wrong.
         is_said = verdict.answer is not Answer.UNDECIDED or verdict.more_prompts is not None
         inside.append(holds(leader.speedup, true) if is_said else None)
-        of_others.append(holds(others, everywhere))
+        of_others.append(None if others and is_sparse(others) else holds(others, everywhere))
         if leader.speedup is not None and leader.speedup.interval is not None:
             low, high = leader.speedup.interval
             widths.append(high - low)

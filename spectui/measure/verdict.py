@@ -211,10 +211,10 @@ class _Case:
     @property
     def _may_miss_gains(self) -> bool:
         """Whether so few prompts gained that others may, and nothing was shown but that."""
-        n, interval = self.measured.n_accepting, self.told.interval
-        if n is None or interval is None or self.basis is Basis.THESE:
+        interval = self.told.interval
+        if interval is None or self.basis is Basis.THESE:
             return False
-        return n < _FEWEST_ACCEPTING and interval[1] <= 1 + self.min_gain
+        return is_sparse(self.measured) and interval[1] <= 1 + self.min_gain
 
     def _reason(self, answer: Answer, more: int | None) -> str:
         speedup = self.told
@@ -343,7 +343,7 @@ class _Case:
         if self.of_others is None:
             return ""
         interval = self.of_others.capped.interval
-        if interval is None:
+        if interval is None or is_sparse(self.of_others):
             n = self.of_others.n_prompts
             these = "this prompt does" if n == 1 else f"these {n} prompts do"
             return f" What other prompts gain, {these} not tell."
@@ -398,6 +398,12 @@ class _Case:
             minutes = round(more * self.prompt_s / 60)
             time = f", {f'{minutes} min' if minutes > 1 else duration_text(more * self.prompt_s)},"
         return f"about {counted(more, 'more prompt')}{time} may decide it"
+
+
+def is_sparse(speedup: Speedup) -> bool:
+    """Whether so few prompts gained that what others gain may be far from it."""
+    n = speedup.n_accepting
+    return n is not None and n < _FEWEST_ACCEPTING
 
 
 def _no_interval(requests: Sequence[Request]) -> str:

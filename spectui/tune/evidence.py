@@ -9,7 +9,7 @@ The best of thousands of settings on some prompts is partly the best for just th
 better on them than it is. So each prompt is counted with the setting that the others have chosen
 (cross-fitting; Chernozhukov et al. 2018, "Double/debiased machine learning"): all prompts judge,
 and none chooses for itself. A choice that varies from prompt to prompt makes such an interval too
-narrow by a tenth; ``CROSSED_ERROR`` allows for that (``benchmarks/race_coverage.py``).
+narrow by a quarter at worst; ``CROSSED_ERROR`` allows for that (``benchmarks/race_coverage.py``).
 
 From a dozen prompts or fewer hardly anything follows for others, and a user who gave them wants to
 know of these. Then the answer is for these prompts, with the parts of their answers as the sample;
@@ -38,7 +38,7 @@ from spectui.tune.forecast import EVEN, Answers, Forecast, promising
 
 FEW = 12
 """Prompts up to which the answer is for just these."""
-CROSSED_ERROR = 0.02
+CROSSED_ERROR = 0.01
 """Error of an interval over text that has chosen for each other, both sides."""
 _FOLDS = 12
 """Groups of prompts that the others choose for."""
