@@ -187,7 +187,7 @@ def test_quantiles_of_students_t() -> None:
 
 
 def test_prompts_that_differ_do_not_widen_an_interval_for_just_these() -> None:
-    """Two answers of four parts, one of which gains twice as much: Cochran's stratified variance."""
+    """Two answers of four parts: Cochran's variance of a stratified sample."""
     parts = [pair(name, 1.0, on) for name in "ab" for on in (0.4, 0.5, 0.5, 0.6)]
     alike = speedup_within(parts)
     assert alike.estimate == pytest.approx(2.0)
@@ -209,7 +209,7 @@ def test_an_interval_for_just_these_takes_answers_of_several_parts() -> None:
         speedup_within([pair("a", 2.0, 1.0), pair("b", 2.0, 1.5)]).interval_reason
         == "the answers are too short"
     )
-    # An answer of one part says nothing of its own spread, so that all of what it differs by counts.
+    # An answer of one part says nothing of its own spread: all that it differs by counts.
     known_ = [pair("a", 1.0, on) for on in (0.5, 0.5, 0.5)]
     low, high = speedup_within([*known_, pair("b", 1.0, 1.0)]).interval or (0, 0)
     assert low < 1.6 < high
