@@ -21,22 +21,15 @@ def trial(anchor: float | None, *, noisy: bool = False) -> TrialRecord:
     )
 
 
-def test_a_steady_cool_machine_needs_no_note() -> None:
+def test_drift_and_heat_are_told() -> None:
     found = conditions([trial(10.0), trial(10.5), trial(None)], COOL, COOL, QUIET)
     assert found.drift == pytest.approx(0.05)
-    assert found.n_noisy == 0
-    assert found.notes == ()
-
-
-def test_drift_and_heat_are_told() -> None:
+    assert (found.n_noisy, found.notes) == (0, ())
     found = conditions([trial(10.0), trial(13.0, noisy=True)], COOL, Reading(91.2), QUIET)
     assert found.n_noisy == 1
     moved, hot = found.notes
     assert "moved by 30 %" in moved
     assert "91 °C" in hot
-
-
-def test_one_trial_has_no_drift() -> None:
     assert conditions([trial(10.0)], COOL, COOL, QUIET).drift is None
 
 
@@ -45,10 +38,9 @@ def test_the_hottest_sensor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         "coretemp": [SimpleNamespace(current=61.0), SimpleNamespace(current=72.5)],
         "nvme": [SimpleNamespace(current=40.0)],
     }
-    monkeypatch.setattr(psutil, "sensors_temperatures", lambda: groups)
-    assert hottest_c() == Reading(72.5)
-
-
-def test_a_machine_without_sensors_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(psutil, "sensors_temperatures", dict)
-    assert hottest_c() == Reading(None, "the system tells no temperature")
+    for told, expected in (
+        (groups, Reading(72.5)),
+        ({}, Reading(None, "the system tells no temperature")),
+    ):
+        monkeypatch.setattr(psutil, "sensors_temperatures", lambda told=told: told)
+        assert hottest_c() == expected
