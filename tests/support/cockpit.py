@@ -472,6 +472,11 @@ class Cockpit:
         self.threads.post(TuningChanged(state=state))
 
     @property
+    def is_live(self) -> bool:
+        """Whether no other screen lies over the chat."""
+        return self.app.screen is self.app.live
+
+    @property
     def notices(self) -> list[str]:
         return notices(self.app)
 

@@ -1,7 +1,7 @@
 """Pictures of the screens. ``pytest --snapshot-update`` renews them: look at what changed."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,6 @@ from spectui.engine.events import EngineFailed
 from spectui.errors import BadInputError, EngineDiedError
 from spectui.known import Known
 from spectui.live.setup import Activity, Launch, RamMeasured
-from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.monitor.readings import HostReading, Reading, Snapshot, Throttle
@@ -25,7 +24,15 @@ from spectui.tui.picker.targets import TargetList
 from spectui.tui.threads import ScanFinished
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase
-from tests.support.cockpit import Cockpit, answer_events, launch, press_keys, settled
+from tests.support.cockpit import (
+    Cockpit,
+    answer_events,
+    facts,
+    found,
+    launch,
+    press_keys,
+    settled,
+)
 from tests.support.constructed import snapshots
 from tests.tui.test_tui_tune import DECIDED, PREDICTED, SEARCHING, TURN_OFF, arm
 
@@ -50,8 +57,6 @@ STORY = (
     " and", " writes", " the", " weather", " into", " his", " book", ":", " 雨", " 🌧️", ".\n",
 )  # fmt: skip
 
-Scenario = Callable[[Pilot[None]], Awaitable[None]]
-
 
 class SnapCompare(Protocol):
     """The fixture of pytest-textual-snapshot."""
@@ -61,7 +66,7 @@ class SnapCompare(Protocol):
         app: App[None],
         *,
         terminal_size: tuple[int, int],
-        run_before: Scenario,
+        run_before: Callable[[Pilot[None]], Awaitable[None]],
     ) -> bool:
         """Whether the picture is the stored one."""
         ...
@@ -76,34 +81,36 @@ def with_gpu() -> list[Snapshot]:
     return list(snapshots())[-40:]
 
 
-async def talk(cockpit: Cockpit, pilot: Pilot[None], n_answers: int = 1) -> None:
+async def ready(cockpit: Cockpit, pilot: Pilot[None]) -> None:
     await settled(pilot, lambda: cockpit.app.live.activity is Activity.READY)
-    for _ in range(n_answers):
-        cockpit.app.session.ask("What does the keeper say about the sea?")
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.READY)
-
-
-def readings(cockpit: Cockpit, snapshots: list[Snapshot] | tuple[Snapshot, ...]) -> None:
-    for snapshot in snapshots:
-        cockpit.threads.post(snapshot)
 
 
 def check(
     snap_compare: SnapCompare,
     size: tuple[int, int],
-    scenario: Callable[[Cockpit, Pilot[None]], Awaitable[None]],
-    *,
+    *keys: str,
     started: Launch | None = None,
-    words: tuple[str, ...] = SHORT + STORY,
-    n_answers: int = 1,
+    machine: Sequence[Snapshot] = (),
+    answers: Sequence[list[object]] | None = None,
+    then: Callable[[Cockpit, Pilot[None]], Awaitable[None]] | None = None,
 ) -> None:
+    """Start, ask a question for each answer, press keys, do what is left: then it is drawn."""
     cockpit = Cockpit(started)
-    cockpit.script.answers += [answer_events(words) for _ in range(n_answers)]
+    cockpit.script.answers += [answer_events(SHORT + STORY)] if answers is None else answers
 
     async def run(pilot: Pilot[None]) -> None:
         # A blinking cursor would be in one picture and not in the next.
         cockpit.app.animation_level = "none"
-        await scenario(cockpit, pilot)
+        for snapshot in machine:
+            cockpit.threads.post(snapshot)
+        if started is None or started.pair is not None:
+            await ready(cockpit, pilot)
+            while cockpit.script.answers:
+                cockpit.app.session.ask("What does the keeper say about the sea?")
+                await ready(cockpit, pilot)
+        if then is not None:
+            await then(cockpit, pilot)
+        await press_keys(pilot, *keys)
         await settled(pilot)
 
     assert snap_compare(cockpit.app, terminal_size=size, run_before=run)
@@ -111,19 +118,11 @@ def check(
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_machine_without_a_gpu(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, without_gpu(30))
-        await talk(cockpit, pilot)
-
-    check(snap_compare, size, scenario)
+    check(snap_compare, size, machine=without_gpu(30))
 
 
 def test_a_gpu(snap_compare: SnapCompare) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, with_gpu())
-        await talk(cockpit, pilot)
-
-    check(snap_compare, (120, 40), scenario)
+    check(snap_compare, (120, 40), machine=with_gpu())
 
 
 def with_gpus(n: int) -> Iterator[Snapshot]:
@@ -150,30 +149,20 @@ def with_gpus(n: int) -> Iterator[Snapshot]:
 
 @pytest.mark.parametrize(("n", "size"), [(2, (120, 40)), (8, (80, 24))])
 def test_as_many_gpus(snap_compare: SnapCompare, n: int, size: tuple[int, int]) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, tuple(with_gpus(n)))
+    async def measure(cockpit: Cockpit, _pilot: Pilot[None]) -> None:
         cockpit.threads.post(RamMeasured(bytes_per_s=58.1e9))
-        await talk(cockpit, pilot)
 
-    check(snap_compare, size, scenario)
+    check(snap_compare, size, machine=tuple(with_gpus(n)), then=measure)
 
 
 def test_nothing_said_yet(snap_compare: SnapCompare) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        await talk(cockpit, pilot, 0)
-
-    check(snap_compare, (80, 24), scenario)
+    check(snap_compare, (80, 24), answers=())
 
 
 def test_an_engine_error(snap_compare: SnapCompare) -> None:
     reason = "the prompt has 20000 tokens, which leaves no room; raise -c or shorten the prompt"
-
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        failure = EngineFailed(error=BadInputError(reason), trace=None)
-        cockpit.script.answers.insert(0, [failure])
-        await talk(cockpit, pilot)
-
-    check(snap_compare, (80, 24), scenario)
+    failure = EngineFailed(error=BadInputError(reason), trace=None)
+    check(snap_compare, (80, 24), answers=[[failure]])
 
 
 def test_models_lost(snap_compare: SnapCompare) -> None:
@@ -183,60 +172,39 @@ def test_models_lost(snap_compare: SnapCompare) -> None:
         "llama.cpp's developers"
     )
 
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, without_gpu(30))
-        await talk(cockpit, pilot)
-        cockpit.script.answers = [
-            [*answer_events(STORY)[:12], EngineFailed(error=died, trace=None)]
-        ]
+    async def lose(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        failure = EngineFailed(error=died, trace=None)
+        cockpit.script.answers = [[*answer_events(STORY)[:12], failure]]
         cockpit.script.is_lost = True
         cockpit.app.session.ask("And what of the lamp?")
         await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOST)
 
-    check(snap_compare, (120, 40), scenario)
+    check(snap_compare, (120, 40), machine=without_gpu(30), then=lose)
 
 
 def test_a_long_text(snap_compare: SnapCompare) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, without_gpu(30))
-        await talk(cockpit, pilot, 3)
-
-    check(snap_compare, (80, 24), scenario, words=STORY * 12, n_answers=3)
+    answers = [answer_events(STORY * 12) for _ in range(3)]
+    check(snap_compare, (80, 24), machine=without_gpu(30), answers=answers)
 
 
 def test_rejected_drafts(snap_compare: SnapCompare) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        await talk(cockpit, pilot)
-        await press_keys(pilot, "f2")
-
-    check(snap_compare, (120, 40), scenario)
+    check(snap_compare, (120, 40), "f2")
 
 
 def test_ascii(snap_compare: SnapCompare) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, with_gpu())
-        await talk(cockpit, pilot)
-
-    words = tuple(word for word in SHORT + STORY if word.isascii())
-    check(snap_compare, (120, 40), scenario, started=replace(launch(), ascii=True), words=words)
+    answers = [answer_events(tuple(word for word in SHORT + STORY if word.isascii()))]
+    started = replace(launch(), ascii=True)
+    check(snap_compare, (120, 40), started=started, machine=with_gpu(), answers=answers)
 
 
 @pytest.mark.parametrize("theme", ["spectui-light", "spectui-high-contrast", "ansi-dark"])
 def test_other_looks(snap_compare: SnapCompare, theme: str) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, with_gpu())
-        await talk(cockpit, pilot)
-
-    check(snap_compare, (120, 40), scenario, started=replace(launch(), theme=theme))
+    check(snap_compare, (120, 40), started=replace(launch(), theme=theme), machine=with_gpu())
 
 
 @pytest.mark.parametrize(("key", "size"), [("f1", (80, 24)), ("f3", (120, 40))])
 def test_help_and_settings(snap_compare: SnapCompare, key: str, size: tuple[int, int]) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        await talk(cockpit, pilot)
-        await press_keys(pilot, key)
-
-    check(snap_compare, size, scenario)
+    check(snap_compare, size, key)
 
 
 def replayed() -> tuple[Forecast, ...]:
@@ -274,47 +242,25 @@ def test_tuning(snap_compare: SnapCompare, name: str, size: tuple[int, int]) -> 
         "use it": replace(DECIDED, forecasts=forecasts),
     }
 
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        await talk(cockpit, pilot, 0)
+    async def search(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         if name in states:
             cockpit.tuning(states[name])
             await settled(pilot, lambda: cockpit.app.tune.state == states[name])
-        await press_keys(pilot, "f5")
 
-    check(snap_compare, size, scenario)
+    check(snap_compare, size, "f5", answers=(), then=search)
 
 
 @pytest.mark.parametrize(("key", "size"), [("f6", (120, 40)), ("f8", (80, 24))])
 def test_export_and_log(snap_compare: SnapCompare, key: str, size: tuple[int, int]) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+    async def log(cockpit: Cockpit, _pilot: Pilot[None]) -> None:
         cockpit.threads.log.add("llama_model_loader: loaded [meta] data")
-        await talk(cockpit, pilot, 0)
-        await press_keys(pilot, key)
 
-    check(snap_compare, size, scenario)
-
-
-def model(name: str, size_bytes: int) -> FoundModel:
-    path = Path(f"/models/{name}.gguf")
-    return FoundModel(path=path, name=name, size_bytes=size_bytes)
+    check(snap_compare, size, key, answers=(), then=log)
 
 
 def compared(target: FoundModel, draft: FoundModel, reason: str | None = None) -> ModelInspected:
-    facts = ModelFacts(
-        path=draft.path,
-        arch="qwen3",
-        name=draft.name,
-        n_params=draft.size_bytes,
-        size_bytes=draft.size_bytes,
-        file_bytes=draft.size_bytes,
-        n_layers=28,
-        n_ctx_train=40960,
-        n_vocab=151936,
-        kv_bytes_per_token=28_672,
-        n_experts=0,
-        read_bytes_per_token=draft.size_bytes,
-    )
-    return ModelInspected(target=target.path, path=draft.path, facts=facts, reason=reason)
+    known = facts(draft.path, draft.size_bytes)
+    return ModelInspected(target=target.path, path=draft.path, facts=known, reason=reason)
 
 
 @pytest.fixture
@@ -330,22 +276,20 @@ def steady() -> Iterator[None]:
 
 @pytest.mark.usefixtures("steady")
 def test_picker_without_models(snap_compare: SnapCompare) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        cockpit.threads.found = [ScanFinished(reasons=())]
+    async def scan(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        cockpit.threads.post(ScanFinished(reasons=()))
 
-    check(snap_compare, (80, 24), scenario, started=launch(pair=None))
+    check(snap_compare, (80, 24), started=launch(pair=None), then=scan)
 
 
 @pytest.mark.usefixtures("steady")
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 def test_picker_with_ranked_drafts(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
-    target = model("Qwen3-30B-A3B-Q4_K_M", 18 * GIB)
-    good, fair, unfit = (
-        model("Qwen3-0.6B-Q8_0", GIB * 3 // 4),
-        model("Qwen3-1.7B-Q8_0", GIB * 7 // 4),
-        model("SmolLM2-135M-Q8_0", GIB // 7),
-    )
+    target = found("Qwen3-30B-A3B-Q4_K_M", 18 * GIB)
+    good = found("Qwen3-0.6B-Q8_0", GIB * 3 // 4)
+    fair = found("Qwen3-1.7B-Q8_0", GIB * 7 // 4)
+    unfit = found("SmolLM2-135M-Q8_0", GIB // 7)
     reason = "the vocabularies differ in size: 151936 (target), 49152 (draft)"
     header = Header(
         started=datetime(2026, 5, 3, 14, 2, tzinfo=UTC),
@@ -356,17 +300,15 @@ def test_picker_with_ranked_drafts(snap_compare: SnapCompare, size: tuple[int, i
     log.append(UserTurn(text="What does the keeper of the lighthouse see at night?\nTell me."))
     log.close()
 
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+    async def look(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
-        for found in (target, good, fair, unfit, ScanFinished(reasons=())):
-            cockpit.threads.post(found)
+        for event in (target, good, fair, unfit, ScanFinished(reasons=())):
+            cockpit.threads.post(event)
         await settled(pilot)
         cockpit.app.screen.query_one(TargetList).highlight_model(target.path)
-        for event in (compared(target, good), compared(target, fair)):
-            cockpit.threads.post(event)
-        cockpit.threads.post(compared(target, unfit, reason))
+        for draft, why in ((good, None), (fair, None), (unfit, reason)):
+            cockpit.threads.post(compared(target, draft, why))
         await settled(pilot)
-        # The last row, whose reason stands below in full.
-        await press_keys(pilot, "right", "end")
 
-    check(snap_compare, size, scenario, started=launch(pair=None))
+    # The last row, whose reason stands below in full.
+    check(snap_compare, size, "right", "end", started=launch(pair=None), then=look)
