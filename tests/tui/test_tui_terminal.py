@@ -141,12 +141,19 @@ def test_a_signal_ends_everybody_and_everything_is_stored(
 
 
 @pytest.mark.ci
-def test_a_kill_leaves_no_process_with_models(arguments: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT])
+def test_a_crash_leaves_a_usable_terminal_and_no_process_with_models(
+    arguments: list[str], tmp_path: Path, number: signal.Signals
+) -> None:
     with Terminal([*arguments, *ENDLESS, "--isolate"], tmp_path) as terminal:
         answer(terminal)
         models = models_of(terminal)
-        terminal.program.kill()
-        terminal.assert_restored(terminal.end())
+        # SIGABRT is what a failed assertion of ggml sends.
+        terminal.program.send_signal(number)
+        rest = terminal.end()
+        terminal.assert_restored(rest)
+        assert f"error: spectui was ended by {number.name}" in rest
+        assert terminal.exit_code == 1
     assert psutil.wait_procs([models], TIMEOUT_S)[1] == []
 
 
@@ -248,20 +255,6 @@ def test_a_terminal_that_is_closed_ends_everything(
 
 
 @pytest.mark.ci
-def test_a_native_crash_leaves_a_usable_terminal_and_a_sentence(
-    arguments: list[str], tmp_path: Path
-) -> None:
-    with Terminal(arguments, tmp_path) as terminal:
-        terminal.see("ready")
-        # What a failed assertion of ggml does.
-        os.kill(terminal.program.pid, signal.SIGABRT)
-        rest = terminal.end()
-        terminal.assert_restored(rest)
-        assert "error: spectui was ended by SIGABRT" in rest
-        assert terminal.exit_code == 1
-
-
-@pytest.mark.ci
 def test_a_defect_leaves_a_usable_terminal_and_a_traceback_in_the_log(
     arguments: list[str], tmp_path: Path
 ) -> None:
@@ -315,15 +308,15 @@ def test_the_chat_outlives_the_process_with_the_models(
 
 @pytest.mark.ci
 def test_quitting_at_the_start_leaves_nothing_behind(arguments: list[str], tmp_path: Path) -> None:
-    with Terminal(arguments, tmp_path) as terminal:
-        terminal.see("Enter sends")
+    with Terminal([*arguments, "--theme", "nope"], tmp_path) as terminal:
+        # The default is taken.
+        terminal.see("There is no look nope")
         assert_quits(terminal)
 
 
-# A tiny model is loaded and recorded before a frame of it is drawn.
 @pytest.mark.long
 @pytest.mark.models
-@pytest.mark.parametrize("moment", ["load", "answer", "recording"])
+@pytest.mark.parametrize("moment", ["demo", "load", "answer", "recording"])
 def test_quitting_a_real_model_in_the_middle_leaves_nothing_behind(
     smollm2: Path, tmp_path: Path, moment: str
 ) -> None:
@@ -332,8 +325,10 @@ def test_quitting_a_real_model_in_the_middle_leaves_nothing_behind(
     prompts.write_text("Hello.")
     model = ["-m", str(smollm2), "-md", str(smollm2), "-c", "4096", "-t", "1", "--ignore-eos"]
     limit = ["-n", "24"] if moment == "recording" else []
-    with Terminal([*model, *limit], tmp_path) as terminal:
-        if moment == "load":
+    with Terminal(["--demo"] if moment == "demo" else [*model, *limit], tmp_path) as terminal:
+        if moment == "demo":
+            terminal.see("demo dense")
+        elif moment == "load":
             terminal.see("loading")
         elif moment == "answer":
             answer(terminal)
@@ -346,64 +341,24 @@ def test_quitting_a_real_model_in_the_middle_leaves_nothing_behind(
             terminal.press(f"{prompts}\r")
             terminal.see("ecording")
         assert_quits(terminal)
-
-
-@pytest.mark.long
-@pytest.mark.models
-def test_quitting_while_the_demo_is_built_leaves_nothing_behind(tmp_path: Path) -> None:
-    with Terminal(["--demo"], tmp_path) as terminal:
-        terminal.see("demo dense")
-        assert_quits(terminal)
     assert not list(tmp_path.rglob("*.gguf"))
 
 
-def sentences(told: str) -> list[str]:
-    """Errors that a terminal shows, each on one line again."""
-    before, *errors = " ".join(told.split()).split("error: ")
-    assert not before
-    return errors
-
-
-def test_wrong_options_are_told_as_those_of_the_program(tmp_path: Path) -> None:
-    with Terminal(["--nonsense"], tmp_path) as terminal:
-        rest = terminal.end()
-        assert terminal.exit_code == 2
-    assert "Usage: spectui [OPTIONS]" in rest
-    assert "cockpit" not in rest
-
-
-@pytest.mark.ci
-def test_an_unknown_look_is_named_and_the_default_taken(
-    arguments: list[str], tmp_path: Path
-) -> None:
-    with Terminal([*arguments, "--theme", "nope"], tmp_path) as terminal:
-        terminal.see("There is no look nope")
-        terminal.see("ready")
-        assert_quits(terminal)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--preset", "none"], "no preset 'none'"),
-        (["-m", "missing.gguf"], "missing.gguf: no such file"),
-        (["-md", "draft.gguf"], "-md names a draft"),
-    ],
-)
-def test_what_cannot_be_used_is_said_before_the_screen_is_touched(
-    tmp_path: Path, options: list[str], message: str
-) -> None:
-    with Terminal(options, tmp_path) as terminal:
-        rest = terminal.end()
-        assert terminal.exit_code in {2, 3}
-    assert "\x1b" not in rest
-    (told,) = sentences(rest)
-    assert message in told
-
-
-def test_without_a_terminal_it_says_so(arguments: list[str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "spectui", *arguments]
+def test_what_cannot_be_used_is_said_before_the_screen_is_touched(tmp_path: Path) -> None:
+    for options, told in (
+        (["--nonsense"], "Usage: spectui [OPTIONS]"),
+        (["--preset", "none"], "error: there is no preset 'none'"),
+        (["-m", "missing.gguf"], "error: missing.gguf: no such file"),
+        (["-md", "draft.gguf"], "error: -md names a draft"),
+    ):
+        with Terminal(options, tmp_path) as terminal:
+            rest = terminal.end()
+            assert terminal.exit_code in {2, 3}
+        assert "\x1b" not in rest
+        assert rest.startswith(told)
+    # Without a terminal it says so.
     env = {**os.environ, "SPECTUI_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "spectui"]
     result = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert "needs a terminal" in result.stderr
