@@ -167,22 +167,19 @@ def test_what_a_terminal_would_obey_is_shown_instead(
         assert display.feed(said) + display.flush() == expected
 
 
-def test_a_character_left_unfinished_ends_with_its_turn() -> None:
-    conversation = Conversation()
-    conversation.start_turn("assistant")
-    conversation.append_tokens([("é".encode()[:1], True)])
-    conversation.start_turn("assistant")
-    conversation.append_tokens([("é".encode()[1:] + b"b", True)])
-    assert shown(conversation.tape) == "\ufffd\n\n\ufffdb"
-    assert conversation.plain_text == "assistant:\n\ufffd\n\nassistant:\n\ufffdb"
-
-
 def test_a_character_belongs_to_the_token_that_completes_it() -> None:
     conversation = Conversation()
     halves = "é".encode()
     conversation.append_tokens([(b"a" + halves[:1], False), (halves[1:], True)])
     spans = conversation.tape.spans(0, len(conversation.tape), with_rejected=False)
     assert [(span.text, span.kind) for span in spans] == [("a", Kind.TARGET), ("é", Kind.DRAFT)]
+    # One left unfinished ends with its turn.
+    conversation = Conversation()
+    for said in (halves[:1], halves[1:] + b"b"):
+        conversation.start_turn("assistant")
+        conversation.append_tokens([(said, True)])
+    assert shown(conversation.tape) == "\ufffd\n\n\ufffdb"
+    assert conversation.plain_text == "assistant:\n\ufffd\n\nassistant:\n\ufffdb"
 
 
 def test_rejected_drafts_continue_the_text_in_its_line() -> None:
@@ -196,18 +193,15 @@ def test_rejected_drafts_continue_the_text_in_its_line() -> None:
 
 
 def test_tokens_and_rejections_without_a_turn_begin_an_answer() -> None:
-    for conversation in (first := Conversation(), second := Conversation()):
+    first, second, third = (Conversation() for _ in range(3))
+    for conversation in (first, second):
         conversation.end_turn("ignored")
     first.append_tokens([(b"a", True)])
     second.append_rejected([b"a"])
     assert [turn.role for turn in first.turns + second.turns] == ["assistant", "assistant"]
-
-
-def test_an_answer_that_is_not_there_is_empty() -> None:
-    conversation = Conversation()
-    conversation.append_text("only a notice")
-    assert conversation.last_answer == ""
-    assert conversation.plain_text == "notice:\nonly a notice"
+    third.append_text("only a notice")
+    assert third.last_answer == ""
+    assert third.plain_text == "notice:\nonly a notice"
 
 
 @given(st.lists(st.text(max_size=3 * CHUNK_CHARS), max_size=4), st.data())

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 
+from rich.style import Style
 from textual.app import ComposeResult
 from textual.pilot import Pilot
 
@@ -95,34 +96,29 @@ async def test_turns_are_marked_and_notes_stand_below_them() -> None:
         assert transcript.conversation.last_answer == "An answer"
 
 
-async def test_a_token_of_the_draft_differs_by_colour_and_underline() -> None:
+async def test_tokens_of_the_draft_and_rejected_ones_look_different() -> None:
     async with shown() as (transcript, pilot):
-        transcript.conversation.append_tokens(tokens("target"))
-        transcript.conversation.append_tokens(tokens(" draft", from_draft=True))
+
+        def style(text: str) -> Style:
+            (found,) = (part.style for part in transcript.render_line(0) if part.text == text)
+            assert found is not None
+            return found
+
+        transcript.conversation.append_tokens(tokens("one"))
+        transcript.conversation.append_rejected([b" three", b" four"])
+        transcript.conversation.append_tokens(tokens(" two", from_draft=True))
         for theme in ("textual-dark", "textual-light", "ansi-dark", "ansi-light"):
             pilot.app.theme = theme
             await handled(pilot)
-            styles = {part.text: part.style for part in transcript.render_line(0)}
-            target, draft = styles["target"], styles["draft"]
-            assert target is not None
-            assert draft is not None
+            target, draft = style("one"), style("two")
             assert (bool(target.underline), bool(draft.underline)) == (False, True)
             assert target.color != draft.color
-
-
-async def test_rejected_drafts_appear_on_demand_struck_out_between_brackets() -> None:
-    async with shown() as (transcript, pilot):
-        transcript.conversation.append_tokens(tokens("one"))
-        transcript.conversation.append_rejected([b" three", b" four"])
-        transcript.conversation.append_tokens(tokens(" two"))
+        # Rejected drafts appear on demand.
         for shows, row in ((False, "• one two"), (True, "• one⟨ three four⟩ two")) * 2:
             transcript.show_rejected = shows
             await renewed(transcript, pilot)
             assert rows(transcript)[0] == row
-        styles = {part.text: part.style for part in transcript.render_line(0)}
-        rejected = styles["⟨ three four⟩"]
-        assert rejected is not None
-        assert rejected.strike
+        assert style("⟨ three four⟩").strike
         assert transcript.conversation.last_answer == "one two"
 
 
@@ -151,8 +147,20 @@ async def test_what_a_model_says_is_shown_and_never_obeyed() -> None:
 
 async def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_at_the_end() -> None:
     async with numbered() as (transcript, pilot):
+        for size in ((30, 12), (97, 30), (97, 5), (60, 12)):
+            await resize(pilot, *size)
+            await renewed(transcript, pilot)
+            assert "399" in "".join(rows(transcript)[-2:])
+            assert transcript.scroll_offset.y == transcript.max_scroll_y
+        # What is looked at stays in view through changes of size.
+        transcript.scroll_to(y=200, animate=False)
+        for width in (30, 97, 20, 60):
+            await resize(pilot, width, 12)
+            await renewed(transcript, pilot)
+            assert "line 200" in rows(transcript)[0]
+        assert not transcript.following
         transcript.focus()
-        await handled(pilot)
+        await press_keys(pilot, "end")
         assert rows(transcript)[-1].startswith("  line 399")
         await press_keys(pilot, "pageup")
         assert not transcript.following
@@ -171,30 +179,13 @@ async def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_at_t
         assert steps == [False, False, False, True]
         await press_keys(pilot, "home")
         assert rows(transcript)[0] == "• line 0 with several words in it, so that it wraps"
-
-
-async def test_text_that_arrives_does_not_hold_up_a_user_who_scrolls() -> None:
-    async with numbered() as (transcript, pilot):
+        # Text that arrives does not hold up a user who scrolls.
+        await press_keys(pilot, "end")
         pilot.app.animation_level = "full"
         transcript.scroll_page_up()
         transcript.conversation.append_tokens(tokens("\nmore"))
         assert not transcript.following
         assert pilot.app.animator.is_being_animated(transcript, "scroll_y")
-
-
-async def test_what_is_looked_at_stays_in_view_through_changes_of_size() -> None:
-    async with numbered() as (transcript, pilot):
-        for size in ((30, 12), (97, 30), (97, 5), (60, 12)):
-            await resize(pilot, *size)
-            await renewed(transcript, pilot)
-            assert "399" in "".join(rows(transcript)[-2:])
-            assert transcript.scroll_offset.y == transcript.max_scroll_y
-        transcript.scroll_to(y=200, animate=False)
-        for width in (30, 97, 20, 60):
-            await resize(pilot, width, 12)
-            await renewed(transcript, pilot)
-            assert "line 200" in rows(transcript)[0]
-        assert not transcript.following
 
 
 async def test_a_long_transcript_is_laid_out_in_slices_what_is_visible_first() -> None:
