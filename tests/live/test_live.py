@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 
 from spectui.engine.events import PromptEvaluated, Role
 from spectui.live.machine import MemoryPool, Use, dram_limit, link_use, memory_state
-from spectui.live.rounds import (
-    Evidence,
-    ExpectationState,
-    Limit,
-    acceptance_state,
-    find_bottleneck,
-)
+from spectui.live.rounds import Evidence, ExpectationState, Limit, acceptance_state, find_bottleneck
 from spectui.live.setup import BaselineMeasured
 from spectui.live.tally import LiveTally, Phase
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory

@@ -17,13 +17,7 @@ from spectui.engine.events import (
     RoundFinished,
 )
 from spectui.engine.thread import EngineThread
-from spectui.live.recording import (
-    ChatRecorder,
-    ChatRecording,
-    Run,
-    RunMeter,
-    newest,
-)
+from spectui.live.recording import ChatRecorder, ChatRecording, Run, RunMeter, newest
 from spectui.live.replay import ChatReplay, known_costs, replay_chat
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
 from spectui.options.drafters import Model, NgramSimple

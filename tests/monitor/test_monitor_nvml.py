@@ -460,21 +460,16 @@ source.close()
 """
 
 
-def show(folder: Path) -> str:
-    command = [sys.executable, "-c", SHOW, str(folder)]
-    answer = subprocess.run(
-        command, check=True, capture_output=True, text=True, env=environment(folder)
-    )
-    return answer.stdout.strip()
-
-
-def test_the_library_is_found_by_its_name(nvml_library: Path) -> None:
-    assert show(nvml_library.parent) == "['Stand-in GPU'] None True"
-
-
-def test_a_library_that_cannot_be_loaded_is_a_missing_driver(tmp_path: Path) -> None:
+def test_the_library_is_found_by_its_name(nvml_library: Path, tmp_path: Path) -> None:
     # A broken file, so that the result is the same on a machine that has the real one.
     (tmp_path / "libnvidia-ml.so.1").write_bytes(b"")
-    assert show(tmp_path) == (
-        "[] no NVIDIA driver is loaded (libnvidia-ml.so.1 was not found) True"
-    )
+    missing = "no NVIDIA driver is loaded (libnvidia-ml.so.1 was not found)"
+    for folder, told in (
+        (nvml_library.parent, "['Stand-in GPU'] None True"),
+        (tmp_path, f"[] {missing} True"),
+    ):
+        command = [sys.executable, "-c", SHOW, str(folder)]
+        answer = subprocess.run(
+            command, check=True, capture_output=True, text=True, env=environment(folder)
+        )
+        assert answer.stdout.strip() == told

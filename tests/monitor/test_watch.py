@@ -11,13 +11,7 @@ from subprocess import DEVNULL, PIPE, Popen
 import pynvml
 import pytest
 
-from spectui.monitor.disturbance import (
-    Cause,
-    Disturbance,
-    Kind,
-    between,
-    joined,
-)
+from spectui.monitor.disturbance import Cause, Disturbance, Kind, between, joined
 from spectui.monitor.gpu_clients import GpuClients
 from spectui.monitor.processes import listening
 from spectui.monitor.readings import Reading

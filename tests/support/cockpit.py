@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from textual._compositor import Compositor
 from textual._queue import Queue
-from textual.app import App
+from textual.app import App, ComposeResult
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.message import Message
@@ -47,10 +47,9 @@ from spectui.live.setup import (
     Pair,
     TuningChanged,
 )
-from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
+from spectui.llama.buffers import BufferKind, ModelMemory
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
-from spectui.models.weights import WeightTraffic
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import GREEDY, ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
@@ -60,12 +59,13 @@ from spectui.speculative.counters import Round, RoundTimes, count
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
+from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.colours import ColouredApp
 from spectui.tui.glyphs import UNICODE, Glyphs
 from spectui.tui.mailbox import Mailbox, Pace
 from spectui.tui.threads import EngineStarted, ServersFound, Threads
 from spectui.tune.progress import TuningState
-from tests.support.live import make_round
+from tests.support.live import make_round, placed, traffic
 
 Post = Callable[[object], None]
 
@@ -106,26 +106,16 @@ def launch(**changes: Any) -> Launch:  # noqa: ANN401 - any field of a launch
 
 def memory(role: Role) -> ModelMemory:
     """A draft on the GPU; a target with its experts in RAM."""
-    sizes = [("CUDA0", BufferKind.WEIGHTS, GIB * 3 // 4), ("CUDA0", BufferKind.KV, GIB // 4)]
-    traffic = None
-    if role is Role.TARGET:
-        sizes = [
-            ("CUDA0", BufferKind.WEIGHTS, GIB * 3 // 2),
-            ("CPU_Mapped", BufferKind.WEIGHTS, GIB * 16),
-            ("CUDA0", BufferKind.KV, GIB * 3 // 2),
-            ("CUDA0", BufferKind.COMPUTE, GIB // 3),
-        ]
-        traffic = WeightTraffic(
-            cpu_dense_bytes=0,
-            cpu_expert_bytes=16 * GIB,
-            gpu_dense_bytes=GIB * 3 // 2,
-            gpu_expert_bytes=0,
-            n_experts=128,
-            n_experts_used=8,
-        )
-    return ModelMemory(
-        buffers=tuple(Buffer(device=d, kind=k, size_bytes=n) for d, k, n in sizes),
-        traffic=traffic,
+    if role is Role.DRAFT:
+        weights = ("CUDA0", BufferKind.WEIGHTS, GIB * 3 // 4)
+        return placed(weights, ("CUDA0", BufferKind.KV, GIB // 4), reads=None)
+    read = {"cpu_expert_bytes": 16 * GIB, "gpu_dense_bytes": GIB * 3 // 2}
+    return placed(
+        ("CUDA0", BufferKind.WEIGHTS, GIB * 3 // 2),
+        ("CPU_Mapped", BufferKind.WEIGHTS, GIB * 16),
+        ("CUDA0", BufferKind.KV, GIB * 3 // 2),
+        ("CUDA0", BufferKind.COMPUTE, GIB // 3),
+        reads=traffic(**read, n_experts=128, n_experts_used=8),
     )
 
 
@@ -343,6 +333,29 @@ class ScriptedThreads(Threads):
             self.post(event)
 
 
+class Alone(ColouredApp[None]):
+    """Nothing but a widget."""
+
+    def __init__(self, widget: Widget, glyphs: Glyphs) -> None:
+        super().__init__()
+        self.animation_level = "none"
+        self.glyphs = glyphs
+        self.widget = widget
+
+    def compose(self) -> ComposeResult:
+        yield self.widget
+
+
+@asynccontextmanager
+async def alone(
+    widget: Widget, size: tuple[int, int], glyphs: Glyphs = UNICODE
+) -> AsyncIterator[Pilot[None]]:
+    """A widget that is drawn."""
+    async with Alone(widget, glyphs).run_test(size=size) as pilot:
+        await handled(pilot)
+        yield pilot
+
+
 class Recorder:
     """In place of a controller: notes what its screen asks for, by method."""
 
@@ -450,22 +463,58 @@ def notices(app: App[Any]) -> list[str]:
 class Cockpit:
     """An app with its script."""
 
+    pilot: Pilot[None]
+
     def __init__(self, wanted: Launch | None = None) -> None:
         self.app = SpectuiApp(wanted or launch(), ScriptedThreads)
         self.threads = cast("ScriptedThreads", self.app.threads)
         self.script = self.threads.script
 
     @asynccontextmanager
-    async def shown(
-        self,
-        size: tuple[int, int] = (120, 40),
-        message_hook: Callable[[Message], None] | None = None,
-    ) -> AsyncIterator[Pilot[None]]:
+    async def shown(self, size: tuple[int, int] = (120, 40)) -> AsyncIterator[None]:
         """The app, which is running."""
         with without_idle_work():
-            async with self.app.run_test(size=size, message_hook=message_hook) as pilot:
-                await handled(pilot)
-                yield pilot
+            async with self.app.run_test(size=size) as self.pilot:
+                await handled(self.pilot)
+                yield
+
+    @asynccontextmanager
+    async def loaded(self, size: tuple[int, int] = (120, 40)) -> AsyncIterator[None]:
+        """The app, which has loaded its pair."""
+        async with self.shown(size):
+            await self.is_ready()
+            yield
+
+    async def press(self, *keys: str) -> None:
+        await press_keys(self.pilot, *keys)
+
+    async def ask(self, text: str = "hello") -> None:
+        """Send a prompt."""
+        self.app.live.query_one(PromptBox).text = text
+        await self.press("enter")
+
+    async def resize(self, width: int, height: int) -> None:
+        await resize(self.pilot, width, height)
+
+    async def settled(self, condition: Callable[[], bool] = lambda: True) -> None:
+        await settled(self.pilot, condition)
+
+    async def reach(self, activity: Activity) -> None:
+        await self.settled(lambda: self.app.live.activity is activity)
+
+    async def is_ready(self) -> None:
+        await self.reach(Activity.READY)
+
+    async def tell(self, state: TuningState) -> None:
+        """Tell of a search, and wait until it is shown."""
+        self.tuning(state)
+        await self.settled(lambda: self.app.tune.state == state)
+
+    @property
+    def setup(self) -> LiveSetup:
+        found = self.app.live.setup
+        assert found is not None
+        return found
 
     def tuning(self, state: TuningState) -> None:
         """Tell of a search."""
@@ -605,13 +654,3 @@ async def resize(pilot: Pilot[None], width: int, height: int) -> None:
     """Give the terminal another size, and wait until the app has passed it on."""
     await pilot.resize_terminal(width, height)
     await settled(pilot, lambda: pilot.app._resize_event is None)
-
-
-def setup_of(cockpit: Cockpit) -> LiveSetup:
-    found = cockpit.app.live.setup
-    assert found is not None
-    return found
-
-
-async def ready(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-    await settled(pilot, lambda: cockpit.app.live.activity is Activity.READY)

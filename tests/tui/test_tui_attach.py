@@ -42,7 +42,7 @@ from tests.support.attached import (
     sample,
     slot,
 )
-from tests.support.cockpit import Cockpit, handled, launch, press_keys, ready, resize
+from tests.support.cockpit import Cockpit, handled, launch, press_keys, resize
 from tests.tui.test_tui_snapshots import SnapCompare, with_gpu, without_gpu
 
 URL = "http://localhost:8080"
@@ -231,8 +231,7 @@ async def test_it_asks_when_it_is_drawn_and_says_how_the_connection_is() -> None
     # The cockpit knows the keys of this screen.
     keys = {"attach.retry": "f12", "attach.nothing": "f11"}
     cockpit = Cockpit(launch(settings=Settings(keys=keys, keep_sessions=False)))
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
+    async with cockpit.loaded():
         (told,) = cockpit.notices
         assert told.startswith("[keys] names attach.nothing, which is no action")
 

@@ -8,7 +8,6 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from textual.app import ComposeResult
 
 from spectui.engine.events import Role
 from spectui.known import Known
@@ -17,20 +16,9 @@ from spectui.live.tally import LiveState, LiveTally
 from spectui.llama.buffers import DeviceMemory
 from spectui.monitor.readings import GpuSource, Reading, Throttle, unread_gpu
 from spectui.tui.chat.screen import Panels
-from spectui.tui.colours import ColouredApp
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.panels.base import (
-    Line,
-    Panel,
-    block,
-    cells,
-    charted,
-    crop,
-    fit,
-    growing,
-    pen_of,
-)
-from tests.support.cockpit import handled, resize, screen_lines
+from spectui.tui.panels.base import Line, Panel, block, cells, charted, crop, fit, growing, pen_of
+from tests.support.cockpit import alone, handled, resize, screen_lines
 from tests.support.constructed import snapshots
 from tests.support.live import NO_GPU, cpu_machine, draft_on_gpu, gpu_machine, make_round
 
@@ -97,31 +85,18 @@ glyph_sets = st.sampled_from([UNICODE, ASCII])
 samples = st.lists(st.none() | st.floats(0, 1e12), max_size=40)
 
 
-class PanelsApp(ColouredApp[None]):
-    """Nothing but panels, that fill the screen."""
-
-    CSS = "Panels { width: 1fr; height: 1fr; }"
-
-    def __init__(self, glyphs: Glyphs) -> None:
-        super().__init__()
-        self.glyphs = glyphs
-
-    def compose(self) -> ComposeResult:
-        yield Panels()
-
-
 Show = Callable[[LiveState, str], Awaitable[list[str]]]
 
 
 @asynccontextmanager
 async def shown_panels(glyphs: Glyphs = UNICODE) -> AsyncIterator[Show]:
     """Shows a state at a size, and returns the lines of each panel and of the screen."""
-    app = PanelsApp(glyphs)
-    async with app.run_test() as pilot:
+    panels = Panels()
+    async with alone(panels, SIZES["usual"], glyphs) as pilot:
+        panels.styles.width = panels.styles.height = "1fr"
 
         async def show(state: LiveState, size: str) -> list[str]:
             await resize(pilot, *SIZES[size])
-            panels = app.query_one(Panels)
             panels.show(state)
             await handled(pilot)
             lines = [
@@ -129,7 +104,7 @@ async def shown_panels(glyphs: Glyphs = UNICODE) -> AsyncIterator[Show]:
                 for panel in panels.query(Panel)
                 for y in range(panel.size.height)
             ]
-            return [*lines, *screen_lines(app)]
+            return [*lines, *screen_lines(pilot.app)]
 
         yield show
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -31,7 +30,7 @@ from spectui.tui.picker.folder import FolderScreen
 from spectui.tui.picker.list import Cell, PickerList, Row, short_folder, visible
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import OPEN_FOLDER, PASTE, TargetList
-from spectui.tui.text.display import clip, fit
+from spectui.tui.text.display import aligned, clip, fit
 from tests.support import cockpit
 from tests.support.cockpit import Stage, facts, found, screen_lines, staged
 from tests.support.models import TARGET, Tiny, write_tiny
@@ -79,9 +78,7 @@ class Host(cockpit.Host):
         super().__init__(glyphs)
         usual: dict[str, Any] = {"folders": (Path("/models"),), "n_ctx": 4096, "can_close": False}
         usual |= {"recent": (), "presets": (), **changes}
-        self.picker = self.opened = PickerScreen(
-            cast("PickerController", self.controller), **usual
-        )
+        self.picker = self.opened = PickerScreen(cast("PickerController", self.controller), **usual)
         self.n_bells = 0
 
     def bell(self) -> None:
@@ -447,35 +444,6 @@ async def test_folders_are_completed_with_tab_entered_from_the_list_and_typed(
         await until(stage, lambda: app.take() == [("look_in", folders / "beta")])
 
 
-@pytest.mark.usefixtures("folders")
-async def test_a_folder_may_be_read_to_its_end_after_the_list_is_gone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As where the dialog is closed meanwhile: its parts go before what waits is cancelled."""
-    began, ended = threading.Event(), threading.Event()
-
-    def slow(_typed: str) -> list[tuple[str, str]]:
-        began.set()
-        ended.wait()
-        return [("late", "/late")]
-
-    async with picking() as (app, stage):
-        dialog = await dialog_of(stage)
-        await until(stage, lambda: names(dialog) == ["alpha", "beta"])
-        monkeypatch.setattr("spectui.tui.picker.folder._sub_folders", slow)
-        dialog.query_one(Input).value += "a"
-        try:
-            await asyncio.to_thread(began.wait)
-            (reading,) = [one for one in dialog.workers if one.name == "_list_folders"][-1:]
-            removed = dialog.query_one(PickerList).remove()
-            await until(stage, lambda: not dialog.query(PickerList))
-        finally:
-            ended.set()
-        await reading.wait()
-        await removed
-        assert app.screen is dialog
-
-
 # States
 
 
@@ -534,6 +502,8 @@ def test_names_and_folders_are_called_as_people_call_them(monkeypatch: pytest.Mo
     # Both ends of a name stay.
     assert fit("Qwen3-30B-A3B-Instruct-Q4_K_M", 15, "…") == "Qwen3-3…-Q4_K_M"
     assert clip("a sentence that goes on", 11, "...") == "a senten..."
+    assert aligned("漢字漢字", 4, right=True, ellipsis="...") == " ..."
+    assert aligned("ab", 4, right=True) == "  ab"
     monkeypatch.setenv("HOME", "/home/me")
     snapshot = f"/x/hub/models--unsloth--Qwen3-GGUF/snapshots/{'a' * 40}"
     for folder, name in (

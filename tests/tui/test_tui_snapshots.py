@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from textual.app import App
@@ -13,30 +13,21 @@ from textual.pilot import Pilot
 
 from spectui.engine.events import EngineFailed
 from spectui.errors import BadInputError, EngineDiedError
-from spectui.known import Known
-from spectui.live.setup import Activity, Launch, RamMeasured
+from spectui.live.setup import Activity, Launch
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
-from spectui.monitor.readings import HostReading, Reading, Snapshot, Throttle
+from spectui.monitor.readings import HostReading, Reading, Snapshot
 from spectui.sessions import Header, SessionLog, UserTurn
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
 from spectui.tui.threads import ScanFinished
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase
-from tests.support.cockpit import (
-    Cockpit,
-    answer_events,
-    facts,
-    found,
-    launch,
-    press_keys,
-    settled,
-)
+from tests.support.cockpit import Cockpit, answer_events, facts, found, launch, press_keys, settled
 from tests.support.constructed import snapshots
 from tests.tui.test_tui_tune import DECIDED, PREDICTED, SEARCHING, TURN_OFF, arm
 
-SIZES = [(80, 24), (120, 40), (200, 60)]
+SIZES = {"80": (80, 24), "120": (120, 40), "200": (200, 60)}
 GIB = 1 << 30
 
 HOST = HostReading(
@@ -88,7 +79,8 @@ async def ready(cockpit: Cockpit, pilot: Pilot[None]) -> None:
 def check(
     snap_compare: SnapCompare,
     size: tuple[int, int],
-    *keys: str,
+    *,
+    keys: Sequence[str] = (),
     started: Launch | None = None,
     machine: Sequence[Snapshot] = (),
     answers: Sequence[list[object]] | None = None,
@@ -116,53 +108,33 @@ def check(
     assert snap_compare(cockpit.app, terminal_size=size, run_before=run)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_a_machine_without_a_gpu(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
-    check(snap_compare, size, machine=without_gpu(30))
+REASON = "the prompt has 20000 tokens, which leaves no room; raise -c or shorten the prompt"
+ASCII_WORDS = tuple(word for word in SHORT + STORY if word.isascii())
+CHATS: dict[str, dict[str, Any]] = {
+    **{f"without a gpu {width}": {"machine": without_gpu(30)} for width in SIZES},
+    "gpu": {"machine": with_gpu()},
+    "ascii": {
+        "started": launch(ascii=True),
+        "machine": with_gpu(),
+        "answers": [answer_events(ASCII_WORDS)],
+    },
+    **{
+        theme: {"started": launch(theme=theme), "machine": with_gpu()}
+        for theme in ("spectui-light", "spectui-high-contrast", "ansi-dark")
+    },
+    "nothing said 80": {"answers": ()},
+    "error 80": {"answers": [[EngineFailed(error=BadInputError(REASON), trace=None)]]},
+    "long text 80": {"machine": without_gpu(30), "answers": [answer_events(STORY * 12)] * 3},
+    "rejected": {"keys": ("f2",)},
+    "help 80": {"keys": ("f1",)},
+    "settings": {"keys": ("f3",)},
+}
+"""Pictures by a name that ends with their width, where that is not 120."""
 
 
-def test_a_gpu(snap_compare: SnapCompare) -> None:
-    check(snap_compare, (120, 40), machine=with_gpu())
-
-
-def with_gpus(n: int) -> Iterator[Snapshot]:
-    """As many cards, each busier, fuller and hotter than the one before; the last is throttled."""
-    for snapshot in with_gpu():
-        (gpu,) = snapshot.gpus
-        yield replace(
-            snapshot,
-            gpus=tuple(
-                replace(
-                    gpu,
-                    index=index,
-                    memory_used_bytes=Reading((index + 2) / (n + 2) * 24 * GIB),
-                    utilisation=Reading((index + 1) / n * 0.9),
-                    power_w=Reading(100.0 + 30 * index),
-                    temperature_c=Reading(50.0 + 5 * index),
-                    memory_clock_hz=Reading(10.5e9),
-                    throttled_by=Known((Throttle.HEAT,) if index == n - 1 else ()),
-                )
-                for index in range(n)
-            ),
-        )
-
-
-@pytest.mark.parametrize(("n", "size"), [(2, (120, 40)), (8, (80, 24))])
-def test_as_many_gpus(snap_compare: SnapCompare, n: int, size: tuple[int, int]) -> None:
-    async def measure(cockpit: Cockpit, _pilot: Pilot[None]) -> None:
-        cockpit.threads.post(RamMeasured(bytes_per_s=58.1e9))
-
-    check(snap_compare, size, machine=tuple(with_gpus(n)), then=measure)
-
-
-def test_nothing_said_yet(snap_compare: SnapCompare) -> None:
-    check(snap_compare, (80, 24), answers=())
-
-
-def test_an_engine_error(snap_compare: SnapCompare) -> None:
-    reason = "the prompt has 20000 tokens, which leaves no room; raise -c or shorten the prompt"
-    failure = EngineFailed(error=BadInputError(reason), trace=None)
-    check(snap_compare, (80, 24), answers=[[failure]])
+@pytest.mark.parametrize("name", CHATS)
+def test_a_chat(snap_compare: SnapCompare, name: str) -> None:
+    check(snap_compare, SIZES.get(name.rpartition(" ")[2], (120, 40)), **CHATS[name])
 
 
 def test_models_lost(snap_compare: SnapCompare) -> None:
@@ -182,31 +154,6 @@ def test_models_lost(snap_compare: SnapCompare) -> None:
     check(snap_compare, (120, 40), machine=without_gpu(30), then=lose)
 
 
-def test_a_long_text(snap_compare: SnapCompare) -> None:
-    answers = [answer_events(STORY * 12) for _ in range(3)]
-    check(snap_compare, (80, 24), machine=without_gpu(30), answers=answers)
-
-
-def test_rejected_drafts(snap_compare: SnapCompare) -> None:
-    check(snap_compare, (120, 40), "f2")
-
-
-def test_ascii(snap_compare: SnapCompare) -> None:
-    answers = [answer_events(tuple(word for word in SHORT + STORY if word.isascii()))]
-    started = replace(launch(), ascii=True)
-    check(snap_compare, (120, 40), started=started, machine=with_gpu(), answers=answers)
-
-
-@pytest.mark.parametrize("theme", ["spectui-light", "spectui-high-contrast", "ansi-dark"])
-def test_other_looks(snap_compare: SnapCompare, theme: str) -> None:
-    check(snap_compare, (120, 40), started=replace(launch(), theme=theme), machine=with_gpu())
-
-
-@pytest.mark.parametrize(("key", "size"), [("f1", (80, 24)), ("f3", (120, 40))])
-def test_help_and_settings(snap_compare: SnapCompare, key: str, size: tuple[int, int]) -> None:
-    check(snap_compare, size, key)
-
-
 def replayed() -> tuple[Forecast, ...]:
     """Every setting, the best where the drafts have five tokens."""
     found = [
@@ -222,32 +169,32 @@ def replayed() -> tuple[Forecast, ...]:
     return tuple(sorted(found, key=lambda one: -one.speedup))
 
 
-@pytest.mark.parametrize(
-    ("name", "size"),
-    [
-        ("empty", (80, 24)),
-        ("searching", (120, 40)),
-        ("turn it off", (120, 40)),
-        ("confirming", (120, 40)),
-        *(("use it", size) for size in SIZES),
-    ],
-)
-def test_tuning(snap_compare: SnapCompare, name: str, size: tuple[int, int]) -> None:
-    forecasts = replayed()
-    confirming = replace(PREDICTED, phase=Phase.CONFIRMING, n_confirmed=5, n_to_confirm=36)
-    states = {
-        "searching": SEARCHING,
-        "turn it off": TURN_OFF,
-        "confirming": replace(confirming, forecasts=forecasts, current=forecasts[0].arm),
-        "use it": replace(DECIDED, forecasts=forecasts),
-    }
+STATES = {
+    "empty 80": None,
+    "searching": SEARCHING,
+    "turn it off": TURN_OFF,
+    "confirming": replace(
+        PREDICTED,
+        phase=Phase.CONFIRMING,
+        n_confirmed=5,
+        n_to_confirm=36,
+        forecasts=replayed(),
+        current=replayed()[0].arm,
+    ),
+    **{f"use it {width}": replace(DECIDED, forecasts=replayed()) for width in SIZES},
+}
 
+
+@pytest.mark.parametrize("name", STATES)
+def test_tuning(snap_compare: SnapCompare, name: str) -> None:
     async def search(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        if name in states:
-            cockpit.tuning(states[name])
-            await settled(pilot, lambda: cockpit.app.tune.state == states[name])
+        state = STATES[name]
+        if state is not None:
+            cockpit.tuning(state)
+            await settled(pilot, lambda: cockpit.app.tune.state == state)
 
-    check(snap_compare, size, "f5", answers=(), then=search)
+    size = SIZES.get(name.rpartition(" ")[2], (120, 40))
+    check(snap_compare, size, keys=("f5",), answers=(), then=search)
 
 
 @pytest.mark.parametrize(("key", "size"), [("f6", (120, 40)), ("f8", (80, 24))])
@@ -255,7 +202,7 @@ def test_export_and_log(snap_compare: SnapCompare, key: str, size: tuple[int, in
     async def log(cockpit: Cockpit, _pilot: Pilot[None]) -> None:
         cockpit.threads.log.add("llama_model_loader: loaded [meta] data")
 
-    check(snap_compare, size, key, answers=(), then=log)
+    check(snap_compare, size, keys=(key,), answers=(), then=log)
 
 
 def compared(target: FoundModel, draft: FoundModel, reason: str | None = None) -> ModelInspected:
@@ -311,4 +258,4 @@ def test_picker_with_ranked_drafts(snap_compare: SnapCompare, size: tuple[int, i
         await settled(pilot)
 
     # The last row, whose reason stands below in full.
-    check(snap_compare, size, "right", "end", started=launch(pair=None), then=look)
+    check(snap_compare, size, keys=("right", "end"), started=launch(pair=None), then=look)

@@ -20,7 +20,6 @@ pytest_plugins = ["tests.support.fixtures"]
 CTRL_C = "\x03"
 CTRL_Q = "\x11"
 CTRL_Z = "\x1a"
-F5 = "\x1b[15~"
 F8 = "\x1b[19~"
 
 ENDLESS = ["-n", "-1", "-c", "4096"]
@@ -171,43 +170,34 @@ def test_a_signal_before_the_screen_is_there_ends_it(
         assert "error" not in rest
 
 
-@pytest.mark.long
-def test_ctrl_z_stops_a_search_and_its_models_and_both_go_on(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    ("number", "isolate"),
+    # SIGTSTP as by Ctrl+Z.
+    [
+        (signal.SIGSTOP, "--isolate"),
+        (signal.SIGTSTP, "--isolate"),
+        (signal.SIGTSTP, "--no-isolate"),
+    ],
+)
+def test_after_stops_in_an_answer_keys_count_and_the_terminal_is_as_it_was(
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    isolate: str,
 ) -> None:
     # A process that is stopped for longer does not count as one that hangs.
     monkeypatch.setenv("SPECTUI_PATIENCE", "2")
-    with Terminal([*arguments, "-c", "4096", "--isolate"], tmp_path) as terminal:
-        terminal.see("ready")
-        terminal.press(F5)
-        terminal.see("Press Enter to start")
-        terminal.press("s")
-        terminal.see("Pause")
-        models = models_of(terminal)
-        terminal.press(CTRL_Z)
-        terminal.wait_until_stopped()
-        assert termios.tcgetattr(terminal.child.child_fd) == terminal.modes_before
-        family = (terminal.program, *terminal.program.children(recursive=True))
-        become(psutil.STATUS_STOPPED, *family)
-        terminal.go_on()
-        terminal.see("Tuning: finished")
-        assert models_of(terminal) == models
-        assert_quits(terminal)
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize(
-    ("number", "isolate"), [(signal.SIGSTOP, "--isolate"), (signal.SIGTSTP, "--no-isolate")]
-)
-def test_after_stops_in_an_answer_keys_count_and_the_terminal_is_as_it_was(
-    arguments: list[str], tmp_path: Path, number: signal.Signals, isolate: str
-) -> None:
     with Terminal([*arguments, *ENDLESS, isolate], tmp_path) as terminal:
         answer(terminal)
         n_threads = terminal.program.num_threads()
         models = models_of(terminal) if isolate == "--isolate" else terminal.program
         for _ in range(3):
-            terminal.program.send_signal(number)
+            if number is signal.SIGTSTP and isolate == "--isolate":
+                terminal.press(CTRL_Z)
+            else:
+                terminal.program.send_signal(number)
             terminal.wait_until_stopped()
             become(psutil.STATUS_STOPPED, models)
             # Whoever gets the terminal meanwhile finds it as it was.
@@ -273,75 +263,12 @@ def test_a_defect_leaves_a_usable_terminal_and_a_traceback_in_the_log(
     assert "ZeroDivisionError: on purpose" in log.read_text()
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("number", "said"),
-    [(signal.SIGKILL, "was killed while"), (signal.SIGABRT, "ended its process with SIGABRT")],
-)
-def test_the_chat_outlives_the_process_with_the_models(
-    arguments: list[str], tmp_path: Path, number: signal.Signals, said: str
-) -> None:
-    with Terminal([*arguments, *ENDLESS, "--isolate"], tmp_path, size=(40, 200)) as terminal:
-        answer(terminal)
-        first = models_of(terminal)
-        first.send_signal(number)
-        terminal.see(said)
-        terminal.see("Ctrl+R loads")
-        terminal.see("models lost")
-        terminal.see("Load again")
-        assert not first.is_running()
-        terminal.press(F8)
-        terminal.see("llama_")
-        terminal.press(F8)
-        terminal.press("q")
-        terminal.see("models lost")
-        terminal.press("\x12")
-        terminal.see("ready")
-        assert models_of(terminal) != first
-        terminal.press("once more\r")
-        terminal.see("tokens/round")
-        second = models_of(terminal)
-        assert_quits(terminal)
-        assert not second.is_running()
-    assert asked(tmp_path) == ["hello there", "once more"]
-
-
 @pytest.mark.ci
 def test_quitting_at_the_start_leaves_nothing_behind(arguments: list[str], tmp_path: Path) -> None:
     with Terminal([*arguments, "--theme", "nope"], tmp_path) as terminal:
         # The default is taken.
         terminal.see("There is no look nope")
         assert_quits(terminal)
-
-
-@pytest.mark.long
-@pytest.mark.models
-@pytest.mark.parametrize("moment", ["demo", "load", "answer", "recording"])
-def test_quitting_a_real_model_in_the_middle_leaves_nothing_behind(
-    smollm2: Path, tmp_path: Path, moment: str
-) -> None:
-    # The target alone is tried on every prompt before anything is recorded.
-    prompts = tmp_path / "one.txt"
-    prompts.write_text("Hello.")
-    model = ["-m", str(smollm2), "-md", str(smollm2), "-c", "4096", "-t", "1", "--ignore-eos"]
-    limit = ["-n", "24"] if moment == "recording" else []
-    with Terminal(["--demo"] if moment == "demo" else [*model, *limit], tmp_path) as terminal:
-        if moment == "demo":
-            terminal.see("demo dense")
-        elif moment == "load":
-            terminal.see("loading")
-        elif moment == "answer":
-            answer(terminal)
-        else:
-            terminal.see("ready")
-            terminal.press(F5)
-            terminal.see("Press Enter to start")
-            terminal.press("p")
-            terminal.see("path")
-            terminal.press(f"{prompts}\r")
-            terminal.see("ecording")
-        assert_quits(terminal)
-    assert not list(tmp_path.rglob("*.gguf"))
 
 
 def test_what_cannot_be_used_is_said_before_the_screen_is_touched(tmp_path: Path) -> None:

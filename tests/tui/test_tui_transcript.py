@@ -1,43 +1,36 @@
 """The transcript on screen: who said what, where the view is, and what a resize may cost."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 
 from rich.style import Style
-from textual.app import ComposeResult
 from textual.pilot import Pilot
 
 from spectui.tui.chat.transcript import Transcript
-from spectui.tui.colours import ColouredApp
 from spectui.tui.text.conversation import Token
-from tests.support.cockpit import handled, press_keys, resize
+from tests.support.cockpit import alone, handled, press_keys, resize
 
 NUMBERED = "\n".join(f"line {i} with several words in it, so that it wraps" for i in range(400))
 
 
-class TranscriptApp(ColouredApp[None]):
-    """Nothing but a transcript."""
-
-    def __init__(self, transcript: Transcript) -> None:
-        super().__init__()
-        self.animation_level = "none"
-        self.transcript = transcript
-
-    def compose(self) -> ComposeResult:
-        yield self.transcript
+async def renewed(transcript: Transcript, pilot: Pilot[None]) -> None:
+    await handled(pilot)
+    while transcript.renewing:
+        await handled(pilot)
 
 
 @asynccontextmanager
 async def shown(
-    *,
-    transcript: Callable[[], Transcript] = Transcript,
+    transcript: Transcript | None = None, said: str = ""
 ) -> AsyncIterator[tuple[Transcript, Pilot[None]]]:
-    """A transcript on the screen."""
-    app = TranscriptApp(transcript())
-    async with app.run_test(size=(60, 12)) as pilot:
-        await handled(pilot)
-        yield app.transcript, pilot
+    """A transcript on the screen, with an answer."""
+    found = transcript or Transcript()
+    async with alone(found, (60, 12)) as pilot:
+        if said:
+            found.conversation.append_tokens(tokens(said))
+            await handled(pilot)
+        yield found, pilot
 
 
 def rows(transcript: Transcript) -> list[str]:
@@ -54,30 +47,10 @@ def say(transcript: Transcript, text: str) -> None:
     transcript.conversation.end_turn("")
 
 
-async def renewed(transcript: Transcript, pilot: Pilot[None]) -> None:
-    await handled(pilot)
-    while transcript.renewing:
-        await handled(pilot)
-
-
-@asynccontextmanager
-async def numbered(
-    transcript: Callable[[], Transcript] = Transcript,
-) -> AsyncIterator[tuple[Transcript, Pilot[None]]]:
-    """A transcript with an answer of many lines."""
-    async with shown(transcript=transcript) as (found, pilot):
-        found.conversation.append_tokens(tokens(NUMBERED))
-        await handled(pilot)
-        yield found, pilot
-
-
 async def test_turns_are_marked_and_notes_stand_below_them() -> None:
-    def filled() -> Transcript:
-        transcript = Transcript(placeholder="Ask [something].")
-        say(transcript, "early")
-        return transcript
-
-    async with shown(transcript=filled) as (transcript, _pilot):
+    filled = Transcript(placeholder="Ask [something].")
+    say(filled, "early")
+    async with shown(filled) as (transcript, _pilot):
         # What was said before the screen was there is kept; an empty one has its placeholder.
         assert rows(transcript)[0] == "> early"
         transcript.clear()
@@ -146,7 +119,7 @@ async def test_what_a_model_says_is_shown_and_never_obeyed() -> None:
 
 
 async def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_at_the_end() -> None:
-    async with numbered() as (transcript, pilot):
+    async with shown(said=NUMBERED) as (transcript, pilot):
         for size in ((30, 12), (97, 30), (97, 5), (60, 12)):
             await resize(pilot, *size)
             await renewed(transcript, pilot)
@@ -191,10 +164,8 @@ async def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_at_t
 async def test_a_long_transcript_is_laid_out_in_slices_what_is_visible_first() -> None:
     ticks: Iterator[int] = count()
     # Time is up at every look at this clock.
-    async with numbered(lambda: Transcript(clock=lambda: float(next(ticks)))) as (
-        transcript,
-        pilot,
-    ):
+    slow = Transcript(clock=lambda: float(next(ticks)))
+    async with shown(slow, NUMBERED) as (transcript, pilot):
         transcript.scroll_to(y=200, animate=False)
         transcript.renew(width=26, with_rejected=False)
         assert transcript.renewing

@@ -3,7 +3,6 @@
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
@@ -26,7 +25,6 @@ from spectui.settings import Settings
 from spectui.speculative.counters import Counters
 from spectui.tui.export import export_choices
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.text.display import aligned
 from spectui.tui.tune import words
 from spectui.tui.tune.controller import PromptSource, TuneController
 from spectui.tui.tune.form import SourceChoice, TuneSetup, Wanted
@@ -34,7 +32,7 @@ from spectui.tui.tune.ledger import Choice, Ledger, best_choice, digest
 from spectui.tui.tune.map import Heatmap, Landscape, Source, landscape, searched
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.status import VerdictBox
-from spectui.tui.tune.table import COLUMNS, TRIAL, Sort, TrialsTable, layout, ordered
+from spectui.tui.tune.table import COLUMNS, TRIAL, Sort, TrialsTable, ordered
 from spectui.tune.conditions import conditions
 from spectui.tune.events import RaceDecided
 from spectui.tune.forecast import Forecast
@@ -320,12 +318,9 @@ async def test_after_a_search_start_first_shows_what_would_be_started() -> None:
 # Steering
 
 
-STEERING = {
-    *("Start", "Pause", "Resume", "Stop", "Apply", "Apply row"),
-    *("Export", "Prompts", "Sort"),
-}
 PAUSED = replace(SEARCHING, paused=True)
 CONFIRMING = replace(SEARCHING, phase=Phase.CONFIRMING)
+INTERRUPTED = replace(USE_IT, result=tuned(interrupted=True))
 FOOTERS = [
     (TuningState(), {"Start", "Prompts"}),
     (TuningState(phase=Phase.STARTING), {"Pause", "Stop", "Apply"}),
@@ -335,11 +330,7 @@ FOOTERS = [
     (USE_IT, {"Start", "Apply", "Export", "Prompts", "Sort"}),
     (TuningState(phase=Phase.FAILED, error="no room"), {"Start", "Prompts"}),
 ]
-WISHES = [
-    *((state, "space", "toggle_pause") for state in (SEARCHING, PAUSED, CONFIRMING)),
-    (SEARCHING, "x", "stop"),
-    *((state, "e", "export") for state in (SEARCHING, USE_IT)),
-]
+STEERING = set[str]().union(*(possible for _state, possible in FOOTERS)) | {"Apply row"}
 
 
 async def test_keys_and_the_footer_have_what_makes_sense() -> None:
@@ -347,10 +338,15 @@ async def test_keys_and_the_footer_have_what_makes_sense() -> None:
         for state, possible in FOOTERS:
             await show(stage, state)
             assert STEERING.intersection(app.footer()) == possible, state.phase
-        for state, key, wish in WISHES:
-            await show(stage, state)
-            await stage.press(key)
-            assert app.take() == [(wish,)]
+        for key, wish, *states in (
+            ("space", "toggle_pause", SEARCHING, PAUSED, CONFIRMING),
+            ("x", "stop", SEARCHING),
+            ("e", "export", SEARCHING, USE_IT),
+        ):
+            for state in states:
+                await show(stage, state)
+                await stage.press(key)
+                assert app.take() == [(wish,)]
 
 
 UNHEARD = Reading(None, "no sensor")
@@ -395,14 +391,12 @@ async def test_the_facts_of_a_verdict_stand_below_it() -> None:
 
 async def test_what_is_applied_and_what_is_said_of_it() -> None:
     best = RECORDS[3].arm
-    unconfirmed = replace(USE_IT, result=tuned(interrupted=True))
-    slower = replace(SEARCHING, records=(RECORDS[0], RECORDS[2]))
     cases = [
         (USE_IT, ("a",), best, "confirmed best"),
         (TURN_OFF, ("a",), OFF, "Speculation is turned off. Turn it off:"),
-        (unconfirmed, ("a",), best, "not confirmed yet"),
+        (INTERRUPTED, ("a",), best, "not confirmed yet"),
         (SEARCHING, ("a",), best, "not confirmed yet"),
-        (slower, ("a",), OFF, "no setting is faster"),
+        (replace(SEARCHING, records=RECORDS[:3:2]), ("a",), OFF, "no setting is faster"),
         (PREDICTED, ("a",), FORECASTS[0].arm, "not confirmed yet"),
         (DECIDED, ("a",), FORECASTS[0].arm, "confirmed best"),
         # The selected row, against the verdict; and the row of off.
@@ -425,12 +419,8 @@ async def test_what_is_applied_and_what_is_said_of_it() -> None:
             (notice,) = app.notices
             assert word in notice
         # A failed trial cannot be applied.
-        await stage.press("home", "down")
-        selected = app.table.selected
-        assert selected is not None
-        assert selected.state == "failed"
+        await stage.press("home", "down", "enter")
         assert "Apply row" not in app.footer()
-        await stage.press("enter")
         assert app.take() == []
         await stage.press("down")
         assert "Apply row" in app.footer()
@@ -473,28 +463,25 @@ def test_an_earlier_verdict_outweighs_the_trials() -> None:
 # What the head says
 
 
-INTERRUPTED = replace(USE_IT, result=tuned(interrupted=True))
 RECORDING = TuningState(phase=Phase.RECORDING, n_recorded=7, n_to_record=28)
-BROKEN = TuningState(phase=Phase.FAILED, error="no")
-PHASES = [
-    # Without and with a turn of the chat.
-    (TuningState(), "not started", "not started"),
-    (TuningState(phase=Phase.STARTING), "starting", "held back by the chat"),
-    (RECORDING, "recording", "held back by the chat"),
-    (replace(RECORDING, paused=True), "paused while recording", "paused while recording"),
-    (replace(SEARCHING, current=OFF), "measuring the target alone", "held back by the chat"),
-    (SEARCHING, "searching", "held back by the chat"),
-    (PAUSED, "paused while searching", "paused while searching"),
-    (CONFIRMING, "confirming", "held back by the chat"),
-    (replace(SEARCHING, phase=Phase.STOPPING), "stopping", "stopping"),
-    (USE_IT, "finished", "finished"),
-    (INTERRUPTED, "stopped early", "stopped early"),
-    (BROKEN, "failed", "failed"),
-]
 
 
 def test_the_phase_progress_and_the_time_left_in_words() -> None:
-    for state, *expected in PHASES:
+    for state, *expected in (
+        # Without and with a turn of the chat.
+        (TuningState(), "not started", "not started"),
+        (TuningState(phase=Phase.STARTING), "starting", "held back by the chat"),
+        (RECORDING, "recording", "held back by the chat"),
+        (replace(RECORDING, paused=True), "paused while recording", "paused while recording"),
+        (replace(SEARCHING, current=OFF), "measuring the target alone", "held back by the chat"),
+        (SEARCHING, "searching", "held back by the chat"),
+        (PAUSED, "paused while searching", "paused while searching"),
+        (CONFIRMING, "confirming", "held back by the chat"),
+        (replace(SEARCHING, phase=Phase.STOPPING), "stopping", "stopping"),
+        (USE_IT, "finished", "finished"),
+        (INTERRUPTED, "stopped early", "stopped early"),
+        (TuningState(phase=Phase.FAILED, error="no"), "failed", "failed"),
+    ):
         assert [words.phase(state, chat_is_busy=busy) for busy in (False, True)] == expected
     confirming = replace(CONFIRMING, n_confirmed=4, n_to_confirm=16)
     under_way = replace(SEARCHING, n_measured=6, n_to_measure=8)
@@ -518,35 +505,25 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
     assert "left" not in words.headline(USE_IT, Ledger(), UNICODE)
 
 
-VERDICTS = [
-    (SEARCHING, "Best so far, not confirmed", BEST, 1.4, None),
-    (
-        USE_IT,
-        "Use it",
-        f"{BEST} is worth +34 % ± 6 (95 % interval +28 % to +40 %, 8 prompts).",
-        *(1.34, True),
-    ),
-    (
-        replace(SEARCHING, records=RECORDS[3:4]),
-        *("No speedup yet", f"off was not measured; {BEST}", None, None),
-    ),
-    (replace(SEARCHING, records=RECORDS[:1]), "No speedup yet", "", None, None),
-    (PREDICTED, "Best forecast, not confirmed", FORECASTS[0].arm.label, 1.45, None),
-    (
-        replace(PREDICTED, forecasts=FORECASTS[3:]),
-        *("Nothing faster than off yet", f"best setting so far: {arm(2).label}", 0.9, None),
-    ),
-    (
-        INTERRUPTED,
-        "Nothing was decided",
-        f"no setting was confirmed; best so far: {BEST}; Start goes on from here",
-        *(1.4, None),
-    ),
-]
-
-
 def test_the_verdict_or_how_far_it_is_known() -> None:
-    for state, advice, because, factor, pays in VERDICTS:
+    unconfirmed = f"no setting was confirmed; best so far: {BEST}; Start goes on from here"
+    worth = f"{BEST} is worth +34 % ± 6 (95 % interval +28 % to +40 %, 8 prompts)."
+    loses = f"best setting so far: {arm(2).label}"
+    for state, advice, because, factor, pays in (
+        (SEARCHING, "Best so far, not confirmed", BEST, 1.4, None),
+        (USE_IT, "Use it", worth, 1.34, True),
+        (
+            replace(SEARCHING, records=RECORDS[3:4]),
+            *("No speedup yet", f"off was not measured; {BEST}", None, None),
+        ),
+        (replace(SEARCHING, records=RECORDS[:1]), "No speedup yet", "", None, None),
+        (PREDICTED, "Best forecast, not confirmed", FORECASTS[0].arm.label, 1.45, None),
+        (
+            replace(PREDICTED, forecasts=FORECASTS[3:]),
+            *("Nothing faster than off yet", loses, 0.9, None),
+        ),
+        (INTERRUPTED, "Nothing was decided", unconfirmed, 1.4, None),
+    ):
         told = words.verdict(state, digest(state), UNICODE)
         assert (told.advice, told.because, told.pays) == (advice, because, pays)
         assert told.speedup == (None if factor is None else pytest.approx(factor))
@@ -702,8 +679,8 @@ async def test_the_selected_row_stays_selected_and_in_view() -> None:
     records = many(60)
     async with staged(Host(replace(SEARCHING, records=records[:50])), (120, 40)) as (app, stage):
 
-        async def selected(key: str) -> int:
-            await stage.press(key)
+        async def selected(*keys: str) -> int:
+            await stage.press(*keys)
             assert app.table.selected is not None
             return app.table.selected.number or 0
 
@@ -717,14 +694,11 @@ async def test_the_selected_row_stays_selected_and_in_view() -> None:
         assert app.table.order[:11] == tuple(range(59, 48, -1))
         for column in COLUMNS:
             app.table.sort_by(column, descending=True)
-            assert app.table.selected is not None
-            index = app.table.order.index(49)
-            assert app.table.selected.number == 49
-            assert 0 <= index - app.table.scroll_y < app.table.size.height - 1
-
-
-async def test_a_selected_forecast_stays_selected_when_it_has_been_raced() -> None:
-    async with staged(Host(PREDICTED)) as (app, stage):
+            assert await selected() == 49
+            assert 0 <= app.table.order.index(49) - app.table.scroll_y < app.table.size.height - 1
+        # A forecast stays selected when it has been raced.
+        app.table.sort_by(TRIAL, descending=True)
+        await show(stage, PREDICTED)
         forecast = f"forecast, {FORECASTS[0].arm.label}: 1.45× of off, acceptance 70%"
         assert forecast in await stage.press("home", "down")
         raced = f"raced, {FORECASTS[0].arm.label}: 1.37× of off, acceptance 70%"
@@ -732,19 +706,6 @@ async def test_a_selected_forecast_stays_selected_when_it_has_been_raced() -> No
         lines = [line.split() for line in app.text().splitlines()]
         assert ["1.37×", "70%", "best,", "raced"] in [line[-5:-1] for line in lines]
         assert app.table.order == (0, *(one.arm for one in (FORECASTS[0], *FORECASTS[2:])))
-
-
-def test_columns_never_overlap_and_a_text_that_is_cut_says_so() -> None:
-    for width in (10, 40, 76, 100, 120, 200):
-        slots = layout(digest(SEARCHING).rows, width, UNICODE)
-        assert [slot.column for slot in slots] == list(COLUMNS)
-        for left, right in pairwise(slots):
-            assert left.x + left.width < right.x
-        assert all(slot.width >= len(slot.title) for slot in slots)
-    assert aligned("abcdef", 4, right=False, ellipsis="…") == "abc…"
-    assert aligned("漢字漢字", 4, right=True, ellipsis="...") == " ..."
-    assert aligned("ab", 4, right=True) == "  ab"
-    assert aligned("ab", 4, right=False) == "ab  "
 
 
 # Map
