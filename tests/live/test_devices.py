@@ -58,7 +58,8 @@ def test_devices_are_found_by_their_addresses_in_any_order() -> None:
 
 
 AMD = [gpu(0, source=GpuSource.AMDGPU), gpu(1, source=GpuSource.AMDGPU)]
-FIRST = device("CUDA0", "0000:01:00.0")
+CARD = "0000:01:00.0"
+FIRST = device("CUDA0", CARD)
 
 
 def test_which_card_a_device_is() -> None:
@@ -163,22 +164,17 @@ def test_a_device_of_another_machine_takes_nothing_from_the_card_of_its_number()
 
 def test_a_device_that_calls_all_of_its_memory_free_holds_what_was_put_there() -> None:
     """An RPC server on a processor does so."""
-    devices = (device("RPC0[10.0.0.2:50052]", free=8 * GIB),)
-    (pool,) = pools([], on("RPC0[10.0.0.2:50052]", GIB, devices))
-    assert dict(pool.parts)[Use.TARGET] == GIB
-    assert pool.free_bytes == 7 * GIB
-    (full,) = pools([], on("RPC0[10.0.0.2:50052]", 9 * GIB, devices))
+    far = "RPC0[10.0.0.2:50052]"
+    devices = (device(far, free=8 * GIB),)
+    (pool,) = pools([], on(far, GIB, devices))
+    assert (dict(pool.parts)[Use.TARGET], pool.free_bytes) == (GIB, 7 * GIB)
+    (full,) = pools([], on(far, 9 * GIB, devices))
     assert (full.used_bytes, full.warning) == (8 * GIB, "RPC0 is full")
-
-
-def test_a_lost_card_keeps_what_llama_cpp_put_on_it() -> None:
-    lost = unread_gpu(
-        "GPU 0 was lost", index=0, name="a", source=GpuSource.NVML, address="0000:01:00.0"
-    )
-    devices = (device("CUDA0", "0000:01:00.0", free=None, total=None),)
-    (pool,) = pools([lost], on("CUDA0", GIB, devices))
+    # A lost card keeps what llama.cpp put on it.
+    lost = replace(unread_gpu("lost", index=0, name="a", source=GpuSource.NVML), address=CARD)
+    (pool,) = pools([lost], on("CUDA0", GIB, (device("CUDA0", CARD, free=None, total=None),)))
     assert dict(pool.parts)[Use.TARGET] == GIB
-    assert (pool.used_bytes, pool.reason) == (None, "GPU 0 was lost")
+    assert (pool.used_bytes, pool.reason) == (None, "lost")
 
 
 # -- what else a session hears

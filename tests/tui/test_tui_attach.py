@@ -114,16 +114,37 @@ async def shown(pilot: Pilot[None]) -> None:
     await handled(pilot)
 
 
-SIZES = [(40, 12), (80, 24), (120, 40), (200, 60)]
+SIZES = {"40": (40, 12), "80": (80, 24), "120": (120, 40), "200": (200, 60)}
 
 
-def check(
-    snap_compare: SnapCompare,
-    size: tuple[int, int],
-    events: Sequence[object],
-    readings: Sequence[Snapshot] = (),
-    **look: Any,  # noqa: ANN401 - how the app looks
-) -> None:
+OTHERS = "the process that listens at port 8080 belongs to another user"
+LITTLE = sample(
+    0.0,
+    counters="/metrics is off; start the server with --metrics",
+    where=HostState(is_here=True, process=Known(None, OTHERS)),
+    slots=IDLE_SLOTS[:1],
+)
+PICTURES: dict[str, tuple[Sequence[object], Sequence[Snapshot], dict[str, Any]]] = {
+    **{f"busy {width}": (busy(), with_gpu(), {}) for width in SIZES},
+    "idle 80": ([sample(step / 2) for step in range(20)], without_gpu(20), {}),
+    "lost": (
+        [*busy(60), lost(30.5, retry_s=0.5), lost(38.0, retry_s=8.0)],
+        *(without_gpu(20), {}),
+    ),
+    "remote 80": ([replace(each, whereabouts=ELSEWHERE) for each in busy()], (), {}),
+    "tells little 80": (
+        [replace(LITTLE, time_s=step / 2) for step in range(9)],
+        *(without_gpu(9), {}),
+    ),
+    "ascii": ([*busy(60), lost(30.5)], without_gpu(9), {"ascii": True}),
+    "light": (busy(), with_gpu(), {"theme": "spectui-light"}),
+}
+"""Pictures by a name that ends with their width, where that is not 120."""
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_server(snap_compare: SnapCompare, name: str) -> None:
+    events, readings, look = PICTURES[name]
     watched = Watched(**look)
     watched.monitor.readings = list(readings)
 
@@ -132,42 +153,8 @@ def check(
         await watched.told(pilot, *events)
         await shown(pilot)
 
+    size = SIZES.get(name.rpartition(" ")[2], (120, 40))
     assert snap_compare(watched.app, terminal_size=size, run_before=run)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_a_busy_server(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
-    check(snap_compare, size, busy(), with_gpu())
-
-
-def test_an_idle_server(snap_compare: SnapCompare) -> None:
-    check(snap_compare, (80, 24), [sample(step / 2) for step in range(20)], without_gpu(20))
-
-
-def test_a_lost_server(snap_compare: SnapCompare) -> None:
-    events = [*busy(60), lost(30.5, retry_s=0.5), lost(38.0, retry_s=8.0)]
-    check(snap_compare, (120, 40), events, without_gpu(20))
-
-
-def test_a_remote_server(snap_compare: SnapCompare) -> None:
-    check(snap_compare, (80, 24), [replace(each, whereabouts=ELSEWHERE) for each in busy()])
-
-
-def test_a_server_that_tells_little(snap_compare: SnapCompare) -> None:
-    off = "/metrics is off; start the server with --metrics"
-    others = "the process that listens at port 8080 belongs to another user"
-    hidden = HostState(is_here=True, process=Known(None, others))
-    little = sample(0.0, counters=off, where=hidden, slots=IDLE_SLOTS[:1])
-    events = [replace(little, time_s=step / 2) for step in range(9)]
-    check(snap_compare, (80, 24), events, without_gpu(9))
-
-
-def test_ascii(snap_compare: SnapCompare) -> None:
-    check(snap_compare, (120, 40), [*busy(60), lost(30.5)], without_gpu(9), ascii=True)
-
-
-def test_another_look(snap_compare: SnapCompare) -> None:
-    check(snap_compare, (120, 40), busy(), with_gpu(), theme="spectui-light")
 
 
 def text_of(panel: Panel[Any]) -> str:
