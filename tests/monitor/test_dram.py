@@ -94,38 +94,33 @@ def test_a_file_that_holds_something_else_is_nothing_and_is_written_anew(content
     assert kept_limit("abc", 8) == 5e10
 
 
-class Machine:
-    """A machine that is idle as it is told; its RAM takes no time."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *idle: bool) -> None:
-        self.limits: list[float] = []
-        self.n_measured = 0
-        answers = iter(idle)
-        self.gauge = RamGauge(self.limits.append, is_idle=lambda: next(answers))
-        monkeypatch.setattr(dram, "ram_bytes_per_s", self._measure)
-
-    def _measure(self, n_threads: int, *, longest_s: float) -> float:
-        assert longest_s <= 0.3
-        self.n_measured += 1
-        return n_threads * 1e10
-
-    def ask(self, n_threads: int = 4) -> list[float]:
-        self.gauge.ask(n_threads)
-        self.gauge.close()
-        return self.limits
-
-
 def test_it_is_measured_once_an_idle_machine_and_told_every_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # One that is busy before, or meanwhile, is asked again.
-    first = Machine(monkeypatch, False, True, False, *[True] * 4)
-    for n_measured, limits in ((0, []), (1, []), (2, [4e10]), (2, [4e10, 4e10])):
-        assert first.ask() == limits
-        assert first.n_measured == n_measured
-    # Other threads are another limit.
-    assert first.ask(2) == [4e10, 4e10, 2e10]
+    limits: list[float] = []
+    measured: list[int] = []
+
+    def measure(n_threads: int, *, longest_s: float) -> float:
+        assert longest_s <= 0.3
+        measured.append(n_threads)
+        return n_threads * 1e10
+
+    monkeypatch.setattr(dram, "ram_bytes_per_s", measure)
+    # One that is busy before, or meanwhile, is asked again. Other threads are another limit.
+    idle = iter((False, True, False, *[True] * 4))
+    gauge = RamGauge(limits.append, is_idle=lambda: next(idle))
+    for n_threads, n_measured, known in (
+        (4, 0, []),
+        (4, 1, []),
+        (4, 2, [4e10]),
+        (4, 2, [4e10, 4e10]),
+        (2, 3, [4e10, 4e10, 2e10]),
+    ):
+        gauge.ask(n_threads)
+        gauge.close()
+        assert (len(measured), limits) == (n_measured, known)
     # Another start, which need not look whether it is idle.
-    later = Machine(monkeypatch)
-    assert later.ask() == [4e10]
-    assert later.n_measured == 0
+    later = RamGauge(limits.append, is_idle=lambda: next(iter(())))
+    later.ask(4)
+    later.close()
+    assert (len(measured), limits[3:]) == (3, [4e10])

@@ -37,38 +37,26 @@ def during(machine: Machine, seconds: float, **what: float) -> Disturbance:
         return between(before, watch.mark())
 
 
-def kinds(found: Disturbance) -> list[Kind]:
-    return [cause.kind for cause in found.causes]
-
-
-@pytest.mark.parametrize(
-    ("n_cores", "seconds", "own_s", "others_s", "is_disturbed"),
-    [
-        (2, 0.5, 0.9, 0.0, False),
-        (2, 0.5, 0.9, 0.04, False),
-        (2, 0.5, 0.9, 0.08, True),
-        # Steps of the kernel's counter.
-        (2, 0.05, 0.09, 0.02, False),
-        # Where half of the cores are idle, others may have more.
-        (32, 1.0, 4.0, 1.5, False),
-        (32, 1.0, 4.0, 1.7, True),
-        (32, 1.0, 31.0, 0.2, True),
-    ],
-)
-def test_a_tenth_of_a_core_disturbs_what_uses_all_cores(
-    *,
-    tmp_path: Path,
-    n_cores: int,
-    seconds: float,
-    own_s: float,
-    others_s: float,
-    is_disturbed: bool,
-) -> None:
-    machine = Machine(tmp_path, n_cores=n_cores)
-    found = during(machine, seconds, own_s=own_s, unseen_s=others_s)
-    assert kinds(found) == [Kind.UNSEEN] * is_disturbed
-    assert found.others_s.value == pytest.approx(others_s, abs=2 / TICKS_PER_S)
-    assert found.own_s == pytest.approx(own_s)
+def test_a_tenth_of_a_core_disturbs_what_uses_all_cores(tmp_path: Path) -> None:
+    for number, (n_cores, seconds, own_s, others_s, is_disturbed) in enumerate(
+        (
+            (2, 0.5, 0.9, 0.0, False),
+            (2, 0.5, 0.9, 0.04, False),
+            (2, 0.5, 0.9, 0.08, True),
+            # Steps of the kernel's counter.
+            (2, 0.05, 0.09, 0.02, False),
+            # Where half of the cores are idle, others may have more.
+            (32, 1.0, 4.0, 1.5, False),
+            (32, 1.0, 4.0, 1.7, True),
+            (32, 1.0, 31.0, 0.2, True),
+        )
+    ):
+        root = tmp_path / str(number)
+        root.mkdir()
+        found = during(Machine(root, n_cores=n_cores), seconds, own_s=own_s, unseen_s=others_s)
+        assert [cause.kind for cause in found.causes] == [Kind.UNSEEN] * is_disturbed
+        assert found.others_s.value == pytest.approx(others_s, abs=2 / TICKS_PER_S)
+        assert found.own_s == pytest.approx(own_s)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +292,7 @@ def test_a_number_that_is_used_again_is_another_process(machine: Machine) -> Non
     assert cause.share == pytest.approx(0.6)
 
 
-def test_started_servers_are_our_own(machine: Machine) -> None:
+def test_servers_are_our_own(machine: Machine) -> None:
     with machine.watch() as watch:
         # A keeper and its server, which the next scan finds: until then they were strangers.
         machine.process(500, "python", parent=OWN)
@@ -325,9 +313,7 @@ def test_started_servers_are_our_own(machine: Machine) -> None:
         found = between(before, watch.mark())
     assert found.own_s == pytest.approx(1.8)
     assert not found.is_disturbed
-
-
-def test_a_server_that_ran_before_is_our_own_where_its_number_is_given(machine: Machine) -> None:
+    # One that ran before is, where its number is given.
     machine.process(700, "llama-server", used_s=60.0)
     for others, is_disturbed in (((), True), ((700,), False)):
         with machine.watch(*others) as watch:
@@ -410,9 +396,7 @@ def test_a_busy_process_of_this_machine_is_found_by_its_name(
     assert cause.n_processes == 1
     assert 0.0 < cause.seconds <= found.disturbed_s <= found.whole.wall_s
     assert cause.text.startswith(f"another process ({busy_child}) took ")
-
-
-def test_our_own_children_disturb_nobody(busy_child: str) -> None:
+    # Our own children disturb nobody.
     with MachineWatch() as watch:
         before = watch.mark()
         until(lambda: between(before, watch.mark()).own_s > 0.2)

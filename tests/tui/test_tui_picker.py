@@ -1,7 +1,6 @@
 """The picker: what can be chosen, how, and why not; every action by keyboard and by mouse."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -33,7 +32,7 @@ from spectui.tui.picker.targets import OPEN_FOLDER, PASTE, TargetList
 from spectui.tui.text.display import aligned, clip, fit
 from tests.support import cockpit
 from tests.support.cockpit import Stage, facts, found, screen_lines, staged
-from tests.support.models import TARGET, Tiny, write_tiny
+from tests.support.models import TARGET, write_tiny
 
 SIZES = ((80, 24), (120, 40), (200, 60))
 LONG_REASON = (
@@ -457,24 +456,6 @@ async def test_without_models_it_says_where_it_looked_and_what_to_do() -> None:
             await show(stage)
             for words in ("No GGUF file was found", where, "take the demo pair"):
                 assert words in app.words()
-
-
-async def test_names_of_any_kind_and_length_are_shown_and_obeyed_by_no_one(tmp_path: Path) -> None:
-    given_names = (b"[bold]m[$x] [@a=q]-7B", b"\x1b[31mred\nline", b"caf\xe9\xff", "模型".encode())
-    for name in given_names:
-        path = os.fsencode(tmp_path) + b"/" + name + b".gguf"
-        write_tiny(Tiny(), Path(os.fsdecode(path)))
-    async with picking() as (app, stage):
-        await show(stage, *Scan((tmp_path,)), found("x" * 200 + "-Q4_K_M", GB))
-        # Away from a model, so that no draft is listed.
-        await stage.press("end")
-        for size in SIZES:
-            text = await stage.at(size)
-            for shown in ("[bold]m[$x] [@a=q]-7B", "␛[31mred␊line", "caf\\xe9\\xff", "模型"):
-                assert shown in text
-            assert "\x1b" not in text
-            text.encode()
-            assert "…" in app.row("Q4_K_M")
 
 
 # Text

@@ -1,17 +1,24 @@
 """Text for the screen: bytes cut anywhere give the same whole lines, and nothing is obeyed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.segment import Segment
+from textual.app import ComposeResult
+from textual.color import Color
+from textual.widgets import Log, Static
 
-from spectui.tui.glyphs import ASCII, UNICODE
+from spectui.settings import Settings
+from spectui.tui.base_app import BaseApp
+from spectui.tui.glyphs import ASCII, UNICODE, SanitisingFilter
 from spectui.tui.text.conversation import Conversation
 from spectui.tui.text.display import MAX_MARKS, Display
 from spectui.tui.text.layout import CHUNK_CHARS, Kind, Layout, Tape, TextStore, continues
+from tests.support.cockpit import handled, screen_lines
 
 FRAGMENTS = (
     *("a", "word ", "    ", "\n", "\r", "\t", "x" * 30, "[/INST]", "1"),
@@ -242,3 +249,37 @@ def test_appending_to_an_endless_paragraph_reads_only_its_last_line(token: str) 
     longest_line = 40 * (MAX_MARKS + 2)
     assert len(tape) > n_tokens / 2
     assert tape.read <= n_tokens * (longest_line + len(token))
+
+
+# Nothing of others reaches the terminal as a command, whatever widget shows it
+
+HOSTILE = "a\x1b]0;title\x07b\x1b[31mc\x9b2Jd\u202e"
+
+
+class Shown(BaseApp):
+    """Shows hostile text in two widgets that know nothing of it."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(HOSTILE, markup=False)
+        yield Log()
+
+    def _show_events(self, events: Sequence[object]) -> None: ...
+
+
+async def test_no_widget_draws_what_a_terminal_obeys() -> None:
+    app = Shown(Settings(), theme=None, ascii=False)
+    async with app.run_test() as pilot:
+        app.query_one(Log).write_line(HOSTILE)
+        await handled(pilot)
+        drawn = "".join(screen_lines(app))
+    assert "]0;title" in drawn
+    assert not any(one in drawn for one in "\x1b\x07\x9b\u202e")
+
+
+def test_a_line_stays_as_wide_as_it_was() -> None:
+    kept = [Segment("plain"), Segment("é\u0301 👩\u200d💻\u00a0x")]
+    found = SanitisingFilter().apply([*kept, Segment(HOSTILE)], Color.parse("black"))
+    assert found[:2] == kept
+    assert sum(one.cell_length for one in found) == sum(
+        one.cell_length for one in [*kept, Segment(HOSTILE)]
+    )

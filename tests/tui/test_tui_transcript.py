@@ -97,19 +97,11 @@ async def test_tokens_of_the_draft_and_rejected_ones_look_different() -> None:
 
 async def test_what_a_model_says_is_shown_and_never_obeyed() -> None:
     async with shown() as (transcript, _pilot):
-        for said, expected in (
-            ("[/INST] [bold red]x[/]", "• [/INST] [bold red]x[/]"),
-            ("\x1b[2J\x1b]0;title\x07", "• ␛[2J␛]0;title␇"),
-            ("e\u0301 推測 👩\u200d🔬 ❤\ufe0f", "• e\u0301 推測 👩\u200d🔬 ❤\ufe0f"),
-            ("\u202egnp.exe", "• <U+202E>gnp.exe"),
-        ):
-            transcript.clear()
-            for at, byte in enumerate(said.encode()):
-                transcript.conversation.append_tokens([(bytes([byte]), at % 2 == 0)])
-            assert rows(transcript)[0] == expected
-            scrollbar_cells = 1
-            assert transcript.render_line(0).cell_length == transcript.size.width - scrollbar_cells
-            assert transcript.conversation.last_answer == said
+        said = "[/INST] [red]x[/] \x1b[2J 推測 \u202egnp"
+        for at, byte in enumerate(said.encode()):
+            transcript.conversation.append_tokens([(bytes([byte]), at % 2 == 0)])
+        assert rows(transcript)[0] == "• [/INST] [red]x[/] ␛[2J 推測 <U+202E>gnp"
+        assert transcript.conversation.last_answer == said
         # Characters that are split between tokens are painted whole.
         transcript.clear()
         for part, from_draft in (("ae", False), ("\u0301b👩", True), ("\u200d🔬", False)):
