@@ -278,15 +278,6 @@ def test_a_recording_gives_way_to_the_chat_and_begins_again(
     assert total.n_rounds + total.n_accepted == sum(one.n_decoded for one in state.recordings)
 
 
-def test_what_cannot_be_recorded_is_told_and_dropped(chat: Chat) -> None:
-    chat.record(depth=300)
-    chat.ask(turn())
-    state = chat.state(lambda state: state.failure is not None)
-    assert state.failure is not None
-    assert "takes 1 to 254" in state.failure
-    assert state.answers == ()
-
-
 def test_rounds_before_a_restart_do_not_count(chat: Chat) -> None:
     meter, events, wanted = RunMeter(), list[Event](), turn(8)
     client = chat.engine.connect(events.append)
@@ -300,13 +291,18 @@ def test_rounds_before_a_restart_do_not_count(chat: Chat) -> None:
 
 
 def test_a_stopped_answer_is_recorded_as_far_as_it_came(chat: Chat) -> None:
-    chat.record()
-
     def stop(event: Event) -> None:
         listen(event)
         if isinstance(event, RoundFinished):
             chat.client.stop()
 
+    # What cannot be recorded is told and dropped.
+    chat.record(depth=300)
+    chat.ask(turn())
+    state = chat.state(lambda state: state.failure is not None)
+    assert "takes 1 to 254" in str(state.failure)
+    assert state.answers == ()
+    chat.record()
     listen = chat.client.sink
     chat.client.sink = stop
     result = chat.ask(turn(200))

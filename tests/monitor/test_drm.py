@@ -256,35 +256,34 @@ def test_devices_of_other_drivers_and_without_an_address_are_none_of_ours(tree: 
     assert tree.after() == ()
 
 
-FDINFO = """pos:\t0
-drm-driver:\t{driver}
-drm-client-id:\t{client}
-drm-pdev:\t{address}
-drm-total-{region}:\t{total} KiB
-drm-resident-{region}:\t{resident} KiB
-drm-total-gtt:\t7000 KiB
-drm-engine-gfx:\t123456 ns
-"""
-
-
-def opened(tree: Tree, number: int, path: str, info: str) -> None:
-    (tree.root / "proc/self/fd" / str(number)).symlink_to(path)
-    (tree.root / "proc/self/fdinfo" / str(number)).write_text(info)
+def client(number: int, address: str = "0000:03:00.0", region: str = "vram") -> str:
+    """What the kernel tells of a file of a GPU."""
+    told = f"drm-driver:\tx\ndrm-client-id:\t{number}\ndrm-pdev:\t{address}\n"
+    sizes = f"drm-total-{region}:\t5000 KiB\ndrm-resident-{region}:\t3000 KiB\n"
+    return f"pos:\t0\n{told}{sizes}drm-total-gtt:\t7000 KiB\ndrm-engine-gfx:\t123456 ns\n"
 
 
 @pytest.mark.parametrize("region", ["vram", "vram0"])
 def test_memory_of_this_process_is_that_of_its_open_files(tree: Tree, region: str) -> None:
     tree.add(AMD_CARD)
-    usual = {"driver": "x", "region": region, "total": 5000, "resident": 3000}
-    ours = FDINFO.format(client=1, address="0000:03:00.0", **usual)
-    opened(tree, 4, "/dev/dri/renderD128", ours)
-    # The same client through another file, another client, another card, no card.
-    opened(tree, 5, "/dev/dri/renderD128", ours)
-    opened(tree, 6, "/dev/dri/card0", FDINFO.format(client=2, address="0000:03:00.0", **usual))
-    opened(tree, 7, "/dev/dri/renderD129", FDINFO.format(client=3, address="0000:07:00.0", **usual))
-    opened(tree, 8, "/dev/null", ours)
-    opened(tree, 9, "/dev/dri/renderD128", "garbage\xff: drm-\n")
+    # The same client through two files, another client, another card, no card.
+    for number, (path, info) in enumerate(
+        (
+            ("dri/renderD128", client(1, region=region)),
+            ("dri/renderD128", client(1, region=region)),
+            ("dri/card0", client(2, region=region)),
+            ("dri/renderD129", client(3, "0000:07:00.0", region)),
+            ("null", client(1, region=region)),
+            ("dri/renderD128", "garbage\xff: drm-\n"),
+        )
+    ):
+        opened(tree, number, f"/dev/{path}", info)
     assert tree.after()[0].process_bytes == Reading(2 * 3000 * 1024)
+
+
+def opened(tree: Tree, number: int, path: str, info: str) -> None:
+    (tree.root / "proc/self/fd" / str(number)).symlink_to(path)
+    (tree.root / "proc/self/fdinfo" / str(number)).write_text(info)
 
 
 def test_memory_is_that_of_the_process_with_the_models(tree: Tree) -> None:

@@ -341,36 +341,29 @@ def test_a_driver_that_does_not_start_explains_itself_and_is_tried_again(driver:
     assert driver.reason() is None
 
 
-def test_a_gpu_that_may_not_be_opened_says_so_and_the_other_goes_on(driver: Monitored) -> None:
+def test_a_gpu_that_fails_explains_every_reading_and_the_other_goes_on(driver: Monitored) -> None:
+    lost, reset = "was lost; restart the driver", "needs a reset; restart the driver"
     driver.add_gpu()
     driver.add_gpu()
-    driver.rule("nvmlDeviceGetHandleByIndex", gpu=0, code=pynvml.NVML_ERROR_NO_PERMISSION)
-    driver.rule("nvmlDeviceGetPciInfo", gpu=1, code=pynvml.NVML_ERROR_NOT_SUPPORTED)
-    closed, other = driver.after()
-    assert closed.name == "GPU 0"
-    assert closed.power_w == Reading(None, "no permission: the driver hides GPU 0 from this user")
+    driver.rule("nvmlDeviceGetHandleByIndex", gpu=1, code=pynvml.NVML_ERROR_NO_PERMISSION)
+    driver.rule("nvmlDeviceGetPciInfo", gpu=0, code=pynvml.NVML_ERROR_NOT_SUPPORTED)
+    other, closed = driver.after()
     assert (other.address, other.power_w) == (None, Reading(95.5))
-
-
-@pytest.mark.parametrize(
-    ("function", "code", "reason"),
-    [
-        ("*", pynvml.NVML_ERROR_GPU_IS_LOST, "GPU 1 was lost; restart the driver"),
-        ("*", pynvml.NVML_ERROR_RESET_REQUIRED, "GPU 1 needs a reset; restart the driver"),
-        ("PCIe counters", pynvml.NVML_ERROR_GPU_IS_LOST, "GPU 1 was lost; restart the driver"),
-    ],
-)
-def test_a_gpu_lost_while_running_explains_every_reading_and_the_other_goes_on(
-    driver: Monitored, function: str, code: int, reason: str
-) -> None:
-    driver.add_gpu()
-    driver.add_gpu()
-    driver.after()
-    driver.rule(function, gpu=1, code=code)
-    alive, lost = driver.after()
-    assert alive.memory_used_bytes == Reading(GIB)
-    assert (lost.index, lost.name) == (1, "Stand-in 1")
-    assert {getattr(lost, field) for field in READINGS} == {Reading(None, reason)}
+    assert (closed.index, closed.name) == (1, "GPU 1")
+    assert closed.power_w == Reading(None, "no permission: the driver hides GPU 1 from this user")
+    driver.rule("nvmlDeviceGetHandleByIndex", gpu=1)
+    for function, code, reason in (
+        ("*", pynvml.NVML_ERROR_GPU_IS_LOST, lost),
+        ("*", pynvml.NVML_ERROR_RESET_REQUIRED, reset),
+        ("PCIe counters", pynvml.NVML_ERROR_GPU_IS_LOST, lost),
+    ):
+        assert driver.after(RETRY_S)[1].memory_used_bytes == Reading(GIB)
+        driver.rule(function, gpu=1, code=code)
+        alive, failed = driver.after()
+        assert alive.memory_used_bytes == Reading(GIB)
+        told = Reading(None, f"GPU 1 {reason}")
+        assert {getattr(failed, field) for field in READINGS} == {told}
+        driver.rule(function, gpu=1)
 
 
 def test_a_lost_gpu_is_read_again_when_it_comes_back(driver: Monitored) -> None:

@@ -17,7 +17,6 @@ from tests.support.terminal import TIMEOUT_S, Terminal
 
 pytest_plugins = ["tests.support.fixtures"]
 
-CTRL_C = "\x03"
 CTRL_Q = "\x11"
 CTRL_Z = "\x1a"
 F8 = "\x1b[19~"
@@ -209,19 +208,6 @@ def test_after_stops_in_an_answer_keys_count_and_the_terminal_is_as_it_was(
         # Who reads the keys twice waits for ever for those that the other has got.
         assert terminal.program.num_threads() <= n_threads
         assert_quits(terminal)
-
-
-@pytest.mark.ci
-def test_ctrl_c_twice_in_an_answer_stops_it_and_quits(arguments: list[str], tmp_path: Path) -> None:
-    with Terminal([*arguments, *ENDLESS, "--isolate"], tmp_path) as terminal:
-        answer(terminal)
-        everybody = terminal.program.children(recursive=True)
-        terminal.press(CTRL_C)
-        terminal.see("stopped")
-        terminal.press(CTRL_C)
-        terminal.assert_restored(terminal.end())
-        assert terminal.exit_code == 0
-    assert psutil.wait_procs(everybody, TIMEOUT_S)[1] == []
 
 
 @pytest.mark.ci
