@@ -7,15 +7,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
+from types import SimpleNamespace
 
+import psutil
 import pynvml
 import pytest
 
+from spectui.measure.arm import OFF
 from spectui.monitor.disturbance import Cause, Disturbance, Kind, between, joined
 from spectui.monitor.gpu_clients import GpuClients
+from spectui.monitor.host import hottest_c
 from spectui.monitor.processes import listening
 from spectui.monitor.readings import Reading
 from spectui.monitor.watch import MachineWatch
+from spectui.tune.conditions import conditions
+from spectui.tune.trials import TrialRecord, TrialState
 from tests.support.machine import DISTURBED, OWN, QUIET, TICKS_PER_S, Machine
 from tests.support.nvml import StandIn, until
 
@@ -366,19 +372,6 @@ def test_another_process_on_our_gpu_is_named(
 
 
 @pytest.fixture
-def busy_child(tmp_path: Path) -> Iterator[str]:
-    """A program of a name of its own that does nothing but work, as another session's."""
-    name = "spectuibusy"
-    program = tmp_path / name
-    program.write_text(f"#!{sys.executable}\nwhile True: pass\n")
-    program.chmod(0o755)
-    child = Popen([program], stdout=DEVNULL)
-    yield name
-    child.kill()
-    child.wait()
-
-
-@pytest.fixture
 def bystander() -> Iterator[int]:
     """The number of a program that does nothing, in whose place a test watches."""
     with Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=PIPE) as child:
@@ -386,21 +379,29 @@ def bystander() -> Iterator[int]:
 
 
 def test_a_busy_process_of_this_machine_is_found_by_its_name(
-    busy_child: str, bystander: int
+    tmp_path: Path, bystander: int
 ) -> None:
-    with MachineWatch(own=bystander, own_cpu_s=lambda: 0.0) as watch:
-        watch.start()
-        until(lambda: any(cause.name == busy_child for cause in watch.summary().causes))
-        found = watch.summary()
-    (cause,) = (cause for cause in found.causes if cause.name == busy_child)
-    assert cause.n_processes == 1
-    assert 0.0 < cause.seconds <= found.disturbed_s <= found.whole.wall_s
-    assert cause.text.startswith(f"another process ({busy_child}) took ")
-    # Our own children disturb nobody.
-    with MachineWatch() as watch:
-        before = watch.mark()
-        until(lambda: between(before, watch.mark()).own_s > 0.2)
-        assert all(cause.name != busy_child for cause in watch.summary().causes)
+    # A program of a name of its own that does nothing but work, as another session's.
+    program = tmp_path / "spectuibusy"
+    program.write_text(f"#!{sys.executable}\nwhile True: pass\n")
+    program.chmod(0o755)
+    with Popen([program], stdout=DEVNULL) as child:
+        try:
+            with MachineWatch(own=bystander, own_cpu_s=lambda: 0.0) as watch:
+                watch.start()
+                until(lambda: any(one.name == program.name for one in watch.summary().causes))
+                found = watch.summary()
+            (cause,) = (cause for cause in found.causes if cause.name == program.name)
+            assert cause.n_processes == 1
+            assert 0.0 < cause.seconds <= found.disturbed_s <= found.whole.wall_s
+            assert cause.text.startswith("another process (spectuibusy) took ")
+            # Our own children disturb nobody.
+            with MachineWatch() as watch:
+                before = watch.mark()
+                until(lambda: between(before, watch.mark()).own_s > 0.2)
+                assert all(cause.name != program.name for cause in watch.summary().causes)
+        finally:
+            child.kill()
 
 
 def test_a_watch_that_fails_says_so(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,3 +477,39 @@ def test_who_listens_at_an_endpoint_of_this_machine_belongs_to_it(bystander: int
                 assert (os.getpid() in {key[0] for key in watch.mark().started}) is bool(own)
     assert not listening(rpc)
     assert not listening([])
+
+
+# Under which conditions a search measured
+
+COOL = Reading(50.0)
+
+
+def trial(anchor: float | None, *, noisy: bool = False) -> TrialRecord:
+    return TrialRecord(
+        number=0, state=TrialState.COMPLETE, arm=OFF, anchor_tokens_per_s=anchor, noisy=noisy
+    )
+
+
+def test_drift_and_heat_are_told() -> None:
+    found = conditions([trial(10.0), trial(10.5), trial(None)], COOL, COOL, QUIET)
+    assert found.drift == pytest.approx(0.05)
+    assert (found.n_noisy, found.notes) == (0, ())
+    found = conditions([trial(10.0), trial(13.0, noisy=True)], COOL, Reading(91.2), QUIET)
+    assert found.n_noisy == 1
+    moved, hot = found.notes
+    assert "moved by 30 %" in moved
+    assert "91 °C" in hot
+    assert conditions([trial(10.0)], COOL, COOL, QUIET).drift is None
+
+
+def test_the_hottest_sensor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = {
+        "coretemp": [SimpleNamespace(current=61.0), SimpleNamespace(current=72.5)],
+        "nvme": [SimpleNamespace(current=40.0)],
+    }
+    for told, expected in (
+        (groups, Reading(72.5)),
+        ({}, Reading(None, "the system tells no temperature")),
+    ):
+        monkeypatch.setattr(psutil, "sensors_temperatures", lambda told=told: told)
+        assert hottest_c() == expected
