@@ -18,9 +18,10 @@ from spectui.engine.generation import Emit, Generation, check_request
 from spectui.engine.models import LoadedModels
 from spectui.errors import CancelledError
 from spectui.llama.sampling import SamplerChain
-from spectui.llama.sequence import Row
 from spectui.speculative.decoder import Stop, stop_of
-from spectui.speculative.models import Outputs
+from spectui.speculative.models import Outputs, Row
+
+_MOST_AT_ONCE = 8
 
 
 class _Answer:
@@ -139,7 +140,7 @@ class Writing:
         if not self._open:
             return True
         prompts = [one.prompt for one in self._open] + [self._command.prompts[self._waiting[0]]]
-        return len(prompts) <= self._target.n_sequences and (
+        return len(prompts) <= min(self._target.n_sequences, _MOST_AT_ONCE) and (
             sum(map(self._most_cells, prompts)) <= self._target.n_cells
         )
 

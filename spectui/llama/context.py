@@ -24,9 +24,9 @@ from spectui.errors import (
 from spectui.llama.library import C
 from spectui.llama.log import native_log
 from spectui.llama.model import Model, ran_out_of_memory
-from spectui.llama.sequence import Batch, Row, SequenceMemory
+from spectui.llama.sequence import Batch, SequenceMemory
 from spectui.options.setup import ContextOptions, FlashAttention
-from spectui.speculative.models import Outputs, Rollback
+from spectui.speculative.models import Outputs, Rollback, Row
 
 Logits = npt.NDArray[np.float32]
 
@@ -55,7 +55,7 @@ _NO_SLOT = 1
 _INVALID_BATCH = -1
 _SEQUENCE = 0
 _MOST_SNAPSHOTS = 64
-_MOST_SEQUENCES = 8
+_MOST_SEQUENCES = 16
 
 
 class AbortFlag:
@@ -309,9 +309,12 @@ class Context(Closing):
             raise self._failure(status)
         self._all, self.n_outputs, self._n_last = True, len(rows), 0
 
-    def copy_to(self, sequence: int) -> None:
-        """Let another sequence go on from the tokens of the own one, whose cells both hold."""
-        self._memory.copy_to(sequence)
+    def copy_to(self, sequence: int, n_past: int = -1) -> None:
+        """Let another sequence go on from the own one's first ``n_past`` tokens, -1 for all.
+
+        Both hold their cells.
+        """
+        self._memory.copy_to(sequence, n_past)
         self._others.add(sequence)
 
     def drop(self, sequence: int) -> None:

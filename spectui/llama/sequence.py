@@ -8,20 +8,12 @@ which what was accepted is decoded again.
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from spectui.llama.library import C
-from spectui.speculative.models import Outputs, Rollback
-
-
-class Row(NamedTuple):
-    """A token of a batch."""
-
-    sequence: int
-    position: int
-    token: int
+from spectui.speculative.models import Outputs, Rollback, Row
 
 
 class Batch:
@@ -184,9 +176,9 @@ class SequenceMemory:
         self._n_marked = None
         C.llama_memory_clear(self._memory, True)
 
-    def copy_to(self, sequence: int) -> None:
-        """Let another sequence hold the cells of the own one as well; nothing is copied."""
-        C.llama_memory_seq_cp(self._memory, _SEQUENCE, sequence, -1, -1)
+    def copy_to(self, sequence: int, n_past: int) -> None:
+        """Let another sequence hold cells of the own one as well; nothing is copied."""
+        C.llama_memory_seq_cp(self._memory, _SEQUENCE, sequence, -1, n_past)
 
     def drop(self, sequence: int) -> None:
         """Forget all of a sequence."""
