@@ -370,6 +370,7 @@ class Forecaster:
         *,
         has_time: Callable[[], bool] = lambda: True,
         is_late: Callable[[], bool] = lambda: False,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> Outlook:
         """Record and replay.
 
@@ -379,6 +380,7 @@ class Forecaster:
             on_event: told what is done, on the caller's thread.
             has_time: asked whether costs may be measured on one prompt more.
             is_late: asked whether no more is done than has to be.
+            may_write: asked whether more text may be written than some.
 
         Raises:
             EngineDiedError: its process ended twice at one prompt.
@@ -393,7 +395,7 @@ class Forecaster:
             rollback=self._rollback,
             on_event=on_event,
         )
-        tracing = tracer.run(has_time=has_time, is_late=is_late)
+        tracing = tracer.run(has_time=has_time, is_late=is_late, may_write=may_write)
         if tracing.interrupted:
             raise tracing.error or KeyboardInterrupt
         if self._kept is not None and tracing.recordings:

@@ -276,6 +276,8 @@ class Search:
 _SHARE = 0.5
 """Share of the time budget, the text included: where that is too little for all of the text, less
 is recorded."""
+_TEXT_SHARE = 0.25
+"""Share after which the target continues no more prompts."""
 _MOST_SHARE = 0.7
 """After it, a recording that takes longer than was estimated goes on with the first prompt alone:
 without a race there is no verdict."""
@@ -369,6 +371,7 @@ class Forecasting:
             on_step,
             has_time=lambda: self._pace.left_of(_COSTS_SHARE) > 0,
             is_late=lambda: self._pace.left_of(_MOST_SHARE) <= 0,
+            may_write=lambda: self._pace.left_of(_TEXT_SHARE) > 0,
         )
         if forecaster.not_kept is not None:
             text = f"the recording is not kept for a search that goes on: {forecaster.not_kept}"

@@ -1,13 +1,13 @@
 """Recording a trace: the target continues all prompts, then every draft goes along the outputs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
 from spectui import __version__
 from spectui.engine.commands import RecordChains, WriteAnswers
-from spectui.engine.events import AnswerWritten, GenerationResult, ModelLoaded
+from spectui.engine.events import AnswerWritten, ModelLoaded
 from spectui.errors import (
     CancelledError,
     DoesNotFitError,
@@ -21,7 +21,6 @@ from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DrafterSetting, DraftMtp, DraftSimple, NgramSimple
 from spectui.paths import text_of
-from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs
@@ -142,7 +141,7 @@ class Tracer:
         self._on_event = on_event
         self._has_time: Callable[[], bool] = lambda: True
         self._is_late: Callable[[], bool] = lambda: False
-        self._outputs: Mapping[str, GenerationResult] = {}
+        self._may_write: Callable[[], bool] = lambda: True
         self._recordings: list[Recording] = []
         self._output_s: dict[str, float] = {}
         self._chains_s: dict[tuple[str, str], float] = {}
@@ -154,7 +153,7 @@ class Tracer:
         *,
         has_time: Callable[[], bool] = lambda: True,
         is_late: Callable[[], bool] = lambda: False,
-        outputs: Mapping[str, GenerationResult] | None = None,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> Tracing:
         """Record everything. An interrupt ends it early with what is complete.
 
@@ -164,10 +163,9 @@ class Tracer:
         Args:
             has_time: asked whether costs may be measured on one prompt more.
             is_late: asked whether no more is done than has to be: the first prompt with each draft.
-            outputs: what the target has written already, by prompt, at least as long as the
-                workload says.
+            may_write: asked whether the target may continue more prompts than the first ones.
         """
-        self._has_time, self._is_late, self._outputs = has_time, is_late, outputs or {}
+        self._has_time, self._is_late, self._may_write = has_time, is_late, may_write
         interrupted, failure = False, None
         try:
             self._record_outputs()
@@ -206,12 +204,9 @@ class Tracer:
         """Have the target continue the prompts, many at once, and record them in their order."""
         items = self._workload.items
         try:
-            for item in items:
-                if (result := self._outputs.get(item.id)) is not None:
-                    self._record_output(item, self._shortened(result))
             while waiting := [item for item in items if item.id not in self._output_s]:
                 is_late = self._is_late()
-                if is_late and self._recordings:
+                if self._recordings and (is_late or not self._may_write()):
                     break
                 n = 1 if is_late else _WRITTEN_AT_ONCE
                 again_after_a_death(partial(self._write, waiting[:n]))
@@ -234,7 +229,7 @@ class Tracer:
 
         self._engine.write_answers(command, record)
 
-    def _record_output(self, item: WorkItem, answer: GenerationResult | AnswerWritten) -> None:
+    def _record_output(self, item: WorkItem, answer: AnswerWritten) -> None:
         self._output_s[item.id] = answer.decode_s
         self._recordings.append(
             Recording(
@@ -250,18 +245,6 @@ class Tracer:
             )
         )
         self._on_event(OutputRecorded(prompt_id=item.id, n_tokens=len(answer.tokens)))
-
-    def _shortened(self, result: GenerationResult) -> GenerationResult:
-        """As much as is recorded of what the target has written already."""
-        n = self._workload.n_predict
-        if len(result.tokens) <= n:
-            return result
-        return replace(
-            result,
-            tokens=result.tokens[:n],
-            decode_s=result.decode_s * n / len(result.tokens),
-            stop=Stop.LENGTH,
-        )
 
     def _record_draft(self, draft: str) -> None:
         for index, recording in enumerate(self._recordings):

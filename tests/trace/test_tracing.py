@@ -1,6 +1,6 @@
 """Recording a workload with the costs of rounds, on tiny random models."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
@@ -16,13 +16,11 @@ from spectui.engine.commands import (
     WriteAnswers,
 )
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult
 from spectui.engine.isolation import ProcessWorker
 from spectui.engine.worker import Worker
 from spectui.errors import EngineDiedError
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import ModelOptions, SamplingConfig
-from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.candidates import Candidate
@@ -60,10 +58,10 @@ def trace(
     tiny: TinyPath,
     has_time: Callable[[], bool] = lambda: True,
     workload: Workload = WORKLOAD,
-    outputs: Mapping[str, GenerationResult] | None = None,
     worker: Worker | None = None,
     *,
     is_late: Callable[[], bool] = lambda: False,
+    may_write: Callable[[], bool] = lambda: True,
 ) -> tuple[Tracing, list[TracingEvent]]:
     events: list[TracingEvent] = []
     with Engine(worker=worker) as engine:
@@ -76,7 +74,7 @@ def trace(
             rollback=Rollback.TRUNCATE,
             on_event=events.append,
         )
-        return tracer.run(has_time=has_time, is_late=is_late, outputs=outputs), events
+        return tracer.run(has_time=has_time, is_late=is_late, may_write=may_write), events
 
 
 class Mortal(ProcessWorker):
@@ -91,10 +89,6 @@ class Mortal(ProcessWorker):
             self.deaths.remove(type(command))
             psutil.Process(self.pid).kill()
         return super()._send(command)
-
-
-def generating(workload: Workload, item: WorkItem) -> Generate:
-    return Generate(prompt=item.tokens, n_predict=workload.n_predict, sampling=workload.sampling)
 
 
 def probed(events: list[TracingEvent]) -> list[str]:
@@ -122,22 +116,16 @@ def test_without_time_costs_are_measured_on_fewer_prompts_that_are_spread_out(
         assert len(probed(events)) == n
 
 
-def test_what_the_target_has_written_already_is_not_decoded_again(tiny: TinyPath) -> None:
-    workload = replace(WORKLOAD, items=WORKLOAD.items[:2])
-    whole, _events = trace(tiny, workload=workload)
-    with Engine() as engine:
-        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=DEPTH)
-        told = {item.id: engine.generate(generating(workload, item)) for item in workload.items}
-    # A run of its own would not take a million seconds.
-    outputs = {"p1": replace(told["p1"], decode_s=1e6)}
-    again, _events = trace(tiny, workload=workload, outputs=outputs)
-    assert again.recordings == whole.recordings
-    assert 1e6 < again.baseline_s < 1e6 + 1e3
-    # A part of it is recorded.
-    short, _events = trace(tiny, workload=replace(workload, n_predict=16), outputs=told)
-    for part, one in zip(short.recordings, whole.recordings, strict=True):
-        assert (part.output, part.stop, part.n_predict) == (one.output[:16], Stop.LENGTH, 16)
-        assert part.chains["draft"].tokens[:15] == one.chains["draft"].tokens[:15]
+def test_text_ends_where_its_time_does(tiny: TinyPath) -> None:
+    items = tuple(replace(WORKLOAD.items[0], id=f"p{n}") for n in range(40))
+    asked: list[int] = []
+    tracing, _events = trace(
+        tiny,
+        workload=replace(WORKLOAD, items=items),
+        may_write=lambda: asked.append(0) or len(asked) < 2,
+    )
+    assert len(tracing.recordings) == 32
+    assert all(set(one.chains) == {"draft"} for one in tracing.recordings)
 
 
 def test_a_recording_goes_on_after_a_death(tiny: TinyPath) -> None:

@@ -118,7 +118,7 @@ class ScriptedForecaster:
         self.keeps = False  # an earlier run's trace
         self.recorded: list[tuple[int, int]] = []
         self.recalled: list[tuple[int, int]] = []
-        self.in_time: list[bool] = []
+        self.in_time: list[tuple[bool, bool]] = []
 
     def n_steps(self, n_prompts: int) -> int:
         return n_prompts
@@ -145,8 +145,9 @@ class ScriptedForecaster:
         *,
         has_time: Callable[[], bool],
         is_late: Callable[[], bool],
+        may_write: Callable[[], bool],
     ) -> Outlook:
-        self.in_time.append(has_time())
+        self.in_time.append((has_time(), may_write()))
         self.recorded.append((n_prompts, n_tokens))
         if self._interrupted:
             raise KeyboardInterrupt
@@ -310,9 +311,12 @@ def test_something_is_recorded_however_short_the_time_is(
     assert all(f"16 tokens of {extent[0]} answer" in text for text in told)
 
 
-@pytest.mark.parametrize(("second", "in_time"), [(19.0, True), (21.0, False)])
+@pytest.mark.parametrize(
+    ("second", "in_time"),
+    [(19.0, (True, True)), (21.0, (False, True)), (26.0, (False, False))],
+)
 def test_a_recording_is_told_when_its_share_of_the_time_is_gone(
-    tmp_path: Path, *, second: float, in_time: bool
+    tmp_path: Path, *, second: float, in_time: tuple[bool, bool]
 ) -> None:
     forecaster, now = ScriptedForecaster(), [0.0]
 
