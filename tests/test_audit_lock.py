@@ -5,7 +5,6 @@
 
 import json
 import os
-import runpy
 import socket
 import subprocess
 import sys
@@ -111,15 +110,3 @@ def test_other_failures_do_not_look_like_that(tmp_path: Path, status: int, lock:
     assert found.returncode == 2, found
     assert "NOT FATAL" not in found.stdout
     assert "the audit failed: pip-audit ended with 1" in found.stdout
-
-
-def test_packages_that_could_not_be_asked_for_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    packages: list[dict[str, Any]] = [
-        {"name": "fine", "version": "1.0", "vulns": []},
-        {"name": "ours", "skip_reason": "Dependency not found on PyPI and could not be audited"},
-    ]
-    assert runpy.run_path(str(TOOL))["_told"](packages) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "1 of 2 packages were audited",
-        "NOT FATAL: the service does not know ours",
-    ]

@@ -66,13 +66,9 @@ LOGGING = """
 """
 
 
-@pytest.fixture(name="tool")
-def load() -> dict[str, Any]:
-    return runpy.run_path(str(TOOL))
-
-
 @pytest.fixture
-def drawn(tool: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - a function of the tool
+def drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - a function of the tool
+    tool = runpy.run_path(str(TOOL))
     monkeypatch.setitem(tool["main"].__globals__, "TABLES", tmp_path)
 
     def draw(*arguments: object) -> list[str]:
@@ -90,6 +86,8 @@ def test_the_parser_of_llama_cpp(drawn: Any, tmp_path: Path) -> None:  # noqa: A
     source.write_text(ARG, "utf-8")
     expected = ["-a --alpha = $ALPHA", "--beta ! -nb --no-beta", "--file @"]
     assert drawn("llama.cpp", source) == expected
+    first, *_ = (tmp_path / "llama.cpp.txt").read_text("utf-8").splitlines()
+    assert first == f"# What the llama-server of {VERSION} takes, by arg.cpp."
     # A mark by hand stays.
     (tmp_path / "llama.cpp.txt").write_text("+ -a --alpha =\n--file =\n", "utf-8")
     assert drawn("llama.cpp", source) == ["+ -a --alpha = $ALPHA", *expected[1:2], "--file ="]
@@ -119,11 +117,6 @@ def test_a_parser_of_branches_and_its_history(drawn: Any, tmp_path: Path) -> Non
     assert drawn("ik", tmp_path / "r") == [*first, "--duo = =", "--log-off", "--log-file ="]
 
 
-def test_every_table_has_the_build_and_date_of_its_parser(drawn: Any, tmp_path: Path) -> None:  # noqa: ANN401 - as above
-    source = tmp_path / "arg.cpp"
-    source.write_text(ARG, "utf-8")
-    drawn("llama.cpp", source)
-    first, *_ = (tmp_path / "llama.cpp.txt").read_text("utf-8").splitlines()
-    assert first == f"# What the llama-server of {VERSION} takes, by arg.cpp."
+def test_every_table_has_the_build_and_date_of_its_parser() -> None:
     for dialect in Dialect:
         assert re.fullmatch(r"(ik_)?llama\.cpp \w+ of 2026-\d\d-\d\d", drawn_from(dialect))

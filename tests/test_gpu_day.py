@@ -87,19 +87,3 @@ def test_pieces_become_what_they_were(tmp_path: Path) -> None:
     assert {name: digest for name, (_, digest) in listed.items()} == {
         path.name: prepare.digest_of(path) for path in files
     }
-
-
-def test_what_llama_server_is_built_from_travels() -> None:
-    needed = {
-        "ggml/src/ggml-cuda/mmq.cu",
-        "tools/server/server.cpp",
-        "tools/ui/ui.cpp.in",
-        "scripts/ui-assets.cmake",
-    }
-    others = {
-        "ggml/src/ggml-vulkan/ggml-vulkan.cpp",
-        "tools/ui/src/app.ts",
-        "scripts/compare.py",
-        "models/ggml-vocab-gpt-2.gguf",
-    }
-    assert set(filter(prepare.is_built_from, needed | others)) == needed

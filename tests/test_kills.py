@@ -7,14 +7,12 @@ import pytest
 from spectui.sessions import UserTurn, recent_sessions
 from spectui.sweep.record import VisitState
 from spectui.sweep.store import SweepStore
-from spectui.trace.file import read_trace, write_trace
 from spectui.tune.studies.listing import StudyState, list_studies
 from spectui.tune.studies.transfer import export_study, import_study, read_study
 from spectui.writing import write_file
 from tests.golden import commands_support as inside
 from tests.golden.make_stored import STORED
 from tests.support.disk import killed_while_writing
-from tests.support.replay import SCENE, record, trace_of
 
 pytestmark = pytest.mark.ci
 
@@ -102,30 +100,6 @@ def test_a_file_of_results_is_whole(tmp_path: Path) -> None:
     assert n_left <= 1
     write_file(path, b"")
     assert list(path.parent.iterdir()) == [path]
-
-
-TRACE = f"""{LOOP}
-from spectui.trace.file import read_trace, write_beside, write_trace
-path = Path(sys.argv[1])
-trace = read_trace(path)
-for n in count():
-    write_trace(trace, path)
-    beside = write_beside(trace, path)
-    print(beside, flush=True)
-"""
-
-
-def test_a_trace_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
-    path = tmp_path / "t.trace.json.gz"
-    trace = trace_of(record(SCENE)[0])
-    write_trace(trace, path)
-    said: list[str] = []
-    for seed in range(N_KILLS):
-        said += killed_while_writing(TRACE, path, seed=seed)
-        assert read_trace(path) == trace
-    found = {str(one) for one in tmp_path.glob("t-*.gz")}
-    assert set(said) <= found
-    assert all(read_trace(Path(one)) == trace for one in found)
 
 
 STUDIES = f"""{LOOP}
