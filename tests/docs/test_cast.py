@@ -28,16 +28,8 @@ SEEK = """
 """
 
 
-def frame(time_s: float, *lines: str, look: Look | None = None) -> Frame:
-    rows = tuple((Run(0, line.ljust(60), look or Look()),) for line in lines)
-    return Frame(time_s, rows)
-
-
-def scene(begin_s: float, end_s: float, longest_s: float, **more: float) -> Scene:
-    return Scene(caption="c", begin_s=begin_s, end_s=end_s, longest_s=longest_s, **more)  # type: ignore[arg-type] # seconds
-
-
-RECORDING = [frame(float(time_s), str(time_s)) for time_s in range(20)]
+def frame(time_s: float, line: str) -> Frame:
+    return Frame(time_s, ((Run(0, line.ljust(60), Look()),),))
 
 
 def shown_without_animation(picture: str) -> str:
@@ -53,7 +45,12 @@ def shown_without_animation(picture: str) -> str:
 
 
 def test_what_is_shortened_says_so_and_shows_the_real_clock() -> None:
-    film, end_s = cut(RECORDING, [scene(0, 3, longest_s=5), scene(0, 18, longest_s=2)])
+    recording = [frame(float(time_s), str(time_s)) for time_s in range(20)]
+    scenes = [
+        Scene(caption="c", begin_s=0, end_s=end_s, longest_s=longest_s)
+        for end_s, longest_s in ((3, 5), (18, 2))
+    ]
+    film, end_s = cut(recording, scenes)
     captions = [one.text.splitlines()[-1] for one in film]
     assert end_s == 5
     assert [one.time_s for one in film] == sorted(one.time_s for one in film)
@@ -68,15 +65,6 @@ def test_without_animation_the_last_frame_is_shown() -> None:
     picture = draw(frames, end_s=3, title="t", about="a & b")
     assert shown_without_animation(picture) == "stays comes & <ends>"
     assert picture.count(">stays<") == 1
-
-
-def test_bars_are_areas_and_braille_is_dots() -> None:
-    look = Look(foreground="#123456", background="#654321")
-    bars = frame(0, "██ \u2801\u28ff x", look=look)
-    picture = draw([bars], end_s=1, title="t", about="a")
-    assert '<rect x="0" y="0" width="20" height="19" fill="#123456"/>' in picture
-    (dots,) = re.findall(r'<path class="l0" d="([^"]*)"/>', picture)
-    assert dots.count("M") == 1 + 8
 
 
 def test_the_committed_picture_is_small_and_fetches_nothing_and_ends_in_a_command() -> None:

@@ -119,6 +119,3 @@ def test_every_message_is_one_of_the_program(message: str) -> None:
     parts = [part.strip() for part in message.split("…") if part.strip()]
     pattern = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
     assert any(map(pattern.search, _sentences()))
-
-
-# --- Terms ------------------------------------------------------------------------------------
