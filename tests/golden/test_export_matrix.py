@@ -45,9 +45,7 @@ def written(
 
 def test_every_setup(golden: Golden) -> None:
     (command, *others), found = FORMATS, dict(setups())
-    texts = {
-        f"{name}.txt": "\n".join(written(found[name], others, DIALECTS[:1])) for name in WHOLE
-    }
+    texts = {f"{name}.txt": "\n".join(written(found[name], others, DIALECTS[:1])) for name in WHOLE}
     lines = [
         line
         for name, one in found.items()

@@ -42,9 +42,8 @@ def test_presets(golden: Golden, place: Place) -> None:
 
 def test_attach(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     texts: dict[str, str] = {}
-    for name, answers in scripted_answers(monkeypatch):
-        with answers as address:
-            texts |= place.both(name, "attach", address, "--interval", 0)
+    for name, address in scripted_answers(monkeypatch):
+        texts |= place.both(name, "attach", address, "--interval", 0)
     golden("attach", texts)
 
 
