@@ -13,25 +13,24 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-import traceback
 from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any
+from unittest.mock import patch
 
-# What the commands import late, so that their forks need not.
-import spectui.cli.export
-import spectui.cli.run_lint
+from spectui.cli import main
+from tests.support.cli import signals_kept
 from tests.support.parsers import HOME, Call, Parser, RecordedParser, options_in
 
 CORPUS = Path(__file__).parent.parent / "commands" / "corpus"
 IK_ANSWERS = CORPUS / "ik-answers.json"
 _OF_FILES = {
-    "llama-cpp": "llama.cpp",
+    **dict.fromkeys(("llama-cpp", "files", "pasted"), "llama.cpp"),
     "older": "older",
     "ik": "ik",
-    "files": "llama.cpp",
-    "pasted": "llama.cpp",
 }
 _SERVER = re.compile(
     r"""(?:"[^"\n]*llama-server(?:\.exe)?"|'[^'\n]*llama-server(?:\.exe)?'"""
@@ -216,47 +215,22 @@ class Said:
 
 
 def run_spectui(*words: str, folder: Path) -> Said:
-    """Run spectui in a fork of this process, in a folder, as a user would there.
-
-    It is loaded once: a process of its own for each would be most of the time.
-    """
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        child = os.fork()
-        if child == 0:
-            _become_spectui(words, folder, out.fileno(), err.fileno())
-        _, status = os.waitpid(child, 0)
-        return Said(os.waitstatus_to_exitcode(status), *map(_content, (out, err)))
-
-
-def _become_spectui(words: tuple[str, ...], folder: Path, out: int, err: int) -> NoReturn:
-    code = 70
-    try:
-        for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), out, err)):
-            os.dup2(file, number)
-        sys.stdin, sys.stdout, sys.stderr = (
-            open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
-            for number, mode in enumerate("rww")
-        )
-        os.chdir(folder)
-        os.environ.clear()
-        os.environ.update(
-            HOME=HOME, PATH=os.defpath, SPECTUI_HOME=str(folder / ".spectui"), COLUMNS="200"
-        )
-        sys.argv = ["spectui", *words]
-        spectui.cli.main()
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else 1
-    except Exception:  # noqa: BLE001 - a fork must never return
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def _content(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode("utf-8", "replace")
+    """Run spectui in a folder, as a user would there."""
+    out, err, code = StringIO(), StringIO(), 1
+    home = {"HOME": HOME, "PATH": os.defpath, "SPECTUI_HOME": str(folder / ".spectui")}
+    with (
+        chdir(folder),
+        patch.dict(os.environ, {**home, "COLUMNS": "200"}, clear=True),
+        patch.object(sys, "argv", ["spectui", *words]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        signals_kept(),
+    ):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 1
+    return Said(code, out.getvalue(), err.getvalue())
 
 
 @dataclass(slots=True, kw_only=True)
