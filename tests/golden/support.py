@@ -467,7 +467,8 @@ def folded(value: object, indent: int = 0) -> str:
     return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}"
 
 
-_LIBRARY = {"features": [], "unused": []} | {n: f"<{n}>" for n in ("file", "origin")}
+_LIBRARY: dict[str, object] = {"features": [], "unused": []}
+_LIBRARY |= {name: f"<{name}>" for name in ("name", "file", "origin")}
 _WIDTH = 200
 
 
@@ -475,7 +476,7 @@ def _rounded(value: object, name: str = "") -> object:
     if isinstance(value, dict):
         if "features" in value and "origin" in value:
             # A llama.cpp library, which is this machine's.
-            value = dict.fromkeys(value) | _LIBRARY | {"name": "<library>"}
+            value = dict.fromkeys(value) | _LIBRARY
         return {key: _rounded(each, key) for key, each in value.items()}
     if isinstance(value, list):
         return [_rounded(each) for each in value]

@@ -64,7 +64,7 @@ def _file(name: str, form: str, *commands: str) -> Carry:
         path.write_text(content, encoding="utf-8", newline="")
         if not commands:
             return _lint(path)
-        return [command.replace("@", str(path)).split() for command in commands]
+        return [[*command.replace("@", str(path)).split()] for command in commands]
 
     return carry
 

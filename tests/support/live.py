@@ -6,12 +6,12 @@ from spectui.engine.events import PromptEvaluated, Role
 from spectui.live.setup import BaselineMeasured
 from spectui.live.tally import LiveTally
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
-from spectui.models.weights import WeightTraffic
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes
 from tests.support.constructed import snapshots
+from tests.support.plans import NOTHING_READ
 
 NO_GPU = "no NVIDIA driver on this machine (libnvidia-ml.so.1 was not found)"
 
@@ -45,56 +45,39 @@ def round_times(n_drafted: int) -> RoundTimes:
 
 def target_on_gpu_and_cpu() -> ModelMemory:
     """Return a large MoE: experts in RAM, the rest on the GPU."""
-    sizes = (
+    return _memory(
         ("CPU_Mapped", BufferKind.WEIGHTS, 37_500_000_000),
         ("CUDA0", BufferKind.WEIGHTS, 15_200_000_000),
         ("CUDA0", BufferKind.KV, 2_100_000_000),
         ("CUDA0", BufferKind.COMPUTE, 900_000_000),
         ("CUDA_Host", BufferKind.OUTPUT, 1_200_000),
-    )
-    return ModelMemory(
-        buffers=tuple(Buffer(device=d, kind=k, size_bytes=n) for d, k, n in sizes),
-        traffic=WeightTraffic(
-            cpu_dense_bytes=0,
-            cpu_expert_bytes=37_000_000_000,
-            gpu_dense_bytes=15_000_000_000,
-            gpu_expert_bytes=0,
-            n_experts=128,
-            n_experts_used=8,
-        ),
+        cpu_expert_bytes=37_000_000_000,
+        gpu_dense_bytes=15_000_000_000,
+        n_experts=128,
+        n_experts_used=8,
     )
 
 
 def draft_on_gpu() -> ModelMemory:
     """Return a small dense draft on the GPU."""
     sizes = (("CUDA0", BufferKind.WEIGHTS, 650_000_000), ("CUDA0", BufferKind.KV, 240_000_000))
-    return ModelMemory(
-        buffers=tuple(Buffer(device=d, kind=k, size_bytes=n) for d, k, n in sizes),
-        traffic=dense_traffic(gpu_bytes=640_000_000),
-    )
+    return _memory(*sizes, gpu_dense_bytes=640_000_000)
 
 
 def model_in_ram(weight_bytes: int, kv_bytes: int) -> ModelMemory:
     """Return a dense model that is mapped into RAM."""
-    sizes = (
+    return _memory(
         ("CPU_Mapped", BufferKind.WEIGHTS, weight_bytes),
         ("CPU", BufferKind.KV, kv_bytes),
         ("CPU", BufferKind.COMPUTE, 18_400_000),
+        cpu_dense_bytes=weight_bytes,
     )
+
+
+def _memory(*buffers: tuple[str, BufferKind, int], **traffic: int) -> ModelMemory:
     return ModelMemory(
-        buffers=tuple(Buffer(device=d, kind=k, size_bytes=n) for d, k, n in sizes),
-        traffic=dense_traffic(cpu_bytes=weight_bytes),
-    )
-
-
-def dense_traffic(*, cpu_bytes: int = 0, gpu_bytes: int = 0) -> WeightTraffic:
-    return WeightTraffic(
-        cpu_dense_bytes=cpu_bytes,
-        cpu_expert_bytes=0,
-        gpu_dense_bytes=gpu_bytes,
-        gpu_expert_bytes=0,
-        n_experts=0,
-        n_experts_used=0,
+        buffers=tuple(Buffer(device=d, kind=k, size_bytes=n) for d, k, n in buffers),
+        traffic=replace(NOTHING_READ, **traffic),
     )
 
 

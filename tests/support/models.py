@@ -115,16 +115,9 @@ def write_architecture(
     changed: Mapping[str, object] = MappingProxyType({}),
     weights: Callable[[Tiny, str, tuple[int, ...]], Weights] = weights_of,
 ) -> None:
-    """Write a model of an architecture in the table.
+    """Write a model of an architecture in the table: its layers, or these, from ``first`` on.
 
-    Args:
-        arch: its name.
-        recipe: says how large and how random it is.
-        path: of the file.
-        layers: their kinds; none for those of the table.
-        first: the first layer whose tensors are written.
-        changed: other values of keys, None for a key that is left out.
-        weights: makes those of a tensor.
+    ``changed`` has other values of keys, None for a key that is left out.
     """
     table, layers = _ARCHITECTURES[arch], layers or _ARCHITECTURES[arch]["layers"]
     sizes = {"V": len(vocabulary(recipe)), "E": recipe.n_experts}

@@ -19,18 +19,8 @@ from typing import Any
 HOME = "/home/user"
 """Where ``~`` is for every program that a command is shown to."""
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
-_SAMPLES = (
-    (),
-    ("1",),
-    ("off",),
-    ("q8_0",),
-    ("a=CPU",),
-    ("a.gguf:0.5",),
-    ("CUDA1",),
-    ("none",),
-    ("draft",),
-    ("mtp",),
-)
+_VALUES = ("1", "off", "q8_0", "a=CPU", "a.gguf:0.5", "CUDA1", "none", "draft", "mtp")
+_SAMPLES = ((), *((value,) for value in _VALUES))
 _TIMEOUT_S = 60
 
 
@@ -131,11 +121,7 @@ class RecordedParser:
         self.fields = {name: frozenset(fields) for name, fields in document["fields"].items()}
 
     def ask(self, call: Call, folder: Path | None = None) -> Answer:
-        """Return the answer to a call.
-
-        Raises:
-            LookupError: the parser was not asked this.
-        """
+        """Return the answer to a call, unless the parser was not asked this (LookupError)."""
         del folder
         if str(call) not in self.answers:
             raise LookupError(f"ik_llama.cpp's parser was not asked this: {call}")

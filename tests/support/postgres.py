@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -38,17 +37,8 @@ class Postgres:
         password.write_text(PASSWORD)
         if self._user is not None:
             os.chown(password, self._user.pw_uid, self._user.pw_gid)
-        made = (
-            "-A",
-            "scram-sha-256",
-            "-U",
-            USER,
-            f"--pwfile={password}",
-            "--no-sync",
-            "-E",
-            "UTF8",
-        )
-        self._run("initdb", "-D", folder / "data", *made)
+        made = ("-A", "scram-sha-256", "-U", USER, f"--pwfile={password}", "--no-sync")
+        self._run("initdb", "-D", folder / "data", *made, "-E", "UTF8")
         password.unlink()
 
     @property
@@ -90,13 +80,10 @@ class Postgres:
 @contextmanager
 def postgres() -> Iterator[Postgres]:
     """A server that runs, and is gone afterwards with all its files."""
-    folder = Path(tempfile.mkdtemp(prefix="spectui-pg-"))
-    try:
-        server = Postgres(folder)
+    with tempfile.TemporaryDirectory(prefix="spectui-pg-", ignore_cleanup_errors=True) as folder:
+        server = Postgres(Path(folder))
         server.start()
         try:
             yield server
         finally:
             server.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -136,13 +136,8 @@ def small_device(
 ) -> Iterator[str]:
     """A server in front of another, whose devices say that they have so much memory, all free.
 
-    Like any other it serves one client at a time.
-
-    Args:
-        endpoint: the other server.
-        free_bytes: what is said.
-        has_bytes: what a client can have before it is refused; None for all that there is.
-        held: filled with what the present client has.
+    Like any other it serves one client at a time, which is refused what goes beyond ``has_bytes``;
+    ``held`` is filled with what it has.
     """
     held = {} if held is None else held
     with socket.create_server(("127.0.0.1", 0)) as listener:

@@ -160,16 +160,7 @@ def write_server(
     version: str = "version: 6945 (c0ffee12)",
     help_text: str | None = None,
 ) -> Path:
-    """Write it.
-
-    Args:
-        path: of the program.
-        manner: what it does in place of the answers that follow the good ones.
-        n_good: answers of the server with speculation (of any, where it wears out), its warm-up
-            included, before that.
-        version: that it says it is.
-        help_text: that it prints; None for that of a current llama-server.
-    """
+    """Write it; its manner shows behind ``n_good`` answers with speculation, a warm-up included."""
     source = _PROGRAM.format(
         python=sys.executable,
         manner=manner,
