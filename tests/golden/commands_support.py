@@ -80,14 +80,12 @@ _REST: dict[str, Any] = {
 
 
 def isolate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take away what a user's environment says to llama-server, and where it keeps models."""
     for name in os.environ:
         if name.startswith(("LLAMA_", "HF_", "HUGGINGFACE_", "SPECTUI_TEST")):
             monkeypatch.delenv(name)
 
 
 def pretend_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Export for containers as on a machine with a GPU."""
     monkeypatch.setattr("spectui.llama.devices.has_gpu", lambda: True)
 
 
@@ -203,7 +201,6 @@ def session_told(path: Path) -> dict[str, Any]:
 
 
 def session_written_again(path: Path, folder: Path) -> bytes:
-    """The same session as it is written today."""
     session = read_session(path)
     log = SessionLog(session.header, folder)
     for entry in session.entries:
@@ -222,7 +219,6 @@ def settings_told() -> dict[str, Any]:
 
 
 def trace_written_again(path: Path, out: Path) -> bytes:
-    """The same trace as it is written today."""
     write_trace(read_trace(path), out)
     return out.read_bytes()
 

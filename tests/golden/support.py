@@ -198,8 +198,6 @@ _TERMINAL = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "LIN
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What a command said."""
-
     line: str
     code: int
     out: str
@@ -214,7 +212,6 @@ class Said:
 
     @property
     def document(self) -> str:
-        """The JSON document on stdout."""
         return document_text(self.out)
 
 
@@ -281,11 +278,9 @@ class Place:
         return texts
 
     def page(self, name: str, *arguments: object) -> dict[str, str]:
-        """What a command says to people, as a file."""
         return {f"{name}.txt": self.run(*arguments).text}
 
     def pages(self, **commands: tuple[object, ...]) -> dict[str, str]:
-        """What each command says to people, by the names of files."""
         texts = (self.page(name.replace("_", "-"), *words) for name, words in commands.items())
         return dict(item for text in texts for item in text.items())
 
@@ -313,7 +308,6 @@ class Place:
         self._at = text, then
 
     def interrupt_at(self, text: str) -> None:
-        """Press Ctrl-C as soon as this is written to stderr."""
         self.at(text, lambda: signal.raise_signal(signal.SIGINT))
 
     def write_bad_files(self) -> None:

@@ -35,8 +35,6 @@ _DEFECTS = ("Traceback (most recent call last)", "this is a defect of spectui's"
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """What came of a command."""
-
     code: int
     """255 where the child died of it."""
     out: str
@@ -64,7 +62,6 @@ class Attempt:
 
 
 def obeyed(text: str) -> str:
-    """The characters of ``text`` that a terminal would obey, but for those of our own."""
     text = _OWN.sub("", text)
     return "".join(one for one in text if category(one) in _OBEYED and one not in _PLAIN)
 
@@ -121,7 +118,6 @@ class Prompt:
         return Attempt(**json.loads(line))
 
     def close(self) -> None:
-        """End the child."""
         if self._child is not None:
             with self._child as ended:
                 ended.kill()

@@ -48,8 +48,6 @@ class ScriptedMonitor(Monitor):
 
 
 class Watched:
-    """An app with its script."""
-
     def __init__(
         self,
         *,
@@ -76,7 +74,6 @@ class Watched:
 
     @asynccontextmanager
     async def running(self, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot[None]]:
-        """The app, which is drawn."""
         async with self.app.run_test(size=size) as pilot:
             await handled(pilot)
             yield pilot

@@ -42,8 +42,6 @@ PROMPTS = [
 
 
 class Spectui:
-    """Runs the command line in this process."""
-
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch
         monkeypatch.delenv("COLUMNS", raising=False)

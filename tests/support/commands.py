@@ -37,7 +37,6 @@ class RealCommand:
 
 
 def real_commands() -> list[RealCommand]:
-    """All of them."""
     entries = tomllib.loads(_FILE.read_text("utf-8"))
     return [
         RealCommand(
@@ -78,6 +77,5 @@ def setup_of(taken: Takeover) -> ExportSetup:
 
 
 def again(setup: ExportSetup, dialect: Dialect) -> tuple[Takeover, list[str]]:
-    """The export read back, and its arguments."""
     arguments = setup.arguments(dialect)
     return take_over(read_command(shlex.join(["llama-server", *arguments]))), arguments

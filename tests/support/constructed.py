@@ -31,7 +31,6 @@ _GENERATION, _WIDTH = 4, 16
 
 
 def snapshots() -> Iterator[Snapshot]:
-    """Yield all snapshots, the same ones every time."""
     for number in range(_N_SAMPLES):
         time_s = number * INTERVAL_S
         yield Snapshot(time_s=time_s, gpus=(_gpu(time_s),), gpu_reason=None, host=_host(time_s))

@@ -36,7 +36,6 @@ class Chosen:
 
     @classmethod
     def read(cls, text: str, shortened_to: int | None) -> "Chosen":
-        """Read it from the log of one load."""
         return cls(
             layers=tuple(_LAYER.findall(text)),
             elsewhere=frozenset(_ELSEWHERE.findall(text)),
@@ -46,7 +45,6 @@ class Chosen:
 
 @contextmanager
 def small_devices(build: RpcBuild, sizes: Sequence[int]) -> Iterator[tuple[str, ...]]:
-    """RPC servers whose devices have so many bytes."""
     with ExitStack() as stack:
         real = [stack.enter_context(build.serving()).endpoint for _ in sizes]
         pairs = zip(real, sizes, strict=True)

@@ -23,7 +23,6 @@ def llama_server_binary() -> Path:
 
 @pytest.fixture
 def no_process_is_left() -> Iterator[None]:
-    """Check that a test ends all that it has started."""
     before = psutil.Process().children(recursive=True)
     yield
     left = psutil.Process().children(recursive=True)
@@ -33,7 +32,6 @@ def no_process_is_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyPath:
-    """Build tiny models on demand, each once per session."""
     folder = tmp_path_factory.mktemp("tiny")
     built: dict[Tiny, Path] = {}
 

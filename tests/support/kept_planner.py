@@ -47,7 +47,6 @@ _kept: list[KeptPlanner] = []
 
 
 def kept_pids() -> set[int]:
-    """The processes that stay."""
     return {pid for planner in _kept for pid in planner.pids}
 
 
@@ -75,6 +74,5 @@ def keeping_planners() -> Iterator[None]:
 
 
 def end_planners() -> None:
-    """End all that were kept."""
     while _kept:
         _kept.pop().end()

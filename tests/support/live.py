@@ -19,7 +19,6 @@ NO_GPU = "no NVIDIA driver on this machine (libnvidia-ml.so.1 was not found)"
 def make_round(
     n_drafted: int, n_accepted: int, times: RoundTimes | None = None, *, step_s: float = 0.004
 ) -> Round:
-    """Return a round that costs what ``times`` says."""
     return Round(
         draft=tuple(range(n_drafted)),
         probabilities=(0.9,) * n_drafted,
@@ -59,13 +58,11 @@ def target_on_gpu_and_cpu() -> ModelMemory:
 
 
 def draft_on_gpu() -> ModelMemory:
-    """Return a small dense draft on the GPU."""
     sizes = (("CUDA0", BufferKind.WEIGHTS, 650_000_000), ("CUDA0", BufferKind.KV, 240_000_000))
     return _memory(*sizes, gpu_dense_bytes=640_000_000)
 
 
 def model_in_ram(weight_bytes: int, kv_bytes: int) -> ModelMemory:
-    """Return a dense model that is mapped into RAM."""
     return _memory(
         ("CPU_Mapped", BufferKind.WEIGHTS, weight_bytes),
         ("CPU", BufferKind.KV, kv_bytes),

@@ -26,15 +26,11 @@ SHELLS = frozenset({"sh", "console"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A fenced block."""
-
     language: str
     text: str
 
 
 class Document:
-    """A Markdown file."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.text = path.read_text("utf-8")
@@ -68,7 +64,6 @@ class Document:
 
     @property
     def code(self) -> list[str]:
-        """Words set as code."""
         return _CODE.findall(self.prose)
 
     @property

@@ -148,14 +148,12 @@ def _add(writer: gguf.GGUFWriter, key: str, value: object) -> None:
 
 
 def write_tokenizer(recipe: Tiny, path: Path) -> None:
-    """Write a model of nothing but its tokenizer: enough to be compared."""
     writer = gguf.GGUFWriter(path, "llama")
     add_tokenizer(writer, recipe)
     write_file(writer)
 
 
 def write_empty(path: Path) -> None:
-    """Write a GGUF of nothing but a header."""
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 0))
 
 
@@ -206,7 +204,6 @@ def _byte_letters() -> list[str]:
 
 
 def write_file(writer: gguf.GGUFWriter) -> None:
-    """Write header, metadata and tensors."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

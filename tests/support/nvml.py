@@ -44,7 +44,6 @@ class StandIn:
     """The stand-in library: its GPUs, and what goes wrong with them."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        """Control a loaded library."""
         self.library = library
         self._gpus = (StandInGpu * 8).in_dll(library, "stub_gpus")
         self._n_gpus = ctypes.c_int.in_dll(library, "stub_n_gpus")
@@ -78,7 +77,6 @@ class StandIn:
         return gpu
 
     def update_driver(self, version: str) -> None:
-        """Give the driver a version; until then it tells none."""
         self._driver.value = version.encode()
 
     def reorder(self) -> None:
@@ -104,11 +102,9 @@ class StandIn:
         self.library.stub_rule(*arguments)
 
     def calls(self, function: str, gpu: int = 0) -> int:
-        """How often a function was called."""
         return int(self.library.stub_calls(function.encode(), gpu))
 
     def sessions(self) -> int:
-        """How many sessions are open."""
         return int(self.library.stub_sessions())
 
 

@@ -26,8 +26,6 @@ _TIMEOUT_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a llama-server is started with."""
-
     words: tuple[str, ...]
     variables: tuple[tuple[str, str], ...] = ()
     """Those of its environment that it reads."""
@@ -40,8 +38,6 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a parser says of a call."""
-
     error: str | None
     """Why it is not accepted."""
     fields: dict[str, Any] = field(default_factory=dict)
@@ -109,8 +105,6 @@ class Parser:
 
 
 class RecordedParser:
-    """Answers that a parser gave earlier."""
-
     def __init__(self, path: Path) -> None:
         """Read the answers."""
         document = json.loads(path.read_text("utf-8"))

@@ -43,11 +43,9 @@ class Postgres:
 
     @property
     def url(self) -> str:
-        """Address with the password, for the environment."""
         return f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {self._folder} -c fsync=off"
         self._run(
             *("pg_ctl", "-D", self._folder / "data", "-w", "-t", str(_ENDS_S)),
@@ -55,7 +53,6 @@ class Postgres:
         )
 
     def stop(self) -> None:
-        """End it and all its connections."""
         self._run("pg_ctl", "-D", self._folder / "data", "-w", "-m", "fast", "stop")
 
     def _run(self, program: str, *arguments: object) -> None:

@@ -86,7 +86,6 @@ class Published:
 
 
 def corpus() -> list[Published]:
-    """Read all of it."""
     return [
         Published(name=f"{file}/{name}", **{"dialect": dialect, **entry})
         for file, dialect in _OF_FILES.items()
@@ -144,8 +143,6 @@ def _call(line: str) -> Call:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """An option that a parser refuses."""
-
     option: str
     value: str | None
     reason: str
@@ -191,7 +188,6 @@ def _refused_at(
 
 
 def _without(call: Call, at: int) -> Call:
-    """Return the call without an option and its value."""
     words = list(call.words)
     has_value = at + 1 < len(words) and not _OPTION.match(words[at + 1])
     del words[at : at + 1 + has_value]
@@ -207,15 +203,12 @@ def _normal(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command of spectui's ended with."""
-
     code: int
     out: str
     err: str
 
 
 def run_spectui(*words: str, folder: Path) -> Said:
-    """Run spectui in a folder, as a user would there."""
     out, err, code = StringIO(), StringIO(), 1
     home = {"HOME": HOME, "PATH": os.defpath, "SPECTUI_HOME": str(folder / ".spectui")}
     with (
@@ -235,8 +228,6 @@ def run_spectui(*words: str, folder: Path) -> Said:
 
 @dataclass(slots=True, kw_only=True)
 class Judged:
-    """How a command fared."""
-
     entry: Published
     lint: str = ""
     """``fine``, ``errors``, or ``refused``."""
@@ -261,7 +252,6 @@ class Judge:
     """The llama-server of the first parser."""
 
     def judge(self, entry: Published) -> Judged:
-        """Judge one command in a folder of its own."""
         with tempfile.TemporaryDirectory() as name:
             folder, judged = Path(name), Judged(entry=entry)
             given = entry.write(folder)

@@ -30,13 +30,10 @@ def built(what: str, *, optional: bool = False) -> Path | None:
 
 @dataclass(frozen=True, kw_only=True)
 class RpcServer:
-    """One server, which is one device."""
-
     endpoint: str
     process: "subprocess.Popen[bytes]"
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
         self.process.kill()
         self.process.wait()
 

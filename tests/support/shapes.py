@@ -154,7 +154,6 @@ def _numbers(shape: Shape) -> dict[str, int]:
 
 
 def tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield names and dimensions of all tensors, rows first."""
     numbers = _numbers(shape)
     norm = "ffn_norm.weight" if shape.linear is None else "post_attention_norm.weight"
     parts = ["experts" if shape.n_experts else "dense", *["shared"] * bool(shape.n_ff_shared)]
