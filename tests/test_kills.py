@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 
 from spectui.sessions import UserTurn, recent_sessions
-from spectui.sweep.record import VisitState
-from spectui.sweep.store import SweepStore
 from spectui.tune.studies.listing import StudyState, list_studies
 from spectui.tune.studies.transfer import export_study, import_study, read_study
 from spectui.writing import write_file
@@ -44,34 +42,6 @@ def test_a_session_keeps_what_was_said() -> None:
         assert kept[: len(said)] == said
         assert len(kept) <= len(said) + 1
     assert len(recent_sessions(2 * N_KILLS)) == N_KILLS
-
-
-SWEEP = f"""{LOOP}
-from tests.support.sweep import cell, record
-from spectui.sweep.cells import Visit
-from dataclasses import replace
-from spectui.sweep.record import VisitRecord, VisitState
-from spectui.sweep.store import SweepStore
-store = SweepStore("s", {{"target": "x"}})
-for n in range(int(sys.argv[1]), 100_000):
-    visit = Visit(cell=cell(), repeat=n)
-    store.append(VisitRecord(visit=visit, state=VisitState.STARTED))
-    store.append(replace(record(cell()), visit=visit))
-    print(n, flush=True)
-"""
-
-
-@pytest.mark.long
-def test_a_sweep_keeps_every_cell_and_goes_on() -> None:
-    done: set[int] = set()
-    for seed in range(N_KILLS):
-        done |= set(map(int, killed_while_writing(SWEEP, max(done, default=-1) + 1, seed=seed)))
-        told: list[str] = []
-        with SweepStore("s", {"target": "x"}, say=told.append) as store:
-            ended = {r.visit.repeat for r in store.records if r.state is VisitState.COMPLETE}
-        assert done <= ended <= done | {max(done) + 1}
-        # A line that was cut off is dropped; none before it is damaged.
-        assert all("cut off" in line for line in told)
 
 
 FILE = f"""{LOOP}

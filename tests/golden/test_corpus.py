@@ -136,10 +136,6 @@ def exported(spectui: Spectui, place: Place, given: str, *options: str) -> tuple
     return (*lines, *indented(place.hidden(spectui.out)))
 
 
-def test_there_are_enough_of_them() -> None:
-    assert sum(map(len, GROUPS.values())) >= 300
-
-
 def examined(
     spectui: Spectui,
     place: Place,

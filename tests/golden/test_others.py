@@ -60,15 +60,6 @@ def test_running_server(golden: Golden, place: Place) -> None:
     golden("bench/running", texts)
 
 
-def test_export(golden: Golden, place: Place) -> None:
-    formats = ("llama-server", "args", "env", "ini", "llama-swap", "compose", "json")
-    texts = {
-        f"{name}.txt": place.run("export", "--from", COMMAND, "--format", name).text
-        for name in formats
-    }
-    golden("export-command", texts)
-
-
 def test_lint(golden: Golden, place: Place) -> None:
     texts = place.both("findings", "lint", "--no-models", COMMAND)
     texts |= place.both("models", "lint", "llama-server -m target.gguf -md misfit.gguf -c 64")

@@ -11,7 +11,7 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -124,26 +124,6 @@ class RecordedParser:
     def fields_of(self, option: str) -> frozenset[str]:
         """Return the fields that an option sets; none for an option that was not tried."""
         return self.fields.get(option, frozenset())
-
-
-def record(parser: Parser, path: Path, source: dict[str, str]) -> None:
-    """Write the answers that a parser gave, with where its own source is from."""
-    answers = {
-        line: answer.fields if answer.error is None else answer.error
-        for line, answer in parser.answers.items()
-    }
-    fields = {option: sorted(names) for option, names in parser.fields.items() if names}
-    parts = [
-        f'"source": {json.dumps(source)}',
-        _lines("answers", answers),
-        _lines("fields", fields),
-    ]
-    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", "utf-8")
-
-
-def _lines(name: str, table: Mapping[str, object]) -> str:
-    rows = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(table.items()))
-    return f'"{name}": {{\n' + ",\n".join(rows) + "\n}"
 
 
 def options_in(text: str) -> set[str]:
