@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tools import build_llama_server as tool
-
 TOOL = Path(__file__).parent.parent / "tools" / "build_llama_server.py"
 
 FAKE_PIP = """
@@ -114,18 +112,3 @@ def test_an_interrupted_build_leaves_nothing_that_looks_finished(
     retried = run_tool(environment)
     assert Path(retried.stdout.strip()).is_file()
     assert not list(Path(environment["SPECTUI_BUILD_CACHE"]).glob("*/*.partial"))
-
-
-def test_the_key_names_the_release_the_cpu_and_the_options(tmp_path: Path) -> None:
-    cpuinfo = tmp_path / "cpuinfo"
-    core = "processor\t: 0\nmodel name\t: Chip A\ncpu MHz\t\t: {mhz}\nflags\t\t: sse {flags}\n\n"
-
-    def key(mhz: int = 1000, flags: str = "avx2", cmake_args: str = "") -> str:
-        cpuinfo.write_text(core.format(mhz=mhz, flags=flags) * 2)
-        options = tool.cmake_options({"CMAKE_ARGS": cmake_args})
-        return tool.build_key("llama-cpp-python==0.3.36", tool.cpu_identity(cpuinfo), options)
-
-    assert key().startswith("llama-cpp-python-0.3.36-")
-    assert key(mhz=2000) == key()
-    assert len({key(), key(flags="avx512f"), key(cmake_args="-DGGML_CUDA=on")}) == 3
-    assert tool.cpu_identity(tmp_path / "missing").strip()

@@ -87,15 +87,6 @@ def test_sessions_and_settings(golden: Golden, home: Path, tmp_path: Path) -> No
     assert inside.session_told(again) == inside.session_told(session)
 
 
-def test_an_older_session_and_a_torn_one(golden: Golden, tmp_path: Path) -> None:
-    header = '{"kind":"session","schema":"spectui.session/1","started":"2026-01-01T00:00:00Z",'
-    header += '"target":"/m/t.gguf","draft":null}\n'
-    lines = '{"kind":"user","text":"a"}\n{"kind":"settings","draft_max":4}\n{"kind":"end","no'
-    path = tmp_path / "s.jsonl"
-    path.write_text(header + lines, "utf-8")
-    golden("stored/session-of-before", {"session.json": text_of(inside.session_told(path))})
-
-
 @pytest.mark.parametrize("name", [*TRACES, TUNED])
 def test_a_trace(name: str, spectui: Spectui, golden: Golden, tmp_path: Path) -> None:
     (path,) = STORED.glob(f"{name}.*trace.json.gz")
@@ -122,17 +113,6 @@ def test_a_trace(name: str, spectui: Spectui, golden: Golden, tmp_path: Path) ->
         ),
     }
     golden(f"stored/trace-{name}", {k: v.replace(str(STORED), "@") for k, v in texts.items()})
-
-
-def test_a_trace_of_another_schema(spectui: Spectui, golden: Golden, tmp_path: Path) -> None:
-    document = json.loads(gzip.decompress((STORED / "bare.trace.json.gz").read_bytes()))
-    path = tmp_path / "old.trace.json.gz"
-    texts = {}
-    for schema in ("spectui.trace/3", "spectui.trace/5", "spectui.other/1"):
-        path.write_bytes(gzip.compress(json.dumps({**document, "schema": schema}).encode()))
-        said = told(spectui, "replay", path, codes=(3,))
-        texts[f"{schema.replace('/', '-')}.txt"] = said.replace(str(tmp_path), "@")
-    golden("stored/trace-of-another-schema", texts)
 
 
 def test_studies_are_exported(spectui: Spectui, studies: str, golden: Golden) -> None:
