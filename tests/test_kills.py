@@ -83,17 +83,12 @@ for n in count():
 """
 
 
-@pytest.fixture
-def exported(home: Path) -> Path:
-    file = home / "data" / "studies.sqlite3"
+def test_an_import_is_whole_or_no_study_and_can_be_done_again(home: Path) -> None:
+    file, exported = home / "data" / "studies.sqlite3", home / "s.json"
     file.parent.mkdir()
     inside.restored((STORED / "studies.sql").read_text("utf-8"), file)
-    export_study(None, STUDY, home / "s.json")
+    export_study(None, STUDY, exported)
     file.unlink()
-    return home / "s.json"
-
-
-def test_an_import_is_whole_or_no_study_and_can_be_done_again(exported: Path, home: Path) -> None:
     n_trials = len(read_study(exported).trials)
     said: set[str] = set()
     n_half = 0

@@ -93,7 +93,7 @@ class Prompt:
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
 
-    def __call__(self, *arguments: object, folder: Path, **environment: str) -> Attempt:
+    def __call__(self, *arguments: object, folder: Path) -> Attempt:
         """Run one command in a folder, whose folder ``home`` is spectui's own."""
         if self._child is None:
             self._child = subprocess.Popen(
@@ -107,7 +107,7 @@ class Prompt:
         asked = {
             "arguments": [str(one) for one in arguments],
             "folder": str(folder),
-            "environment": {"SPECTUI_HOME": str(folder / "home"), **environment},
+            "environment": {"SPECTUI_HOME": str(folder / "home")},
         }
         self._child.stdin.write(f"{json.dumps(asked)}\n".encode())
         self._child.stdin.flush()

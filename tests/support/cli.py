@@ -8,8 +8,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from shutil import copytree
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
@@ -67,11 +66,6 @@ class Searched:
     document: dict[str, Any]
     data: Path
     prompts: Path
-
-    def kept_in(self, home: Path) -> Self:
-        """Let the study be one of this user's."""
-        copytree(self.data, home / "data", dirs_exist_ok=True)
-        return self
 
 
 def done(home: Path, *arguments: object) -> tuple[str, str]:

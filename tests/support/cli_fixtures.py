@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -60,7 +61,8 @@ def one_search(tiny: TinyPath, tmp_path_factory: pytest.TempPathFactory) -> Sear
 
 @pytest.fixture
 def study(one_search: Searched, home: Path) -> Searched:
-    return one_search.kept_in(home)
+    copytree(one_search.data, home / "data", dirs_exist_ok=True)
+    return one_search
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ class Tiny:
     seed: int = 0
     noise: float = 0.0
     """Added to the weights of ``seed``: the larger, the less the model agrees with its original."""
-    noise_seed: int = 1
+
     n_extra: int = 0
     """Tokens beyond the common vocabulary."""
     renamed: tuple[int, str] | None = None
@@ -97,7 +97,7 @@ def weights_of(recipe: Tiny, name: str, shape: tuple[int, ...]) -> Weights:
         return np.ones(shape, np.float32)
     weights = _gaussian(recipe.seed, name, shape)
     if recipe.noise:
-        weights = weights + np.float32(recipe.noise) * _gaussian(recipe.noise_seed, name, shape)
+        weights = weights + np.float32(recipe.noise) * _gaussian(1, name, shape)
     if name.endswith("ssm_a"):
         # A recurrent state decays: else what rounding moves would grow with every token.
         return -4 * abs(weights) / np.float32(shape[-1] ** 0.5)

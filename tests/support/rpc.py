@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 _TOOL = Path(__file__).parent.parent.parent / "tools" / "build_llama_server.py"
 
@@ -88,14 +89,8 @@ def rpc_build() -> RpcBuild | None:
 @contextmanager
 def rpc_backend(build: RpcBuild) -> Iterator[None]:
     """The RPC backend in every process that is started meanwhile."""
-    before = os.environ.get("GGML_BACKEND_PATH")
-    os.environ["GGML_BACKEND_PATH"] = build.environment["GGML_BACKEND_PATH"]
-    try:
+    with patch.dict(os.environ, build.environment):
         yield
-    finally:
-        os.environ.pop("GGML_BACKEND_PATH")
-        if before is not None:
-            os.environ["GGML_BACKEND_PATH"] = before
 
 
 def _free_port() -> int:
