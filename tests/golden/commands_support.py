@@ -98,17 +98,9 @@ def exported(setup: dict[str, Any], dialect: str, format_: str) -> str:
     has_gpu = plain.pop("has_gpu", True)
     outcome = from_plain(plain, Outcome)
     assert outcome is not None
-    whole = ExportSetup(
-        target=outcome.target,
-        draft=outcome.draft,
-        context=outcome.context,
-        speculation=outcome.speculation,
-        extra=outcome.extra,
-        given=outcome.given,
-        start=outcome.start,
-        name=outcome.target.path.stem,
-        has_gpu=has_gpu,
-    )
+    names = ("target", "draft", "context", "speculation", "extra", "given", "start")
+    fields: dict[str, Any] = {name: getattr(outcome, name) for name in names}
+    whole = ExportSetup(**fields, name=outcome.target.path.stem, has_gpu=has_gpu)
     try:
         text = render(whole.launch(Dialect(dialect)), Format(format_))
     except BadInputError as error:

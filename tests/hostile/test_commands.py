@@ -1,8 +1,8 @@
 """Commands of others: nothing in them runs, is fetched or written, and no secret is kept."""
 
 import json
+import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,49 +39,32 @@ OPTIONS = (
     *("--lookup-cache-dynamic x", "-lcd x", "--prompt-cache x", "--unknown-x x", "--api-key x"),
 )
 
-Source = Callable[[dict[str, str], str], tuple[str, str]]
 
-
-def _compose(variables: dict[str, str], command: str) -> tuple[str, str]:
-    service = {"image": "llama.cpp", "command": command.split()[1:], "environment": variables}
-    return "compose.yaml", f"services: {json.dumps({'a': service})}\n"
-
-
-def _swap(variables: dict[str, str], command: str) -> tuple[str, str]:
-    model = {"cmd": command, "env": [f"{name}={value}" for name, value in variables.items()]}
-    return "a.yaml", f"models: {json.dumps({'a': model})}\n"
-
-
-def _shell(each: str, form: str) -> Source:
-    """A script with ``each`` variable, and the command or its arguments in ``form``."""
-
-    def written(variables: dict[str, str], command: str) -> tuple[str, str]:
-        given = "".join(each.format(*one) for one in variables.items())
-        arguments = command.partition(" ")[2]
-        return "a.sh", form.format(given=given, command=command, arguments=arguments)
-
-    return written
-
-
-def _document(variables: dict[str, str], command: str) -> tuple[str, str]:
-    program, *arguments = command.split()
-    tree = {"program": [program], "arguments": arguments, "environment": variables}
-    return "a.json", json.dumps(tree)
-
-
-SOURCES: dict[str, Source] = {
-    "compose": _compose,
-    "swap": _swap,
-    "script": _shell("export {}='{}'\n", "#!/bin/sh\n{given}{command}\n"),
-    "prefix": _shell("{}='{}' ", "{given}{command}\n"),
-    "env": _shell("{}='{}' ", "env {given}{command}\n"),
-    "docker": _shell("-e {}='{}' ", "docker run {given}llama.cpp {arguments}\n"),
-    "document": _document,
+SOURCES = {
+    "compose": 'services: {"a": {"image": "llama.cpp", "command": WORDS, "environment": TABLE}}\n',
+    "swap": 'models: {"a": {"cmd": "PROGRAM ARGUMENTS", "env": LIST}}\n',
+    "script": "#!/bin/sh\nexport GIVEN\nPROGRAM ARGUMENTS\n",
+    "prefix": "GIVEN PROGRAM ARGUMENTS\n",
+    "env": "env GIVEN PROGRAM ARGUMENTS\n",
+    "docker": "docker run -e GIVEN llama.cpp ARGUMENTS\n",
+    "document": '{"program": ["PROGRAM"], "arguments": WORDS, "environment": TABLE}',
 }
+"""What holds a command, its variables as ``TABLE``, ``LIST`` or ``GIVEN``."""
 
 
 def _written(folder: Path, source: str, variables: dict[str, str], command: str) -> Path:
-    name, text = SOURCES[source](variables, command)
+    program, _, arguments = command.partition(" ")
+    between = {"script": "\nexport ", "docker": " -e "}.get(source, " ")
+    parts = {
+        "PROGRAM": program,
+        "ARGUMENTS": arguments,
+        "WORDS": json.dumps(arguments.split()),
+        "TABLE": json.dumps(variables),
+        "LIST": json.dumps([f"{name}={value}" for name, value in variables.items()]),
+        "GIVEN": between.join(f"{name}='{value}'" for name, value in variables.items()),
+    }
+    text = re.sub("|".join(parts), lambda found: parts[found[0]], SOURCES[source])
+    name = {"compose": "compose.yaml", "swap": "a.yaml", "document": "a.json"}.get(source, "a.sh")
     (folder / name).write_text(text)
     (folder / "home").mkdir(exist_ok=True)
     return folder / name

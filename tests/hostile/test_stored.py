@@ -93,14 +93,6 @@ def test_a_session_that_has_anothers_name_is_not_written_into(
 # -- links in place of what spectui stores
 
 
-def _trace(path: Path) -> None:
-    write_trace(read_trace(STORED / "pair.trace.json.gz"), path, is_own=True)
-
-
-def _recorded(path: Path) -> None:
-    write_beside(read_trace(STORED / "pair.trace.json.gz"), path)
-
-
 def _sweep(path: Path) -> None:
     os.environ["SPECTUI_HOME"] = str(path.parents[3])
     SweepStore("a", {}).close()
@@ -112,9 +104,10 @@ def _lock(path: Path) -> None:
         pass
 
 
-STORES: dict[str, tuple[str, Callable[[Path], None]]] = {
-    "kept trace": ("data/traces/a.trace.json.gz", _trace),
-    "recorded trace": ("data/traces/a.trace.json.gz", _recorded),
+_PAIR, _TRACE = STORED / "pair.trace.json.gz", "data/traces/a.trace.json.gz"
+STORES: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "kept trace": (_TRACE, lambda path: write_trace(read_trace(_PAIR), path, is_own=True)),
+    "recorded trace": (_TRACE, lambda path: write_beside(read_trace(_PAIR), path)),
     "sweep": ("data/sweeps/a/cells.jsonl", _sweep),
     "lock": ("data/locks/core-0.lock", _lock),
 }

@@ -286,11 +286,9 @@ class Judge:
         self, judged: Judged, given: str, calls: list[Call] | str, folder: Path
     ) -> None:
         entry = judged.entry
-        said = run_spectui("lint", "--json", "-", given, folder=folder)
-        judged.dialect = _document(said).get("dialect", "")
-        taken = {judged.dialect, entry.reader} - {"", "llama.cpp-legacy"}
-        first = said
-        for dialect in sorted(taken):
+        first = run_spectui("lint", "--json", "-", given, folder=folder)
+        judged.dialect = _document(first).get("dialect", "")
+        for dialect in sorted({judged.dialect, entry.reader} - {"", "llama.cpp-legacy"}):
             said = first
             if dialect != judged.dialect or dialect != "ik":
                 reader = self._reader(dialect)
@@ -306,12 +304,8 @@ class Judge:
                 continue
             elif (lint == "fine") != (error is None) and not (entry.refusable and lint != "fine"):
                 told = "; ".join(_errors(said)) or "fine"
-                judged.wrong.append(
-                    (
-                        UNJUDGED if error else "lint",
-                        f"as {dialect}: {told} | parser: {error or 'accepted'}",
-                    )
-                )
+                what = f"as {dialect}: {told} | parser: {error or 'accepted'}"
+                judged.wrong.append((UNJUDGED if error else "lint", what))
 
     def _judge_export(
         self, judged: Judged, given: str, calls: list[Call] | str, folder: Path
@@ -331,11 +325,10 @@ class Judge:
             return
         after, refused = understood(written[0], parser, folder)
         judged.export = "passed on" if refused else "accepted"
-        if not (after or parser.ask(written[0], folder).error is None) or not (
-            {one.option for one in refused} <= _passed_on(said)
-        ):
+        reason = parser.ask(written[0], folder).error
+        is_told = {one.option for one in refused} <= _passed_on(said)
+        if not is_told or not (after or reason is None):
             judged.export = "not accepted"
-            reason = parser.ask(written[0], folder).error
             judged.wrong.append(("export", f"{written[0]} | parser: {reason}"))
             return
         if isinstance(calls, str):
