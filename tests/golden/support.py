@@ -299,10 +299,6 @@ class Place:
             assert source.count(_TOKENS) == 1
             path.write_text(source.replace(_TOKENS, "[t + is_on for t in range(n)]"), "utf-8")
 
-    def forget(self) -> None:
-        """Delete what commands keep: studies, sweeps, logs."""
-        shutil.rmtree(self.folder / "home")
-
     def at(self, text: str, then: Callable[[], None]) -> None:
         """Do something as soon as this is written to stderr by the next command."""
         self._at = text, then

@@ -53,12 +53,10 @@ def real_commands() -> list[RealCommand]:
 
 
 def typed(command: ServerCommand) -> tuple[str, ...]:
-    """Its arguments, less those of variables."""
     return words_of(item for item in command.items if item.variable is None)
 
 
 def variables(command: ServerCommand) -> dict[str, tuple[str, ...]]:
-    """The arguments that its variables stand for."""
     return {item.variable: item.words for item in command.items if item.variable is not None}
 
 

@@ -52,8 +52,6 @@ def kept_pids() -> set[int]:
 
 @contextmanager
 def keeping_planners() -> Iterator[None]:
-    """Let whoever plans without RPC servers share one planner, whose processes stay."""
-
     def opened(
         *, has_drafts: bool = False, timeout_s: float = TIMEOUT_S, rpc: Sequence[str] = ()
     ) -> Planner:

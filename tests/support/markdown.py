@@ -37,7 +37,6 @@ class Document:
 
     @property
     def name(self) -> str:
-        """Its path in the repository."""
         return self.path.relative_to(ROOT).as_posix()
 
     @cached_property
@@ -59,7 +58,6 @@ class Document:
 
     @property
     def links(self) -> list[str]:
-        """Addresses of links and pictures."""
         return [address for _picture, _text, address in _LINK.findall(self.prose)]
 
     @property

@@ -48,7 +48,6 @@ class Parser:
     """A program that reads arguments as a llama-server does."""
 
     def __init__(self, program: Path) -> None:
-        """Start nothing yet."""
         self.program = program
         self.answers: dict[str, Answer] = {}
         self.fields: dict[str, frozenset[str]] = {}
@@ -106,7 +105,6 @@ class Parser:
 
 class RecordedParser:
     def __init__(self, path: Path) -> None:
-        """Read the answers."""
         document = json.loads(path.read_text("utf-8"))
         self.answers = {
             line: Answer(told) if isinstance(told, str) else Answer(None, told)
@@ -127,7 +125,6 @@ class RecordedParser:
 
 
 def options_in(text: str) -> set[str]:
-    """Find the words of a text that look like options."""
     return {word.rstrip("-") for word in _OPTION.findall(text)}
 
 

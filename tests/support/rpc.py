@@ -66,7 +66,6 @@ class RpcBuild:
 
     @contextmanager
     def serving(self, *, port: int | None = None, threads: int = 1) -> Iterator[RpcServer]:
-        """Start a server on a free port, and end it in every case."""
         port = port or _free_port()
         command = [str(self.folder / "ggml-rpc-server"), "-H", "127.0.0.1", "-p", str(port)]
         command += ["-t", str(threads)]
@@ -101,7 +100,6 @@ def _free_port() -> int:
 
 
 def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
-    """Return once it listens at the port."""
     while process.poll() is None:
         with socket.socket() as client:
             if client.connect_ex(("127.0.0.1", port)) == 0:

@@ -21,7 +21,7 @@ Quant = gguf.GGMLQuantizationType
 _PARTS: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "shapes.json").read_bytes()
 )
-"""Keys, and the tensors of parts, by the names of their numbers."""
+"""Shapes; and keys, and the tensors of parts, by the names of their numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,49 +71,16 @@ class Shape:
         return self.linear is None or (layer + 1) % 4 == 0
 
 
-QWEN3_NEXT_80B_A3B = Shape(
-    arch="qwen3next",
-    n_layers=48,
-    n_embd=2048,
-    n_heads=16,
-    n_heads_kv=2,
-    head_dim=256,
-    n_ff=5120,
-    n_ctx_train=262_144,
-    quant=Quant.Q4_K,
-    n_experts=512,
-    n_experts_used=10,
-    n_ff_expert=512,
-    n_ff_shared=512,
-    n_rot=64,
-    linear=Linear(n_heads_k=16, n_heads_v=32, head_dim=128, kernel=4),
-)
-QWEN3_30B_A3B = Shape(
-    arch="qwen3moe",
-    n_layers=48,
-    n_embd=2048,
-    n_heads=32,
-    n_heads_kv=4,
-    head_dim=128,
-    n_ff=6144,
-    n_ctx_train=40_960,
-    quant=Quant.Q4_K,
-    n_experts=128,
-    n_experts_used=8,
-    n_ff_expert=768,
-)
-QWEN3_0_6B = Shape(
-    arch="qwen3",
-    n_layers=28,
-    n_embd=1024,
-    n_heads=16,
-    n_heads_kv=8,
-    head_dim=128,
-    n_ff=3072,
-    n_ctx_train=40_960,
-    quant=Quant.Q8_0,
-    is_tied=True,
-)
+def _shape(arch: str) -> Shape:
+    fields = {**_PARTS["shapes"][arch]}
+    quant, linear = Quant[fields.pop("quant")], fields.pop("linear", None)
+    linear = None if linear is None else Linear(**linear)
+    return Shape(arch=arch, quant=quant, linear=linear, **fields)
+
+
+QWEN3_NEXT_80B_A3B = _shape("qwen3next")
+QWEN3_30B_A3B = _shape("qwen3moe")
+QWEN3_0_6B = _shape("qwen3")
 
 
 def write_header(shape: Shape, path: Path) -> int:
