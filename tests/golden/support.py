@@ -457,8 +457,8 @@ def folded(value: object, indent: int = 0) -> str:
     return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}"
 
 
-_LIBRARY: dict[str, object] = {"features": [], "unused": []}
-_LIBRARY |= {name: f"<{name}>" for name in ("name", "file", "origin")}
+_LIBRARY: dict[str, object] = {"name": "<library>", "features": [], "unused": []}
+_LIBRARY |= {name: f"<{name}>" for name in ("file", "origin")}
 _WIDTH = 200
 
 

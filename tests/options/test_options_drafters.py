@@ -30,7 +30,6 @@ from spectui.options.drafters import (
     NgramSimple,
     drafter_class,
     kind_of,
-    model_class,
     numbers_of,
 )
 from spectui.options.number import Number
@@ -86,9 +85,6 @@ def test_every_kind_is_in_one_place() -> None:
     assert not remembers(None)
     assert [one for one, chain in chains.items() if hashes_tokens(chain)] == [*NGRAMS[1:4]]
     assert set(NGRAM_KINDS) == {kind_of(one) for one in NGRAMS}
-    for unknown in ("ngram-mod", "nobody"):
-        with pytest.raises(KeyError):
-            model_class(unknown)
 
 
 @ALL_NUMBERS
