@@ -73,7 +73,7 @@ class Shape:
 
 def _shape(arch: str) -> Shape:
     fields = {**_PARTS["shapes"][arch]}
-    quant, linear = Quant[fields.pop("quant")], fields.pop("linear", None)
+    quant, linear = getattr(Quant, fields.pop("quant")), fields.pop("linear", None)
     linear = None if linear is None else Linear(**linear)
     return Shape(arch=arch, quant=quant, linear=linear, **fields)
 
