@@ -55,7 +55,6 @@ def assert_lossless(
 
 
 def local_worker(engine: Engine | EngineThread) -> LocalWorker:
-    """Who executes the commands of an engine of this process, with its models."""
     thread = engine._thread if isinstance(engine, Engine) else engine
     if not isinstance(thread._worker, LocalWorker):
         pytest.skip("its models are in another process")

@@ -38,7 +38,6 @@ def open_study(
     must_exist: bool = False,
     isolated: bool = False,
 ) -> TuningStudy:
-    """A study in the storage of a folder."""
     options = StudyOptions(
         storage=f"sqlite:///{folder / 'studies.sqlite3'}", seed=seed, must_exist=must_exist
     )
@@ -46,7 +45,6 @@ def open_study(
 
 
 def known(value: T | None) -> T:
-    """What is not None."""
     assert value is not None
     return value
 
@@ -118,7 +116,6 @@ class ScriptedMeasurer:
         ]
 
     def speedup(self, speculation: Speculation) -> float:
-        """Falls off with the distance from the peak."""
         gain = self.gain if speculation.model else min(self.gain, self.ngram_gain)
         return gain / (1 + 0.05 * abs(speculation.own.longest - self.peak))
 
@@ -146,8 +143,6 @@ def spread(item: WorkItem) -> float:
 
 
 class NoModels:
-    """Stands where models would be loaded."""
-
     n_interruptions = 0
     waited_s = 0.0
 
