@@ -1,11 +1,13 @@
 """Replays added up over recordings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.record import Recording
-from spectui.trace.replay import replay_trace
+from spectui.trace.replay import off_part_seconds, off_seconds, replay_trace
 from tests.support.replay import COSTS, DEPTH, Scene, record
 from tests.support.scripted import hashed_draft, hashed_target
 
@@ -46,3 +48,21 @@ def test_totals_are_the_sums_of_the_replays() -> None:
     accepted = np.array([total.parts.accepted for total in totals])
     assert (tokens.sum(axis=2) == [one.n_decoded for one in answers]).all()
     assert accepted.sum(axis=(1, 2)).tolist() == [total.n_accepted for total in totals]
+
+
+def test_parts_of_off_are_those_of_the_target_alone() -> None:
+    """However an answer is divided, its tokens cost what they do at their depths."""
+    answers = recordings(3)
+    costs = replace(COSTS, off_growth_s=0.001)
+    tokens = np.array([[1, 0, 2, one.n_decoded - 3] for one in answers], dtype=float)
+    found = off_part_seconds(answers, tokens, costs)
+    assert found.sum(axis=1).tolist() == pytest.approx(off_seconds(answers, costs))
+    first = len(answers[0].prompt)
+    assert found[0].tolist() == pytest.approx(
+        [
+            costs.off_seconds(range(first, first + 1)),
+            0.0,
+            costs.off_seconds(range(first + 1, first + 3)),
+            costs.off_seconds(range(first + 3, first + answers[0].n_decoded)),
+        ]
+    )
