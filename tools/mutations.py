@@ -80,7 +80,6 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "tune/division": (("n_predict + 1 <= n_ctx", "n_predict <= n_ctx"),),
     "tune/finalist": (("one.arm not in failed", "True"),),
-    "tune/depths": (("(n - 1) / n * sum(", "1 / n * sum("),),
     "tune/categories": (
         ("one.baseline_s * one.speculative_tokens / one.baseline_tokens", "one.baseline_s"),
     ),
