@@ -198,6 +198,7 @@ class Simulated(Measurer):
         answers = Answers(
             # Where nothing is gained nothing was accepted.
             tokens=tokens,
+            drafted=tokens,
             accepted=tokens * (self._gains > 0)[:, None],
             on_s=on_s,
             off_s=self._off_s,

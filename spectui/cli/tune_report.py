@@ -24,7 +24,6 @@ from spectui.measure.requests import Request
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Answer, Basis
-from spectui.tune.categories import by_category
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.finalist import forecast_error, forecast_errors
@@ -245,7 +244,7 @@ def _categories(result: TuneResult) -> Table:
     table.add_column("category", overflow="fold", min_width=len("category"))
     for heading in ("speedup", "accepted", "prompts"):
         table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
-    for one in by_category(result.pairs):
+    for one in result.categories:
         gain, accepted = times_text(one.speedup), percent_text(one.acceptance_rate)
         table.add_row(Text(one.category), gain, accepted, str(one.n_prompts))
     return table

@@ -8,7 +8,7 @@ some nanoseconds per setting.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -72,8 +72,10 @@ class Replayed:
     """[depth + 1, n_p_min, n_max, n_min]: rounds by drafted tokens; None if not asked for."""
     part_tokens: Counts
     """[n_parts, n_p_min, n_max, n_min]: emitted by the rounds that begin in each part."""
+    part_drafted: Counts
+    """[n_parts, n_p_min, n_max, n_min]: drafted by these rounds."""
     part_accepted: Counts
-    """[n_parts, n_p_min, n_max, n_min]: drafted tokens of these rounds that were right."""
+    """[n_parts, n_p_min, n_max, n_min]: of these, those that were right."""
     part_s: Seconds | None
     """[n_parts, n_p_min, n_max, n_min]: seconds of these rounds; None without prices."""
 
@@ -175,8 +177,8 @@ class _Walk:
         )
         self._batches = np.zeros((chains.depth + 1, *grid.shape), dtype) if with_batches else None
         self._seconds = None if prices is None else np.zeros(grid.shape)
-        self._at_ends: list[tuple[Counts, Counts, Seconds | None]] = []
-        """Tokens, accepted ones and seconds so far, at the beginning and each part's end."""
+        self._at_ends: list[tuple[Any, ...]] = []
+        """Tokens, drafted and accepted ones, and seconds, at the beginning and each part's end."""
 
     def run(self) -> Replayed:
         begin = 0
@@ -186,7 +188,7 @@ class _Walk:
                 self._step(position)
             begin = end
             self._end_part()
-        tokens, accepted, seconds = zip(*self._at_ends, strict=True)
+        tokens, drafted, accepted, seconds = zip(*self._at_ends, strict=True)
         return Replayed(
             n_rounds=self._rounds.astype(np.uint32),
             n_drafted=self._drafted.astype(np.uint32),
@@ -197,15 +199,15 @@ class _Walk:
             n_steps=self._steps.astype(np.uint32),
             batches=None if self._batches is None else self._batches.astype(np.uint32),
             part_tokens=_differences(tokens),
+            part_drafted=_differences(drafted),
             part_accepted=_differences(accepted),
             part_s=None if self._seconds is None else np.diff(seconds, axis=0),
         )
 
     def _end_part(self) -> None:
         seconds = None if self._seconds is None else self._seconds.copy()
-        self._at_ends.append(
-            (self._next.astype(np.uint32), self._accepted.astype(np.uint32), seconds)
-        )
+        counts = (one.astype(np.uint32) for one in (self._next, self._drafted, self._accepted))
+        self._at_ends.append((*counts, seconds))
 
     def _step(self, position: int) -> None:
         here: _Flags = self._next == position

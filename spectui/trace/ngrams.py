@@ -168,17 +168,23 @@ def _parts(
     recordings: Sequence[Recording], walks: Sequence[Sequence[Round]], prices: Prices | None
 ) -> Parts:
     shape = len(recordings), N_PARTS
-    tokens, accepted, seconds = (np.zeros(shape) for _ in range(3))
+    tokens, drafted, accepted, seconds = (np.zeros(shape) for _ in range(4))
     for row, (recording, rounds) in enumerate(zip(recordings, walks, strict=True)):
         ends, n_prompt, position = part_ends(recording.n_decoded), len(recording.prompt), 0
         for one in rounds:
             place = row, bisect_right(ends, position)
             tokens[place] += len(one.tokens)
+            drafted[place] += one.n_drafted
             accepted[place] += one.n_accepted
             if prices is not None:
                 seconds[place] += _round_s(one, prices.at(n_prompt + position))
             position += len(one.tokens)
-    return Parts(tokens=tokens, accepted=accepted, seconds=None if prices is None else seconds)
+    return Parts(
+        tokens=tokens,
+        drafted=drafted,
+        accepted=accepted,
+        seconds=None if prices is None else seconds,
+    )
 
 
 def _round_s(one: Round, price: RoundPrices) -> float:

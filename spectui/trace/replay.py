@@ -26,6 +26,7 @@ class Parts:
 
     tokens: Vector
     """Emitted."""
+    drafted: Vector
     accepted: Vector
     seconds: Vector | None
     """None without costs."""
@@ -113,6 +114,7 @@ def replay_trace(
             off_s=off_s,
             parts=Parts(
                 tokens=sums.part_tokens[:, :, index],
+                drafted=sums.part_drafted[:, :, index],
                 accepted=sums.part_accepted[:, :, index],
                 seconds=None if costs is None else sums.part_s[:, :, index],
             ),
@@ -134,7 +136,9 @@ class _Sums:
         self.batches: Counts = np.zeros((depth + 1, n_settings), np.uint32)
         """[depth + 1, n_settings]; recordings may differ in depth."""
         shape = len(recordings), N_PARTS, n_settings
-        self.part_tokens, self.part_accepted, self.part_s = (np.zeros(shape) for _ in range(3))
+        self.part_tokens, self.part_drafted, self.part_accepted, self.part_s = (
+            np.zeros(shape) for _ in range(4)
+        )
         """[n_recordings, n_parts, n_settings]; no seconds without costs."""
         prices = None if costs is None else costs.prices(max(grid.draft_max))
         for index, recording in enumerate(recordings):
@@ -149,6 +153,7 @@ class _Sums:
             n_lengths = len(replay.batches)
             self.batches[:n_lengths] += replay.batches.reshape(n_lengths, -1)
         self.part_tokens[index] = replay.part_tokens.reshape(N_PARTS, -1)
+        self.part_drafted[index] = replay.part_drafted.reshape(N_PARTS, -1)
         self.part_accepted[index] = replay.part_accepted.reshape(N_PARTS, -1)
         if replay.part_s is not None:
             self.part_s[index] = replay.part_s.reshape(N_PARTS, -1)

@@ -10,14 +10,19 @@ from spectui.speculative.counters import Counters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CategoryGain:
-    """The race's pairs of one category."""
+    """Prompts of one category."""
 
     category: str
     n_prompts: int
     speedup: float | None
     """Over off, as much text on both sides; None where nothing was decoded."""
-    acceptance_rate: float | None
-    """Accepted / drafted; None where nothing was drafted."""
+    n_drafted: int
+    n_accepted: int
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted / drafted; None where nothing was drafted."""
+        return self.n_accepted / self.n_drafted if self.n_drafted else None
 
     def document(self) -> Json:
         """The category as JSON."""
@@ -46,5 +51,6 @@ def _gain(category: str, pairs: Sequence[Pair]) -> CategoryGain:
         category=category,
         n_prompts=len({pair.item.id for pair in pairs}),
         speedup=off_s / on_s if on_s else None,
-        acceptance_rate=rounds.acceptance_rate,
+        n_drafted=rounds.n_drafted,
+        n_accepted=rounds.n_accepted,
     )

@@ -11,6 +11,7 @@ from spectui.measure.requests import Request
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
+from spectui.tune.categories import CategoryGain, by_category
 from spectui.tune.depths import Depths, raced_requests
 from spectui.tune.division import LATER_ERROR, mixed
 from spectui.tune.events import ConfirmationStarted, RaceDecided
@@ -177,6 +178,14 @@ class Confirmation:
     def pairs(self) -> tuple[Pair, ...]:
         """Paired measurements of the leader against off."""
         return () if self._race is None else self._race.pairs(self._race.leader)
+
+    @property
+    def categories(self) -> tuple[CategoryGain, ...]:
+        """Gains of the leader by category of prompt; empty without a race."""
+        timed, race, evidence = measurements(self.pairs()), self._race, self._evidence
+        if race is None or evidence is None or not timed or not evidence.covers(race.leader):
+            return by_category(self.pairs())
+        return evidence.by_category(race.leader, timed)
 
     @property
     def of_others(self) -> Speedup | None:

@@ -12,7 +12,6 @@ from spectui.measure.lossless import lossless_document
 from spectui.measure.requests import requests_document
 from spectui.measure.slots import slots_document
 from spectui.monitor.machine import this_machine
-from spectui.tune.categories import by_category
 from spectui.tune.explain import Explanation, explain_result
 from spectui.tune.outcome import advised
 from spectui.tune.present import PresentArm, present_document
@@ -76,7 +75,7 @@ class Tuned:
             **requests_document(result.requests),
             **result.depths.document(),
             **temperatures_document(result.temperatures),
-            "per_category": [one.document() for one in by_category(result.pairs)],
+            "per_category": [one.document() for one in result.categories],
             **self.explanation.document(),
             **or_reason("conditions", met, "the machine was not watched"),
             "prompts": [pair.document() for pair in result.pairs],

@@ -34,6 +34,7 @@ from spectui.measure.statistics import (
     speedup_within,
 )
 from spectui.measure.verdict import Basis
+from spectui.tune.categories import CategoryGain
 from spectui.tune.forecast import EVEN, Answers, Forecast, promising
 
 FEW = 12
@@ -108,6 +109,26 @@ class Evidence:
             return None
         whole = paired_speedup(self._judged(arm), level=1 - CROSSED_ERROR)
         return replace(self._changed(whole, arm, timed), level=_LEVEL)
+
+    def by_category(self, arm: Arm, timed: Sequence[PairedMeasurement]) -> tuple[CategoryGain, ...]:
+        """The recorded answers with a setting, at the prices that the timed runs had."""
+        own = self._own(arm).whole
+        whole = paired_speedup(self._wholes(own), n_resamples=1)
+        factor = self._changed(whole, arm, timed).estimate / whole.estimate
+        found: dict[str, list[int]] = {}
+        for index, (_name, category) in enumerate(self.prompts):
+            if own.on_s[index] > 0:
+                found.setdefault(category, []).append(index)
+        return tuple(
+            CategoryGain(
+                category=category,
+                n_prompts=len(rows),
+                speedup=factor * float(own.off_s[rows].sum() / own.on_s[rows].sum()),
+                n_drafted=int(own.drafted[rows].sum()),
+                n_accepted=int(own.accepted[rows].sum()),
+            )
+            for category, rows in found.items()
+        )
 
     def progress(self, arm: Arm, timed: Sequence[PairedMeasurement], n_planned: int) -> float:
         """Share of the information that ``n_planned`` timed runs will have; 1 for all of it.
@@ -251,6 +272,6 @@ def _crossed(forecasts: Sequence[Forecast], answers: Sequence[Answers], folds: _
     return Answers(
         **{
             name: np.array([getattr(one, name) for one in answers])[found, rows, columns]
-            for name in ("tokens", "accepted", "on_s", "off_s")
+            for name in ("tokens", "drafted", "accepted", "on_s", "off_s")
         }
     )

@@ -61,6 +61,7 @@ class Answers:
     """
 
     tokens: Vector
+    drafted: Vector
     accepted: Vector
     on_s: Vector
     """Predicted seconds."""
@@ -79,6 +80,7 @@ class Answers:
     def _mapped(self, change: Callable[[Vector], Vector]) -> "Answers":
         return Answers(
             tokens=change(self.tokens),
+            drafted=change(self.drafted),
             accepted=change(self.accepted),
             on_s=change(self.on_s),
             off_s=change(self.off_s),
@@ -211,7 +213,13 @@ def _forecast(
     answers = None
     if seconds is not None:
         off_s = off_part_seconds(recordings, parts.tokens, off)
-        answers = Answers(tokens=parts.tokens, accepted=parts.accepted, on_s=seconds, off_s=off_s)
+        answers = Answers(
+            tokens=parts.tokens,
+            drafted=parts.drafted,
+            accepted=parts.accepted,
+            on_s=seconds,
+            off_s=off_s,
+        )
     return Forecast(
         arm=space.placed(Arm(draft=total.draft, speculation=total.speculation)),
         speedup=float(answers.off_s.sum() / total.seconds) if answers and total.seconds else 0.0,

@@ -14,6 +14,7 @@ from spectui.measure.requests import Request
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.trace.costs import Costs
+from spectui.tune.categories import CategoryGain
 from spectui.tune.conditions import Conditions
 from spectui.tune.depths import Depths
 from spectui.tune.forecast import Forecast
@@ -47,6 +48,8 @@ class TuneResult:
     """Standings of the race, the leader first."""
     speedup: Speedup | None
     """Speedup of the leader over off."""
+    categories: tuple[CategoryGain, ...] = ()
+    """Gains of the leader; empty if there was no race."""
     requests: Known[tuple[Request, ...]] = _UNKNOWN
     """Whole requests with the leader, prompts included."""
     depths: Depths = field(default_factory=Depths)

@@ -129,6 +129,7 @@ class Search:
             off=self._setup.study.space.off,
             in_place=self._confirmation.in_place(),
             finalists=standings,
+            categories=self._confirmation.categories,
             speedup=speedup,
             verdict=judge(
                 speedup,

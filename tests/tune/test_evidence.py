@@ -28,7 +28,9 @@ def arm(longest: int) -> Arm:
 def forecast(longest: int, gains: npt.NDArray[np.float64]) -> Forecast:
     """Of a setting that gains so much on each part of each answer: [n, n_parts]."""
     off_s = np.ones_like(gains)
-    answers = Answers(tokens=8 * off_s, accepted=6 * off_s, on_s=off_s / gains, off_s=off_s)
+    answers = Answers(
+        tokens=8 * off_s, drafted=7 * off_s, accepted=6 * off_s, on_s=off_s / gains, off_s=off_s
+    )
     speedup = float(off_s.sum() / answers.on_s.sum())
     return Forecast(arm=arm(longest), speedup=speedup, n_drafted=9, n_accepted=6, answers=answers)
 
@@ -159,3 +161,12 @@ def test_answers_in_which_nothing_was_decoded_are_no_evidence() -> None:
     )
     full = evidence(gains)
     assert one.speedup(arm(1), timed(full, arm(1), *[1.0] * 4)).n_prompts == 13
+
+
+def test_categories_are_of_all_recorded_prompts_at_the_prices_of_the_timed_ones() -> None:
+    gains = np.repeat([[1.5]] * 7 + [[1.2]] * 7, N_PARTS, axis=1)
+    one = replace(evidence(gains), prompts=tuple((f"p{i}", "ab"[i // 7]) for i in range(14)))
+    code, prose = one.by_category(arm(1), timed(one, arm(1), 1.1, 1.1, 1.1))
+    assert (code.category, code.n_prompts, code.speedup) == ("a", 7, pytest.approx(1.5 / 1.1))
+    assert (prose.n_prompts, prose.speedup) == (7, pytest.approx(1.2 / 1.1))
+    assert prose.acceptance_rate == pytest.approx(6 / 7)

@@ -139,7 +139,7 @@ def test_promising_are_the_best_of_each_length() -> None:
 
 def answers(off_s: list[list[float]]) -> Answers:
     ones = np.ones_like(off_s)
-    return Answers(tokens=ones, accepted=ones, on_s=ones, off_s=np.array(off_s))
+    return Answers(tokens=ones, drafted=ones, accepted=ones, on_s=ones, off_s=np.array(off_s))
 
 
 def test_of_forecasts_that_are_equal_within_their_error_the_evenest_is_the_most_promising() -> None:

@@ -173,6 +173,7 @@ class ScriptedForecaster:
         off_s = np.full(each.shape, 0.8)
         answers = Answers(
             tokens=np.full(each.shape, 8.0),
+            drafted=np.full(each.shape, 7.0),
             accepted=np.full(each.shape, 6.0),
             on_s=off_s / (speedup * each),
             off_s=off_s,
