@@ -26,6 +26,7 @@ from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Answer, Basis
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
+from spectui.tune.evidence import FEW
 from spectui.tune.finalist import forecast_error, forecast_errors
 from spectui.tune.outcome import advised
 from spectui.tune.race import LOOK_EVERY
@@ -232,6 +233,8 @@ def _wanted_prompts(found: Tuned, measured: Speedup) -> int | None:
         return FEWEST_FOR_BOTH
     if verdict.answer is not Answer.UNDECIDED:
         return None
+    if verdict.basis is Basis.THESE:
+        return max(FEW + 1, n_prompts + (verdict.more_prompts or 0))
     n_chose = max((len(one.prompts) for one in result.trials), default=0)
     if verdict.more_prompts is not None and measured.n_prompts >= n_prompts - n_chose:
         return max(FEWEST_FOR_BOTH, n_prompts + verdict.more_prompts)

@@ -54,6 +54,7 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
+from spectui.tune.evidence import FEW
 from spectui.tune.experts import ExpertPlan, plan_experts
 from spectui.tune.present import PresentArm
 from spectui.tune.result import TuneResult
@@ -294,23 +295,45 @@ class Search:
             options.requests, options.depths, n_predict=n_predict, n_ctx=n_ctx, remedy=remedy
         )
 
+    def _too_few(self) -> str | None:
+        """Note on a number of prompts that says little of others; None where it does."""
+        n, path = len(self.prompts), self.shared.prompts
+        few = counted(n, "prompt")
+        if path is not None and path.suffix == ".txt":
+            few = f"{few} (a .txt file is one)"
+        if not self.options.is_server:
+            more = f"with more than {FEW} it is for prompts like them"
+            return f"{few}: the verdict will be for just these; {more}" if n <= FEW else None
+        if n < MIN_PROMPTS:
+            return (
+                f"{few} will not do for a verdict, which needs {MIN_PROMPTS} at least; "
+                f"{FEWEST_FOR_BOTH} or more are better"
+            )
+        if n < FEWEST_FOR_BOTH:
+            return (
+                f"{few} may be too few for a verdict: what chooses a setting cannot judge it; give "
+                f"{FEWEST_FOR_BOTH} or more"
+            )
+        return None
+
     def _plan(self, study: str, setup: TuningSetup) -> str:
         """What is going to be done, within which time, and that it may be interrupted."""
         options, limit = self.options, self.options.time_budget
         sampling = setup.workload.sampling.label
         origin = self.shared.temperature_origin(setup.off.target.path)
-        steps = ["the target alone"]
+        steps = ["the target alone"] if options.is_server else []
         if not options.is_server:
             steps.append("a recording to replay every setting on")
         if options.trials is not None or options.is_server:
             steps.append(f"up to {counted(options.trials or MOST_TRIALS, 'trial')}")
+        steps.append("the best against the target alone")
+        told = f"{', '.join(steps[:-1])}, and {steps[-1]}"
         takes = "No limit of time (--time-budget sets one)"
         if limit is not None:
             takes = f"About {duration_text(limit)}: a step that has begun is finished"
         return (
             f"tuning on {counted(len(self.prompts), 'prompt')}, {sampling} ({origin}): "
-            f"{', '.join(steps)}, and the best against the target alone. {takes}; Ctrl+C keeps "
-            f"what is finished (study {study})"
+            f"{told}. {takes}; Ctrl+C keeps what is finished (study {study})"
         )
 
     def _run(self, tuning: Tuning) -> TuneResult:
@@ -326,7 +349,7 @@ class Search:
                 )
             if isinstance(event, StudyOpened):
                 self.progress.announce(self._plan(event.name, tuning.setup))
-                if (few := _too_few(len(self.prompts), self.shared.prompts)) is not None:
+                if (few := self._too_few()) is not None:
                     self.progress.announce(few)
             if isinstance(event, Notice):
                 self.progress.announce(event.text)
@@ -376,21 +399,3 @@ def _plan(options: TuneOptions, target: Path, *, keeps_off: bool) -> str:
     if keeps_off:
         return f"{begun} ({size} of target to load), beside the one without speculation"
     return f"{begun} and then the one without speculation again ({size} of target to load each)"
-
-
-def _too_few(n_prompts: int, path: Path | None) -> str | None:
-    """Note on a number of prompts that may not do for a verdict; None where it does."""
-    few = counted(n_prompts, "prompt")
-    if path is not None and path.suffix == ".txt":
-        few = f"{few} (a .txt file is one)"
-    if n_prompts < MIN_PROMPTS:
-        return (
-            f"{few} will not do for a verdict, which needs {MIN_PROMPTS} at least; "
-            f"{FEWEST_FOR_BOTH} or more are better"
-        )
-    if n_prompts < FEWEST_FOR_BOTH:
-        return (
-            f"{few} may be too few for a verdict: what chooses a setting cannot judge it; give "
-            f"{FEWEST_FOR_BOTH} or more"
-        )
-    return None

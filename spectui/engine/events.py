@@ -194,6 +194,8 @@ class AnswerWritten:
     stop: Stop
     decode_s: float
     """Seconds from the first token to the last; its share of those in which others grew as well."""
+    read_s: float | None = None
+    """Seconds of evaluating the prompt as a whole; None where it was known already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +258,9 @@ class ChainsRecorded:
     chains: Chains
     seconds: float
     """Seconds of the draft's work, without the prompt."""
+    read_s: float | None = None
+    """Seconds in which the prompt was evaluated as a whole, by MTP layers together with the target;
+    None where it was known already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,6 @@ from spectui.options.setup import ModelOptions
 from spectui.speculative.models import Outputs, unserved
 from spectui.trace.grid import MAX_DEPTH
 from spectui.trace.record import (
-    Chains,
     can_read,
     read_chains,
     record_chains,
@@ -141,43 +140,46 @@ def record(
         CancelledError: it was stopped.
         UsageError: the drafter is not loaded, or the depth is out of range.
     """
-    chains, seconds = (_of_mtp if command.mtp else _of_draft)(models, command, cancelled)
-    if chains is None:
+    found = (_of_mtp if command.mtp else _of_draft)(models, command, cancelled)
+    if found is None:
         raise CancelledError("the recording was cancelled")
-    return ChainsRecorded(chains=chains, seconds=seconds)
+    return found
 
 
 def _of_draft(
     models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
-) -> tuple[Chains | None, float]:
+) -> ChainsRecorded | None:
     """The target does nothing."""
-    draft = models.draft
+    draft, prompt, output, depth = models.draft, command.prompt, command.output, command.depth
     _check(command, draft.n_ctx)
     models.conversation.put_aside((draft,))
     draft.clear()
+    began, read_s = time.perf_counter(), None
     if not command.reuse_prompt:
-        draft.decode(command.prompt, Outputs.LAST)
-    elif not models.prompts.restore_draft(draft, command.prompt):
-        draft.decode(command.prompt, Outputs.LAST)
-        models.prompts.keep_draft(draft, command.prompt)
+        draft.decode(prompt, Outputs.LAST)
+    elif not models.prompts.restore_draft(draft, prompt):
+        draft.decode(prompt, Outputs.LAST)
+        read_s = time.perf_counter() - began
+        models.prompts.keep_draft(draft, prompt)
         draft.settle()
     began = time.perf_counter()
-    prompt, output, depth = command.prompt, command.output, command.depth
     run = read_chains if can_read(draft, len(prompt) + len(output), depth) else record_chains
     chains = run(draft, prompt, output, depth=depth, cancelled=cancelled)
-    return chains, time.perf_counter() - began
+    if chains is None:
+        return None
+    return ChainsRecorded(chains=chains, seconds=time.perf_counter() - began, read_s=read_s)
 
 
 def _of_mtp(
     models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
-) -> tuple[Chains | None, float]:
+) -> ChainsRecorded | None:
     """The target decodes the output token by token, and shows what it makes of it."""
     target, mtp = models.target, models.mtp
     _check(command, mtp.n_ctx)
     models.conversation.put_aside(models.contexts)
     target.show_states_to(mtp)
     try:
-        _read_prompt(models, command)
+        read_s = _read_prompt(models, command)
         began = time.perf_counter()
         chains = record_own_chains(
             target,
@@ -189,10 +191,13 @@ def _of_mtp(
         )
     finally:
         target.show_states_to(None)
-    return chains, time.perf_counter() - began
+    if chains is None:
+        return None
+    return ChainsRecorded(chains=chains, seconds=time.perf_counter() - began, read_s=read_s)
 
 
-def _read_prompt(models: LoadedModels, command: RecordChains) -> None:
+def _read_prompt(models: LoadedModels, command: RecordChains) -> float | None:
+    """Seconds in which both evaluated all of the prompt; None where some of it was known."""
     target, mtp, prompts, prompt = models.target, models.mtp, models.prompts, command.prompt
     if command.reuse_prompt:
         for context in (target, mtp):
@@ -201,16 +206,22 @@ def _read_prompt(models: LoadedModels, command: RecordChains) -> None:
     else:
         # A chat's text is still there, and mostly it is its last answer that is recorded.
         mtp.keep_prefix_of_both(prompt)
+    is_new, read_s = target.n_past == mtp.n_past == 0, 0.0
     if target.n_past < len(prompt):
+        began = time.perf_counter()
         target.decode(prompt[target.n_past :], Outputs.LAST)
+        read_s += time.perf_counter() - began
         if command.reuse_prompt:
             prompts.keep_target(target, prompt)
             target.settle()
     if mtp.n_past < len(prompt):
+        began = time.perf_counter()
         mtp.decode(prompt[mtp.n_past :], Outputs.NONE)
+        read_s += time.perf_counter() - began
         if command.reuse_prompt:
             prompts.keep_mtp(mtp, prompt)
             mtp.settle()
+    return read_s if is_new else None
 
 
 def _check(command: RecordChains, n_ctx: int) -> None:

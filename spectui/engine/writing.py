@@ -71,6 +71,8 @@ class Writing:
             check_request(models, self._alone(index))
         self._waiting = list(range(len(command.prompts)))
         self._open: list[_Answer] = []
+        self._read_s: dict[int, float] = {}
+        """Seconds of evaluating prompts for the first time."""
 
     def run(self) -> AnswersWritten:
         """Write all answers.
@@ -116,7 +118,13 @@ class Writing:
                 raise CancelledError("the writing was cancelled")
             self._emit(
                 AnswerWritten(
-                    index=index, tokens=result.tokens, stop=result.stop, decode_s=result.decode_s
+                    index=index,
+                    tokens=result.tokens,
+                    stop=result.stop,
+                    decode_s=result.decode_s,
+                    read_s=result.prompt_s
+                    if result.n_evaluated == result.n_prompt_tokens
+                    else None,
                 )
             )
 
@@ -126,14 +134,19 @@ class Writing:
         Beside other sequences its sums would be rounded in another order.
         """
         target, prompts = self._target, self._models.prompts
-        for prompt in self._command.prompts:
+        for index, prompt in enumerate(self._command.prompts):
             target.clear()
             if prompts.restore_target(target, prompt):
                 continue
-            target.decode(prompt, Outputs.LAST)
+            self._read(index)
             if not prompts.keep_target(target, prompt):
                 break
         target.clear()
+
+    def _read(self, index: int) -> None:
+        began = time.perf_counter()
+        self._target.decode(self._command.prompts[index], Outputs.LAST)
+        self._read_s.setdefault(index, time.perf_counter() - began)
 
     def _has_room(self) -> bool:
         """Whether the next answer fits beside the open ones, however long they get."""
@@ -153,7 +166,7 @@ class Writing:
         target, prompt = self._target, self._command.prompts[index]
         self._leave_own_sequence()
         if not self._models.prompts.restore_target(target, prompt):
-            target.decode(prompt, Outputs.LAST)
+            self._read(index)
         chain = SamplerChain(self._command.sampling, target.vocabulary)
         answer = _Answer(index, prompt, samplers.enter_context(chain))
         target.sampler = answer.sampler
@@ -207,5 +220,6 @@ class Writing:
                 tokens=tuple(answer.tokens),
                 stop=stop,
                 decode_s=answer.decode_s,
+                read_s=self._read_s.get(answer.index),
             )
         )

@@ -37,6 +37,15 @@ class Reading(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """Prompts that were evaluated apart from a measurement."""
+
+    target: tuple[Reading, ...] = ()
+    draft: tuple[Reading, ...] = ()
+    """By the draft alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingTime:
     """Seconds of evaluating a prompt, by its length."""
 
@@ -127,6 +136,7 @@ def prompt_times(
     *,
     beside: Sequence[Pair] = (),
     alike: Sequence[Pair] = (),
+    apart: Readings = Readings(),
     reads: bool = True,
 ) -> Known[PromptTimes]:
     """How long prompts take without and with a setting.
@@ -135,13 +145,14 @@ def prompt_times(
         pairs: prompts that were continued without and with the setting.
         beside: more prompts, with the target in the same place, whoever drafted.
         alike: more prompts with the same draft.
+        apart: more prompts, with the target in the same place and the same draft.
         reads: whether a model drafts, which reads the prompt as well.
     """
     every = [*pairs, *beside, *alike]
     off = [pair.baseline for pair in every]
     on = [pair.speculative for pair in (*pairs, *alike)]
     if not reads:
-        alone = fit_readings([*_target(off), *_target(on)])
+        alone = fit_readings([*_target(off), *_target(on), *apart.target])
         return (
             Known(None, NOT_READ) if alone is None else Known(PromptTimes(off=alone, on=(alone,)))
         )
@@ -149,9 +160,12 @@ def prompt_times(
     parts = (
         [fit_readings(_whole(on))]
         if _whole(on)
-        else [*map(fit_readings, (_target(target), _draft(on)))]
+        else [
+            fit_readings([*_target(target), *apart.target]),
+            fit_readings([*_draft(on), *apart.draft]),
+        ]
     )
-    alone = fit_readings(_target(off))
+    alone = fit_readings([*_target(off), *apart.target])
     known = [one for one in parts if one is not None]
     if alone is None or len(known) < len(parts):
         told = any(one.n_evaluated is not None for one in on)

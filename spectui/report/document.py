@@ -184,6 +184,7 @@ class StandingPart(Struct, frozen=True):
     """A setting of the last race."""
 
     params: Json
+    n_timed: Count | None = None
     speedup: Amount | None = None
     speedup_ci95: Interval | None = None
 

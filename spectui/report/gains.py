@@ -50,9 +50,12 @@ def gain_section(content: Content) -> Known[Section]:
             low, high = standing.speedup_ci95 or (None, None)
             label = f"runner-up, {label_of(arm_of(standing.params))}"
             rows.append(Row(label=label, speedup=standing.speedup, low=low, high=high))
-    notes = [
-        f"Measured on {counted(gain.n_prompts, 'prompt')}, without and with the draft in turns."
-    ]
+    prompts = counted(gain.n_prompts, "prompt")
+    n_timed = next((one.n_timed for one in content.document.finalists or ()), None)
+    how = "without and with the draft in turns"
+    notes = [f"Measured on {prompts}, {how}."]
+    if n_timed is not None and n_timed < gain.n_prompts:
+        notes = [f"Counted on {prompts}, {n_timed} of them timed {how}."]
     if content.document.lossless:
         notes.append("The text was the same with and without the draft.")
     return Known(Section(forest=Forest(rows=tuple(rows)), notes=tuple(notes)))

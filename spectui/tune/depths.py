@@ -302,6 +302,7 @@ def raced_times(standings: Sequence[Standing]) -> Known[PromptTimes]:
         leader.pairs,
         beside=_pairs(beside),
         alike=_pairs(alike),
+        apart=leader.apart,
         reads=_reader(leader.arm) is not None,
     )
 

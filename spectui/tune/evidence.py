@@ -17,7 +17,7 @@ what others would gain is told beside it, as wide as it is.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spectui.measure.arm import Arm
+from spectui.measure.reading import Readings
 from spectui.measure.statistics import (
     MIN_PROMPTS,
     PairedMeasurement,
@@ -34,6 +35,7 @@ from spectui.measure.statistics import (
     speedup_within,
 )
 from spectui.measure.verdict import Basis
+from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.categories import CategoryGain
 from spectui.tune.forecast import EVEN, Answers, Forecast, promising
 
@@ -66,6 +68,8 @@ class Evidence:
     """Each answer with the setting that the other prompts have chosen."""
     by_parts: Answers = field(repr=False)
     """Each part with the setting that the other parts of all answers have chosen."""
+    readings: Mapping[str, Readings] = field(default_factory=dict, repr=False)
+    """Prompts that were evaluated for the recording, by draft; under ``NGRAM_COSTS`` without."""
     n_resamples: int = 40_000
     """Of the bootstrap: a look spends a part of the error, far out in the tails."""
 
@@ -102,6 +106,11 @@ class Evidence:
             ValueError: none of these prompts was recorded, or not with the setting.
         """
         return self._changed(self._counted(arm, level), arm, timed)
+
+    def reading_of(self, arm: Arm) -> Readings:
+        """Prompts that the target and the setting's draft have evaluated; none where it moves."""
+        moves, draft = arm.n_cpu_moe is not None, arm.draft or NGRAM_COSTS
+        return Readings() if moves else self.readings.get(draft, Readings())
 
     def of_others(self, arm: Arm, timed: Sequence[PairedMeasurement]) -> Speedup | None:
         """What prompts like these gain, where the verdict is on just these; else None."""
@@ -203,6 +212,7 @@ def evidence_of(
     forecasts: Sequence[Forecast],
     prompts: Sequence[tuple[str, str]],
     replay: Callable[[Arm], Forecast | None],
+    readings: Mapping[str, Readings],
 ) -> Evidence | None:
     """What recorded prompts say of a setting that was chosen by them.
 
@@ -211,6 +221,7 @@ def evidence_of(
         forecasts: all that can be chosen.
         prompts: [n_recordings]: names and categories.
         replay: replays any other setting.
+        readings: prompts that were evaluated for the recording, by draft.
 
     Returns:
         None where nothing was decoded, or only totals are known.
@@ -231,6 +242,7 @@ def evidence_of(
     return Evidence(
         chosen=chosen,
         prompts=tuple(prompts),
+        readings=readings,
         answers=cache(answers_of),
         by_prompts=_crossed(able, list(answers.values()), prompt % min(n, _FOLDS)),
         by_parts=_crossed(able, list(answers.values()), part),

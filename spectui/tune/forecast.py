@@ -10,6 +10,7 @@ import numpy.typing as npt
 from spectui.documents import Json
 from spectui.errors import BadInputError
 from spectui.measure.arm import Arm
+from spectui.measure.reading import Readings
 from spectui.measure.workload import Workload
 from spectui.options.drafters import Ngram
 from spectui.speculative.models import Rollback
@@ -136,6 +137,8 @@ class Outlook:
     """Best first."""
     costs: Mapping[str, Costs]
     """Costs of rounds by drafter."""
+    readings: Mapping[str, Readings] = field(default_factory=dict)
+    """Prompts that were evaluated meanwhile, by draft; under ``NGRAM_COSTS`` without one."""
 
 
 def forecasts(
@@ -412,7 +415,8 @@ class Forecaster:
             except BadInputError as error:
                 # It would save time where the study goes on, no more.
                 self.not_kept = str(error)
-        return self._outlook(tracing.recordings, tracing.costs)
+        outlook = self._outlook(tracing.recordings, tracing.costs)
+        return replace(outlook, readings=tracing.readings)
 
     def recall(self, n_prompts: int, n_tokens: int) -> Outlook | None:
         """Replay what an earlier run of the study has recorded.

@@ -9,11 +9,12 @@ leader is decided: the question is on or off, and the finalists are all settings
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Pair, measurements, steady
+from spectui.measure.reading import Readings
 from spectui.measure.requests import Request
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
 from spectui.measure.verdict import Answer, Basis, judge
@@ -58,6 +59,8 @@ class Standing:
     n_pairs: int
     pairs: tuple[Pair, ...] = ()
     """Paired measurements against off."""
+    apart: Readings = field(default_factory=Readings)
+    """Prompts that were evaluated for the recording."""
 
     def document(self) -> Json:
         """A finalist as JSON."""
@@ -68,6 +71,7 @@ class Standing:
         return {
             "params": self.arm.document(),
             "n_prompts": speedup.n_prompts,
+            "n_timed": speedup.n_prompts if speedup.n_timed is None else speedup.n_timed,
             **speedup.document(),
             "n_slow_rounds": sum(pair.n_slow for pair in self.pairs),
         }
@@ -167,6 +171,7 @@ class Race:
                 speedup=self._speedups.get(arm),
                 n_pairs=len(self._runs.pairs(arm)),
                 pairs=self.pairs(arm),
+                apart=Readings() if self._evidence is None else self._evidence.reading_of(arm),
             )
             for arm in arms
         )

@@ -15,6 +15,7 @@ from spectui.errors import CancelledError, EngineDiedError, EngineLostError, Spe
 from spectui.format import counted, duration_text
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
+from spectui.measure.reading import Readings
 from spectui.measure.verdict import judge
 from spectui.measure.workload import WorkItem
 from spectui.trace.costs import Costs
@@ -318,6 +319,7 @@ class Forecasting:
         """Best first."""
         self.costs: Mapping[str, Costs] = {}
         """Costs of rounds by drafter, from the recording."""
+        self._readings: Mapping[str, Readings] = {}
 
     def seconds(self, off: Arm) -> dict[Arm, float]:
         """Forecast seconds of a prompt in the mean, by setting and for ``off``."""
@@ -332,7 +334,9 @@ class Forecasting:
         forecaster = self._forecaster
         if forecaster is None:
             return None
-        return evidence_of(chosen, self.forecasts, forecaster.prompts, forecaster.forecast)
+        return evidence_of(
+            chosen, self.forecasts, forecaster.prompts, forecaster.forecast, self._readings
+        )
 
     def look_ahead(self) -> None:
         """Record once, and replay everything."""
@@ -346,6 +350,7 @@ class Forecasting:
             return
         if outlook is not None:
             self.forecasts, self.costs = outlook.forecasts, outlook.costs
+            self._readings = outlook.readings
             self._on_event(ForecastMade(forecasts=self.forecasts, costs=self.costs))
 
     def _outlook(self) -> Outlook | None:

@@ -17,6 +17,7 @@ from spectui.errors import (
 )
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.measure.backend import again_after_a_death
+from spectui.measure.reading import Reading, Readings
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DrafterSetting, DraftMtp, DraftSimple, NgramSimple
@@ -100,6 +101,8 @@ class Tracing:
     """Seconds of all drafts' recordings, without prompts."""
     costs: dict[str, Costs]
     """Costs of rounds by draft; without one, under ``NGRAM_COSTS``."""
+    readings: dict[str, Readings]
+    """Prompts that were evaluated, by draft; by the target alone under ``NGRAM_COSTS``."""
     interrupted: bool
     error: SpectuiError | None = None
     """The error that ended it early; None where only the user did."""
@@ -145,6 +148,8 @@ class Tracer:
         self._recordings: list[Recording] = []
         self._output_s: dict[str, float] = {}
         self._chains_s: dict[tuple[str, str], float] = {}
+        self._target_read: dict[str, Reading] = {}
+        self._draft_read: dict[str, list[Reading]] = {}
         self._probed: dict[str, Probed] = {}
         self._costs: dict[str, Costs] = {}
 
@@ -196,6 +201,10 @@ class Tracer:
             baseline_s=sum(self._output_s[recording.id] for recording in recordings),
             draft_s=sum(seconds for key, seconds in self._chains_s.items() if key in kept),
             costs=self._costs,
+            readings={
+                name: Readings(target=tuple(self._target_read.values()), draft=tuple(read))
+                for name, read in {NGRAM_COSTS: [], **self._draft_read}.items()
+            },
             interrupted=interrupted,
             error=failure,
         )
@@ -231,6 +240,8 @@ class Tracer:
 
     def _record_output(self, item: WorkItem, answer: AnswerWritten) -> None:
         self._output_s[item.id] = answer.decode_s
+        if answer.read_s is not None:
+            self._target_read[item.id] = Reading(len(item.tokens), answer.read_s)
         self._recordings.append(
             Recording(
                 id=item.id,
@@ -261,6 +272,7 @@ class Tracer:
             )
             told = again_after_a_death(partial(self._engine.record_chains, command))
             self._chains_s[recording.id, draft] = told.seconds
+            self._keep_reading(draft, recording, told.read_s)
             chains = {**recording.chains, draft: told.chains}
             self._recordings[index] = replace(recording, chains=chains)
             self._on_event(
@@ -271,6 +283,19 @@ class Tracer:
                     seconds=told.seconds,
                 )
             )
+
+    def _keep_reading(self, draft: str, recording: Recording, read_s: float | None) -> None:
+        """Keep how long the draft read a prompt, if it was new to it."""
+        if read_s is None:
+            return
+        if self._loader.is_mtp(draft):
+            alone = self._target_read.get(recording.id)
+            if alone is None:
+                return
+            # The target has read it along with its MTP layers once more.
+            read_s = max(0.0, read_s - alone.seconds)
+        reading = Reading(len(recording.prompt), read_s)
+        self._draft_read.setdefault(draft, []).append(reading)
 
     def _fit(self) -> None:
         """Costs of every drafter: all that were measured with the target in one place did so."""

@@ -36,6 +36,7 @@ from tests.support.search import known
 
 RECORDING, _ = record(SCENE)
 TRACING = Tracing(
+    readings={},
     recordings=(RECORDING,),
     baseline_s=1.0,
     draft_s=1.0,
