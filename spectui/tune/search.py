@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from spectui.engine.events import GenerationResult
-from spectui.errors import CancelledError, EngineDiedError, EngineLostError, SpectuiError
+from spectui.errors import (
+    CancelledError,
+    EngineDiedError,
+    EngineLostError,
+    HopelessError,
+    ServerError,
+    SpectuiError,
+)
 from spectui.format import counted, duration_text
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
@@ -33,6 +40,7 @@ from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.pace import RESERVED, RESERVED_IF_FORECAST, OutOfTimeError, Pace, Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult, why_nothing
+from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import MOST_TRIALS, SearchSetup
 from spectui.tune.temperatures import TemperatureRuns
 from spectui.tune.tracing import TracingEvent
@@ -50,7 +58,7 @@ class Search:
         self,
         setup: SearchSetup,
         *,
-        forecaster: Forecaster | None = None,
+        forecaster: Forecaster | ServedForecaster | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; nothing is measured yet.
@@ -299,7 +307,7 @@ class Forecasting:
 
     def __init__(
         self,
-        forecaster: Forecaster | None,
+        forecaster: Forecaster | ServedForecaster | None,
         setup: SearchSetup,
         pace: Pace,
         trials: TrialRunner,
@@ -335,9 +343,9 @@ class Forecasting:
         """
         try:
             outlook = self._outlook(goes_on=goes_on)
-        except EngineLostError:
+        except (EngineLostError, HopelessError):
             raise
-        except EngineDiedError as error:
+        except (EngineDiedError, ServerError) as error:
             # Each trial has a process that is new again; trials choose.
             self._on_event(ForecastFailed(reason=str(error)))
             return
@@ -383,7 +391,7 @@ class Forecasting:
         n_tokens = sum(len(one.tokens) for one in self._trials.outputs.values())
         return n_tokens >= _SHORTEST and self._pace.left_of(_TEXT_SHARE) <= 0
 
-    def _extent(self, forecaster: Forecaster) -> tuple[int, int]:
+    def _extent(self, forecaster: Forecaster | ServedForecaster) -> tuple[int, int]:
         """Prompts to record, and tokens of each answer."""
         n_written = len(self._trials.outputs)
         n_prompts = n_written or forecaster.n_prompts
