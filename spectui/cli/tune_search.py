@@ -391,9 +391,7 @@ def _plan(options: TuneOptions, target: Path, *, keeps_off: bool, forecasts: boo
     """Description of the search's cost."""
     size = bytes_text(size_bytes(target))
     n_trials = options.trials or MOST_TRIALS
-    begun = (
-        f"up to {n_trials} trials through llama-server, and each new setting starts a server"
-    )
+    begun = f"up to {n_trials} trials through llama-server, and each new setting starts a server"
     if forecasts:
         begun = "two starts of llama-server for each draft, and one for the best setting"
     if keeps_off:

@@ -35,6 +35,8 @@ def read_rounds(content: bytes) -> tuple[Round, ...]:
     """
     lines = content.splitlines()
     chunks = [line.removeprefix(_DATA) for line in lines if line.startswith(_DATA)]
+    if not chunks:
+        raise msgspec.ValidationError("it is no stream")
     return tuple(_rounds([msgspec.json.decode(chunk, type=_Chunk).timings for chunk in chunks]))
 
 

@@ -2,8 +2,8 @@
 
 A short recording is replayed for every setting of the space, and the best forecast is raced on
 prompts that no choice was made by. Counts are exact and prices are measured, so that a forecast is
-off by 1 to 2 %, a trial by 5 %: trials choose where nothing can be forecast, as through a
-llama-server, and are run beside forecasts only where the user asks for them.
+off by 1 to 2 %, a trial by 5 %: trials choose where nothing can be forecast, and are run beside
+forecasts only where the user asks for them.
 """
 
 import time
@@ -65,7 +65,7 @@ class Search:
 
         Args:
             setup: study, prompts, what decodes them, and limits.
-            forecaster: forecasts every setting; None where trials have to choose.
+            forecaster: forecasts settings; None where trials have to choose.
             clock: seconds; what the engine gave to others meanwhile is taken off.
         """
         self._setup = setup

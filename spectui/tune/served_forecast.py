@@ -9,7 +9,7 @@ from operator import add
 
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
-from spectui.errors import ServerError
+from spectui.errors import DoesNotFitError, HopelessError, ServerError
 from spectui.measure.arm import Arm
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.server_forecast import Answer, Replayed, prices_of, replayed
@@ -20,7 +20,7 @@ from spectui.server.binary import ServerBinary
 from spectui.server.rounds import Round
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.space import SearchSpace
-from spectui.tune.tracing import DraftRecorded, PromptProbed, TracingEvent
+from spectui.tune.tracing import DraftLeftOut, DraftRecorded, PromptProbed, TracingEvent
 
 _RATES = "--spec-synth-rates"
 _TURNS = 6
@@ -121,24 +121,40 @@ class ServedForecaster:
         Raises:
             KeyboardInterrupt: it was stopped.
             MemoryShortError: memory stayed short.
-            ServerError: a server failed, or does not show what rounds cost.
+            ServerError: no draft could be measured; the last one's reason.
         """
         self._on_event = on_event
         workload = replace(self._workload.first(n_prompts), n_predict=n_tokens)
-        found = list[Forecast]()
+        found, error = list[Forecast](), None
         for draft in self._space.drafts:
             self._backend.load(draft)
-            lengths = self._space.grid(draft).draft_max
-            # No round drafts more than is wanted behind the first token and the one that follows.
-            longest = max(1, min(max(lengths), n_tokens - 2))
-            answers = self._answers(workload, draft, longest, is_late)
-            prices = self._prices(workload, draft, longest, has_time)
-            found += [
-                _forecast(draft, n, [replayed(one, n, prices) for one in answers])
-                for n in lengths
-                if answers
-            ]
+            try:
+                found += self._lengths(workload, draft, has_time, is_late)
+            except HopelessError:
+                raise
+            except (DoesNotFitError, ServerError) as problem:
+                error = problem
+                on_event(DraftLeftOut(draft=draft, reason=str(error)))
+        if error is not None and not found:
+            raise ServerError(str(error)) from error
         return Outlook(forecasts=tuple(sorted(found, key=lambda one: -one.speedup)), costs={})
+
+    def _lengths(
+        self,
+        workload: Workload,
+        draft: str,
+        has_time: Callable[[], bool],
+        is_late: Callable[[], bool],
+    ) -> list[Forecast]:
+        """Forecast every length of the loaded draft; none where no prompt is answered."""
+        lengths = self._space.grid(draft).draft_max
+        # No round drafts more than is wanted behind the first token and the one that follows.
+        longest = max(1, min(max(lengths), workload.n_predict - 2))
+        answers = self._answers(workload, draft, longest, is_late)
+        if not answers:
+            return []
+        prices = self._prices(workload, draft, longest, has_time)
+        return [_forecast(draft, n, [replayed(one, n, prices) for one in answers]) for n in lengths]
 
     def _answers(
         self, workload: Workload, draft: str, longest: int, is_late: Callable[[], bool]
