@@ -131,8 +131,8 @@ def command(**options: Any) -> None:
     target alone on other prompts. Ends with the verdict, why it is so, and a llama-server command.
     Ctrl-C keeps what was measured; the same command goes on from there. With --backend server your
     own llama-server measures: it shows what each draft length accepts and costs, and where it
-    cannot, settings are tried one by one, and each starts a server; with -np it searches with as many streams at once as the first number says, and
-    measures the best with the others.
+    cannot, settings are tried one by one, and each starts a server; with -np it searches with as
+    many streams at once as the first number says, and measures the best with the others.
     """
     from spectui.cli.run_tune import tune
 
