@@ -2,17 +2,28 @@
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
+from typing import cast
 
 import pytest
 
+from spectui.engine.commands import Generate
+from spectui.errors import HopelessError, ServerError
+from spectui.measure.server_backend import ServerBackend
+from spectui.measure.workload import Workload
 from spectui.options.drafters import MTP_KIND
+from spectui.options.setup import GREEDY
 from spectui.server.binary import ServerBinary
 from spectui.server.help_text import read_help
-from spectui.tune.served_forecast import why_unforecast
+from spectui.server.rounds import Round
+from spectui.tune.served_forecast import ServedForecaster, why_unforecast
 from spectui.tune.space import SearchSpace
+from spectui.tune.tracing import DraftLeftOut, DraftRecorded, PromptProbed, TracingEvent
+from tests.measure.test_server_forecast import LONGEST, PRICES, answered
 from tests.support.binaries import CURRENT, IK, LEGACY
 from tests.support.cli import Run, Spectui
 from tests.support.scripted_server import HELP, write_server
+from tests.support.search import items
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
@@ -52,6 +63,84 @@ def test_where_nothing_is_forecast_a_sentence_says_why(
 ) -> None:
     found = why_unforecast(space, binary(text), n_slots=n_slots, redoes_rounds=redoes_rounds)
     assert found == why or (why is not None and why in str(found))
+
+
+class Simulated:
+    """Servers that take known times. ``d`` is mostly right, ``broken`` fails with ``failure``."""
+
+    move_s = 1.0
+
+    def __init__(self, *, n_beside_off: int, failure: type[ServerError] = ServerError) -> None:
+        self.n_beside_off = n_beside_off
+        self.failure = failure
+        self.draft: str | None = None
+        self.asked: list[str] = []
+
+    def load(self, draft: str) -> None:
+        self.draft = draft
+
+    def rounds(self, command: Generate, *arguments: str) -> tuple[Round, ...]:
+        if command.speculation is None:
+            self.asked.append("off")
+            one = Round(n_drafted=0, n_accepted=0, n_emitted=1, seconds=0.1)
+            return (one,) * (command.n_predict - 1)
+        if self.draft == "broken":
+            raise self.failure("it does not start")
+        self.asked.append("ladder" if arguments else "answer")
+        agrees = [False] * (command.n_predict - 1)
+        return answered(agrees if arguments else self.text(command), command.speculation.longest)
+
+    def text(self, command: Generate) -> list[bool]:
+        chance = Random(command.prompt[-1])  # noqa: S311 - no secret
+        return [chance.random() < 0.7 for _ in range(command.n_predict - 1)]
+
+
+def forecaster(backend: Simulated, *drafts: str) -> ServedForecaster:
+    workload = Workload(items=items(4), n_predict=48, sampling=GREEDY)
+    return ServedForecaster(workload, cast("ServerBackend", backend), SearchSpace(drafts=drafts))
+
+
+@pytest.mark.parametrize(
+    ("n_beside_off", "order"),
+    [(1, [*["off", "ladder"] * 6]), (0, [*["ladder"] * 6, *["off"] * 6])],
+)
+def test_lengths_are_forecast_from_two_starts_and_a_draft_that_fails_is_left_out(
+    n_beside_off: int, order: list[str]
+) -> None:
+    backend, events = Simulated(n_beside_off=n_beside_off), list[TracingEvent]()
+    searched = forecaster(backend, "broken", "d")
+    found = searched.run(4, 48, events.append).forecasts
+    assert backend.asked == [*["answer"] * 4, *order]
+    kinds = [DraftLeftOut, *[DraftRecorded] * 4, *[PromptProbed] * 6]
+    assert [type(one) for one in events] == kinds
+    assert len(events) <= searched.n_steps(4)
+    assert [one.arm.draft for one in found] == ["d"] * LONGEST
+    for one in found:
+        assert one.arm.speculation is not None
+        rounds = [
+            answered(backend.text(Generate(prompt=item.tokens, n_predict=48)), own)
+            for own in [one.arm.speculation.longest]
+            for item in items(4)
+        ]
+        drafted = sum(r.n_drafted for text in rounds for r in text)
+        took = sum(PRICES[r.n_drafted] for text in rounds for r in text)
+        assert one.n_drafted == drafted
+        assert one.speedup == pytest.approx(4 * 47 / took)
+        assert one.spread > 0
+    assert found[0].speedup == max(one.speedup for one in found)
+
+
+def test_where_time_is_short_less_is_measured_and_where_all_fails_it_is_said() -> None:
+    backend = Simulated(n_beside_off=1)
+    late = forecaster(backend, "d").run(
+        4, 48, lambda _event: None, has_time=lambda: False, is_late=lambda: True
+    )
+    assert len(late.forecasts) == LONGEST
+    assert backend.asked == ["answer", *["off", "ladder"] * 3]
+    for failure in (ServerError, HopelessError):
+        broken = forecaster(Simulated(n_beside_off=1, failure=failure), "broken", "broken")
+        with pytest.raises(failure, match="does not start"):
+            broken.run(4, 48, lambda _event: None)
 
 
 @pytest.mark.slow
