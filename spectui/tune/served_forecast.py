@@ -114,7 +114,7 @@ class ServedForecaster:
         has_time: Callable[[], bool] = lambda: True,
         is_late: Callable[[], bool] = lambda: False,
     ) -> Outlook:
-        """Answer the prompts with the longest drafts, measure rounds, and replay every length.
+        """Measure rounds, answer the prompts with the longest drafts, and replay every length.
 
         Arguments as those of ``Forecaster``.
 
@@ -146,15 +146,19 @@ class ServedForecaster:
         has_time: Callable[[], bool],
         is_late: Callable[[], bool],
     ) -> list[Forecast]:
-        """Forecast every length of the loaded draft; none where no prompt is answered."""
-        lengths = self._space.grid(draft).draft_max
+        """Forecast the lengths of the loaded draft that pay if all is accepted, or the shortest.
+
+        None where no prompt is answered.
+        """
+        lengths = sorted(self._space.grid(draft).draft_max)
         # No round drafts more than is wanted behind the first token and the one that follows.
-        longest = max(1, min(max(lengths), workload.n_predict - 2))
-        answers = self._answers(workload, draft, longest, is_late)
+        most = max(1, workload.n_predict - 2)
+        prices = self._prices(workload, draft, min(lengths[-1], most), has_time)
+        paying = [n for n in lengths if n + 1 > prices[min(n, most)]] or lengths[:1]
+        answers = self._answers(workload, draft, min(paying[-1], most), is_late)
         if not answers:
             return []
-        prices = self._prices(workload, draft, longest, has_time)
-        return [_forecast(draft, n, [replayed(one, n, prices) for one in answers]) for n in lengths]
+        return [_forecast(draft, n, [replayed(one, n, prices) for one in answers]) for n in paying]
 
     def _answers(
         self, workload: Workload, draft: str, longest: int, is_late: Callable[[], bool]
@@ -190,9 +194,9 @@ class ServedForecaster:
         for n, item in enumerate(items):
             if n >= _FEWEST_TURNS and not has_time():
                 break
+            ladders.append(self._rounds(workload, item, longest, *rates))
             if self._backend.n_beside_off:
                 alone.append(self._rounds(workload, item, None))
-            ladders.append(self._rounds(workload, item, longest, *rates))
             self._on_event(PromptProbed(prompt_id=item.id, drafter=draft))
         for item in items[len(alone) : len(ladders)]:
             alone.append(self._rounds(workload, item, None))

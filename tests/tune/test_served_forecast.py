@@ -66,13 +66,23 @@ def test_where_nothing_is_forecast_a_sentence_says_why(
 
 
 class Simulated:
-    """Servers that take known times. ``d`` is mostly right, ``broken`` fails with ``failure``."""
+    """Servers that take known times. ``d`` is mostly right, ``broken`` fails with ``failure``.
+
+    Rounds of more than ``longest`` drafted tokens are dear.
+    """
 
     move_s = 1.0
 
-    def __init__(self, *, n_beside_off: int, failure: type[ServerError] = ServerError) -> None:
+    def __init__(
+        self,
+        *,
+        n_beside_off: int = 1,
+        failure: type[ServerError] = ServerError,
+        longest: int = LONGEST,
+    ) -> None:
         self.n_beside_off = n_beside_off
         self.failure = failure
+        self.longest = longest
         self.draft: str | None = None
         self.asked: list[str] = []
 
@@ -87,8 +97,11 @@ class Simulated:
         if self.draft == "broken":
             raise self.failure("it does not start")
         self.asked.append("ladder" if arguments else "answer")
-        agrees = [False] * (command.n_predict - 1)
-        return answered(agrees if arguments else self.text(command), command.speculation.longest)
+        agrees = [False] * (command.n_predict - 1) if arguments else self.text(command)
+        return tuple(
+            replace(one, seconds=9.0) if one.n_drafted > self.longest else one
+            for one in answered(agrees, command.speculation.longest)
+        )
 
     def text(self, command: Generate) -> list[bool]:
         chance = Random(command.prompt[-1])  # noqa: S311 - no secret
@@ -102,7 +115,7 @@ def forecaster(backend: Simulated, *drafts: str) -> ServedForecaster:
 
 @pytest.mark.parametrize(
     ("n_beside_off", "order"),
-    [(1, [*["off", "ladder"] * 6]), (0, [*["ladder"] * 6, *["off"] * 6])],
+    [(1, [*["ladder", "off"] * 6]), (0, [*["ladder"] * 6, *["off"] * 6])],
 )
 def test_lengths_are_forecast_from_two_starts_and_a_draft_that_fails_is_left_out(
     n_beside_off: int, order: list[str]
@@ -110,8 +123,8 @@ def test_lengths_are_forecast_from_two_starts_and_a_draft_that_fails_is_left_out
     backend, events = Simulated(n_beside_off=n_beside_off), list[TracingEvent]()
     searched = forecaster(backend, "broken", "d")
     found = searched.run(4, 48, events.append).forecasts
-    assert backend.asked == [*["answer"] * 4, *order]
-    kinds = [DraftLeftOut, *[DraftRecorded] * 4, *[PromptProbed] * 6]
+    assert backend.asked == [*order, *["answer"] * 4]
+    kinds = [DraftLeftOut, *[PromptProbed] * 6, *[DraftRecorded] * 4]
     assert [type(one) for one in events] == kinds
     assert len(events) <= searched.n_steps(4)
     assert [one.arm.draft for one in found] == ["d"] * LONGEST
@@ -131,16 +144,24 @@ def test_lengths_are_forecast_from_two_starts_and_a_draft_that_fails_is_left_out
 
 
 def test_where_time_is_short_less_is_measured_and_where_all_fails_it_is_said() -> None:
-    backend = Simulated(n_beside_off=1)
+    backend = Simulated()
     late = forecaster(backend, "d").run(
         4, 48, lambda _event: None, has_time=lambda: False, is_late=lambda: True
     )
     assert len(late.forecasts) == LONGEST
-    assert backend.asked == ["answer", *["off", "ladder"] * 3]
+    assert backend.asked == [*["ladder", "off"] * 3, "answer"]
     for failure in (ServerError, HopelessError):
-        broken = forecaster(Simulated(n_beside_off=1, failure=failure), "broken", "broken")
+        broken = forecaster(Simulated(failure=failure), "broken", "broken")
         with pytest.raises(failure, match="does not start"):
             broken.run(4, 48, lambda _event: None)
+
+
+@pytest.mark.parametrize(("longest", "lengths"), [(5, [1, 2, 3, 4, 5]), (0, [1])])
+def test_lengths_that_lose_even_if_all_is_accepted_are_left_out(
+    longest: int, lengths: list[int]
+) -> None:
+    found = forecaster(Simulated(longest=longest), "d").run(4, 48, lambda _event: None).forecasts
+    assert sorted(one.arm.speculation.longest for one in found if one.arm.speculation) == lengths
 
 
 @pytest.mark.slow
@@ -171,7 +192,7 @@ def test_a_search_through_a_server_forecasts_every_length_and_tries_none(
     # Off, the longest drafts, the same with nothing accepted, and the best setting.
     assert found["server"]["n_starts"] == spectui.err.count("starting llama-server") == 4
     lengths = [one["params"]["draft_max"] for one in found["forecasts"]]
-    assert sorted(lengths) == list(range(1, 17))
+    assert len(lengths) == len(set(lengths)) == found["n_replayed"] > 0
     assert {one["params"]["draft_p_min"] for one in found["forecasts"]} == {0.0}
     assert "--trials N tries other values, and n-gram drafters" in " ".join(spectui.err.split())
     (finalist,) = found["finalists"]
