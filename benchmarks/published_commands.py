@@ -10,16 +10,17 @@ message on stderr. Its answers are recorded then; without it the recorded ones c
 """
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.common import write_results
-from tests.support.parsers import Parser, RecordedParser, record
+from tests.support.parsers import Parser, RecordedParser
 from tests.support.published import IK_ANSWERS, UNJUDGED, Judge, Judged, Published, corpus
 
 TOOL = Path(__file__).parent.parent / "tools" / "build_llama_server.py"
@@ -52,6 +53,26 @@ def main() -> None:
         source = {"commit": arguments.ik_commit, "date": arguments.ik_date}
         record(ik, IK_ANSWERS, {"program": "ik_llama.cpp", **source})
     write_results("published_commands", results(judged))
+
+
+def record(parser: Parser, path: Path, source: dict[str, str]) -> None:
+    """Write the answers that a parser gave, with where its own source is from."""
+    answers = {
+        line: answer.fields if answer.error is None else answer.error
+        for line, answer in parser.answers.items()
+    }
+    fields = {option: sorted(names) for option, names in parser.fields.items() if names}
+    parts = [
+        f'"source": {json.dumps(source)}',
+        _lines("answers", answers),
+        _lines("fields", fields),
+    ]
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", "utf-8")
+
+
+def _lines(name: str, table: Mapping[str, object]) -> str:
+    rows = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(table.items()))
+    return f'"{name}": {{\n' + ",\n".join(rows) + "\n}"
 
 
 def built(what: str) -> Path:

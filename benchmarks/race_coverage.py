@@ -1,17 +1,21 @@
 """How often a search advises what does not pay, and how often its interval contains the truth.
 
-``spectui.tune.race`` itself, with the division of prompts and the verdict, on simulated
-measurements. The best of many settings is chosen on the prompts that choose, by their exact
-gains, and raced on the text that judges; the race looks at growing data, and stops when it is
-decided. All settings gain the same on average, so whatever makes
-the chosen one look better is luck: wrong is a verdict to use it where that gain is not above the
-least one. A miss is an interval that does not contain the gain over all prompts there could be.
+``spectui.tune.race`` itself, with the evidence of recorded prompts and the verdict, on simulated
+measurements. The best of many settings is chosen on recorded prompts, by counts and prices, and
+timed on some of them; the race looks at growing data, and stops when it is decided. All settings
+gain the same on average, so whatever makes the chosen one look better is luck: wrong is a verdict
+to use it where that gain is not above the least one. A miss is an interval that does not contain
+the gain over all prompts there could be; of a dozen prompts or fewer, over all text that just these
+could be answered with, by the setting that was chosen.
 
 What one setting gains on one text beyond what all settings gain on that prompt has a standard
-deviation of ``TASTE``; ``LASTING`` of its variance is the same in the text that follows. Prompts
-and seconds are those of ``interval_coverage``. The machines: quiet, noisy (5 % per run), with
-bursts (another program halves the speed for 0.5 to 3 s, after 1 to 6 s without) and with drift (2 %
-from run to run, and 0.5 % slower with each).
+deviation of ``TASTE``; ``LASTING`` of its variance is the prompt's, the rest is drawn for each part
+of an answer. Prices are off by ``PRICES`` for each setting, and by half of that for each answer.
+Prompts and seconds are those of ``interval_coverage``; rare gains: one prompt in ten, or twenty,
+gains ``RARE`` times. The machines: quiet, noisy (5 % per run), with bursts (another program halves
+the speed for 0.5 to 3 s, after 1 to 6 s without) and with drift (2 % from run to run, and 0.5 %
+slower with each). Rows without a recording are of searches through a llama-server that cannot be
+forecast: there some prompts choose by trials, and the others judge.
 """
 
 import argparse
@@ -20,7 +24,7 @@ import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
 from typing import Any, cast
@@ -32,15 +36,18 @@ from benchmarks.interval_coverage import SEED, Array, population, true_log_speed
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend
-from spectui.measure.measurer import Measurer, Pair
-from spectui.measure.verdict import Basis, Verdict, judge
+from spectui.measure.measurer import Measurer, Pair, measurements
+from spectui.measure.statistics import Speedup
+from spectui.measure.verdict import Answer, Basis, Verdict, is_sparse, judge
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.division import LATER_ERROR, Division, Judged, divide
+from spectui.tune.division import LATER_ERROR, Judged, divide
+from spectui.tune.evidence import CROSSED_ERROR, evidence_of
+from spectui.tune.forecast import Answers, Forecast, promising
 from spectui.tune.looks import ERROR
 from spectui.tune.race import Race, Standing
 from spectui.tune.race_runs import race_runs
@@ -52,12 +59,20 @@ LASTING = 0.5
 N_WRITTEN = 4
 """Tokens that stand for an answer."""
 BUSY_S, IDLE_S, SLOWER = (0.5, 3.0), (1.0, 6.0), 2.0
-FEW = (4, 6, 8, 12)
-MANY = 24
-SUITE = 48
-"""As many as the built-in prompts, of which 40 judge: five looks."""
+PRICES = 0.02
+"""Log-speedup: of forecasts (``replay_times``)."""
+RARE = 2.5
+FEW = (1, 2, 4, 6, 8, 12)
+MANY = (13, 24, 48)
+"""The last is the number of built-in prompts."""
 N_TRIAL = 8
+N_PARTS = 4
 ARM = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=6)))
+ARMS = tuple(
+    Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=n, draft_p_min=p / 1000)))
+    for p in range(63)
+    for n in range(1, 17)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +85,19 @@ class Setting:
     """True gain of every setting."""
     machine: str = "quiet"
     prompts: str = "log-sd 0.10"
-    in_sample: bool = False
-    """Whether prompts that chose judge as well, after the others: for comparison."""
+    is_recorded: bool = True
+    """Whether counts and prices are known, as of models in this process."""
+
+    @property
+    def rare(self) -> float:
+        """Share of the prompts that gain ``RARE`` times; 0 where that is not how they differ."""
+        told = self.prompts.removeprefix("rare ").removesuffix(" %")
+        return int(told) / 100 if told.isdigit() else 0.0
+
+    @property
+    def true_gain(self) -> float:
+        """Gain over all prompts that there could be."""
+        return math.expm1(rare_log_speedup(self.rare)) if self.rare else self.gain
 
     @property
     def noise(self) -> float:
@@ -79,25 +105,19 @@ class Setting:
         return 0.05 if self.machine == "noisy" else 0.02
 
     @property
-    def division(self) -> Division:
-        """The prompts that choose, and those that judge."""
-        return division(self.n_prompts)
-
-    @property
     def judged(self) -> Judged:
-        """Text of the race."""
-        if self.in_sample:
-            items = workload(self.n_prompts).items
-            return Judged(items=(*items[N_TRIAL:], *items[:N_TRIAL]), basis=Basis.UNSEEN)
-        written = {item.id: answer(N_WRITTEN, 1.0) for item in self.division.trial_items}
-        return self.division.judged(written, n_predict=N_WRITTEN, n_ctx=64)
+        """Text of a race without a recording."""
+        division = divide(workload(self.n_prompts), N_TRIAL)
+        written = {item.id: answer(N_WRITTEN, 1.0) for item in division.trial_items}
+        return division.judged(written, n_predict=N_WRITTEN, n_ctx=64)
 
     @property
-    def choosing(self) -> tuple[WorkItem, ...]:
+    def choosing(self) -> list[int]:
         """Prompts that choose."""
-        if self.in_sample:
-            return workload(self.n_prompts).items[:N_TRIAL]
-        return self.division.trial_items
+        if self.is_recorded:
+            return list(range(self.n_prompts))
+        trials = divide(workload(self.n_prompts), N_TRIAL).trial_items
+        return sorted(int(item.id) for item in trials)
 
 
 @cache
@@ -105,12 +125,6 @@ def workload(n: int) -> Workload:
     """Prompts without text."""
     items = (WorkItem(id=str(i), category="", tokens=(i,)) for i in range(n))
     return Workload(items=tuple(items), n_predict=N_WRITTEN, sampling=SamplingConfig(temp=0.0))
-
-
-@cache
-def division(n: int) -> Division:
-    """The same for all searches."""
-    return divide(workload(n), N_TRIAL)
 
 
 class Clock:
@@ -155,20 +169,47 @@ class Simulated(Measurer):
         self._rng = rng
         self._noise = setting.noise
         self._clock = Clock(rng, setting.machine)
-        n, self._own = setting.n_prompts, {int(item.id) for item in setting.choosing}
-        self._tokens, self._seconds, gain = population(rng, n, setting.prompts)
-        self._gain = gain - true_log_speedup(setting.prompts) + math.log1p(setting.gain)
+        n, m = setting.n_prompts, setting.n_settings
+        self._tokens, self._seconds, self._gains = drawn(rng, setting)
+        gain = self._gains
+        self._lasting = rng.normal(0, math.sqrt(LASTING) * TASTE, (m, n))
+        text = rng.normal(0, math.sqrt((1 - LASTING) * N_PARTS) * TASTE, (m, n, N_PARTS))
         # What differs from text to text costs the ratio of totals a little.
-        self._gain += TASTE**2 / 2
-        lasting = self._drawn(LASTING, (setting.n_settings, n))
-        first = lasting + self._drawn(1 - LASTING, lasting.shape)
-        seconds = self._seconds * np.exp(-self._gain - first)
-        best = np.argmin(seconds[:, sorted(self._own)].sum(axis=1))
-        self._first = first[best]
-        self._later = lasting[best] + self._drawn(1 - LASTING, (n,))
+        self._part_gain = gain[:, None] + self._lasting[:, :, None] + text
+        self._part_gain += (LASTING + (1 - LASTING) * N_PARTS) * TASTE**2 / 2
+        self._off_s = np.repeat(self._seconds[:, None] / N_PARTS, N_PARTS, axis=1)
+        self._on_s = self._off_s * np.exp(-self._part_gain)
+        wrong = rng.normal(0, PRICES, (m, 1, 1)) + rng.normal(0, PRICES / 2, (m, n, 1))
+        predicted = self._on_s * np.exp(wrong)
+        both = zip(ARMS, predicted, strict=False)
+        self.forecasts = [self._forecast(arm, on_s) for arm, on_s in both]
+        if setting.is_recorded:
+            self.best = [one.arm for one in self.forecasts].index(
+                promising(sorted(self.forecasts, key=lambda one: -one.speedup), 1)[0]
+            )
+        else:
+            self.best = int(np.argmin(self._on_s[:, setting.choosing].sum(axis=(1, 2))))
+        self._share = self._on_s[self.best].sum(axis=1) / self._seconds
+        self._later = gain + self._lasting[self.best] + TASTE**2 / 2
+        self._later += rng.normal(0, math.sqrt(1 - LASTING) * TASTE, n)
 
-    def _drawn(self, share: float, shape: tuple[int, ...]) -> Array:
-        return self._rng.normal(0, math.sqrt(share) * TASTE, shape)
+    def _forecast(self, arm: Arm, on_s: Array) -> Forecast:
+        tokens = np.repeat(self._tokens[:, None] / N_PARTS, N_PARTS, axis=1)
+        answers = Answers(
+            # Where nothing is gained nothing was accepted.
+            tokens=tokens,
+            accepted=tokens * (self._gains > 0)[:, None],
+            on_s=on_s,
+            off_s=self._off_s,
+        )
+        speedup = float(self._off_s.sum() / on_s.sum())
+        return Forecast(arm=arm, speedup=speedup, n_drafted=9, n_accepted=6, answers=answers)
+
+    @property
+    def true_here(self) -> float:
+        """Gain of the chosen setting on all text that these prompts could be answered with."""
+        expected = self._seconds * np.exp(-self._gains - self._lasting[self.best] - TASTE**2 / 2)
+        return float(self._seconds.sum() / expected.sum())
 
     @property
     def n_beside_off(self) -> int | None:
@@ -192,11 +233,29 @@ class Simulated(Measurer):
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         """Decode one prompt or what follows its answer."""
         prompt = int(item.id)
-        log_s = math.log(self._seconds[prompt]) + self._rng.normal(0, self._noise)
+        work_s = self._seconds[prompt] * math.exp(self._rng.normal(0, self._noise))
         if speculation is not None:
-            taste = self._later if len(item.tokens) > 1 else self._first
-            log_s -= self._gain[prompt] + taste[prompt]
-        return answer(1 + int(self._tokens[prompt]), self._clock.run(math.exp(log_s)))
+            # What follows an answer is other text of the same prompt.
+            later = math.exp(-self._later[prompt])
+            work_s *= later if len(item.tokens) > 1 else self._share[prompt]
+        return answer(1 + int(self._tokens[prompt]), self._clock.run(work_s))
+
+
+@cache
+def rare_log_speedup(share: float) -> float:
+    """Log of the ratio of totals over all prompts, of which ``share`` gain ``RARE`` times."""
+    return -math.log(1 - share + share / RARE)
+
+
+def drawn(rng: np.random.Generator, setting: Setting) -> tuple[Array, Array, Array]:
+    """Tokens, baseline seconds and log-speedup of the prompts of a search."""
+    n, wanted = setting.n_prompts, math.log1p(setting.gain)
+    if not setting.prompts.startswith("rare"):
+        tokens, seconds, gain = population(rng, n, setting.prompts)
+        return tokens, seconds, gain - true_log_speedup(setting.prompts) + wanted
+    tokens, seconds, _gain = population(rng, n, "log-sd 0.10")
+    is_rare = rng.random(n) < setting.rare
+    return tokens, seconds, np.where(is_rare, math.log(RARE), 0.0)
 
 
 def answer(n_tokens: int, seconds: float) -> GenerationResult:
@@ -213,68 +272,108 @@ def answer(n_tokens: int, seconds: float) -> GenerationResult:
     )
 
 
-def run(rng: np.random.Generator, setting: Setting, n_resamples: int) -> tuple[Standing, Verdict]:
-    """One search; return how its leader stands, and the verdict."""
-    judged = setting.judged
-    runs = race_runs(
-        Simulated(rng, setting), (ARM,), load=lambda _arm: None, on_pair=lambda _pair: None
-    )
+def run(
+    rng: np.random.Generator, setting: Setting, n_resamples: int
+) -> tuple[Standing, Verdict, Simulated, Speedup | None]:
+    """One search: its leader, the verdict, what is true, and what is said of other prompts."""
+    simulated = Simulated(rng, setting)
+    arm = simulated.forecasts[simulated.best].arm
+    runs = race_runs(simulated, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None)
+    evidence, judged = None, setting.judged
+    items, basis = judged.items, judged.basis
+    error = LATER_ERROR if basis is Basis.LATER else ERROR
+    if setting.is_recorded:
+        names = [(item.id, "") for item in workload(setting.n_prompts).items]
+        evidence = evidence_of(arm, simulated.forecasts, names, lambda _arm: None)
+        if evidence is None:
+            raise RuntimeError("nothing was decoded")
+        evidence = replace(evidence, n_resamples=n_resamples)
+        whole, n = workload(setting.n_prompts), evidence.n_passes
+        items, basis, error = (
+            tuple(whole.passes(whole.items, range(n))),
+            evidence.basis,
+            CROSSED_ERROR,
+        )
     race = Race(
         runs,
-        judged.items,
+        items,
         min_gain=MIN_GAIN,
-        error=LATER_ERROR if judged.basis is Basis.LATER else ERROR,
+        basis=basis,
+        evidence=evidence,
+        error=error,
         n_resamples=n_resamples,
     )
     race.run()
     leader = race.conclude()[0]
-    return leader, judge(leader.speedup, min_gain=MIN_GAIN, basis=judged.basis)
+    others = None if evidence is None else evidence.of_others(arm, measurements(leader.pairs))
+    return leader, judge(leader.speedup, min_gain=MIN_GAIN, basis=basis), simulated, others
+
+
+def holds(speedup: Speedup | None, gain: float) -> bool | None:
+    """Whether the interval contains the gain; None without one."""
+    interval = None if speedup is None else speedup.interval
+    return None if interval is None else interval[0] <= gain <= interval[1]
 
 
 def simulate(setting: Setting, seed: int, *, n: int, n_resamples: int) -> dict[str, Any]:
     """Coverage, wrong advice and length of ``n`` searches."""
     rng = np.random.default_rng([SEED, seed])
-    inside, n_pairs, widths, answers = list[bool](), list[int](), list[float](), list[str]()
+    inside, of_others = list[bool | None](), list[bool | None]()
+    n_pairs, widths, answers, wrong = list[int](), list[float](), list[str](), 0
+    basis = None
     for _ in range(n):
-        leader, verdict = run(rng, setting, n_resamples)
-        interval = None if leader.speedup is None else leader.speedup.interval
-        if interval is not None:
-            inside.append(interval[0] <= 1 + setting.gain <= interval[1])
-            widths.append(interval[1] - interval[0])
+        leader, verdict, simulated, others = run(rng, setting, n_resamples)
+        basis, everywhere = verdict.basis, 1 + setting.true_gain
+        true = simulated.true_here if basis is Basis.THESE else everywhere
+        # What nothing is said of cannot be wrong.
+        is_said = verdict.answer is not Answer.UNDECIDED or verdict.more_prompts is not None
+        inside.append(holds(leader.speedup, true) if is_said else None)
+        of_others.append(None if others and is_sparse(others) else holds(others, everywhere))
+        if leader.speedup is not None and leader.speedup.interval is not None:
+            low, high = leader.speedup.interval
+            widths.append(high - low)
         answers.append(str(verdict.answer))
+        wrong += verdict.answer is Answer.USE and true <= 1 + MIN_GAIN
         n_pairs.append(leader.n_pairs)
-    use = answers.count("use") / n
     return {
         "n_prompts": setting.n_prompts,
         "n_settings": setting.n_settings,
-        "true_gain": setting.gain,
+        "true_gain": round(setting.true_gain, 4),
         "machine": setting.machine,
         "prompts": setting.prompts,
-        "judged_on": "prompts that chose" if setting.in_sample else str(setting.judged.basis),
-        "coverage": round(statistics.fmean(inside), 4) if inside else None,
-        "wrong_recommendations": round(use, 4) if setting.gain <= MIN_GAIN else None,
+        "judged_on": str(basis),
+        "coverage": share_of(inside),
+        "coverage_of_others": share_of(of_others),
+        "wrong_recommendations": round(wrong / n, 4),
         "answers": {name: answers.count(name) for name in sorted(set(answers))},
-        "mean_prompts": round(statistics.fmean(n_pairs), 1),
+        "mean_timed": round(statistics.fmean(n_pairs), 1),
         "median_width": round(statistics.median(widths), 4) if widths else None,
     }
 
 
+def share_of(inside: Sequence[bool | None]) -> float | None:
+    """Share of those that are known; None where none is."""
+    told = [one for one in inside if one is not None]
+    return round(statistics.fmean(told), 4) if told else None
+
+
 def settings() -> Iterator[Setting]:
     """All that is simulated."""
-    numbers = (*FEW, MANY)
-    for n, n_settings, gain in product(numbers, (80, 3_000), (0.0, MIN_GAIN)):
-        yield Setting(n_prompts=n, n_settings=n_settings, gain=gain)
-    yield Setting(n_prompts=MANY, n_settings=3_000, machine="bursts")
-    for n, machine in product(numbers[1:], ("noisy", "bursts", "drift")):
+    numbers = (*FEW, *MANY)
+    for n, gain in product(numbers, (0.0, MIN_GAIN)):
+        yield Setting(n_prompts=n, gain=gain)
+    for n in (6, 12, 48):
+        yield Setting(n_prompts=n, n_settings=1_000)
+    for n, machine in product((6, 13, 48), ("noisy", "bursts", "drift")):
         yield Setting(n_prompts=n, machine=machine)
-    for n, prompts in product(numbers[1:], ("log-sd 0.25", "two categories", "skewed")):
+    for n, prompts in product((6, 13, 24, 48), ("log-sd 0.25", "two categories", "skewed")):
         yield Setting(n_prompts=n, prompts=prompts)
-    for n, machine in product(numbers[1:], ("quiet", "bursts")):
-        yield Setting(n_prompts=n, machine=machine, gain=0.2)
-    for machine, gain in product(("quiet", "bursts"), (MIN_GAIN, 0.2)):
-        yield Setting(n_prompts=SUITE, n_settings=3_000, machine=machine, gain=gain)
-    for n, n_settings in product((8, MANY), (80, 3_000)):
-        yield Setting(n_prompts=n, n_settings=n_settings, in_sample=True)
+    for n, gain in product((13, 24, 48), (0.05, 0.1, 0.2)):
+        yield Setting(n_prompts=n, gain=gain)
+    for n, share in product((6, 13, 24, 48), (5, 10)):
+        yield Setting(n_prompts=n, prompts=f"rare {share} %")
+    for n in (8, 24, 48):
+        yield Setting(n_prompts=n, is_recorded=False)
 
 
 def main() -> None:
@@ -291,9 +390,8 @@ def main() -> None:
         for row in pool.map(one, every, range(len(every))):
             rows.append(row)
             print(row, file=sys.stderr, flush=True)
-    ours = [row for row in rows if row["judged_on"] != "prompts that chose"]
-    coverages = [row["coverage"] for row in ours if row["coverage"] is not None]
-    wrong = [row["wrong_recommendations"] for row in ours]
+    coverages = [row["coverage"] for row in rows if row["coverage"] is not None]
+    wrong = [row["wrong_recommendations"] for row in rows]
     write_results(
         "race_coverage",
         {
@@ -301,9 +399,10 @@ def main() -> None:
             "n_resamples": arguments.resamples,
             "taste": TASTE,
             "lasting": LASTING,
+            "prices": PRICES,
             "lowest_coverage": min(coverages),
             "mean_coverage": round(statistics.fmean(coverages), 4),
-            "most_wrong_recommendations": max(one for one in wrong if one is not None),
+            "most_wrong_recommendations": max(wrong),
             "settings": rows,
         },
     )

@@ -5,7 +5,6 @@
 
 import json
 import os
-import runpy
 import socket
 import subprocess
 import sys
@@ -15,42 +14,32 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
-
-pytestmark = pytest.mark.ci
 
 TOOL = Path(__file__).parents[1] / "tools" / "audit_lock.py"
 PYTHON = os.environ.get("SPECTUI_AUDIT_PYTHON", sys.executable)
 LOCK = "fine==1.0\nholed==2.0\n"
-HOLE: dict[str, Any] = {
-    "vulns": [
-        {
-            "id": "PYSEC-1",
-            "affected": [
-                {
-                    "package": {"name": "holed", "ecosystem": "PyPI"},
-                    "ranges": [{"type": "ECOSYSTEM", "events": [{"fixed": "2.1"}]}],
-                }
-            ],
-        }
-    ]
-}
-needs_pip_audit = pytest.mark.skipif(
-    sys.executable == PYTHON and find_spec("pip_audit") is None,
-    reason="no pip-audit: SPECTUI_AUDIT_PYTHON names a Python that has it",
-)
+RANGE = {"type": "ECOSYSTEM", "events": [{"fixed": "2.1"}]}
+AFFECTED = {"package": {"name": "holed", "ecosystem": "PyPI"}, "ranges": [RANGE]}
+HOLE = {"vulns": [{"id": "PYSEC-1", "affected": [AFFECTED]}]}
+pytestmark = [
+    pytest.mark.ci,
+    pytest.mark.skipif(
+        sys.executable == PYTHON and find_spec("pip_audit") is None,
+        reason="no pip-audit: SPECTUI_AUDIT_PYTHON names a Python that has it",
+    ),
+]
 
 
 @contextmanager
-def service(status: int = 200, knows: str = "holed") -> Iterator[str]:
+def service(status: int = 200) -> Iterator[str]:
     """A service of known vulnerabilities, and its address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            content = json.dumps(HOLE if asked["package"]["name"] == knows else {}).encode()
+            content = json.dumps(HOLE if asked["package"]["name"] == "holed" else {}).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -69,13 +58,11 @@ def service(status: int = 200, knows: str = "holed") -> Iterator[str]:
             thread.join()
 
 
-def audited(
-    folder: Path, url: str, lock: str = LOCK, python: str = PYTHON
-) -> subprocess.CompletedProcess[str]:
+def audited(folder: Path, url: str, lock: str = LOCK) -> subprocess.CompletedProcess[str]:
     (folder / "a.lock").write_text(lock)
     given = ("--cache-dir", folder, "-s", "osv", "--osv-url", url, "--timeout", "5")
     return subprocess.run(
-        [python, TOOL, "--lock", folder / "a.lock", *given],
+        [PYTHON, TOOL, "--lock", folder / "a.lock", *given],
         env=os.environ | {"no_proxy": "127.0.0.1"},
         capture_output=True,
         text=True,
@@ -83,7 +70,6 @@ def audited(
     )
 
 
-@needs_pip_audit
 def test_a_known_vulnerability_fails_the_audit(tmp_path: Path) -> None:
     with service() as url:
         found = audited(tmp_path, url)
@@ -92,7 +78,6 @@ def test_a_known_vulnerability_fails_the_audit(tmp_path: Path) -> None:
     assert "2 of 2 packages were audited" in found.stdout
 
 
-@needs_pip_audit
 def test_a_service_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -101,7 +86,6 @@ def test_a_service_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
     assert "NOT FATAL: nothing was audited, the service cannot be reached" in found.stdout
 
 
-@needs_pip_audit
 @pytest.mark.parametrize(
     ("status", "lock"), [(500, LOCK), (200, "fine>=1\n"), (200, "fine==1.0\n<html>\n")]
 )
@@ -111,15 +95,3 @@ def test_other_failures_do_not_look_like_that(tmp_path: Path, status: int, lock:
     assert found.returncode == 2, found
     assert "NOT FATAL" not in found.stdout
     assert "the audit failed: pip-audit ended with 1" in found.stdout
-
-
-def test_packages_that_could_not_be_asked_for_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    packages: list[dict[str, Any]] = [
-        {"name": "fine", "version": "1.0", "vulns": []},
-        {"name": "ours", "skip_reason": "Dependency not found on PyPI and could not be audited"},
-    ]
-    assert runpy.run_path(str(TOOL))["_told"](packages) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "1 of 2 packages were audited",
-        "NOT FATAL: the service does not know ours",
-    ]

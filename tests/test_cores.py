@@ -112,33 +112,24 @@ def test_a_process_may_use_what_its_affinity_and_its_cgroups_leave_it(
 
 
 @pytest.mark.usefixtures("free")
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
+def test_what_the_kernel_writes_oddly_is_passed_over(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    for name, line in (
         ("mountinfo", b"29 23 0:25 / /run rw,nosuid shared:5 - tmpfs  rw,size=1k"),
         ("mountinfo", b"29 23 0:25 /"),
         ("mountinfo", b""),
         ("mountinfo", b"29 23 0:25 / /\xff\xfe rw - cgroup2 cgroup2 rw"),
         ("cgroup", b"no cgroup"),
-    ],
-)
-def test_lines_that_the_kernel_writes_oddly_are_passed_over(
-    name: str, line: bytes, tmp_path: Path
-) -> None:
-    Machine(tmp_path).limit_v2(quota="250000 100000", throttled_us=0)
-    path = tmp_path / "proc/self" / name
-    path.write_bytes(line + b"\n" + path.read_bytes())
-    assert usable_processors(tmp_path) == 2
-
-
-@pytest.mark.usefixtures("free")
-@pytest.mark.parametrize("quota", ["0 0", "100000 0", "max", "", "many 100000"])
-def test_a_limit_that_is_none_is_passed_over(quota: str, tmp_path: Path) -> None:
-    machine = Machine(tmp_path)
-    machine.limit_v2(quota=quota, throttled_us=0)
-    assert usable_processors(tmp_path) == 16
-    with machine.watch() as watch:
-        assert watch.summary().notes == ()
+    ):
+        machine.limit_v2(quota="250000 100000", throttled_us=0)
+        path = tmp_path / "proc/self" / name
+        path.write_bytes(line + b"\n" + path.read_bytes())
+        assert usable_processors(tmp_path) == 2, line
+    for quota in ("0 0", "100000 0", "max", "", "many 100000"):
+        machine.limit_v2(quota=quota, throttled_us=0)
+        assert usable_processors(tmp_path) == 16, quota
+        with machine.watch() as watch:
+            assert watch.summary().notes == ()
 
 
 def test_another_number_is_named_exactly_where_llama_server_would_not_take_it(

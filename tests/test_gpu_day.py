@@ -65,17 +65,13 @@ def test_a_dry_run_checks_everything_and_its_results_have_rows(
 
 def test_pieces_become_what_they_were(tmp_path: Path) -> None:
     content = bytes(range(256)) * 40
-    sources = tmp_path / "whole"
-    sources.mkdir()
-    (sources / run.MODEL).write_bytes(content)
-    (sources / "other").write_bytes(content[:100])
-    files = [sources / "other", sources / run.MODEL]
+    (tmp_path / "whole").mkdir()
+    files = [tmp_path / "whole" / name for name in ("other", run.MODEL)]
+    files[0].write_bytes(content[:100])
+    files[1].write_bytes(content)
     parts = prepare.divide(files, tmp_path, 4096)
-    assert [sum(p.stat().st_size for p in part.glob("*.[0-9]")) for part in parts] == [
-        4096,
-        4096,
-        2148,
-    ]
+    sizes = [sum(piece.stat().st_size for piece in part.glob("*.[0-9]")) for part in parts]
+    assert sizes == [4096, 4096, 2148]
     listed = json.loads((parts[0] / "whole.json").read_text("utf-8"))
     joined = {
         name: b"".join(
@@ -87,19 +83,3 @@ def test_pieces_become_what_they_were(tmp_path: Path) -> None:
     assert {name: digest for name, (_, digest) in listed.items()} == {
         path.name: prepare.digest_of(path) for path in files
     }
-
-
-def test_what_llama_server_is_built_from_travels() -> None:
-    needed = {
-        "ggml/src/ggml-cuda/mmq.cu",
-        "tools/server/server.cpp",
-        "tools/ui/ui.cpp.in",
-        "scripts/ui-assets.cmake",
-    }
-    others = {
-        "ggml/src/ggml-vulkan/ggml-vulkan.cpp",
-        "tools/ui/src/app.ts",
-        "scripts/compare.py",
-        "models/ggml-vocab-gpt-2.gguf",
-    }
-    assert set(filter(prepare.is_built_from, needed | others)) == needed

@@ -13,8 +13,8 @@ import pytest
 
 from spectui import __version__
 from tests.support.markdown import ROOT, Document, programs
-from tests.support.pythons import PROGRAMS, python_of
-from tools.build_llama_server import cache_root, pinned_requirement
+from tools.build_llama_server import BuildError, cache_root, pinned_requirement
+from tools.debian_python import interpreter
 
 pytestmark = pytest.mark.ci
 
@@ -22,6 +22,31 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 WITHOUT_LIBRARY = "SKBUILD_WHEEL_CMAKE"
 LINT = "llama-server -m a.gguf"
 _OWN = ("UV_TOOL", "PIPX_", "PIP_FIND_LINKS", "PYTHON", "VIRTUAL_ENV", "SPECTUI_", "COVERAGE_")
+
+
+PROGRAMS = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+"""Where uv and pipx are found: beside this Python first."""
+
+
+def python_of(version: str) -> Path:
+    """An interpreter: this machine's, else uv's, else Debian's; without one the test is skipped."""
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    for path in filter(None, (shutil.which(f"python{version}"), sys.executable)):
+        # A shim of pyenv's may stand for none.
+        told = subprocess.run([path, "-c", code], check=False, capture_output=True, text=True)
+        if told.stdout.strip() == version:
+            return Path(path)
+    if (uv := shutil.which("uv", path=PROGRAMS)) is not None:
+        folder = str(cache_root(os.environ) / "uv-pythons")
+        environment = {**os.environ, "UV_PYTHON_INSTALL_DIR": folder}
+        bring = [uv, "python", "install", "--no-bin", version]
+        if subprocess.run(bring, env=environment, check=False, capture_output=True).returncode == 0:
+            find = [uv, "python", "find", "--managed-python", version]
+            return Path(subprocess.check_output(find, env=environment, text=True).strip())
+    try:
+        return interpreter(version)
+    except (BuildError, OSError) as error:
+        pytest.skip(f"no Python {version} here, from uv or from Debian: {error}")
 
 
 @pytest.fixture(scope="module")
@@ -128,10 +153,7 @@ def test_uv_tool_install(
     version: str, artifact: str, built: Mapping[str, Path], environment: dict[str, str]
 ) -> None:
     uv = program("uv")
-    python, reason = python_of(version)
-    if python is None:
-        pytest.skip(reason)
-    said(environment, uv, "tool", "install", "--python", python, built[artifact])
+    said(environment, uv, "tool", "install", "--python", python_of(version), built[artifact])
     tool = Path(environment["UV_TOOL_DIR"]) / "spectui"
     here = said(environment, tool / "bin" / "python", "-c", "import sys; print(sys.version)")
     assert here.startswith(version)

@@ -5,16 +5,12 @@ from pathlib import Path
 import pytest
 
 from spectui.sessions import UserTurn, recent_sessions
-from spectui.sweep.record import VisitState
-from spectui.sweep.store import SweepStore
-from spectui.trace.file import read_trace, write_trace
 from spectui.tune.studies.listing import StudyState, list_studies
 from spectui.tune.studies.transfer import export_study, import_study, read_study
 from spectui.writing import write_file
 from tests.golden import commands_support as inside
 from tests.golden.make_stored import STORED
 from tests.support.disk import killed_while_writing
-from tests.support.replay import SCENE, record, trace_of
 
 pytestmark = pytest.mark.ci
 
@@ -48,34 +44,6 @@ def test_a_session_keeps_what_was_said() -> None:
     assert len(recent_sessions(2 * N_KILLS)) == N_KILLS
 
 
-SWEEP = f"""{LOOP}
-from tests.support.sweep import cell, record
-from spectui.sweep.cells import Visit
-from dataclasses import replace
-from spectui.sweep.record import VisitRecord, VisitState
-from spectui.sweep.store import SweepStore
-store = SweepStore("s", {{"target": "x"}})
-for n in range(int(sys.argv[1]), 100_000):
-    visit = Visit(cell=cell(), repeat=n)
-    store.append(VisitRecord(visit=visit, state=VisitState.STARTED))
-    store.append(replace(record(cell()), visit=visit))
-    print(n, flush=True)
-"""
-
-
-@pytest.mark.long
-def test_a_sweep_keeps_every_cell_and_goes_on() -> None:
-    done: set[int] = set()
-    for seed in range(N_KILLS):
-        done |= set(map(int, killed_while_writing(SWEEP, max(done, default=-1) + 1, seed=seed)))
-        told: list[str] = []
-        with SweepStore("s", {"target": "x"}, say=told.append) as store:
-            ended = {r.visit.repeat for r in store.records if r.state is VisitState.COMPLETE}
-        assert done <= ended <= done | {max(done) + 1}
-        # A line that was cut off is dropped; none before it is damaged.
-        assert all("cut off" in line for line in told)
-
-
 FILE = f"""{LOOP}
 from spectui.writing import write_file, write_new_file
 path = Path(sys.argv[1])
@@ -104,30 +72,6 @@ def test_a_file_of_results_is_whole(tmp_path: Path) -> None:
     assert list(path.parent.iterdir()) == [path]
 
 
-TRACE = f"""{LOOP}
-from spectui.trace.file import read_trace, write_beside, write_trace
-path = Path(sys.argv[1])
-trace = read_trace(path)
-for n in count():
-    write_trace(trace, path)
-    beside = write_beside(trace, path)
-    print(beside, flush=True)
-"""
-
-
-def test_a_trace_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
-    path = tmp_path / "t.trace.json.gz"
-    trace = trace_of(record(SCENE)[0])
-    write_trace(trace, path)
-    said: list[str] = []
-    for seed in range(N_KILLS):
-        said += killed_while_writing(TRACE, path, seed=seed)
-        assert read_trace(path) == trace
-    found = {str(one) for one in tmp_path.glob("t-*.gz")}
-    assert set(said) <= found
-    assert all(read_trace(Path(one)) == trace for one in found)
-
-
 STUDIES = f"""{LOOP}
 from spectui.tune.studies.listing import keep_report
 from spectui.tune.studies.transfer import import_study, read_study
@@ -139,17 +83,12 @@ for n in count():
 """
 
 
-@pytest.fixture
-def exported(home: Path) -> Path:
-    file = home / "data" / "studies.sqlite3"
+def test_an_import_is_whole_or_no_study_and_can_be_done_again(home: Path) -> None:
+    file, exported = home / "data" / "studies.sqlite3", home / "s.json"
     file.parent.mkdir()
     inside.restored((STORED / "studies.sql").read_text("utf-8"), file)
-    export_study(None, STUDY, home / "s.json")
+    export_study(None, STUDY, exported)
     file.unlink()
-    return home / "s.json"
-
-
-def test_an_import_is_whole_or_no_study_and_can_be_done_again(exported: Path, home: Path) -> None:
     n_trials = len(read_study(exported).trials)
     said: set[str] = set()
     n_half = 0

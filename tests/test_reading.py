@@ -13,12 +13,7 @@ from spectui.reading import read_file
 from spectui.sessions import read_session
 from spectui.settings import read_settings, settings_path
 from spectui.trace.file import read_trace
-
-READERS: dict[str, Callable[[Path], object]] = {
-    "prompts": load_prompts,
-    "session": read_session,
-    "trace": read_trace,
-}
+from tests.support.tables import table
 
 
 def test_a_limit_is_a_limit(tmp_path: Path) -> None:
@@ -29,35 +24,34 @@ def test_a_limit_is_a_limit(tmp_path: Path) -> None:
         read_file(path, 4)
 
 
-@pytest.mark.parametrize("kind", ["device", "pipe"])
-@pytest.mark.parametrize("reader", READERS)
-def test_neither_devices_nor_pipes_are_read(tmp_path: Path, reader: str, kind: str) -> None:
+@table("reader", [load_prompts, read_session, read_trace])
+def test_neither_devices_nor_pipes_are_read(
+    tmp_path: Path, reader: Callable[[Path], object]
+) -> None:
     path = tmp_path / "a.jsonl"
-    if kind == "pipe":
-        os.mkfifo(path)
-    else:
-        path.symlink_to("/dev/zero")
+    path.symlink_to("/dev/zero")
     with pytest.raises(BadInputError, match="no regular file"):
-        READERS[reader](path)
+        reader(path)
+    path.unlink()
+    os.mkfifo(path)
+    # A folder of prompts has it, too.
+    for place in (path, *[tmp_path] * (reader is load_prompts)):
+        with pytest.raises(BadInputError, match="no regular file"):
+            reader(place)
+    path.unlink()
 
 
-def test_a_folder_of_prompts_with_a_pipe(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "a.txt")
-    with pytest.raises(BadInputError, match="no regular file"):
-        load_prompts(tmp_path)
-
-
-@pytest.mark.parametrize("text", ["", "a = " + "[" * 100_000 + "]" * 100_000])
 def test_settings_on_a_device_or_nested_too_deeply(
-    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
     path = settings_path()
     path.parent.mkdir()
-    if text:
-        path.write_text(text)
-    else:
-        path.symlink_to("/dev/zero")
+    path.write_text("a = " + "[" * 100_000 + "]" * 100_000)
+    with pytest.raises(BadInputError, match=r"config\.toml"):
+        read_settings()
+    path.unlink()
+    path.symlink_to("/dev/zero")
     with pytest.raises(BadInputError, match=r"config\.toml"):
         read_settings()
 

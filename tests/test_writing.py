@@ -4,7 +4,6 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,16 +24,18 @@ def test_what_does_not_fit_leaves_what_was_there(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("write", [write_file, write_new_file])
-def test_a_new_file_has_the_mode_that_new_files_have(
-    tmp_path: Path, write: Callable[..., None]
-) -> None:
+def test_a_new_file_has_the_mode_that_new_files_have_and_keeps_its_own(tmp_path: Path) -> None:
     usual = tmp_path / "usual"
     usual.touch()
-    write(tmp_path / "a", LONG)
-    assert (tmp_path / "a").stat().st_mode == usual.stat().st_mode
-    write(tmp_path / "b", LONG, is_private=True)
-    assert stat.S_IMODE((tmp_path / "b").stat().st_mode) == 0o600
+    for write in (write_file, write_new_file):
+        write(tmp_path / f"a {write}", LONG)
+        assert (tmp_path / f"a {write}").stat().st_mode == usual.stat().st_mode
+        write(tmp_path / f"b {write}", LONG, is_private=True)
+        assert stat.S_IMODE((tmp_path / f"b {write}").stat().st_mode) == 0o600
+    for mode in (0o600, 0o640, 0o664):
+        usual.chmod(mode)
+        write_file(usual, LONG)
+        assert stat.S_IMODE(usual.stat().st_mode) == mode
 
 
 def test_links_in_place_of_ours_and_to_themselves_are_errors(tmp_path: Path) -> None:
@@ -58,16 +59,6 @@ def test_a_new_file_replaces_nothing(tmp_path: Path) -> None:
             write_new_file(taken, LONG)
     assert path.read_bytes() == b"old"
     assert dangling.is_symlink()
-
-
-@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
-def test_a_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-    path.chmod(mode)
-    write_file(path, LONG)
-    assert path.read_bytes() == LONG
-    assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
 def test_half_of_a_private_file_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,19 +89,15 @@ def test_links_are_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "link"])
-@pytest.mark.parametrize("kind", ["pipe", "file"])
-def test_an_open_descriptor_takes_the_bytes(tmp_path: Path, name: str, kind: str) -> None:
+def test_an_open_descriptor_takes_the_bytes(tmp_path: Path, name: str) -> None:
     (tmp_path / "link").symlink_to("/dev/stdout")
-    out = tmp_path / "out"
     code = (
         "import sys; from pathlib import Path; from spectui.writing import write_file;"
         "write_file(Path(sys.argv[1]), b'written')"
     )
     command = [sys.executable, "-c", code, str(tmp_path / name)]
-    if kind == "pipe":
-        assert subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout == b"written"
-        return
-    with out.open("w+b") as file:
+    assert subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout == b"written"
+    with (tmp_path / "out").open("w+b") as file:
         subprocess.run(command, check=True, stdout=file)
         # Another file of that name would leave this one empty.
         assert file.read() == b"written"

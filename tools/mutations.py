@@ -18,7 +18,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "speculative/models": (("n_tokens <= n_snapshots", "n_tokens < n_snapshots"),),
     "speculative/decoder": (
         ("n_ctx - n_past - 2", "n_ctx - n_past - 1"),
-        ("n_past + 1 >= self._target.n_ctx", "n_past >= self._target.n_ctx"),
+        ("n_past + 1 >= target.n_ctx", "n_past >= target.n_ctx"),
         ("rollback_s=(t_marked - t_verify) + ", "rollback_s="),
     ),
     "speculative/drafters": (
@@ -39,6 +39,8 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("round(self.estimate, _DIGITS) > self", "round(self.estimate, _DIGITS) >= self"),
         ("round(low, _DIGITS) > self", "round(low, _DIGITS) >= self"),
         ("/ (n * (n - 1))", "/ (n * n)"),
+        ("counts / np.maximum(counts - 1, 1)", "counts / counts"),
+        ("math.sqrt((n - 1) / n * float(", "math.sqrt(float("),
     ),
     "measure/prices": (
         ("_EDGE = 1.5", "_EDGE = 3.0"),
@@ -47,10 +49,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "measure/verdict": (("if low >= 1 - self.min_gain", "if low >= 1"),),
     "measure/requests": (("1 + math.ceil(", "math.ceil("),),
     "measure/slots": (("self.n_slots * n_tokens", "n_tokens"),),
-    "trace/replay": (
-        ("ddof=1", "ddof=0"),
-        ("decoded.sum() < 2", "decoded.sum() < 1"),
-    ),
+    "trace/replay": (("(2 * after - part_tokens - 1) / 2", "after"),),
     "trace/costs": (
         ("CLIFF * (m + 1) / (n + 1)", "CLIFF * m / n"),
         ("max(0.0, emitted - 1 - self.drafted * p_full)", "max(0.0, emitted - 1)"),
@@ -70,6 +69,10 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("high < 1 + self._min_gain", "high < 1"),
         ("two.speculative_s * drift", "two.speculative_s"),
         ("len(rest) < step + _SHORTEST_LEG", "len(rest) < step"),
+    ),
+    "tune/evidence": (
+        ("others = folds != fold", "others = folds >= 0"),
+        ("1 - timing * (1 - share)", "share"),
     ),
     "tune/looks": (
         ("2 * _NORMAL.cdf(bound) - 1", "_NORMAL.cdf(bound)"),

@@ -84,6 +84,22 @@ class Generate:
     are put aside while commands without this use the contexts."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteAnswers:
+    """Have the target continue several prompts, each as ``Generate`` would by itself.
+
+    Answered by ``AnswersWritten``, after an ``AnswerWritten`` for each. Where the context can, it
+    decodes a token of several answers at once: with weights that are read once for all of them.
+    """
+
+    doing: ClassVar = "writing answers"
+    prompts: tuple[tuple[int, ...], ...]
+    n_predict: int
+    """Tokens of each answer at most, -1 for as many as the context holds."""
+    sampling: SamplingConfig
+    """Of each answer, from its beginning on."""
+
+
 SEGMENT_S = 0.5
 """Seconds of a segment: short beside what other programs on the machine do at a stretch, and long
 enough for a few tokens."""
@@ -173,6 +189,7 @@ Command = (
     | UnloadDraft
     | Tokenize
     | Generate
+    | WriteAnswers
     | GeneratePair
     | ProbeMargin
     | RecordChains

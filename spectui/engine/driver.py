@@ -9,6 +9,8 @@ from spectui.closing import Closing
 from spectui.engine import commands
 from spectui.engine.events import (
     TERMINAL,
+    AnswersWritten,
+    AnswerWritten,
     ChainsRecorded,
     CommandRestarted,
     EngineFailed,
@@ -111,6 +113,28 @@ class Engine(Closing):
     def generate(self, command: commands.Generate) -> GenerationResult:
         """Run a generation to its end."""
         return self._measure(command, GenerationFinished).result
+
+    def write_answers(
+        self, command: commands.WriteAnswers, on_answer: Callable[[AnswerWritten], None]
+    ) -> None:
+        """Continue several prompts. Where it has to begin again, answers are told of again.
+
+        Args:
+            command: the prompts.
+            on_answer: told of each answer that is complete.
+        """
+        on_event = self.on_event
+
+        def hear(event: Event) -> None:
+            if isinstance(event, AnswerWritten):
+                on_answer(event)
+            on_event(event)
+
+        self.on_event = hear
+        try:
+            self._measure(command, AnswersWritten)
+        finally:
+            self.on_event = on_event
 
     def generate_pair(self, command: commands.GeneratePair) -> PairGenerated:
         """Run a generation without and with speculation, in turns."""

@@ -185,6 +185,23 @@ class GenerationFinished:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerWritten:
+    """An answer of ``WriteAnswers`` is complete."""
+
+    index: int
+    """Of its prompt."""
+    tokens: tuple[int, ...]
+    stop: Stop
+    decode_s: float
+    """Seconds from the first token to the last; its share of those in which others grew as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswersWritten:
+    """All answers are complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """Part of an answer that was decoded without and with speculation, close in time."""
 
@@ -285,6 +302,7 @@ TERMINAL = (
     DraftUnloaded,
     Tokenized,
     GenerationFinished,
+    AnswersWritten,
     PairGenerated,
     MarginProbed,
     ChainsRecorded,
@@ -304,6 +322,8 @@ Event = (
     | TokenEmitted
     | RoundFinished
     | GenerationFinished
+    | AnswerWritten
+    | AnswersWritten
     | PairGenerated
     | MarginProbed
     | ChainsRecorded

@@ -27,7 +27,13 @@ from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
 from spectui.speculative.models import Outputs, unserved
 from spectui.trace.grid import MAX_DEPTH
-from spectui.trace.record import Chains, record_chains, record_own_chains
+from spectui.trace.record import (
+    Chains,
+    can_read,
+    read_chains,
+    record_chains,
+    record_own_chains,
+)
 
 _UNREADABLE = (BadInputError, DoesNotFitError)
 """A damaged header may ask for more memory than there is."""
@@ -156,9 +162,9 @@ def _of_draft(
         models.prompts.keep_draft(draft, command.prompt)
         draft.settle()
     began = time.perf_counter()
-    chains = record_chains(
-        draft, command.prompt, command.output, depth=command.depth, cancelled=cancelled
-    )
+    prompt, output, depth = command.prompt, command.output, command.depth
+    run = read_chains if can_read(draft, len(prompt) + len(output), depth) else record_chains
+    chains = run(draft, prompt, output, depth=depth, cancelled=cancelled)
     return chains, time.perf_counter() - began
 
 

@@ -79,14 +79,15 @@ class PromptStore:
             return True
         return False
 
-    def keep_target(self, target: TargetContext, prompt: Tokens) -> None:
-        """Keep the target's cache, which holds exactly ``prompt``, and its logits."""
+    def keep_target(self, target: TargetContext, prompt: Tokens) -> bool:
+        """Keep the target's cache, which holds exactly ``prompt``, and its logits, if they fit."""
         key = Role.TARGET, prompt
-        if key in self._kept:
-            return
-        logits = target.logits(0)
-        if self._make_room(key, target.state_bytes + logits.nbytes):
+        if key not in self._kept:
+            logits = target.logits(0)
+            if not self._make_room(key, target.state_bytes + logits.nbytes):
+                return False
             self._kept[key] = _Kept(cache=target.save(), logits=logits.copy())
+        return True
 
     def restore_draft(self, draft: DraftContext, prompt: Tokens, n_prefix: int = 0) -> bool:
         """Fill the draft's cache as ``restore_target`` does the target's."""

@@ -22,6 +22,7 @@ from spectui.engine.inspection import Inspector, record
 from spectui.engine.models import LoadedModels
 from spectui.engine.pairing import PairGeneration
 from spectui.engine.templates import Templates
+from spectui.engine.writing import Writing
 from spectui.errors import EngineLostError, SpectuiError, UsageError
 from spectui.llama.context import AbortFlag
 from spectui.llama.log import aborts
@@ -100,7 +101,7 @@ class LocalWorker:
         else:
             self.abort.clear()
 
-    def execute(  # noqa: PLR0911 - a kind of command each
+    def execute(  # noqa: C901, PLR0911 - a kind of command each
         self, command: commands.Command, sink: Sink, cancelled: Callable[[], bool]
     ) -> Event:
         """As ``Worker.execute``."""
@@ -117,6 +118,8 @@ class LocalWorker:
                 return self._tokenize(command)
             case commands.Generate():
                 return Generation(models, command, sink, cancelled).run()
+            case commands.WriteAnswers():
+                return Writing(models, command, sink, cancelled).run()
             case commands.GeneratePair():
                 return PairGeneration(models, command, sink, cancelled).run()
             case commands.ProbeMargin():

@@ -1,6 +1,10 @@
-"""One sequence in one ``llama_context``: decode, read logits, forget a suffix."""
+"""A ``llama_context`` and its sequence: decode, read logits, forget a suffix.
+
+Where it costs no memory, there is room for more sequences, which share the cells of the cache.
+"""
 
 import ctypes
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -10,13 +14,19 @@ import numpy.typing as npt
 
 from spectui.closing import Closing
 from spectui.cores import default_threads
-from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
+from spectui.errors import (
+    BadInputError,
+    CancelledError,
+    DoesNotFitError,
+    SpectuiError,
+    UsageError,
+)
 from spectui.llama.library import C
 from spectui.llama.log import native_log
 from spectui.llama.model import Model, ran_out_of_memory
 from spectui.llama.sequence import Batch, SequenceMemory
 from spectui.options.setup import ContextOptions, FlashAttention
-from spectui.speculative.models import Outputs, Rollback
+from spectui.speculative.models import Outputs, Rollback, Row
 
 Logits = npt.NDArray[np.float32]
 
@@ -45,6 +55,7 @@ _NO_SLOT = 1
 _INVALID_BATCH = -1
 _SEQUENCE = 0
 _MOST_SNAPSHOTS = 64
+_MOST_SEQUENCES = 16
 
 
 class AbortFlag:
@@ -75,7 +86,7 @@ class AbortFlag:
 
 
 class Context(Closing):
-    """Owns a ``llama_context`` with one sequence; implements ``SequenceModel``.
+    """Owns a ``llama_context``; implements ``SequenceModel`` with its sequence 0.
 
     ``native_s`` adds up the seconds inside llama.cpp, so that what is ours can be told apart.
     """
@@ -124,12 +135,18 @@ class Context(Closing):
         if not self.c:
             raise _creation_error(model, options)
         self._memory = SequenceMemory(self.c, swa_full=options.swa_full)
-        self.n_ctx: int = C.llama_n_ctx_seq(self.c)
+        self.n_ctx = self.n_cells = int(C.llama_n_ctx_seq(self.c))
+        """Tokens of a sequence at most, and of all sequences together."""
+        self.n_sequences: int = C.llama_n_seq_max(self.c)
+        """Sequences that can be decoded at once, the own one included."""
+        self._others: set[int] = set()
+        """Those beside the own one that have cells."""
         self.n_batch: int = C.llama_n_batch(self.c)
         self.max_outputs: int = params.n_outputs_max
         self.tokens: list[int] = []
         """Tokens in the cache."""
         self._batch = self._new_batch()
+        self._each = Batch(self.n_sequences)
         self._row = ctypes.c_float * self.vocabulary.n_tokens
         try:
             self._begin(options, params.n_threads)
@@ -159,11 +176,11 @@ class Context(Closing):
         params.n_ctx = self.n_slots * options.ctx_size
         params.n_batch = min(options.batch_size, params.n_ctx)
         params.n_ubatch = min(options.ubatch_size, params.n_batch)
-        params.n_seq_max = self.n_slots
         # llama.cpp asserts that a micro-batch holds more than the tokens with snapshots, and its
         # graphs have room for some dozens of them.
         params.n_rs_seq = min(n_snapshots, _MOST_SNAPSHOTS, max(params.n_ubatch - 2, 0))
         params.n_outputs_max = min(self.n_slots * max_outputs, params.n_batch)
+        params.n_seq_max = self.n_slots if self.n_slots > 1 else self._n_sequences(params)
         params.n_threads = options.threads or default_threads()
         params.n_threads_batch = options.threads_batch or params.n_threads
         params.flash_attn_type = getattr(C, _FLASH_ATTENTION[options.flash_attn])
@@ -177,6 +194,20 @@ class Context(Closing):
         # llama-server's default, which is not the library's.
         params.swa_full = options.swa_full
         return params
+
+    def _n_sequences(self, params: Any) -> int:  # noqa: ANN401 - a C structure
+        """Sequences that cost no memory: they share one cache, and the logits of a draft.
+
+        A recurrent state has a row for each sequence, and a cache with a window has room for the
+        windows of all. llama.cpp rounds a micro-batch up to a multiple of their number.
+        """
+        model = self.model
+        if model.rollback is not Rollback.TRUNCATE or C.llama_model_n_swa(model.c) > 0:
+            return 1
+        most = math.gcd(params.n_ubatch, _MOST_SEQUENCES)
+        while most > params.n_outputs_max:
+            most //= 2
+        return most
 
     def _start_threads(self, options: ContextOptions, n_threads: int) -> None:
         """Make the compute threads of a target; llama.cpp has others for itself."""
@@ -232,29 +263,64 @@ class Context(Closing):
 
     def _decode_piece(self, piece: Sequence[int], outputs: Outputs, start: int) -> None:
         self._batch.fill(piece, self.n_past, outputs)
-        began = time.perf_counter()
-        status = C.llama_decode(self.c, self._batch.c)
-        # A GPU computes asynchronously: without this its time would be booked on the sampler.
-        C.llama_synchronize(self.c)
-        self.native_s += time.perf_counter() - began
+        status = self._compute(self._batch)
         if status == 0:
             self.tokens.extend(piece)
             return
         del self.tokens[self._memory.recover(start) :]
         self._n_last = 0
+        raise self._failure(status)
+
+    def _compute(self, batch: Batch) -> int:
+        began = time.perf_counter()
+        status: int = C.llama_decode(self.c, batch.c)
+        # A GPU computes asynchronously: without this its time would be booked on the sampler.
+        C.llama_synchronize(self.c)
+        self.native_s += time.perf_counter() - began
+        return status
+
+    def _failure(self, status: int) -> SpectuiError:
         if status == _ABORTED:
-            raise CancelledError("decoding was cancelled")
+            return CancelledError("decoding was cancelled")
         if status == _NO_SLOT:
-            raise BadInputError(f"the context of {self.n_ctx} tokens is full; raise -c")
+            return BadInputError(f"the context of {self.n_ctx} tokens is full; raise -c")
         if status == _INVALID_BATCH:
-            raise BadInputError(
+            return BadInputError(
                 f"a token is not in the vocabulary of {self.model.options.path.name} (0 to "
                 f"{self.vocabulary.n_tokens - 1}); tokenize the text with this model"
             )
-        raise DoesNotFitError(
+        return DoesNotFitError(
             f"llama.cpp could not compute (code {status}: {_last_line()}); "
             "the memory of a device may be exhausted"
         )
+
+    def decode_each(self, rows: Sequence[Row]) -> None:
+        """Append a token to each of several sequences, and compute the logits of all, in order.
+
+        Args:
+            rows: at most one of a sequence. The own one counts its ``tokens`` without them.
+
+        Raises:
+            SpectuiError: as ``decode``; then every sequence is empty.
+        """
+        self._each.fill_each(rows)
+        if status := self._compute(self._each):
+            self.clear()
+            raise self._failure(status)
+        self._all, self.n_outputs, self._n_last = True, len(rows), 0
+
+    def copy_to(self, sequence: int, n_past: int = -1) -> None:
+        """Let another sequence go on from the own one's first ``n_past`` tokens, -1 for all.
+
+        Both hold their cells.
+        """
+        self._memory.copy_to(sequence, n_past)
+        self._others.add(sequence)
+
+    def drop(self, sequence: int) -> None:
+        """Forget another sequence."""
+        self._memory.drop(sequence)
+        self._others.discard(sequence)
 
     def logits(self, output: int) -> Logits:
         """[n_vocab] float32 view of output ``output`` of the last decode, until the next one.
@@ -315,8 +381,9 @@ class Context(Closing):
         self.truncate(n_common(self.tokens, prompt))
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget everything, other sequences as well."""
         self._memory.clear()
+        self._others.clear()
         self.tokens.clear()
         self._n_last = self.n_outputs = 0
 
@@ -333,8 +400,14 @@ class Context(Closing):
         return bytes(memoryview(buffer)[:written])
 
     def restore(self, state: bytes, tokens: Sequence[int]) -> None:
-        """Bring back what ``save`` returned when ``tokens`` were held. No logits follow."""
-        self.clear()
+        """Bring back what ``save`` returned when ``tokens`` were held. No logits follow.
+
+        Where no other sequence has cells it lies as when it was evaluated.
+        """
+        if self._others:
+            self.truncate(0)
+        else:
+            self.clear()
         buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
         if not C.llama_state_seq_set_data(self.c, buffer, len(state), _SEQUENCE):
             raise RuntimeError("llama.cpp refused a state that it had saved")
@@ -353,6 +426,7 @@ class Context(Closing):
         """Free caches and buffers."""
         if self.c:
             self._batch.close()
+            self._each.close()
             C.llama_free(self.c)
             self.c = None
 

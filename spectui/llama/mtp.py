@@ -103,6 +103,7 @@ class MtpContext(Context):
     def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
         params = super()._params(options, max_outputs, n_snapshots)
         params.ctx_type = C.LLAMA_CONTEXT_TYPE_MTP
+        params.n_seq_max = self.n_slots
         params.ctx_other = self._target.c
         if self.model is self._target.model:
             # As of any draft: whatever the types of the target's own cache are.

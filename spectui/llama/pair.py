@@ -19,6 +19,10 @@ HiddenStates = npt.NDArray[np.float32]
 """[n, n_embd] of consecutive positions."""
 
 
+_READ_AT_ONCE = 16
+"""Tokens of a text that a draft reads at once: the logits of more would take much memory."""
+
+
 class Follower(Protocol):
     """Reads the hidden states of what a target decodes."""
 
@@ -139,13 +143,13 @@ class DraftContext(Context):
         abort: AbortFlag,
         n_slots: int = 1,
     ) -> None:
-        """Only the last token of a decode ever has logits.
+        """Room for the logits of a few tokens, which recordings ask for; speculation for one's.
 
         As in llama-server it keeps no snapshots: they are of one decode, and a chain has many.
         """
         self._n_shared = min(model.vocabulary.n_tokens, target_vocabulary.n_tokens)
         self._lacks_tokens = self._n_shared < target_vocabulary.n_tokens
-        super().__init__(model, options, max_outputs=1, abort=abort, n_slots=n_slots)
+        super().__init__(model, options, max_outputs=_READ_AT_ONCE, abort=abort, n_slots=n_slots)
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
         """Decode like ``Context.decode``; token 0 stands in for what only the target has.
@@ -159,3 +163,8 @@ class DraftContext(Context):
     def top(self) -> tuple[int, float]:
         """Top token of the last decode, of those that the target knows."""
         return top_token(self.logits(0)[: self._n_shared])
+
+    def tops(self) -> list[tuple[int, float]]:
+        """Top tokens after each output of the last decode, of those that the target knows."""
+        outputs = range(self.n_outputs)
+        return [top_token(self.logits(output)[: self._n_shared]) for output in outputs]

@@ -1,4 +1,4 @@
-"""One sequence of a context: the batch that extends it, and the memory that forgets its end.
+"""Sequences of a context: the batch that extends them, and the memory that forgets their end.
 
 There are three ways to forget rejected tokens, found by trying, as in ``common_context_can_seq_rm``
 and llama-server's slots: a cache of tokens loses its end; a recurrent state goes back to one of the
@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from spectui.llama.library import C
-from spectui.speculative.models import Outputs, Rollback
+from spectui.speculative.models import Outputs, Rollback, Row
 
 
 class Batch:
-    """Room for ``capacity`` tokens of sequence 0."""
+    """Room for ``capacity`` tokens of sequence 0, or of several."""
 
     def __init__(self, capacity: int) -> None:
-        """Allocate, and set once what never changes: every token belongs to sequence 0."""
+        """Allocate; every token belongs to sequence 0 until ``fill_each`` says otherwise."""
         self.capacity = capacity
         self.c = C.llama_batch_init(capacity, 0, 1)
         as_array = np.ctypeslib.as_array
@@ -44,6 +44,15 @@ class Batch:
         self._logits[:n] = outputs is Outputs.ALL
         if outputs is Outputs.LAST:
             self._logits[n - 1] = 1
+
+    def fill_each(self, rows: Sequence[Row]) -> None:
+        """Hold tokens of any sequences, with logits for all. ``fill`` is not called any more."""
+        self.c.n_tokens = len(rows)
+        for index, row in enumerate(rows):
+            self.c.seq_id[index][0] = row.sequence
+            self._positions[index] = row.position
+            self._tokens[index] = row.token
+        self._logits[: len(rows)] = 1
 
     def close(self) -> None:
         """Free the native arrays."""
@@ -87,7 +96,7 @@ class PartialState:
 
 
 class SequenceMemory:
-    """The memory of a context's one sequence."""
+    """The memory of a context's own sequence, and of others that share its cells."""
 
     def __init__(self, context: Any, *, swa_full: bool) -> None:  # noqa: ANN401 - a C pointer
         """Take the memory of a new context. It is taken to forget a suffix until ``tried``.
@@ -166,6 +175,14 @@ class SequenceMemory:
         """Forget everything."""
         self._n_marked = None
         C.llama_memory_clear(self._memory, True)
+
+    def copy_to(self, sequence: int, n_past: int) -> None:
+        """Let another sequence hold cells of the own one as well; nothing is copied."""
+        C.llama_memory_seq_cp(self._memory, _SEQUENCE, sequence, -1, n_past)
+
+    def drop(self, sequence: int) -> None:
+        """Forget all of a sequence."""
+        C.llama_memory_seq_rm(self._memory, sequence, -1, -1)
 
     def _holds_window(self, n_past: int) -> bool:
         """Whether all is there that a token after ``n_past`` others looks at.

@@ -8,12 +8,18 @@ tokens has rounds that draft n - 2, n - 3, ..., 0, since no more is drafted than
 """
 
 import statistics
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from spectui.server.rounds import Round
+from spectui.trace.costs import Vector
+from spectui.trace.grid import N_PARTS, part_ends
+
+Turn = tuple[Sequence[Round], Sequence[Round]]
+"""Rounds of the target alone, and those of which nothing was accepted, close in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,29 +33,16 @@ class Answer:
     """Tokens that were wanted behind the first one, which comes with the prompt."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Replayed:
-    """Rounds of one draft length along answers."""
+    """Rounds of one draft length along an answer, by the parts that they begin in: [n_parts]."""
 
-    n_emitted: int
-    n_drafted: int
-    n_accepted: int
-    cost: float
+    tokens: Vector
+    """Emitted."""
+    drafted: Vector
+    accepted: Vector
+    cost: Vector
     """In tokens of the target alone."""
-
-    @property
-    def speedup(self) -> float:
-        """Tokens/s over those of the target alone."""
-        return self.n_emitted / self.cost
-
-    def __add__(self, other: "Replayed") -> "Replayed":
-        """Return the sum over both answers."""
-        return Replayed(
-            n_emitted=self.n_emitted + other.n_emitted,
-            n_drafted=self.n_drafted + other.n_drafted,
-            n_accepted=self.n_accepted + other.n_accepted,
-            cost=self.cost + other.cost,
-        )
 
 
 def replayed(answer: Answer, longest: int, prices: Mapping[int, float]) -> Replayed:
@@ -60,18 +53,19 @@ def replayed(answer: Answer, longest: int, prices: Mapping[int, float]) -> Repla
         longest: tokens of a draft, as far as so many are wanted.
         prices: cost of a round by its drafted tokens, 0 included, in tokens of the target alone.
     """
-    n_emitted = n_drafted = n_accepted = 0
-    cost = 0.0
+    found = np.zeros((4, N_PARTS))
+    ends = part_ends(sum(one.n_emitted for one in answer.rounds))
+    n_emitted = 0
     for n_tokens in _stretches(answer):
         end = n_emitted + n_tokens
         while n_emitted < end:
             drafted = max(0, min(longest, answer.n_wanted - n_emitted - 1))
             accepted = min(drafted, end - n_emitted - 1)
+            part = bisect_right(ends, n_emitted)
+            found[:, part] += (accepted + 1, drafted, accepted, prices[drafted])
             n_emitted += accepted + 1
-            n_drafted += drafted
-            n_accepted += accepted
-            cost += prices[drafted]
-    return Replayed(n_emitted=n_emitted, n_drafted=n_drafted, n_accepted=n_accepted, cost=cost)
+    tokens, drafts, agreed, cost = found
+    return Replayed(tokens=tokens, drafted=drafts, accepted=agreed, cost=cost)
 
 
 def _stretches(answer: Answer) -> Iterator[int]:
@@ -89,21 +83,27 @@ def _stretches(answer: Answer) -> Iterator[int]:
         yield before
 
 
-def prices_of(
-    turns: Sequence[tuple[Sequence[Round], Sequence[Round]]], longest: int
-) -> dict[int, float]:
+def prices_of(turns: Sequence[Turn], longest: int) -> dict[int, float]:
     """Cost of a round by its drafted tokens, in tokens of the target alone.
 
     Args:
-        turns: rounds of the target alone, and those of which nothing was accepted, close in time;
-            medians over the turns. A length that no turn shows lies between its neighbours.
+        turns: medians are taken over them. A length that none shows lies between its neighbours.
         longest: drafted tokens of the longest rounds.
     """
     found: dict[int, list[float]] = {}
     for off, ladder in turns:
-        token_s = statistics.median(one.seconds / one.n_emitted for one in off)
+        token_s = _token_s(off)
         for one in ladder:
             found.setdefault(one.n_drafted, []).append(one.seconds / token_s)
     lengths = sorted(found)
     costs = [statistics.median(found[n]) for n in lengths]
     return {n: float(np.interp(n, lengths, costs)) for n in range(longest + 1)}
+
+
+def off_token_s(turns: Sequence[Turn]) -> float:
+    """Seconds of a token of the target alone."""
+    return statistics.median(_token_s(off) for off, _ladder in turns)
+
+
+def _token_s(off: Sequence[Round]) -> float:
+    return statistics.median(one.seconds / one.n_emitted for one in off)

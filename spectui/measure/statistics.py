@@ -103,12 +103,17 @@ class Speedup:
     """Measured pairs, repeats included."""
     n_prompts: int
     """Distinct prompts: what the width of the interval depends on."""
+    n_timed: int | None = None
+    """Of these prompts, those that were timed, where the others were counted and priced; None where
+    all were timed."""
+    n_accepting: int | None = None
+    """Prompts on which any drafted token was accepted; None where that is not known."""
     n_looks: int = 1
     """At growing data, this one included: the interval allows for them."""
     interval_reason: str | None = None
     ceiling: float | None = None
-    """The most that the accepted tokens can give, as ``ceiling.py`` derives it. None where that is
-    not known."""
+    """The most that the accepted tokens can give (``least_seconds``). None where that is not
+    known."""
 
     @property
     def is_above_ceiling(self) -> bool:
@@ -180,7 +185,105 @@ def paired_speedup(
         n_resamples=n_resamples,
         seed=seed,
     )
-    return replace(found, ceiling=_ceiling(measurements))
+    return replace(found, ceiling=_ceiling(measurements), n_accepting=_n_accepting(measurements))
+
+
+def speedup_within(parts: Sequence[PairedMeasurement], *, level: float = 0.95) -> Speedup:
+    """Estimate the speedup on just these prompts, whose answers are known part by part.
+
+    Parts of one answer are the sample, and prompts are strata of it (Cochran 1977, "Sampling
+    Techniques", section 5.6): what differs from prompt to prompt does not widen the interval, which
+    says nothing about other prompts. Student's t, with the parts beyond one of each prompt as
+    degrees of freedom.
+
+    Args:
+        parts: of the answers, each under the name of its prompt.
+        level: of the interval.
+
+    Raises:
+        ValueError: there is no part.
+    """
+    if not parts:
+        raise ValueError("no answer was counted, so there is no speedup to speak of")
+    rows = np.array(list(map(_row, parts)))
+    names, prompts, counts = np.unique(
+        [one.prompt_id for one in parts], return_inverse=True, return_counts=True
+    )
+    influence = rows @ (_SIGNS[:4] / rows.mean(axis=0))
+    means = np.bincount(prompts, influence) / counts
+    # One part alone has no spread of its own: all of its influence counts.
+    deviations = influence - np.where(counts > 1, means, 0.0)[prompts]
+    weights = np.where(counts > 1, counts / np.maximum(counts - 1, 1), 1.0)[prompts]
+    error = math.sqrt(float((weights * deviations**2).sum())) / len(parts)
+    freedom = int((counts - 1).sum())
+    log_ratio = _log_ratio(rows.mean(axis=0)).item()
+    found = Speedup(
+        estimate=math.exp(log_ratio),
+        low=None,
+        high=None,
+        level=level,
+        n_pairs=len(parts),
+        n_prompts=len(names),
+        interval_reason="the answers are too short",
+        ceiling=_ceiling(parts),
+        n_accepting=_n_accepting(parts),
+    )
+    if not freedom:
+        return found
+    reach = student_quantile((1 + level) / 2, freedom) * error
+    return replace(
+        found,
+        low=math.exp(log_ratio - reach),
+        high=math.exp(log_ratio + reach),
+        interval_reason=None,
+    )
+
+
+FEWEST_CHANGED = 3
+"""Prompts below which the error of a factor is not known."""
+
+
+def changed(
+    whole: Speedup, ours: Sequence[PairedMeasurement], theirs: Sequence[PairedMeasurement]
+) -> Speedup:
+    """``whole`` times the ratio of the speedup of ``ours`` to that of ``theirs``.
+
+    Double sampling: all prompts are known in a way that has an error common to all, and some of
+    them in a better way as well (Cochran 1977, "Sampling Techniques", chapter 12). The factor has
+    an error of its own, found by leaving out each of its prompts in turn, which adds to that of
+    ``whole`` in quadrature: with Student's t, so that few prompts count for few.
+
+    Args:
+        whole: of all prompts.
+        ours: some of them, in the better way.
+        theirs: the same ones as ``whole`` has them.
+
+    Raises:
+        ValueError: no prompt is in both.
+    """
+    names = sorted({one.prompt_id for one in ours} & {one.prompt_id for one in theirs})
+    ours, theirs = ([one for one in each if one.prompt_id in names] for each in (ours, theirs))
+    if not names:
+        raise ValueError("no prompt was measured on both sides")
+    totals, n = np.hstack([_per_prompt(ours), _per_prompt(theirs)]), len(names)
+    found = replace(
+        whole,
+        estimate=whole.estimate * math.exp(_log_ratio(totals.mean(axis=0)).item()),
+        low=None,
+        high=None,
+        n_pairs=len(ours),
+        n_timed=n,
+    )
+    if whole.interval is None:
+        return found
+    if n < FEWEST_CHANGED:
+        reason = f"an interval needs at least {FEWEST_CHANGED} timed prompts, measured: {n}"
+        return replace(found, interval_reason=reason)
+    logs = _log_ratio((totals.sum(axis=0) - totals) / (n - 1))
+    error = math.sqrt((n - 1) / n * float(((logs - logs.mean()) ** 2).sum()))
+    wide = student_quantile((1 + whole.level) / 2, n - 1) * error
+    low, high = (math.hypot(math.log(end / whole.estimate), wide) for end in whole.interval)
+    return replace(found, low=found.estimate * math.exp(-low), high=found.estimate * math.exp(high))
 
 
 def paired_ratio(
@@ -250,12 +353,21 @@ def _ceiling(measurements: Sequence[PairedMeasurement]) -> float | None:
     return max(1.0, round(ceiling, _DIGITS))
 
 
+def _n_accepting(measurements: Sequence[PairedMeasurement]) -> int | None:
+    if any(one.n_accepted is None for one in measurements):
+        return None
+    return len({one.prompt_id for one in measurements if one.n_accepted})
+
+
+def _row(one: PairedMeasurement) -> tuple[float, ...]:
+    return (one.speculative_tokens, one.speculative_s, one.baseline_tokens, one.baseline_s)
+
+
 def _per_prompt(measurements: Sequence[PairedMeasurement]) -> _Array:
     """Mean over the repeats of each prompt, as ``[n_prompts, 4]``."""
     rows: dict[str, list[tuple[float, ...]]] = {}
-    for m in measurements:
-        row = (m.speculative_tokens, m.speculative_s, m.baseline_tokens, m.baseline_s)
-        rows.setdefault(m.prompt_id, []).append(row)
+    for one in measurements:
+        rows.setdefault(one.prompt_id, []).append(_row(one))
     # Sorted, so that the order in which prompts were measured changes nothing.
     return np.array([np.mean(rows[prompt_id], axis=0) for prompt_id in sorted(rows)])
 

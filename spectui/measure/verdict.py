@@ -15,6 +15,9 @@ _MAX_DECIMALS = 3
 _EVEN = 1.5
 """Sides of an interval that differ by no more than this factor are told as one ±."""
 _EQUAL = 1e-9
+_FEWEST_ACCEPTING = 5
+"""Prompts with an accepted draft below which rare gains cannot be ruled out: where 5 % of all
+prompts gain, 24 prompts hold none of them in 3 of 10 cases."""
 _MOST_MORE = 10
 """Times as many prompts as were measured beyond which none are asked for."""
 
@@ -39,6 +42,10 @@ class Basis(StrEnum):
     """Prompts that had no part in choosing the setting."""
     LATER = "later"
     """Of prompts that chose the setting, the text that follows what they chose it on."""
+    CROSSED = "crossed"
+    """Prompts that were counted with the setting that the others had chosen, some of them timed."""
+    THESE = "these"
+    """The answers to just these prompts: what other prompts gain is told beside it."""
     SAME = "same"
     """The prompts that chose the setting, which flatter it: nothing is recommended then."""
 
@@ -79,6 +86,7 @@ def judge(
     temp: float | None = None,
     prompt_s: float | None = None,
     requests: Sequence[Request] = (),
+    of_others: Speedup | None = None,
 ) -> Verdict:
     """Say whether speculation pays; only if the interval's lower end is above ``1 + min_gain``.
 
@@ -93,6 +101,7 @@ def judge(
         prompt_s: Seconds that one more prompt takes; None where that is not known.
         requests: Whole requests; those whose answers do not go on until it pays are to gain as
             well, all together. None where it is not known what prompts take.
+        of_others: What prompts like these gain, where ``speedup`` is of just these.
 
     Raises:
         ValueError: ``min_gain`` is negative.
@@ -111,6 +120,7 @@ def judge(
         temp=temp,
         prompt_s=prompt_s,
         requests=tuple(requests),
+        of_others=of_others,
     ).verdict()
 
 
@@ -125,6 +135,7 @@ class _Case:
     temp: float | None
     prompt_s: float | None
     requests: tuple[Request, ...]
+    of_others: Speedup | None
 
     @property
     def told(self) -> Speedup:
@@ -133,9 +144,10 @@ class _Case:
     def verdict(self) -> Verdict:
         answer, more = self.answer, self.more_prompts
         because = self._unjudged
+        reason = self._reason(answer, more) if because is None else self._not_decided(because)
         return Verdict(
             use_speculation=answer is Answer.USE,
-            reason=self._reason(answer, more) if because is None else self._not_decided(because),
+            reason=f"{reason}{self._others}",
             answer=answer,
             more_prompts=more,
             basis=self.basis,
@@ -189,9 +201,20 @@ class _Case:
             return doubt(self.measured)
         if self.basis is Basis.SAME:
             return "these prompts chose it, and nothing is left to judge it on; give more prompts"
+        if self._may_miss_gains:
+            n, of = self.measured.n_accepting or 0, counted(self.measured.n_prompts, "prompt")
+            return f"drafts were accepted on {n} of {of}, too few to say what others would gain"
         if self.told.interval is None:
             return self.measured.interval_reason or "the interval is not known"
         return None
+
+    @property
+    def _may_miss_gains(self) -> bool:
+        """Whether so few prompts gained that others may, and nothing was shown but that."""
+        interval = self.told.interval
+        if interval is None or self.basis is Basis.THESE:
+            return False
+        return is_sparse(self.measured) and interval[1] <= 1 + self.min_gain
 
     def _reason(self, answer: Answer, more: int | None) -> str:
         speedup = self.told
@@ -314,13 +337,32 @@ class _Case:
         told = f" No prompt of about {longest:,} tokens was evaluated, so that is extrapolated."
         return told if beyond else ""
 
+    @property
+    def _others(self) -> str:
+        """A sentence on other prompts, where the answer is for just these."""
+        if self.of_others is None:
+            return ""
+        interval = self.of_others.capped.interval
+        if interval is None or is_sparse(self.of_others):
+            n = self.of_others.n_prompts
+            these = "this prompt does" if n == 1 else f"these {n} prompts do"
+            return f" What other prompts gain, {these} not tell."
+        gains = list(map(_gain, interval))
+        low, high = (gain_percent(gain, _decimals(gains, [0.0])) for gain in gains)
+        return f" Other prompts like these gain {low} to {high}."
+
     def _gain_text(self, speedup: float) -> str:
         gain = _gain(speedup)
         return gain_percent(gain, _decimals([gain], [0.0, 100 * self.min_gain]))
 
     @property
     def _prompts(self) -> str:
-        told = [counted(self.measured.n_prompts, "prompt")]
+        n, n_timed = self.measured.n_prompts, self.measured.n_timed
+        told = [counted(n, "prompt")]
+        if self.basis is Basis.THESE:
+            told = ["this prompt" if n == 1 else f"these {told[0]}"]
+        if n_timed is not None and n_timed < n:
+            told.append(f"{n_timed} of them timed")
         if self.basis is Basis.LATER:
             told.append("continued behind the answers that chose it")
         if self.temp is not None:
@@ -356,6 +398,12 @@ class _Case:
             minutes = round(more * self.prompt_s / 60)
             time = f", {f'{minutes} min' if minutes > 1 else duration_text(more * self.prompt_s)},"
         return f"about {counted(more, 'more prompt')}{time} may decide it"
+
+
+def is_sparse(speedup: Speedup) -> bool:
+    """Whether so few prompts gained that what others gain may be far from it."""
+    n = speedup.n_accepting
+    return n is not None and n < _FEWEST_ACCEPTING
 
 
 def _no_interval(requests: Sequence[Request]) -> str:

@@ -48,6 +48,18 @@ class Stop(StrEnum):
     CANCELLED = "cancelled"
 
 
+def stop_of(
+    target: TargetModel, last: int, *, n_emitted: int, n_predict: int, n_past: int
+) -> Stop | None:
+    """Why a generation ends with its ``last`` token, which the cache lacks; None if it goes on."""
+    if target.is_eog(last):
+        return Stop.END_OF_GENERATION
+    if 0 <= n_predict <= n_emitted:
+        return Stop.LENGTH
+    # llama-server's process_token: without context shift one place stays free.
+    return Stop.CONTEXT if n_past + 1 >= target.n_ctx else None
+
+
 def draft_cap(*, n_ctx: int, n_past: int, n_remaining: int) -> int:
     """Longest draft that context and budget leave room for, possibly below 1.
 
@@ -185,10 +197,10 @@ class Decoder:
 
     def _emitted(self, tokens: Sequence[int]) -> None:
         self._n_emitted += len(tokens)
-        if self._target.is_eog(tokens[-1]):
-            self.stop = Stop.END_OF_GENERATION
-        elif 0 <= self._n_predict <= self._n_emitted:
-            self.stop = Stop.LENGTH
-        elif self._target.n_past + 1 >= self._target.n_ctx:
-            # llama-server's process_token: without context shift one place stays free.
-            self.stop = Stop.CONTEXT
+        self.stop = stop_of(
+            self._target,
+            tokens[-1],
+            n_emitted=self._n_emitted,
+            n_predict=self._n_predict,
+            n_past=self._target.n_past,
+        )

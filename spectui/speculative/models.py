@@ -5,7 +5,7 @@ Both hold one sequence. Token positions are implicit: a decode appends at ``n_pa
 
 from collections.abc import Sequence
 from enum import Enum, StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from spectui.options.speculation import Speculation
 
@@ -80,6 +80,52 @@ class DraftModel(SequenceModel, Protocol):
         The probability is the softmax over the ten highest logits only, as in llama.cpp
         (``common_speculative_impl_draft_simple`` samples with ``top_k = 10``).
         """
+        ...
+
+
+class Row(NamedTuple):
+    """A token of a batch of several sequences."""
+
+    sequence: int
+    position: int
+    token: int
+
+
+class BatchedDraft(DraftModel, Protocol):
+    """A draft that reads many tokens of a text at once, and goes on from several places of it.
+
+    Its own sequence is number 0. All of them share the cells of one cache.
+    """
+
+    @property
+    def max_outputs(self) -> int:
+        """Most tokens of a decode for which logits are computed."""
+        ...
+
+    @property
+    def n_sequences(self) -> int:
+        """Number of sequences, the own one included."""
+        ...
+
+    @property
+    def n_cells(self) -> int:
+        """Tokens that they hold together, those that several share counted once."""
+        ...
+
+    def copy_to(self, sequence: int, n_past: int) -> None:
+        """Let another sequence begin with the first ``n_past`` tokens of the own one."""
+        ...
+
+    def decode_each(self, rows: Sequence[Row]) -> None:
+        """Append one token to each of several sequences, with logits for all."""
+        ...
+
+    def drop(self, sequence: int) -> None:
+        """Forget another sequence."""
+        ...
+
+    def tops(self) -> list[tuple[int, float]]:
+        """Most probable token after each output of the last decode, as ``top`` has it."""
         ...
 
 

@@ -27,6 +27,8 @@ Seconds = npt.NDArray[np.float64]
 _Flags = npt.NDArray[np.bool_]
 _Small = npt.NDArray[np.uint8]
 
+N_PARTS = 4
+"""Parts that an answer is replayed in, so that some of its text can choose for the rest."""
 MAX_DEPTH = 254
 """Longest draft that a replay takes: its lengths are bytes."""
 
@@ -68,8 +70,22 @@ class Replayed:
     """Decodes of the draft chain."""
     batches: Counts | None
     """[depth + 1, n_p_min, n_max, n_min]: rounds by drafted tokens; None if not asked for."""
-    seconds: Seconds | None
-    """None without prices."""
+    part_tokens: Counts
+    """[n_parts, n_p_min, n_max, n_min]: emitted by the rounds that begin in each part."""
+    part_accepted: Counts
+    """[n_parts, n_p_min, n_max, n_min]: drafted tokens of these rounds that were right."""
+    part_s: Seconds | None
+    """[n_parts, n_p_min, n_max, n_min]: seconds of these rounds; None without prices."""
+
+    @property
+    def seconds(self) -> Seconds | None:
+        """Of the whole answer; None without prices."""
+        return None if self.part_s is None else self.part_s.sum(axis=0)
+
+
+def part_ends(n_decoded: int) -> tuple[int, ...]:
+    """[n_parts]: positions of an answer where its parts end."""
+    return tuple(round(n_decoded * (part + 1) / N_PARTS) for part in range(N_PARTS))
 
 
 def replay_grid(
@@ -159,10 +175,18 @@ class _Walk:
         )
         self._batches = np.zeros((chains.depth + 1, *grid.shape), dtype) if with_batches else None
         self._seconds = None if prices is None else np.zeros(grid.shape)
+        self._at_ends: list[tuple[Counts, Counts, Seconds | None]] = []
+        """Tokens, accepted ones and seconds so far, at the beginning and each part's end."""
 
     def run(self) -> Replayed:
-        for position in range(len(self._recording.output) - 1):
-            self._step(position)
+        begin = 0
+        self._end_part()
+        for end in part_ends(self._recording.n_decoded):
+            for position in range(begin, end):
+                self._step(position)
+            begin = end
+            self._end_part()
+        tokens, accepted, seconds = zip(*self._at_ends, strict=True)
         return Replayed(
             n_rounds=self._rounds.astype(np.uint32),
             n_drafted=self._drafted.astype(np.uint32),
@@ -172,7 +196,15 @@ class _Walk:
             n_redone=self._redone.astype(np.uint32),
             n_steps=self._steps.astype(np.uint32),
             batches=None if self._batches is None else self._batches.astype(np.uint32),
-            seconds=self._seconds,
+            part_tokens=_differences(tokens),
+            part_accepted=_differences(accepted),
+            part_s=None if self._seconds is None else np.diff(seconds, axis=0),
+        )
+
+    def _end_part(self) -> None:
+        seconds = None if self._seconds is None else self._seconds.copy()
+        self._at_ends.append(
+            (self._next.astype(np.uint32), self._accepted.astype(np.uint32), seconds)
         )
 
     def _step(self, position: int) -> None:
@@ -250,6 +282,11 @@ class _Walk:
         seconds += price.fixed + price.token * emitted
         seconds += (price.rollback + price.rollback_token * accepted) * wrong
         self._seconds += seconds * here
+
+
+def _differences(sums: Sequence[Counts]) -> Counts:
+    whole = np.array(sums)
+    return whole[1:] - whole[:-1]
 
 
 def _ascending_floors(chains: Sequence[Tail], depth: int) -> npt.NDArray[np.float32]:

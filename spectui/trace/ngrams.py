@@ -3,6 +3,7 @@
 Alone they need no more than the text, so every trace answers for all of them.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
@@ -18,9 +19,9 @@ from spectui.speculative.models import Outputs, can_forget, usable_snapshots
 from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
 from spectui.trace.costs import Costs, Prices, RoundPrices
-from spectui.trace.grid import Grid, check_depth
+from spectui.trace.grid import N_PARTS, Grid, check_depth, part_ends
 from spectui.trace.record import Chains, Recording, spread_out
-from spectui.trace.replay import Total, mean_past, off_seconds, speedup_spread
+from spectui.trace.replay import Parts, Total, mean_past, off_seconds
 
 NGRAM_COSTS = "ngram"
 """Among a trace's costs, those of rounds that no model drafts for."""
@@ -128,9 +129,7 @@ def _total(
     batches = [0] * (speculation.longest + 1)
     for one in rounds:
         batches[one.n_drafted] += 1
-    off_s = None if costs is None else off_seconds(recordings, costs)
     prices = None if costs is None else costs.prices(len(batches) - 1)
-    seconds = None if prices is None else _seconds_of(recordings, walks, prices)
     return Total(
         draft=draft,
         speculation=speculation,
@@ -143,9 +142,8 @@ def _total(
         batches=tuple(batches),
         n_decoded=sum(recording.n_decoded for recording in recordings),
         mean_past=mean_past(recordings),
-        seconds=None if seconds is None else sum(seconds),
-        off_s=None if off_s is None else sum(off_s),
-        spread=None if off_s is None else float(speedup_spread(off_s, np.array([seconds]).T)[0]),
+        off_s=None if costs is None else sum(off_seconds(recordings, costs)),
+        parts=_parts(recordings, walks, prices),
     )
 
 
@@ -166,24 +164,21 @@ def _own_drafter(recording: Recording, own: ModelDrafter, draft: str) -> Drafter
     return DraftModelDrafter(*given)
 
 
-def _seconds_of(
-    recordings: Sequence[Recording],
-    walks: Sequence[Sequence[Round]],
-    prices: Prices,
-) -> list[float]:
-    """[n_recordings]."""
-    return [
-        _seconds(rounds, prices, len(recording.prompt))
-        for recording, rounds in zip(recordings, walks, strict=True)
-    ]
-
-
-def _seconds(rounds: Sequence[Round], prices: Prices, n_past: int) -> float:
-    total = 0.0
-    for one in rounds:
-        total += _round_s(one, prices.at(n_past))
-        n_past += len(one.tokens)
-    return total
+def _parts(
+    recordings: Sequence[Recording], walks: Sequence[Sequence[Round]], prices: Prices | None
+) -> Parts:
+    shape = len(recordings), N_PARTS
+    tokens, accepted, seconds = (np.zeros(shape) for _ in range(3))
+    for row, (recording, rounds) in enumerate(zip(recordings, walks, strict=True)):
+        ends, n_prompt, position = part_ends(recording.n_decoded), len(recording.prompt), 0
+        for one in rounds:
+            place = row, bisect_right(ends, position)
+            tokens[place] += len(one.tokens)
+            accepted[place] += one.n_accepted
+            if prices is not None:
+                seconds[place] += _round_s(one, prices.at(n_prompt + position))
+            position += len(one.tokens)
+    return Parts(tokens=tokens, accepted=accepted, seconds=None if prices is None else seconds)
 
 
 def _round_s(one: Round, price: RoundPrices) -> float:

@@ -1,12 +1,19 @@
 """Contents of a trace and their recording: outputs of a target, chains of its drafts."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from spectui.options.setup import SamplingConfig
 from spectui.speculative.decoder import Stop, draft_cap
-from spectui.speculative.models import DraftModel, Outputs, Rollback, SequenceModel
+from spectui.speculative.models import (
+    BatchedDraft,
+    DraftModel,
+    Outputs,
+    Rollback,
+    Row,
+    SequenceModel,
+)
 from spectui.speculative.mtp import longest_draft
 from spectui.trace.costs import Costs
 
@@ -222,6 +229,88 @@ def record_chains(
     )
 
 
+def can_read(model: BatchedDraft, n_text: int, depth: int) -> bool:
+    """Whether ``read_chains`` has sequences and cells enough for a text of ``n_text`` tokens."""
+    return model.n_sequences > 1 and n_text + depth <= model.n_cells
+
+
+def read_chains(
+    model: BatchedDraft,
+    prompt: Sequence[int],
+    output: Sequence[int],
+    *,
+    depth: int,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Chains | None:
+    """``record_chains`` in batches, of a draft for which ``can_read``.
+
+    It reads the output as it would a prompt, and then goes on from several errors at once.
+    """
+    if lacking := prompt[model.n_past :]:
+        model.decode(lacking, Outputs.LAST)
+    tops: list[tuple[int, float]] = []
+    for piece in _in_pieces(output, model.max_outputs):
+        if cancelled():
+            return None
+        model.decode(piece, Outputs.ALL)
+        tops += model.tops()
+    whole = _of_tops(tops)
+    n_free = model.n_cells - model.n_past
+    n_at_once = min(model.n_sequences - 1, n_free // max(depth - 1, 1))
+    tails: list[Tail] = []
+    for positions in _in_pieces(tuple(mismatches(output, whole.tokens)), n_at_once):
+        if cancelled():
+            return None
+        begins = {len(prompt) + position: whole.tokens[position] for position in positions}
+        tails += _tails_at_once(model, begins, depth)
+    return Chains(
+        depth=depth,
+        tokens=whole.tokens,
+        probabilities=whole.probabilities,
+        tails=tuple(tails),
+    )
+
+
+def _tails_at_once(model: BatchedDraft, begins: Mapping[int, int], depth: int) -> list[Tail]:
+    """Continue the draft's own tokens, each in a sequence of its own.
+
+    Args:
+        model: holds the text.
+        begins: by number of tokens before the last one of the text so far, the draft's next token.
+        depth: as of the chains.
+    """
+    chains = [[(token, 1.0)] for token in begins.values()]
+    places = [n_past + 1 for n_past in begins]
+    lengths = [
+        min(depth, draft_cap(n_ctx=model.n_ctx, n_past=n_past, n_remaining=0)) - 1
+        for n_past in begins
+    ]
+    for index, place in enumerate(places):
+        model.copy_to(index + 1, place)
+    for step in range(max(lengths)):
+        going = [index for index, length in enumerate(lengths) if step < length]
+        model.decode_each(
+            [Row(index + 1, places[index] + step, chains[index][-1][0]) for index in going]
+        )
+        for index, top in zip(going, model.tops(), strict=True):
+            chains[index].append(top)
+    for index in range(len(places)):
+        model.drop(index + 1)
+    return [_of_tops(chain[1:]) for chain in chains]
+
+
+def _of_tops(tops: Sequence[tuple[int, float]]) -> Tail:
+    return Tail(
+        tokens=tuple(token for token, _probability in tops),
+        probabilities=tuple(_short(probability) for _token, probability in tops),
+    )
+
+
+def _in_pieces(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
 def record_own_chains(
     target: SequenceModel,
     model: DraftModel,
@@ -271,14 +360,12 @@ def record_own_chains(
 
 
 def _tail(model: DraftModel, token: int, length: int) -> Tail:
-    tokens: list[int] = []
-    probabilities: list[float] = []
+    tops: list[tuple[int, float]] = []
     for _ in range(length):
         model.decode((token,), Outputs.LAST)
-        token, probability = model.top()
-        tokens.append(token)
-        probabilities.append(_short(probability))
-    return Tail(tokens=tuple(tokens), probabilities=tuple(probabilities))
+        tops.append(model.top())
+        token = tops[-1][0]
+    return _of_tops(tops)
 
 
 def _short(probability: float) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,25 @@ import numpy as np
 from spectui.options.drafters import Model
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Tally
-from spectui.trace.costs import Costs
-from spectui.trace.grid import Counts, Grid, Replayed, Seconds, check_depth, replay_grid
+from spectui.trace.costs import Costs, Vector
+from spectui.trace.grid import N_PARTS, Counts, Grid, Replayed, check_depth, replay_grid
 from spectui.trace.record import Recording
 
 _COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch", "n_redone")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Parts:
+    """Recorded answers with one setting, by parts: of the rounds that begin in each.
+
+    All are [n_recordings, n_parts].
+    """
+
+    tokens: Vector
+    """Emitted."""
+    accepted: Vector
+    seconds: Vector | None
+    """None without costs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +45,10 @@ class Total(Tally):
     """Tokens that rounds emit."""
     mean_past: float
     """Depth of the context at which they are decoded, in the mean."""
-    seconds: float | None
-    """Seconds of all rounds; None without costs."""
     off_s: float | None
     """Seconds of the target alone; None without costs."""
-    spread: float | None
-    """Standard deviation of the speedup's logarithm over the recordings; None without costs."""
+    parts: Parts = field(compare=False, repr=False)
+    """The same by parts of the answers."""
 
     @property
     def model(self) -> Model:
@@ -49,6 +61,11 @@ class Total(Tally):
         if model is None:
             raise ValueError(f"{self.speculation.own.kind} has no draft model")
         return model
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds of all rounds; None without costs."""
+        return None if self.parts.seconds is None else float(self.parts.seconds.sum())
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -81,8 +98,7 @@ def replay_trace(
     for recording in recordings:
         check_depth(grid, recording.chains[draft])
     sums = _Sums(recordings, draft, grid, costs)
-    each_off_s = None if costs is None else off_seconds(recordings, costs)
-    spreads = None if each_off_s is None else speedup_spread(each_off_s, sums.seconds)
+    off_s = None if costs is None else sum(off_seconds(recordings, costs))
     deepness = mean_past(recordings)
     is_mtp = any(recording.chains[draft].mtp_layers for recording in recordings)
     rows: list[list[Any]] = sums.counts.T.tolist()
@@ -94,9 +110,12 @@ def replay_trace(
             batches=tuple(map(int, sums.batches[:, index])),
             n_decoded=sum(recording.n_decoded for recording in recordings),
             mean_past=deepness,
-            seconds=None if costs is None else float(sums.seconds[:, index].sum()),
-            off_s=None if each_off_s is None else sum(each_off_s),
-            spread=None if spreads is None else float(spreads[index]),
+            off_s=off_s,
+            parts=Parts(
+                tokens=sums.part_tokens[:, :, index],
+                accepted=sums.part_accepted[:, :, index],
+                seconds=None if costs is None else sums.part_s[:, :, index],
+            ),
         )
         for index, (setting, row) in enumerate(zip(grid.settings(mtp=is_mtp), rows, strict=True))
     )
@@ -114,46 +133,45 @@ class _Sums:
         """[n_counts, n_settings], in the order of ``_COUNTS``."""
         self.batches: Counts = np.zeros((depth + 1, n_settings), np.uint32)
         """[depth + 1, n_settings]; recordings may differ in depth."""
-        self.seconds: Seconds = np.zeros((len(recordings), n_settings))
-        """[n_recordings, n_settings]; 0 without costs."""
+        shape = len(recordings), N_PARTS, n_settings
+        self.part_tokens, self.part_accepted, self.part_s = (np.zeros(shape) for _ in range(3))
+        """[n_recordings, n_parts, n_settings]; no seconds without costs."""
         prices = None if costs is None else costs.prices(max(grid.draft_max))
-        for seconds, recording in zip(self.seconds, recordings, strict=True):
+        for index, recording in enumerate(recordings):
             self._add(
+                index,
                 replay_grid(recording, recording.chains[draft], grid, prices=prices, batches=True),
-                seconds,
             )
 
-    def _add(self, replay: Replayed, seconds: Seconds) -> None:
+    def _add(self, index: int, replay: Replayed) -> None:
         self.counts += np.array([getattr(replay, name).ravel() for name in _COUNTS])
         if replay.batches is not None:
             n_lengths = len(replay.batches)
             self.batches[:n_lengths] += replay.batches.reshape(n_lengths, -1)
-        if replay.seconds is not None:
-            seconds[:] = replay.seconds.ravel()
+        self.part_tokens[index] = replay.part_tokens.reshape(N_PARTS, -1)
+        self.part_accepted[index] = replay.part_accepted.reshape(N_PARTS, -1)
+        if replay.part_s is not None:
+            self.part_s[index] = replay.part_s.reshape(N_PARTS, -1)
+
+
+def off_part_seconds(recordings: Sequence[Recording], part_tokens: Vector, costs: Costs) -> Vector:
+    """[n_recordings, n_parts]: of the target alone for as many tokens of each part.
+
+    Args:
+        recordings: recordings of a trace.
+        part_tokens: [n_recordings, n_parts].
+        costs: costs that have the target alone.
+    """
+    after = part_tokens.cumsum(axis=1)
+    first = np.array([[len(one.prompt)] for one in recordings])
+    # Depths are consecutive, so that their mean is that of the first and the last.
+    depth = first + (2 * after - part_tokens - 1) / 2
+    return part_tokens * (costs.off_s + costs.off_growth_s * (depth - costs.n_past))
 
 
 def off_seconds(recordings: Sequence[Recording], costs: Costs) -> list[float]:
     """Seconds of the target alone for each recording."""
     return [costs.off_seconds(_span(recording)) for recording in recordings]
-
-
-def speedup_spread(off_s: Sequence[float], seconds: Seconds) -> Seconds:
-    """Return the spread of each setting's gain over the recordings.
-
-    Args:
-        off_s: [n_recordings], of the target alone.
-        seconds: [n_recordings, n_settings].
-
-    Returns:
-        [n_settings], standard deviations of the logarithm of the speedup; 0 where fewer than two
-        recordings have decoded anything.
-    """
-    decoded = np.array(off_s) > 0
-    if decoded.sum() < 2:  # noqa: PLR2004 - of one there is no deviation
-        return np.zeros(seconds.shape[1])
-    logs = np.log(np.array(off_s)[decoded, None] / seconds[decoded])
-    found: Seconds = logs.std(axis=0, ddof=1)
-    return found
 
 
 def mean_past(recordings: Sequence[Recording]) -> float:

@@ -16,7 +16,7 @@ from spectui.measure.server_backend import ServerBackend
 from spectui.monitor.machine import this_machine
 from spectui.server.binary import ServerBinary
 from spectui.trace.record import Trace
-from spectui.tune.division import Division
+from spectui.tune.division import Division, mixed
 from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader, MovableTarget
@@ -82,9 +82,9 @@ class InProcess:
         )
 
     def prepare(
-        self, setup: TuningSetup, study: TuningStudy, division: Division
+        self, setup: TuningSetup, study: TuningStudy, _division: Division
     ) -> tuple[Loading, Forecaster]:
-        """Loader of the drafts, and the forecaster."""
+        """Loader of the drafts, and the forecaster, which records all prompts."""
         placements = study.space.placements
         loader = Loader(
             self.measuring,
@@ -101,7 +101,7 @@ class InProcess:
             identities(setup.candidates),
         )
         forecaster = Forecaster(
-            replace(setup.workload, items=division.trial_items),
+            replace(setup.workload, items=mixed(setup.workload.items)),
             loader,
             study.space,
             n_ctx=self._target.n_ctx,
@@ -174,10 +174,10 @@ class Served:
         )
 
     def prepare(
-        self, setup: TuningSetup, study: TuningStudy, division: Division
+        self, setup: TuningSetup, study: TuningStudy, _division: Division
     ) -> tuple[Loading, ServedForecaster | None]:
-        """The servers, which load their own drafts, and the forecaster."""
+        """The servers, which load their own drafts, and the forecaster, which answers all."""
         if not self._forecasts:
             return self.measuring, None
-        workload = replace(setup.workload, items=division.trial_items)
+        workload = replace(setup.workload, items=mixed(setup.workload.items))
         return self.measuring, ServedForecaster(workload, self.measuring, study.space)

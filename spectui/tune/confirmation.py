@@ -6,13 +6,15 @@ from contextlib import suppress
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
-from spectui.measure.measurer import Pair
+from spectui.measure.measurer import Pair, measurements
 from spectui.measure.requests import Request
+from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
 from spectui.tune.depths import Depths, raced_requests
-from spectui.tune.division import LATER_ERROR
+from spectui.tune.division import LATER_ERROR, mixed
 from spectui.tune.events import ConfirmationStarted, RaceDecided
+from spectui.tune.evidence import CROSSED_ERROR, Evidence
 from spectui.tune.finalist import finalist
 from spectui.tune.forecast import Forecast
 from spectui.tune.looks import ERROR
@@ -50,20 +52,31 @@ class Confirmation:
         self._items = self._repeated(setup.division.planned)
         """Text to race on; until the race, as far as it is known."""
         self._race: Race | None = None
+        self._evidence: Evidence | None = None
         self.basis: Basis | None = None
         """Text that was raced on; None before the race."""
 
-    def run(self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> None:
+    def run(
+        self,
+        records: Sequence[TrialRecord],
+        forecasts: Sequence[Forecast],
+        evidence: Callable[[Arm], Evidence | None],
+    ) -> None:
         """Race, if anything is left to be confirmed.
 
         Args:
             records: trials of arms that may be recommended.
             forecasts: best first.
+            evidence: what recorded prompts say of a setting; None where nothing was recorded.
         """
         arms = self._finalists(records, forecasts)
         if not arms:
             return
-        self._find_text()
+        self._evidence = evidence(arms[0])
+        if self._evidence is None:
+            self._find_text()
+        else:
+            self._take_recorded(self._evidence)
         # The user's own setting is worth less than what its time adds to the verdict's precision.
         if self.race_s(arms, RESERVED) > self._pace.left_s:
             arms = arms[:1]
@@ -84,7 +97,8 @@ class Confirmation:
             n_affordable=self._n_affordable,
             requests=self._requests,
             basis=self.basis,
-            error=LATER_ERROR if self.basis is Basis.LATER else ERROR,
+            evidence=self._evidence,
+            error=self._error,
         )
         with suppress(OutOfTimeError):
             self._race.run()
@@ -95,6 +109,21 @@ class Confirmation:
     def _requests(self, standings: Sequence[Standing]) -> tuple[Request, ...]:
         """Whole requests that the verdict takes in, as far as they are known before the depths."""
         return raced_requests(standings, self._setup.requests, Depths()).value or ()
+
+    @property
+    def _error(self) -> float:
+        """Error that the looks share."""
+        if self._evidence is not None:
+            return CROSSED_ERROR
+        return LATER_ERROR if self.basis is Basis.LATER else ERROR
+
+    def _take_recorded(self, evidence: Evidence) -> None:
+        """Time what was recorded: as often as it takes to know the prices' error."""
+        recorded = {name for name, _category in evidence.prompts}
+        items = [one for one in self._setup.workload.items if one.id in recorded]
+        n = max(self._setup.limits.n_confirmations, evidence.n_passes)
+        self._items = tuple(self._setup.workload.passes(mixed(items), range(n)))
+        self.basis = evidence.basis
 
     def _find_text(self) -> None:
         """Settle what judges; a study that goes on has to write its answers again."""
@@ -148,6 +177,14 @@ class Confirmation:
     def pairs(self) -> tuple[Pair, ...]:
         """Paired measurements of the leader against off."""
         return () if self._race is None else self._race.pairs(self._race.leader)
+
+    @property
+    def of_others(self) -> Speedup | None:
+        """What other prompts gain, where the verdict is on just these; else None."""
+        timed, race = measurements(self.pairs()), self._race
+        if self._evidence is None or race is None or not timed:
+            return None
+        return self._evidence.of_others(race.leader, timed)
 
     @property
     def prompt_s(self) -> float | None:

@@ -7,11 +7,10 @@ more or less than all do, at any depth: so they are compared with themselves in 
 race's gain changes by that factor.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import fmean, median
+from statistics import median
 
 from spectui.documents import Json, or_reason
 from spectui.engine.events import GenerationResult
@@ -29,11 +28,11 @@ from spectui.measure.measurer import (
 from spectui.measure.reading import PromptTimes, is_covered, prompt_times
 from spectui.measure.requests import Request, requests_of
 from spectui.measure.statistics import (
+    FEWEST_CHANGED,
     PairedMeasurement,
     Speedup,
-    paired_ratio,
+    changed,
     paired_speedup,
-    student_quantile,
 )
 from spectui.measure.workload import WorkItem, Workload, with_length
 from spectui.options.request import RequestShape
@@ -43,8 +42,8 @@ from spectui.tune.pace import Pace
 from spectui.tune.race import Standing
 from spectui.tune.setup import SearchSetup
 
-_MOST, _FEWEST = 4, 3
-"""Prompts of a depth; fewer give no interval."""
+_MOST = 4
+"""Prompts of a depth, at most."""
 _SHARE = 1 / 3
 """Part of the time budget that is kept for depths, at most."""
 
@@ -178,7 +177,7 @@ class DepthRuns:
         """
         kept_s, most_s = 0.0, _SHARE * (self._pace.budget_s or 0.0)
         for n_tokens in self._lengths:
-            needed_s = self._seconds(n_tokens, _FEWEST, block_s)
+            needed_s = self._seconds(n_tokens, FEWEST_CHANGED, block_s)
             if kept_s + needed_s <= most_s:
                 kept_s += needed_s
         self._pace.reserve(kept_s)
@@ -195,7 +194,7 @@ class DepthRuns:
         runs = [run for pair in leader.pairs for run in (pair.baseline, pair.speculative)]
         block_s = 2 * sum(run.decode_s for run in runs) / len(runs)
         for n_tokens in self._lengths:
-            left_s, choices = self._pace.left_s, (_MOST, _FEWEST)
+            left_s, choices = self._pace.left_s, (_MOST, FEWEST_CHANGED)
             fitting = (n for n in choices if self._seconds(n_tokens, n, block_s) <= left_s)
             n_prompts = next(fitting, 0)
             if n_prompts:
@@ -265,36 +264,22 @@ def deep_speedup(
 ) -> Speedup:
     """The race's speedup at a depth: times what some of its prompts gain there over what they did.
 
-    The factor has an error of its own, found by leaving out each prompt in turn, which adds to the
-    race's.
-
     Args:
         race: of all prompts.
         deep: the prompts at depth.
         own: the same prompts in the race.
     """
-    names = sorted({one.prompt_id for one in deep} & {one.prompt_id for one in own})
-    deep, own = ([one for one in each if one.prompt_id in names] for each in (deep, own))
-    factor, n = paired_ratio(deep, own).estimate, len(names)
-    found = replace(
-        race,
-        estimate=race.estimate * factor,
-        low=None,
-        high=None,
-        n_pairs=len(deep),
-        n_prompts=n,
-        ceiling=_ceiling(race, paired_speedup(deep), paired_speedup(own)),
+    names = {one.prompt_id for one in deep} & {one.prompt_id for one in own}
+    found = changed(race, deep, own)
+    return replace(
+        found,
+        n_prompts=len(names),
+        n_timed=None,
+        ceiling=_ceiling(
+            race,
+            *(paired_speedup([o for o in each if o.prompt_id in names]) for each in (deep, own)),
+        ),
     )
-    if race.interval is None:
-        return found
-    if n < _FEWEST:
-        reason = f"an interval at depth needs at least {_FEWEST} prompts, measured: {n}"
-        return replace(found, interval_reason=reason)
-    logs = [math.log(_without(name, deep, own)) for name in names]
-    error = math.sqrt((n - 1) / n * sum((one - fmean(logs)) ** 2 for one in logs))
-    wide = student_quantile((1 + race.level) / 2, n - 1) * error
-    low, high = (math.hypot(math.log(end / race.estimate), wide) for end in race.interval)
-    return replace(found, low=found.estimate * math.exp(-low), high=found.estimate * math.exp(high))
 
 
 def _ceiling(race: Speedup, deep: Speedup, own: Speedup) -> float | None:
@@ -302,13 +287,6 @@ def _ceiling(race: Speedup, deep: Speedup, own: Speedup) -> float | None:
     if race.ceiling is None or deep.ceiling is None or own.ceiling is None:
         return None
     return max(1.0, race.ceiling * deep.ceiling / own.ceiling)
-
-
-def _without(
-    name: str, deep: Sequence[PairedMeasurement], own: Sequence[PairedMeasurement]
-) -> float:
-    """Ratio of speedups on all prompts but one."""
-    return paired_ratio([one for one in deep if one.prompt_id != name], own).estimate
 
 
 def raced_times(standings: Sequence[Standing]) -> Known[PromptTimes]:

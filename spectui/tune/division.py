@@ -102,9 +102,17 @@ def divide(workload: Workload, n_trial: int, tried: Collection[str] = ()) -> Div
         if (index + 1) * n_choosing // n > index * n_choosing // n
     }
     return Division(
-        trial_items=_in_turn(item for item in by_category if item.id in choosing),
-        unseen=_in_turn(item for item in by_category if item.id not in choosing),
+        trial_items=in_turn(item for item in by_category if item.id in choosing),
+        unseen=in_turn(item for item in by_category if item.id not in choosing),
     )
+
+
+def mixed(items: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
+    """Items by chance, always the same, and one of each category after the other.
+
+    So the first ones stand for all.
+    """
+    return in_turn(chain.from_iterable(_categories(items)))
 
 
 def _categories(items: Sequence[WorkItem]) -> list[list[WorkItem]]:
@@ -120,7 +128,7 @@ def _alike(items: Iterable[WorkItem]) -> list[list[WorkItem]]:
     return list(found.values())
 
 
-def _in_turn(items: Iterable[WorkItem]) -> tuple[WorkItem, ...]:
+def in_turn(items: Iterable[WorkItem]) -> tuple[WorkItem, ...]:
     """One prompt of each category after the other, so that the first ones stand for all."""
     rows = zip_longest(*_alike(items))
     return tuple(item for item in chain.from_iterable(rows) if item is not None)

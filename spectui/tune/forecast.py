@@ -1,17 +1,19 @@
 """Forecasts of every setting from a short recording, and the choice of those worth a real trial."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+import numpy as np
+import numpy.typing as npt
+
 from spectui.documents import Json
-from spectui.engine.events import GenerationResult
 from spectui.errors import BadInputError
 from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
 from spectui.options.drafters import Ngram
 from spectui.speculative.models import Rollback
-from spectui.trace.costs import Costs
+from spectui.trace.costs import Costs, Vector
 from spectui.trace.ngrams import (
     NGRAM_COSTS,
     hashes_tokens,
@@ -20,7 +22,7 @@ from spectui.trace.ngrams import (
     replay_ngrams,
 )
 from spectui.trace.record import Recording
-from spectui.trace.replay import Total, off_seconds, replay_trace
+from spectui.trace.replay import Total, off_part_seconds, replay_trace
 from spectui.tune.kept import KeptTrace
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
@@ -32,13 +34,15 @@ from spectui.tune.tracing import (
     probes_without_draft,
 )
 
-_RECORDING_PASSES = 1.0
+_TEXT_PASSES = 0.5
+"""Cost of writing a text beside others in one batch, in decodes of that text alone."""
+_RECORDING_PASSES = 0.3
 """Cost of recording a draft along a text, in decodes of that text by the target alone."""
 _PROBING_PASSES = 2.5
 """Cost of measuring rounds, in decodes of that text by the target alone."""
 _DRAFT_READING = 0.25
 """Cost for a draft to read a prompt, as a share of the target's; roughly."""
-_EVEN = 0.015
+EVEN = 0.015
 """Difference of two forecasts that are equal for all that one can tell: their error is 1 to 2 %."""
 _PROMISING = 5
 """Settings that trials measure first."""
@@ -47,6 +51,45 @@ _CHAINED = 8
 each of these walks along the text in Python, where the grid walks all settings together."""
 _CHAIN_GAIN = 1.02
 """Forecast gain that a drafter ahead must add. Most texts give it nothing to propose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Answers:
+    """Recorded answers with one setting, by parts: of the rounds that begin in each.
+
+    All are [n_recordings, n_parts]; an answer in which nothing was decoded is all zeros.
+    """
+
+    tokens: Vector
+    accepted: Vector
+    on_s: Vector
+    """Predicted seconds."""
+    off_s: Vector
+    """Predicted seconds of the target alone for the same tokens."""
+
+    @property
+    def whole(self) -> "Answers":
+        """Each answer as one part."""
+        return self._mapped(lambda values: values.sum(axis=1, keepdims=True))
+
+    def only(self, some: npt.NDArray[np.bool_]) -> "Answers":
+        """Zeros but for ``some`` parts: [n_recordings, n_parts]."""
+        return self._mapped(lambda values: np.where(some, values, 0.0))
+
+    def _mapped(self, change: Callable[[Vector], Vector]) -> "Answers":
+        return Answers(
+            tokens=change(self.tokens),
+            accepted=change(self.accepted),
+            on_s=change(self.on_s),
+            off_s=change(self.off_s),
+        )
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation over the answers of the logarithm of the speedup."""
+        on_s, off_s = self.on_s.sum(axis=1), self.off_s.sum(axis=1)
+        logs = np.log(off_s[on_s > 0] / on_s[on_s > 0])
+        return float(logs.std(ddof=1)) if len(logs) > 1 else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +102,13 @@ class Forecast:
     n_drafted: int
     """Exact, on the recorded prompts."""
     n_accepted: int
-    spread: float = 0.0
-    """Standard deviation over the prompts of the logarithm of the speedup."""
+    answers: Answers | None = field(default=None, compare=False, repr=False)
+    """None where totals alone are known."""
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation over the prompts of the logarithm of the speedup."""
+        return 0.0 if self.answers is None else self.answers.spread
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -114,7 +162,7 @@ def forecasts(
         costs = costs_by_draft.get(draft)
         off = off_costs(draft, costs_by_draft, space)
         if costs is not None and off is not None:
-            forecast = partial(_forecast, space=space, off_s=sum(off_seconds(recordings, off)))
+            forecast = partial(_forecast, recordings=recordings, space=space, off=off)
             totals = replay_trace(recordings, draft, space.grid(draft), costs)
             alone = [forecast(total) for total in totals if total.model.check() is None]
             ahead = [s for s in space.ahead() if has_text or not s.hashes_tokens]
@@ -122,7 +170,7 @@ def forecasts(
     costs = ngram_costs(costs_by_draft)
     if costs is not None:
         settings = [s for s in space.ngrams() if has_text or not hashes_tokens(s)]
-        forecast = partial(_forecast, space=space, off_s=sum(off_seconds(recordings, costs)))
+        forecast = partial(_forecast, recordings=recordings, space=space, off=costs)
         found += map(forecast, replay_ngrams(recordings, settings, costs))
     return tuple(sorted(found, key=lambda one: -one.speedup))
 
@@ -156,13 +204,20 @@ def _chained(
                 yield chained
 
 
-def _forecast(total: Total, *, space: SearchSpace, off_s: float) -> Forecast:
+def _forecast(
+    total: Total, *, recordings: Sequence[Recording], space: SearchSpace, off: Costs
+) -> Forecast:
+    parts, seconds = total.parts, total.parts.seconds
+    answers = None
+    if seconds is not None:
+        off_s = off_part_seconds(recordings, parts.tokens, off)
+        answers = Answers(tokens=parts.tokens, accepted=parts.accepted, on_s=seconds, off_s=off_s)
     return Forecast(
         arm=space.placed(Arm(draft=total.draft, speculation=total.speculation)),
-        speedup=off_s / total.seconds if total.seconds else 0.0,
+        speedup=float(answers.off_s.sum() / total.seconds) if answers and total.seconds else 0.0,
         n_drafted=total.n_drafted,
         n_accepted=total.n_accepted,
-        spread=total.spread or 0.0,
+        answers=answers,
     )
 
 
@@ -177,7 +232,7 @@ def promising(ordered: Sequence[Forecast], n: int = _PROMISING) -> tuple[Arm, ..
     evenly comes first: it serves other prompts as well, and fewer of them decide whether it pays.
     """
     best = _best_of_each_length(ordered)
-    bound = (1 - _EVEN) * best[0].speedup if best else 0.0
+    bound = (1 - EVEN) * best[0].speedup if best else 0.0
     even = sorted((one for one in best if one.speedup >= bound), key=lambda one: one.spread)
     return tuple(one.arm for one in (*even, *best[len(even) :])[:n])
 
@@ -196,7 +251,7 @@ def in_order(ordered: Sequence[Forecast], defaults: Sequence[Arm]) -> tuple[Arm,
     """
     best = promising(ordered)
     known = [one for one in ordered if one.arm in defaults]
-    losing = {one.arm for one in known if one.speedup < 1 - _EVEN}
+    losing = {one.arm for one in known if one.speedup < 1 - EVEN}
     losing -= set([one.arm for one in known if one.arm.draft is not None][:1])
     hopeful = [arm for arm in defaults if arm not in losing]
     hopeless = [arm for arm in defaults if arm in losing]
@@ -285,8 +340,6 @@ class Forecaster:
         n_tokens: int,
         tokens_per_s: float,
         prompt_token_s: float,
-        *,
-        n_written: int = 0,
     ) -> float:
         """Estimate for ``run``, with costs measured on as few prompts as will do.
 
@@ -295,7 +348,6 @@ class Forecaster:
             n_tokens: of each answer, to record.
             tokens_per_s: throughput of the target alone.
             prompt_token_s: seconds per token of a prompt.
-            n_written: prompts that the target has continued already.
         """
         drafts, items = self._loader.drafts, self._workload.items
         n_drafts, alone = len(drafts), probes_without_draft(self._loader)
@@ -305,7 +357,7 @@ class Forecaster:
         n_probed = min(n_prompts, FEWEST_COST_PROMPTS) * (n_drafts + alone)
         return (
             self._loader.moving_s([*[None] * alone, *drafts])
-            + max(0, n_prompts - n_written) * (pass_s + reading_s)
+            + n_prompts * (_TEXT_PASSES * pass_s + reading_s)
             + n_prompts * n_drafts * draft_s
             + n_probed * _PROBING_PASSES * pass_s
         )
@@ -316,9 +368,9 @@ class Forecaster:
         n_tokens: int,
         on_event: Callable[[TracingEvent], None],
         *,
-        outputs: Mapping[str, GenerationResult] | None = None,
         has_time: Callable[[], bool] = lambda: True,
         is_late: Callable[[], bool] = lambda: False,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> Outlook:
         """Record and replay.
 
@@ -326,9 +378,9 @@ class Forecaster:
             n_prompts: to record, of those that there are.
             n_tokens: of each answer, to record.
             on_event: told what is done, on the caller's thread.
-            outputs: existing outputs of the target, by prompt.
             has_time: asked whether costs may be measured on one prompt more.
             is_late: asked whether no more is done than has to be.
+            may_write: asked whether more text may be written than some.
 
         Raises:
             EngineDiedError: its process ended twice at one prompt.
@@ -343,7 +395,7 @@ class Forecaster:
             rollback=self._rollback,
             on_event=on_event,
         )
-        tracing = tracer.run(has_time=has_time, is_late=is_late, outputs=outputs)
+        tracing = tracer.run(has_time=has_time, is_late=is_late, may_write=may_write)
         if tracing.interrupted:
             raise tracing.error or KeyboardInterrupt
         if self._kept is not None and tracing.recordings:
@@ -381,6 +433,13 @@ class Forecaster:
         found = forecasts(recordings, costs, self._space, has_text=has_text)
         return Outlook(forecasts=found, costs=costs)
 
+    @property
+    def prompts(self) -> tuple[tuple[str, str], ...]:
+        """Names and categories of the recorded prompts."""
+        return (
+            tuple((one.id, one.category) for one in self._known.recordings) if self._known else ()
+        )
+
     def forecast(self, arm: Arm) -> Forecast | None:
         """Replay one arm; None where no recording covers it."""
         known, speculation = self._known, arm.speculation
@@ -403,4 +462,4 @@ class Forecaster:
             if arm.draft is None
             else replay_chained(known.recordings, arm.draft, (speculation,), own)
         )
-        return _forecast(total, space=self._space, off_s=sum(off_seconds(known.recordings, off)))
+        return _forecast(total, recordings=known.recordings, space=self._space, off=off)

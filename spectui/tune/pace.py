@@ -90,7 +90,7 @@ class Pace:
         self._move_s = move_s
         self._began_s = now_s()
         self._reserved_s = 0.0
-        self._speedups: Mapping[Arm, float] = {}
+        self._expected_s: Mapping[Arm, float] = {}
         self.trial_s: list[float] = []
         """Seconds of each trial."""
 
@@ -105,9 +105,9 @@ class Pace:
         """Keep so much of the time for what comes in the end."""
         self._reserved_s = seconds
 
-    def expect(self, speedups: Mapping[Arm, float]) -> None:
-        """Take the speedups over off that are forecast, for arms that no trial has timed."""
-        self._speedups = speedups
+    def expect(self, seconds: Mapping[Arm, float]) -> None:
+        """Take the forecast seconds of a prompt, off's included, for arms that no trial timed."""
+        self._expected_s = seconds
 
     @property
     def took_s(self) -> float:
@@ -199,8 +199,9 @@ class Pace:
             for record in records
             if record.prompts
         }
-        off_s = _off_s(timed)
-        return {arm: off_s / self._speedups.get(arm, 1.0) for arm in arms} | timed
+        known = {**self._expected_s, **timed}
+        off_s = _off_s(known)
+        return dict.fromkeys(arms, off_s) | known
 
     def _served_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
         """Seconds that prompts and server starts take: every request evaluates its prompt."""

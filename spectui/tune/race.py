@@ -1,11 +1,13 @@
 """The last phase: finalists and off on the same prompts, until it is decided.
 
-The search picks the largest of many noisy numbers, so the winner's own number flatters it. The
-verdict therefore rests on measurements that the search has not seen: each prompt is decoded without
-speculation and with every finalist, one right after the other. It ends when the verdict on the
+Each prompt is decoded without speculation and with every finalist, one right after the other. Where
+prompts were recorded, these runs tell how far counts and prices are off (``evidence``), and a few
+will do; elsewhere they are the verdict, on prompts that had no part in the choice, since the winner
+of a search is flattered by the numbers that it won with. The race ends when the verdict on the
 leader is decided: the question is on or off, and the finalists are all settings that may be used.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +18,7 @@ from spectui.measure.requests import Request
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
 from spectui.measure.verdict import Answer, Basis, judge
 from spectui.measure.workload import WorkItem
+from spectui.tune.evidence import Evidence
 from spectui.tune.looks import ERROR, Looks
 from spectui.tune.race_runs import RaceLegs
 
@@ -33,6 +36,8 @@ LEVEL = 0.95
 """Confidence level of the intervals."""
 _N_RESAMPLES = 40_000
 """A look spends a part of the error: its interval lies far out in the tails."""
+_WHOLE = 1_000
+"""Data that all information counts as, where recorded prompts are a part of it."""
 
 
 def _all(_arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
@@ -80,6 +85,7 @@ class Race:
         n_affordable: Callable[[Sequence[Arm], Sequence[WorkItem]], int] = _all,
         requests: Callable[[Sequence[Standing]], Sequence[Request]] = _no_requests,
         basis: Basis | None = None,
+        evidence: Evidence | None = None,
         error: float = ERROR,
         n_resamples: int = _N_RESAMPLES,
     ) -> None:
@@ -95,6 +101,7 @@ class Race:
                 before the first look are measured in any case.
             requests: whole requests as the standings have them, which have to gain as well.
             basis: text that judges; None where no choice was made.
+            evidence: recorded prompts; None where none were.
             error: of all looks together, both sides; below ``ERROR`` where text of the same prompts
                 chose the finalists, so that intervals are of ``LEVEL`` for other prompts.
             n_resamples: resamples of the bootstrap.
@@ -105,6 +112,7 @@ class Race:
         self._min_gain = min_gain
         self._n_affordable = n_affordable
         self._requests, self._basis = requests, basis
+        self._evidence = evidence
         self._n_resamples = n_resamples
         self._running = list(runs.arms)
         self._speedups: dict[Arm, Speedup] = {}
@@ -124,14 +132,21 @@ class Race:
             self._runs.measure(self._running, start, leg)
             start += len(leg)
             rest = self._affordable(start)
-            fraction = start / (start + len(rest))
+            fraction = self._progress(start, len(rest))
             # With more time than there seemed to be, there is nothing to spend on this look.
             if fraction > self._fraction:
                 self._look(fraction)
-            if self.is_decided:
+            if self.is_decided or (self._evidence is not None and fraction >= 1):
                 return
             # A short rest is no look of its own: each one spends some of the error.
             leg = rest if len(rest) < step + _SHORTEST_LEG else rest[:step]
+
+    def _progress(self, n_done: int, n_left: int) -> float:
+        """Share of the planned information that is in; 1 where more would hardly add to it."""
+        evidence, timed = self._evidence, measurements(self.pairs(self.leader))
+        if evidence is None or not timed or not evidence.covers(self.leader):
+            return n_done / (n_done + n_left)
+        return evidence.progress(self.leader, timed, len(timed) + n_left)
 
     def _affordable(self, start: int) -> Sequence[WorkItem]:
         """Prompts that there is time for, after the first ``start``."""
@@ -174,11 +189,13 @@ class Race:
 
     def _look(self, fraction: float) -> None:
         self._fraction = fraction
-        level = self._looks.level(self._runs.n_items, fraction)
+        is_counted = self._evidence is not None
+        n_data = math.ceil(_WHOLE * fraction) if is_counted else self._runs.n_items
+        level = self._looks.level(n_data, fraction)
         for arm in self._running:
             measured = measurements(self.pairs(arm))
             if measured:
-                found = paired_speedup(measured, level=level, n_resamples=self._n_resamples)
+                found = self._speedup(arm, measured, level)
                 self._speedups[arm] = replace(found, level=LEVEL, n_looks=self._looks.n)
         running = [arm for arm in self._running if arm in self._speedups]
         if running:
@@ -186,6 +203,12 @@ class Race:
             self._running = [arm for arm in running if not self._is_beaten(arm)]
         # An interrupt before this has the look taken again.
         self._n_seen = self._runs.n_pairs
+
+    def _speedup(self, arm: Arm, measured: Sequence[PairedMeasurement], level: float) -> Speedup:
+        evidence = self._evidence
+        if evidence is not None and evidence.covers(arm):
+            return evidence.speedup(arm, measured, level=level)
+        return paired_speedup(measured, level=level, n_resamples=self._n_resamples)
 
     def _next_leader(self, running: Sequence[Arm]) -> Arm:
         """The leader so far, unless another finalist has been shown to be faster.

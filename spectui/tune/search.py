@@ -35,6 +35,7 @@ from spectui.tune.events import (
     StudyResumed,
     TraceProgress,
 )
+from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.finalist import finalist
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.pace import RESERVED, RESERVED_IF_FORECAST, OutOfTimeError, Pace, Spent
@@ -103,7 +104,9 @@ class Search:
             self._depths.reserve(self._confirmation.race_s(self._favourites(), 1))
             self._search()
             self._trials.check_measured()
-            self._confirmation.run(self._allowed, self._forecasting.forecasts)
+            self._confirmation.run(
+                self._allowed, self._forecasting.forecasts, self._forecasting.evidence
+            )
             lossless = self._confirmation.check_lossless()
             self._depths.run(self._confirmation.conclude())
             self._temperatures.run(self._confirmation.conclude())
@@ -144,6 +147,7 @@ class Search:
                 temp=self._setup.workload.sampling.temp,
                 prompt_s=self._confirmation.prompt_s,
                 requests=requests.value or (),
+                of_others=self._confirmation.of_others,
             ),
             requests=requests,
             depths=depths,
@@ -166,26 +170,18 @@ class Search:
         )
 
     def _forecast(self) -> None:
-        """Record once, and replay everything.
-
-        The off trial comes first: what it decodes is the recording's text. Where time is short it
-        ends with fewer prompts, so that there is time to record the drafts along them.
-        """
-        goes_on = self._goes_on = bool(self._trials.records)
+        """Record once, and replay everything."""
+        self._goes_on = bool(self._trials.records)
         self._setup.study.begin()
-        if self._forecasting.is_asked_for and not self._trials.n_tried:
-            self._pace.trial(partial(self._trials.run, ends=self._forecasting.has_text))
-        self._forecasting.look_ahead(goes_on=goes_on)
-        self._pace.expect(
-            {one.arm: one.speedup for one in self._forecasting.forecasts if one.speedup}
-        )
+        self._forecasting.look_ahead()
+        self._pace.expect(self._forecasting.seconds(self._setup.study.space.off))
 
     @property
     def _n_trials(self) -> int:
         """Trials to run in all, earlier ones and off included."""
         asked = self._setup.limits.n_trials
         if asked is None:
-            return 1 if self._forecasting.forecasts else MOST_TRIALS
+            return 0 if self._forecasting.forecasts else MOST_TRIALS
         return asked
 
     def _search(self) -> None:
@@ -276,27 +272,27 @@ class Search:
     def _seconds_left(self) -> float | None:
         """Most seconds until the end, by what trials took; before the first, by the budget."""
         trial_s = self._pace.trial_s
-        if not trial_s:
+        if not (trial_s or self._forecasting.forecasts):
             return max(0.0, self._pace.left_s) if self._pace.is_bounded else None
         left = self._confirmation.left_s(self._favourites())
-        if not self._confirmation.has_begun:
+        if trial_s and not self._confirmation.has_begun:
             n_left = max(0, self._n_trials - self._trials.n_tried)
             left = n_left * sum(trial_s) / len(trial_s) + left
         return max(0.0, min(left, self._pace.left_s))
 
 
-_TEXT_SHARE = 0.2
-"""Share of the time budget after which the target writes no more text to be recorded."""
 _SHARE = 0.5
 """Share of the time budget, the text included: where that is too little for all of the text, less
 is recorded."""
+_TEXT_SHARE = 0.25
+"""Share after which the target continues no more prompts."""
 _MOST_SHARE = 0.7
 """After it, a recording that takes longer than was estimated goes on with the first prompt alone:
 without a race there is no verdict."""
 _COSTS_SHARE = 0.2
 """After it, costs of rounds are measured on no more prompts than they have to be: the race has
 better use for the time."""
-_FEWEST = 4
+_FEWEST = 6
 """Prompts that are recorded rather with less of each answer than fewer of them."""
 _SHORTEST = 16
 """Tokens of an answer that are recorded at least."""
@@ -330,19 +326,25 @@ class Forecasting:
         self.costs: Mapping[str, Costs] = {}
         """Costs of rounds by drafter, from the recording."""
 
-    @property
-    def is_asked_for(self) -> bool:
-        """Whether there is anybody to forecast."""
-        return self._forecaster is not None
+    def seconds(self, off: Arm) -> dict[Arm, float]:
+        """Forecast seconds of a prompt in the mean, by setting and for ``off``."""
+        able = [(one.arm, one.answers) for one in self.forecasts if one.answers is not None]
+        found = {arm: float(answers.on_s.sum(axis=1).mean()) for arm, answers in able}
+        if able:
+            found[off] = float(able[0][1].off_s.sum(axis=1).mean())
+        return found
 
-    def look_ahead(self, *, goes_on: bool) -> None:
-        """Record once, and replay everything.
+    def evidence(self, chosen: Arm) -> Evidence | None:
+        """What the recorded prompts say of a setting; None where they do not hold it."""
+        forecaster = self._forecaster
+        if forecaster is None:
+            return None
+        return evidence_of(chosen, self.forecasts, forecaster.prompts, forecaster.forecast)
 
-        Args:
-            goes_on: an earlier run of this study may have recorded already.
-        """
+    def look_ahead(self) -> None:
+        """Record once, and replay everything."""
         try:
-            outlook = self._outlook(goes_on=goes_on)
+            outlook = self._outlook()
         except (EngineLostError, HopelessError):
             raise
         except (EngineDiedError, ServerError) as error:
@@ -353,14 +355,15 @@ class Forecasting:
             self.forecasts, self.costs = outlook.forecasts, outlook.costs
             self._on_event(ForecastMade(forecasts=self.forecasts, costs=self.costs))
 
-    def _outlook(self, *, goes_on: bool) -> Outlook | None:
+    def _outlook(self) -> Outlook | None:
         forecaster = self._forecaster
         if forecaster is None:
             return None
         few = min(_FEWEST, forecaster.n_prompts)
         n_prompts, n_tokens = self._extent(forecaster)
         # What an earlier run had no more time for would take as long again.
-        if goes_on and (kept := forecaster.recall(min(few, n_prompts), n_tokens)) is not None:
+        kept = forecaster.recall(max(few, n_prompts // 2), n_tokens)
+        if kept is not None:
             return kept
         if n_prompts < few or n_tokens < forecaster.n_tokens:
             self._on_event(Notice(text=_short(n_prompts, n_tokens)))
@@ -374,39 +377,25 @@ class Forecasting:
             n_prompts,
             n_tokens,
             on_step,
-            outputs=self._trials.outputs,
             has_time=lambda: self._pace.left_of(_COSTS_SHARE) > 0,
             is_late=lambda: self._pace.left_of(_MOST_SHARE) <= 0,
+            may_write=lambda: self._pace.left_of(_TEXT_SHARE) > 0,
         )
         if forecaster.not_kept is not None:
             text = f"the recording is not kept for a search that goes on: {forecaster.not_kept}"
             self._on_event(Notice(text=text))
         return outlook
 
-    def has_text(self) -> bool:
-        """Whether the target has written as much text as there is time to record.
-
-        An answer that ends at once is none.
-        """
-        n_tokens = sum(len(one.tokens) for one in self._trials.outputs.values())
-        return n_tokens >= _SHORTEST and self._pace.left_of(_TEXT_SHARE) <= 0
-
     def _extent(self, forecaster: Forecaster | ServedForecaster) -> tuple[int, int]:
         """Prompts to record, and tokens of each answer."""
-        n_written = len(self._trials.outputs)
-        n_prompts = n_written or forecaster.n_prompts
+        n_prompts = forecaster.n_prompts
         if not self._pace.is_bounded:
             return n_prompts, forecaster.n_tokens
         tokens_per_s = self._measurer.anchor()
         left_s = self._pace.left_of(_SHARE)
         for n, n_tokens in _extents(n_prompts, forecaster.n_tokens):
-            needs_s = forecaster.seconds(
-                n,
-                n_tokens,
-                tokens_per_s,
-                self._measurer.prompt_token_s,
-                n_written=n_written,
-            )
+            prompt_token_s = self._measurer.prompt_token_s
+            needs_s = forecaster.seconds(n, n_tokens, tokens_per_s, prompt_token_s)
             if needs_s <= left_s:
                 return n, n_tokens
         return 1, min(_SHORTEST, forecaster.n_tokens)

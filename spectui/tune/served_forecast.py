@@ -1,24 +1,22 @@
 """Forecasts of draft lengths through a llama-server: two starts a draft, and none for a setting."""
 
-import math
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import add
+
+import numpy as np
 
 from spectui.engine.commands import Generate
-from spectui.engine.events import GenerationResult
 from spectui.errors import DoesNotFitError, HopelessError, ServerError
 from spectui.measure.arm import Arm
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.server_forecast import Answer, Replayed, prices_of, replayed
+from spectui.measure.server_forecast import Answer, Turn, off_token_s, prices_of, replayed
+from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import MTP_KIND, DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary
 from spectui.server.rounds import Round
-from spectui.tune.forecast import Forecast, Outlook
+from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.space import SearchSpace
 from spectui.tune.tracing import DraftLeftOut, DraftRecorded, PromptProbed, TracingEvent
 
@@ -63,7 +61,7 @@ class ServedForecaster:
         """Start nothing yet.
 
         Args:
-            workload: prompts that choose.
+            workload: prompts to answer, those first that stand for all.
             backend: llama-servers.
             space: its drafts are forecast.
         """
@@ -71,6 +69,14 @@ class ServedForecaster:
         self._backend = backend
         self._space = space
         self._on_event: Callable[[TracingEvent], None] = lambda _event: None
+        self._may_go_on: Callable[[int], bool] = lambda _n_answers: True
+        self._answered: tuple[WorkItem, ...] = ()
+        """Prompts that the forecasts are of."""
+
+    @property
+    def prompts(self) -> tuple[tuple[str, str], ...]:
+        """Names and categories of the answered prompts."""
+        return tuple((one.id, one.category) for one in self._answered)
 
     @property
     def n_prompts(self) -> int:
@@ -92,8 +98,6 @@ class ServedForecaster:
         n_tokens: int,
         tokens_per_s: float,
         prompt_token_s: float,
-        *,
-        n_written: int = 0,  # noqa: ARG002 - a server writes them again
     ) -> float:
         """Estimate for ``run``, with few turns; arguments as those of ``Forecaster``."""
         backend, items = self._backend, self._workload.items
@@ -110,9 +114,9 @@ class ServedForecaster:
         n_tokens: int,
         on_event: Callable[[TracingEvent], None],
         *,
-        outputs: Mapping[str, GenerationResult] | None = None,  # noqa: ARG002 - they tell no rounds
         has_time: Callable[[], bool] = lambda: True,
         is_late: Callable[[], bool] = lambda: False,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> Outlook:
         """Measure rounds, answer the prompts with the longest drafts, and replay every length.
 
@@ -124,12 +128,14 @@ class ServedForecaster:
             ServerError: no draft could be measured; the last one's reason.
         """
         self._on_event = on_event
+        self._may_go_on = lambda n: not is_late() and (n < MIN_PROMPTS or may_write())
+        self._answered = ()
         workload = replace(self._workload.first(n_prompts), n_predict=n_tokens)
         found, error = list[Forecast](), None
         for draft in self._space.drafts:
             self._backend.load(draft)
             try:
-                found += self._lengths(workload, draft, has_time, is_late)
+                found += self._lengths(workload, draft, has_time)
             except HopelessError:
                 raise
             except (DoesNotFitError, ServerError) as problem:
@@ -140,11 +146,7 @@ class ServedForecaster:
         return Outlook(forecasts=tuple(sorted(found, key=lambda one: -one.speedup)), costs={})
 
     def _lengths(
-        self,
-        workload: Workload,
-        draft: str,
-        has_time: Callable[[], bool],
-        is_late: Callable[[], bool],
+        self, workload: Workload, draft: str, has_time: Callable[[], bool]
     ) -> list[Forecast]:
         """Forecast the lengths of the loaded draft that pay if all is accepted, or the shortest.
 
@@ -153,19 +155,40 @@ class ServedForecaster:
         lengths = sorted(self._space.grid(draft).draft_max)
         # No round drafts more than is wanted behind the first token and the one that follows.
         most = max(1, workload.n_predict - 2)
-        prices = self._prices(workload, draft, min(lengths[-1], most), has_time)
+        turns = self._turns(workload, draft, min(lengths[-1], most), has_time)
+        prices, token_s = prices_of(turns, min(lengths[-1], most)), off_token_s(turns)
         paying = [n for n in lengths if n + 1 > prices[min(n, most)]] or lengths[:1]
-        answers = self._answers(workload, draft, min(paying[-1], most), is_late)
-        if not answers:
+        answers = self._answers(workload, draft, min(paying[-1], most))
+        if not any(one.rounds for one in answers):
             return []
-        return [_forecast(draft, n, [replayed(one, n, prices) for one in answers]) for n in paying]
+        found = list[Forecast]()
+        for n in paying:
+            each = [replayed(one, n, prices) for one in answers]
+            tokens, cost = (
+                np.array([getattr(o, name) for o in each]) for name in ("tokens", "cost")
+            )
+            accepted = np.array([one.accepted for one in each])
+            found.append(
+                Forecast(
+                    arm=Arm(draft=draft, speculation=_speculation(n)),
+                    speedup=float(tokens.sum() / cost.sum()),
+                    n_drafted=round(sum(one.drafted.sum() for one in each)),
+                    n_accepted=round(accepted.sum()),
+                    answers=Answers(
+                        tokens=tokens,
+                        accepted=accepted,
+                        on_s=cost * token_s,
+                        off_s=tokens * token_s,
+                    ),
+                )
+            )
+        return found
 
-    def _answers(
-        self, workload: Workload, draft: str, longest: int, is_late: Callable[[], bool]
-    ) -> list[Answer]:
+    def _answers(self, workload: Workload, draft: str, longest: int) -> list[Answer]:
+        """Answers to the prompts, for each draft to the same."""
         found = list[Answer]()
-        for item in workload.items:
-            if found and is_late():
+        for item in self._answered or workload.items:
+            if found and not self._answered and not self._may_go_on(len(found)):
                 break
             rounds = self._rounds(workload, item, longest)
             self._on_event(
@@ -176,15 +199,13 @@ class ServedForecaster:
                     seconds=sum(one.seconds for one in rounds),
                 )
             )
-            if rounds:
-                found.append(
-                    Answer(rounds=rounds, longest=longest, n_wanted=workload.n_predict - 1)
-                )
+            found.append(Answer(rounds=rounds, longest=longest, n_wanted=workload.n_predict - 1))
+        self._answered = workload.items[: len(found)]
         return found
 
-    def _prices(
+    def _turns(
         self, workload: Workload, draft: str, longest: int, has_time: Callable[[], bool]
-    ) -> dict[int, float]:
+    ) -> list[Turn]:
         """Measure rounds of every length, in turn with the target alone if both servers fit."""
         sampling = replace(workload.sampling, ignore_eos=True)
         workload = replace(workload, n_predict=longest + 2, sampling=sampling)
@@ -209,7 +230,7 @@ class ServedForecaster:
                 f"llama-server does not draft {longest}, {longest - 1}, ... 0 tokens, none of them "
                 f"accepted, with {_RATES}"
             )
-        return prices_of(list(zip(alone, ladders, strict=True)), longest)
+        return list(zip(alone, ladders, strict=True))
 
     def _rounds(
         self, workload: Workload, item: WorkItem, longest: int | None, *arguments: str
@@ -231,15 +252,3 @@ class ServedForecaster:
 
 def _speculation(longest: int) -> Speculation:
     return Speculation(DraftSimple(draft_max=longest, draft_min=0, draft_p_min=0.0))
-
-
-def _forecast(draft: str, longest: int, answers: Sequence[Replayed]) -> Forecast:
-    every = reduce(add, answers)
-    gains = [math.log(one.speedup) for one in answers]
-    return Forecast(
-        arm=Arm(draft=draft, speculation=_speculation(longest)),
-        speedup=every.speedup,
-        n_drafted=every.n_drafted,
-        n_accepted=every.n_accepted,
-        spread=statistics.stdev(gains) if len(gains) > 1 else 0.0,
-    )

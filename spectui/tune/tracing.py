@@ -1,13 +1,13 @@
-"""Recording a trace: every prompt continued by the target once, then every draft along it."""
+"""Recording a trace: the target continues all prompts, then every draft goes along the outputs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
 from spectui import __version__
-from spectui.engine.commands import Generate, RecordChains
-from spectui.engine.events import GenerationResult, ModelLoaded
+from spectui.engine.commands import RecordChains, WriteAnswers
+from spectui.engine.events import AnswerWritten, ModelLoaded
 from spectui.errors import (
     CancelledError,
     DoesNotFitError,
@@ -21,7 +21,6 @@ from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DrafterSetting, DraftMtp, DraftSimple, NgramSimple
 from spectui.paths import text_of
-from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs
@@ -37,12 +36,17 @@ FEWEST_COST_PROMPTS = 4
 """Fewest prompts with costs, where there is no time for more."""
 
 
+_WRITTEN_AT_ONCE = 16
+"""Prompts of one command: more than are decoded at once, so that another takes the place of one
+that ends early; few enough that not much is lost where the engine gives way or its process ends."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputRecorded:
     """The target continued a prompt."""
 
     prompt_id: str
-    result: GenerationResult
+    n_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +95,7 @@ class Tracing:
     recordings: tuple[Recording, ...]
     """All with the chains of the same drafts: of every one, unless it was interrupted."""
     baseline_s: float
-    """Seconds of the target's decoding, without prompts."""
+    """Seconds in which the target decoded the outputs, several at once, without prompts."""
     draft_s: float
     """Seconds of all drafts' recordings, without prompts."""
     costs: dict[str, Costs]
@@ -137,7 +141,7 @@ class Tracer:
         self._on_event = on_event
         self._has_time: Callable[[], bool] = lambda: True
         self._is_late: Callable[[], bool] = lambda: False
-        self._outputs: Mapping[str, GenerationResult] = {}
+        self._may_write: Callable[[], bool] = lambda: True
         self._recordings: list[Recording] = []
         self._output_s: dict[str, float] = {}
         self._chains_s: dict[tuple[str, str], float] = {}
@@ -149,7 +153,7 @@ class Tracer:
         *,
         has_time: Callable[[], bool] = lambda: True,
         is_late: Callable[[], bool] = lambda: False,
-        outputs: Mapping[str, GenerationResult] | None = None,
+        may_write: Callable[[], bool] = lambda: True,
     ) -> Tracing:
         """Record everything. An interrupt ends it early with what is complete.
 
@@ -159,16 +163,12 @@ class Tracer:
         Args:
             has_time: asked whether costs may be measured on one prompt more.
             is_late: asked whether no more is done than has to be: the first prompt with each draft.
-            outputs: what the target has written already, by prompt, at least as long as the
-                workload says.
+            may_write: asked whether the target may continue more prompts than the first ones.
         """
-        self._has_time, self._is_late, self._outputs = has_time, is_late, outputs or {}
+        self._has_time, self._is_late, self._may_write = has_time, is_late, may_write
         interrupted, failure = False, None
         try:
-            for item in self._workload.items:
-                if self._recordings and self._is_late():
-                    break
-                self._record_output(item)
+            self._record_outputs()
             if probes_without_draft(self._loader):
                 self._loader.load(None)
                 # It drafts wherever a token stood before: many rounds that verify real text.
@@ -200,49 +200,51 @@ class Tracer:
             error=failure,
         )
 
-    def _decode(self, item: WorkItem) -> GenerationResult:
-        result = self._engine.generate(
-            Generate(
-                prompt=item.tokens,
-                n_predict=self._workload.n_predict,
-                sampling=self._workload.sampling,
-                # The costs and the trials decode the same prompts afterwards.
-                reuse_prompt=True,
-            )
-        )
-        if result.stop is Stop.CANCELLED:
-            raise CancelledError("the recording was cancelled")
-        return result
+    def _record_outputs(self) -> None:
+        """Have the target continue the prompts, many at once, and record them in their order."""
+        items = self._workload.items
+        try:
+            while waiting := [item for item in items if item.id not in self._output_s]:
+                is_late = self._is_late()
+                if self._recordings and (is_late or not self._may_write()):
+                    break
+                n = 1 if is_late else _WRITTEN_AT_ONCE
+                again_after_a_death(partial(self._write, waiting[:n]))
+        finally:
+            order = {item.id: index for index, item in enumerate(items)}
+            self._recordings.sort(key=lambda recording: order[recording.id])
 
-    def _record_output(self, item: WorkItem) -> None:
-        result = self._written(item) or again_after_a_death(lambda: self._decode(item))
-        self._output_s[item.id] = result.decode_s
+    def _write(self, items: Sequence[WorkItem]) -> None:
+        waiting = [item for item in items if item.id not in self._output_s]
+        command = WriteAnswers(
+            prompts=tuple(item.tokens for item in waiting),
+            n_predict=self._workload.n_predict,
+            sampling=self._workload.sampling,
+        )
+
+        def record(answer: AnswerWritten) -> None:
+            # Where the engine has given way to others, answers come again.
+            if waiting[answer.index].id not in self._output_s:
+                self._record_output(waiting[answer.index], answer)
+
+        self._engine.write_answers(command, record)
+
+    def _record_output(self, item: WorkItem, answer: AnswerWritten) -> None:
+        self._output_s[item.id] = answer.decode_s
         self._recordings.append(
             Recording(
                 id=item.id,
                 category=item.category,
                 prompt=item.tokens,
-                output=result.tokens,
-                stop=result.stop,
+                output=answer.tokens,
+                stop=answer.stop,
                 n_predict=self._workload.n_predict,
                 n_ctx=self._n_ctx,
                 chains={},
                 rollback=self._rollback,
             )
         )
-        self._on_event(OutputRecorded(prompt_id=item.id, result=result))
-
-    def _written(self, item: WorkItem) -> GenerationResult | None:
-        """What the target has written already, as much of it as is recorded."""
-        result, n = self._outputs.get(item.id), self._workload.n_predict
-        if result is None or len(result.tokens) <= n:
-            return result
-        return replace(
-            result,
-            tokens=result.tokens[:n],
-            decode_s=result.decode_s * n / len(result.tokens),
-            stop=Stop.LENGTH,
-        )
+        self._on_event(OutputRecorded(prompt_id=item.id, n_tokens=len(answer.tokens)))
 
     def _record_draft(self, draft: str) -> None:
         for index, recording in enumerate(self._recordings):
@@ -288,7 +290,8 @@ class Tracer:
     def _probe(self, name: str, drafter: DrafterSetting) -> None:
         if not self._with_costs:
             return
-        items = self._workload.items[: len(self._recordings)]
+        recorded = {recording.id for recording in self._recordings}
+        items = [item for item in self._workload.items if item.id in recorded]
         probe = CostProbe(
             self._engine,
             self._workload,

@@ -15,34 +15,24 @@ while True:
 """Tells its size, then answers each line that is typed with the size of that moment."""
 
 
-async def _until(terminal: PseudoTerminal, word: str) -> str:
-    seen = b""
-    async for data in terminal.output():
-        seen += data
-        if word.encode() in seen:
-            break
-    return seen.decode()
+def test_a_program_sees_a_terminal_and_its_new_size_and_what_it_draws_ends_with_it() -> None:
+    async def until(terminal: PseudoTerminal, word: str) -> str:
+        seen = ""
+        async for data in terminal.output():
+            seen += data.decode()
+            if word in seen:
+                break
+        return seen
 
-
-def _run(program: str, *, ends: bool) -> str:
-    async def use() -> str:
-        command = (sys.executable, "-c", program)
+    async def use() -> None:
+        command = (sys.executable, "-c", PROGRAM)
         async with PseudoTerminal(command, width=90, height=0) as terminal:
-            if ends:
-                return await _until(terminal, "never")
-            seen = await _until(terminal, "tty True 90 1")
+            assert "tty True 90 1" in await until(terminal, "tty True 90 1")
             terminal.resize(120, 50_000)
             terminal.write(b"hello\n")
-            return seen + await _until(terminal, "line hello 120 1000")
+            assert "line hello 120 1000" in await until(terminal, "line hello 120 1000")
+        command = (sys.executable, "-c", "print('done')")
+        async with PseudoTerminal(command, width=90, height=24) as terminal:
+            assert (await until(terminal, "never")).split() == ["done"]
 
-    return asyncio.run(use())
-
-
-def test_a_program_sees_a_terminal_and_its_new_size() -> None:
-    seen = _run(PROGRAM, ends=False)
-    assert "tty True 90 1" in seen
-    assert "line hello 120 1000" in seen
-
-
-def test_what_a_program_draws_ends_with_it() -> None:
-    assert _run("print('done')", ends=True).split() == ["done"]
+    asyncio.run(use())

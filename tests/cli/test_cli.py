@@ -7,22 +7,18 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from shutil import copyfile
 from typing import Any
 
 import pexpect
 import pytest
 
 from spectui.cli.failure import report_failure
-from spectui.demo import DemoModel
-from spectui.demo.build import smollm2_path
-from spectui.demo.recipes import file_name
 from spectui.errors import BadInputError
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import Measurer
-from spectui.paths import demo_folder
 from tests.support.cli import Run, Spectui
-from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, TinyPath
+from tests.support.models import CLOSE_DRAFT, OTHER, TinyPath
+from tests.support.program import end, said_until, spawn
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
@@ -37,21 +33,21 @@ def assert_one_sentence(text: str) -> None:
     assert "Traceback" not in text
 
 
-def test_help_loads_nothing_heavy() -> None:
+def test_help_and_lint_load_nothing_heavy() -> None:
     heavy = ("numpy", "optuna", "textual", "llama_cpp", "matplotlib")
+    lint = ["lint", "--no-models", "--dialect", "llama.cpp", "llama-server -m a.gguf -fa"]
     code = (
         "import sys; from spectui.cli import main\n"
-        "print([], [m for m in ('rich', 'httpx') if m in sys.modules])\n"
-        "for words in (['tune'], ['sweep'], ['export'], ['models', 'demo']):\n"
-        "    sys.argv = ['spectui', *words, '--help']\n"
-        "    try: main()\n"
+        f"for words in ([], {lint}, ['tune', '-h'], ['sweep', '-h'], ['models', 'demo', '-h']):\n"
+        "    sys.argv = ['spectui', *words]\n"
+        "    try: words and main()\n"
         "    except SystemExit: pass\n"
-        f"    print(words, [m for m in {heavy} if m in sys.modules])"
+        f"    light = ('rich', 'httpx') * (not words) + ('yaml', 'psutil') * ({lint} == words)\n"
+        f"    print('loaded', [m for m in {heavy} + light if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    told = [line for line in done.stdout.splitlines() if line.startswith("[")]
-    assert len(told) == 5
-    assert all(line.endswith(" []") for line in told), told
+    told = [line for line in done.stdout.splitlines() if line.startswith("loaded")]
+    assert told == ["loaded []"] * 5
 
 
 def test_the_same_command_resumes_and_another_sampling_is_another_study(
@@ -79,28 +75,6 @@ def test_the_same_command_resumes_and_another_sampling_is_another_study(
 def test_a_duration_has_the_units_that_it_is_told_in(spectui: Spectui, text: str) -> None:
     assert spectui("tune", "-m", "none.gguf", "--time-budget", text) == 3
     assert "none.gguf" in spectui.err
-
-
-def test_the_demos_drafts_are_named_by_their_files(spectui: Spectui, tiny: TinyPath) -> None:
-    demo_folder().mkdir(parents=True)
-    for model in (DemoModel.DENSE, DemoModel.DRAFT_THIN):
-        copyfile(tiny(TARGET), demo_folder() / file_name(model, 0))
-    spectui("doctor", "--demo", "-c", 256, "--json", "-")
-    found = json.loads(spectui.out)
-    files = [smollm2_path(), demo_folder() / file_name(DemoModel.DRAFT_THIN, 0)]
-    assert [one["name"] for one in found["drafts"]] == [file.stem for file in files]
-
-
-def test_the_result_does_not_overwrite_an_input(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    arguments = [*pair, "--prompts", prompts]
-    for option in ("-m", "-md", "--prompts"):
-        victim = Path(str(arguments[arguments.index(option) + 1]))
-        before = victim.read_bytes()
-        assert spectui("bench", *arguments, "--json", victim) == 3
-        assert_one_sentence(spectui.err)
-        assert victim.read_bytes() == before
 
 
 def test_a_preset_gives_defaults_and_the_command_line_wins(
@@ -138,42 +112,22 @@ def test_a_defect_leaves_a_traceback_in_the_log(
     assert "ZeroDivisionError: on purpose" in log.read_text()
 
 
-def spawn(arguments: list[object], home: Path) -> "pexpect.spawn[str]":
-    """Start the real program on a real terminal."""
-    environment = {**os.environ, "SPECTUI_HOME": str(home), "TERM": "xterm-256color"}
-    command = ["-m", "spectui", *map(str, arguments)]
-    options: dict[str, Any] = {"encoding": "utf-8", "codec_errors": "replace", "timeout": 90}
-    return pexpect.spawn(sys.executable, command, env=environment, dimensions=(30, 120), **options)
-
-
 # A search that would go on for long, and whose forecasts take no time.
 LONG_SEARCH = [*MODEL, "-n", 24, "--min-gain", 0, "--trials", 500]
 
 
 @pytest.mark.ci
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_search_prints_its_best_and_can_be_resumed(
+def test_an_interrupted_search_prints_its_best(
     pair: list[object], prompts: Path, home: Path, stop: signal.Signals
 ) -> None:
-    arguments = ["tune", *pair, "--prompts", prompts, *LONG_SEARCH]
-    child = spawn(arguments, home)
-    child.expect("trial 4: ")
-    child.kill(stop)
-    child.expect("Best so far: ")
-    child.expect("# the best so far, not confirmed:")
-    child.expect("# llama-server -m .* --spec-")
-    child.expect("llama-server -m")
-    child.expect("the same command goes on from there")
-    child.expect(pexpect.EOF)
-    child.close()
-    assert child.exitstatus == 128 + stop
-    # What is left behind is the same, whichever signal it was.
-    if stop is signal.SIGINT:
-        resumed = spawn([*arguments[:-1], 5], home)
-        resumed.expect("llama-server -m")
-        resumed.expect(pexpect.EOF)
-        resumed.close()
-        assert resumed.exitstatus == 0
+    child = spawn(home, "tune", *pair, "--prompts", prompts, *LONG_SEARCH)
+    said_until(child, "trial 4")
+    out, err = end(child, stop)
+    assert child.returncode == 128 + stop
+    assert "Best so far: " in out
+    assert "# the best so far, not confirmed:" in out
+    assert "the same command goes on from there" in err
 
 
 @pytest.mark.ci
@@ -182,23 +136,15 @@ def test_a_terminal_that_is_closed_costs_no_result(
 ) -> None:
     result = prompts.with_name("result.json")
     arguments = ["tune", *pair, "--prompts", prompts, *LONG_SEARCH, "--json", result]
-    child: Any = spawn(arguments, home)
+    command = ["-m", "spectui", *map(str, arguments)]
+    environment = {**os.environ, "SPECTUI_HOME": str(home), "TERM": "xterm-256color"}
+    child: Any = pexpect.spawn(sys.executable, command, env=environment, timeout=90)
     child.expect("trial 3: ")
     child.ptyproc.fileobj.close()
     # Closing it the usual way would end the program by force.
     child.ptyproc.closed = child.closed = True
     assert child.ptyproc.wait() == 128 + signal.SIGHUP
     assert json.loads(result.read_text())["interrupted"]
-
-
-def test_bench_says_that_a_speedup_without_drafts_is_noise(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    drafts = ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-n", 40]
-    options = [*pair[:2], *pair[4:], "--prompts", prompts, *drafts, "--quiet"]
-    assert spectui("bench", *options, "--temp", "0,0.7") == 0, spectui.err
-    said = "nothing was drafted, so that every round was the target's own: a gain is the machine's"
-    assert f"Where rate is –, {said}" in " ".join(spectui.out.split())
 
 
 @pytest.mark.parametrize(
@@ -244,41 +190,6 @@ def test_a_failure_costs_nothing_of_what_bench_has_measured_before(
     assert spectui.err == "error: there is no decoding to measure\n"
 
 
-_SIZES: dict[str, list[object]] = {
-    "ngram-simple": ["--spec-ngram-simple-size-n", 2, "--spec-ngram-simple-size-m", 6],
-    "ngram-map-k": ["--spec-ngram-map-k-size-m", 6],
-    "ngram-map-k4v": ["--spec-ngram-map-k4v-size-m", 6],
-    "ngram-mod": [
-        *("--spec-ngram-mod-n-match", 2, "--spec-ngram-mod-n-min", 0),
-        *("--spec-ngram-mod-n-max", 6),
-    ],
-}
-"""What tiny models take of each drafter."""
-
-
-@pytest.mark.parametrize(
-    ("kinds", "ahead", "last"),
-    [
-        ("ngram-map-k", [], "ngram-map-k"),
-        ("ngram-mod,ngram-map-k4v", ["ngram-map-k4v"], "ngram-mod"),
-        ("ngram-cache", [], "ngram-cache"),
-        ("draft-simple,ngram-simple", ["ngram-simple"], "model"),
-    ],
-)
-def test_bench_runs_every_drafter(
-    spectui: Spectui, pair: list[object], prompts: Path, *, kinds: str, ahead: list[str], last: str
-) -> None:
-    # Without -md, where nothing would use it.
-    options = pair if last == "model" else pair[:2] + pair[4:]
-    sizes = [word for kind in (*ahead, last) for word in _SIZES.get(kind, ())]
-    bench = [*options, "--prompts", prompts, "--ignore-eos", "--spec-type", kinds, *sizes]
-    assert spectui("bench", *bench, "--json", "-") == 0, spectui.err
-    document = json.loads(spectui.out)
-    assert document["lossless"] is True
-    assert document["draft"]["kind"] == last
-    assert [one["ngram"]["kind"] for one in document["config"].get("ahead", [])] == ahead
-
-
 def test_bench_writes_its_document_and_is_verbose_where_asked_to(
     spectui: Spectui, pair: list[object], prompts: Path, tiny: TinyPath
 ) -> None:
@@ -297,14 +208,6 @@ def test_bench_writes_its_document_and_is_verbose_where_asked_to(
     assert "llama_" in spectui.err
     sampled = json.loads(spectui.out)
     assert (sampled["lossless"], bool(sampled["lossless_reason"])) == (None, True)
-
-
-def test_a_folder_that_cannot_be_written_is_named(spectui: Spectui, home: Path, run: Run) -> None:
-    home.write_text("a file where a folder should be")
-    for code in (run("tune", "--trials", 2, "--quiet"), spectui("bench", "--demo", "--quiet")):
-        assert code == 3
-    assert_one_sentence(spectui.err)
-    assert str(home) in spectui.err
 
 
 def test_a_small_batch_bounds_the_search(run: Run) -> None:

@@ -12,20 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.support.postgres import PASSWORD, Postgres, needs_postgres, postgres
 
 pytest_plugins = ["tests.support.cli_fixtures", "tests.support.fixtures"]
-
-
-def test_a_password_on_the_command_line_is_refused(spectui: Spectui) -> None:
-    given = ("--storage", f"postgresql://u:{PASSWORD}@localhost/db")
-    for command in (("tune",), ("verify", "--server-bin", "x"), ("export",)):
-        assert spectui(*command, *given) == 2
-        assert "SPECTUI_STORAGE" in spectui.err
-        assert ".pgpass" in spectui.err
-        assert PASSWORD not in spectui.out + spectui.err
 
 
 @pytest.fixture(scope="module")

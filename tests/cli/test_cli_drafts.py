@@ -64,29 +64,20 @@ def reasons(found: FolderDrafts) -> dict[str, str | None]:
     return {one.model.name: one.reason for one in found.options}
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ("a link to the target", "no GGUF model but the target"),
-        ("nothing", "no GGUF model"),
-        ("a vocabulary", "ggml-vocab-tiny.gguf is a bare vocabulary by its name"),
-        ("it is a file", "is not a folder"),
-    ],
-)
-def test_a_folder_without_a_draft_says_why(
-    folder: Path, tmp_path: Path, content: str, reason: str
-) -> None:
-    other = tmp_path / "other"
-    if content == "it is a file":
-        other.touch()
-    else:
-        other.mkdir()
-    if content == "a link to the target":
-        (other / "other-name.gguf").symlink_to(folder / "target.gguf")
-    elif content == "a vocabulary":
-        write_tokenizer(Tiny(), other / "ggml-vocab-tiny.gguf")
-    with pytest.raises(BadInputError, match=reason):
-        look_into([other], folder / "target.gguf", n_ctx=256, free_bytes=PLENTY)
+def test_a_folder_without_a_draft_says_why(folder: Path, tmp_path: Path) -> None:
+    for name in ("linked", "empty", "vocabulary"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "linked" / "other-name.gguf").symlink_to(folder / "target.gguf")
+    write_tokenizer(Tiny(), tmp_path / "vocabulary" / "ggml-vocab-tiny.gguf")
+    (tmp_path / "file").touch()
+    for name, reason in (
+        ("linked", "no GGUF model but the target"),
+        ("empty", "no GGUF model"),
+        ("vocabulary", "ggml-vocab-tiny.gguf is a bare vocabulary by its name"),
+        ("file", "is not a folder"),
+    ):
+        with pytest.raises(BadInputError, match=reason):
+            look_into([tmp_path / name], folder / "target.gguf", n_ctx=256, free_bytes=PLENTY)
 
 
 def needed_and_cache_bytes(folder: Path) -> tuple[int, int]:

@@ -19,7 +19,6 @@ from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.records import OUTCOME, to_plain
 from spectui.tune.studies.study import TuningStudy
-from tests.support.binaries import CURRENT, write_binary
 from tests.support.cli import Run, Searched, Spectui
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -100,18 +99,6 @@ def test_an_export_is_read_back(spectui: Spectui, format_: str, tmp_path: Path) 
     assert documents[1]["environment"] == environment
 
 
-def test_a_terminal_is_spared_what_it_would_act_on(
-    spectui: Spectui, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    command = ["export", "--from", "llama-server -m m.gguf --alias '\x1b[31m'"]
-    assert spectui(*command) == 0
-    assert "\x1b[31m" in spectui.out
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert spectui(*command) == 3
-    assert "\x1b" not in spectui.out + spectui.err
-    assert "let stdout go to a file" in spectui.err
-
-
 def test_a_command_without_a_model_starts_a_router(spectui: Spectui) -> None:
     command = "llama-server -c 5"
     assert spectui("export", "--from", command) == 0
@@ -121,14 +108,6 @@ def test_a_command_without_a_model_starts_a_router(spectui: Spectui) -> None:
     for format_ in ("ini", "llama-swap"):
         assert spectui("export", "--from", command, "--format", format_) == 3
         assert "the command names no model" in spectui.err
-
-
-def test_what_the_binary_does_not_take_is_named(spectui: Spectui, tmp_path: Path) -> None:
-    binary = write_binary(tmp_path / "llama-server", CURRENT)
-    command = "llama-server -m t.gguf --mlock --worm-hole"
-    assert spectui("export", "--from", command, "--server-bin", binary) == 3
-    assert "error: this llama-server does not take --worm-hole: " in spectui.err
-    assert spectui.out == ""
 
 
 def test_a_file_is_written_and_not_overwritten(spectui: Spectui, tmp_path: Path) -> None:

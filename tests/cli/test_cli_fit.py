@@ -17,27 +17,6 @@ pytestmark = [pytest.mark.ci, pytest.mark.slow, pytest.mark.models]
 
 DEVICE_BYTES = 13_000_000
 CHOICE = "fitted to 13 MB on RPC0: 13 of 13 layers, experts of 3 in RAM"
-OPEN = """
-import sys
-from pathlib import Path
-from spectui.engine.driver import Engine
-from spectui.engine.events import LoadWarned
-from spectui.options.setup import ContextOptions, Devices, Fit, ModelOptions
-
-target, draft, endpoint = sys.argv[1:]
-devices = Devices(rpc=(endpoint,))
-def told(event):
-    if isinstance(event, LoadWarned):
-        print(event.warning)
-
-fit = Fit(targets_mib=(0,), is_open=True)
-with Engine(told) as engine:
-    beside = ModelOptions(path=Path(draft), devices=devices)
-    context = ContextOptions(ctx_size=1024, threads=1)
-    options = ModelOptions(path=Path(target), devices=devices, fit=fit)
-    engine.load_target(options, context, max_draft=3, draft=beside)
-    engine.load_draft(beside)
-"""
 
 
 def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
@@ -83,10 +62,3 @@ def test_doctor_plans_what_was_fitted(tiny: TinyPath, rpc: RpcBuild) -> None:
         ended = run("-m", "spectui", "doctor", *models(tiny, endpoint), "--json", "-")
     document = json.loads(ended.stdout)
     assert CHOICE in [one["text"] for one in document["findings"]]
-
-
-def test_the_engine_places_what_a_screen_leaves_open(tiny: TinyPath, rpc: RpcBuild) -> None:
-    target, draft = tiny(Tiny(n_layers=12, n_experts=8)), tiny(CLOSE_DRAFT)
-    with small_devices(rpc, (DEVICE_BYTES,)) as (endpoint,):
-        ended = run("-c", OPEN, target, draft, endpoint)
-    assert CHOICE in ended.stdout

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from spectui.cli import main
-from tests.support.models import TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.slow
@@ -61,30 +60,6 @@ def test_a_command_that_nobody_reads_ends_with_its_code_and_its_error(
 ) -> None:
     code, told = into_nobody(shlex.split(line), environment, stderr_too=stderr_too)
     assert (code, told.count("\n")) == (expected, n_lines)
-
-
-def test_head_takes_its_line_and_that_is_all(
-    environment: Mapping[str, str], tiny: TinyPath
-) -> None:
-    """As a shell connects them: ``spectui ... | head -n 1``."""
-    scanned = ["models", "scan", str(tiny(TARGET).parent), "--json", "-", "--quiet"]
-    with (
-        subprocess.Popen(
-            [sys.executable, "-m", "spectui", *scanned],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-        ) as spectui,
-        subprocess.Popen(["head", "-c", "1"], stdin=spectui.stdout, stdout=subprocess.PIPE) as head,
-    ):
-        assert spectui.stdout is not None
-        # The reader is head alone.
-        spectui.stdout.close()
-        assert head.communicate(timeout=120)[0] == b"{"
-        _out, told = spectui.communicate(timeout=120)
-    # What fits into a pipe at once is written before head leaves.
-    assert spectui.returncode in {0, _UNREAD}
-    assert told == b""
 
 
 def test_another_pipe_that_breaks_is_a_defect(

@@ -18,13 +18,10 @@ def test_a_request_is_a_prompt_and_an_answer(n_prompt: int, n_answer: int, plus:
     assert KIND.convert(shape, None, None) is shape
 
 
-@pytest.mark.parametrize("wrong", ["", "4096", "4096+", "+512", "4k+1", "1+2+3", "-1+5", "1.5+2"])
-def test_what_is_no_request_is_refused(wrong: str) -> None:
-    with pytest.raises(click.BadParameter, match="such as 4096\\+512"):
-        KIND.convert(wrong, None, None)
-
-
-@pytest.mark.parametrize("wrong", ["0+5", "5+0", "5+1"])
-def test_a_request_has_tokens_to_evaluate_and_to_decode(wrong: str) -> None:
-    with pytest.raises(click.BadParameter, match="the first comes with the prompt"):
-        KIND.convert(wrong, None, None)
+def test_what_is_no_request_is_refused() -> None:
+    for wrong in ("", "4096", "4096+", "+512", "4k+1", "1+2+3", "-1+5", "1.5+2"):
+        with pytest.raises(click.BadParameter, match="such as 4096\\+512"):
+            KIND.convert(wrong, None, None)
+    for wrong in ("0+5", "5+0", "5+1"):
+        with pytest.raises(click.BadParameter, match="the first comes with the prompt"):
+            KIND.convert(wrong, None, None)

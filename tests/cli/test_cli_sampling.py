@@ -61,21 +61,17 @@ def test_bench_measures_what_the_model_asks_for_and_says_what_it_does_not(
         assert spectui.err.count(f"mind that {told}\n") == (options is not others)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "of_demo", "of_own"), [([], DEMO_TOKENS, -1), (["-n", "500"], 500, 500)]
-)
-def test_answers_of_a_demo_model_have_a_limit_on_the_screen(
-    tiny: TinyPath, home: Path, arguments: list[str], of_demo: int, of_own: int
-) -> None:
-    with cockpit.make_context("cockpit", list(arguments)) as context:
-        launch = make_launch(dict(context.params), Settings())
-        own = tiny(TARGET)
-        demo = demo_folder() / own.name
-        demo.parent.mkdir(parents=True)
-        copyfile(own, demo)
-        assert demo.is_relative_to(home)
-        for target, n_predict in ((demo, of_demo), (own, of_own)):
-            assert launch.make_setup(Pair(target=target, draft=None)).n_predict == n_predict
+def test_answers_of_a_demo_model_have_a_limit_on_the_screen(tiny: TinyPath, home: Path) -> None:
+    own = tiny(TARGET)
+    demo = demo_folder() / own.name
+    assert demo.is_relative_to(home)
+    demo.parent.mkdir(parents=True)
+    copyfile(own, demo)
+    for arguments, of_demo, of_own in (([], DEMO_TOKENS, -1), (["-n", "500"], 500, 500)):
+        with cockpit.make_context("cockpit", list(arguments)) as context:
+            launch = make_launch(dict(context.params), Settings())
+            for target, n_predict in ((demo, of_demo), (own, of_own)):
+                assert launch.make_setup(Pair(target=target, draft=None)).n_predict == n_predict
 
 
 def test_sweep_and_trace_measure_the_same(

@@ -1,7 +1,6 @@
 """``-np``: as many streams at once as llama-server has slots."""
 
 import json
-import signal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from spectui.tune.studies.listing import list_studies
 from tests.support.architectures import write_qwen35
 from tests.support.cli import Run, Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
-from tests.support.program import end, said_until, servers_of, spawn
 from tests.support.scripted_server import write_server
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -177,18 +175,6 @@ def test_a_server_that_fails_with_many_slots_costs_nothing_that_was_measured(
     assert run("bench", *arguments, "--repeats", 1, "--json", out) == 5
     assert "with status 500: out of luck" in spectui.err
     assert [one["n_slots"] for one in json.loads(out.read_text())["slots"]] == [1]
-
-
-def test_no_server_outlives_it(
-    pair: list[object], prompts: Path, home: Path, tmp_path: Path
-) -> None:
-    binary = write_server(tmp_path / "llama-server", "hangs", n_good=4)
-    served = ("--backend", "server", "--server-bin", binary, "-np", "2")
-    child = spawn(home, "bench", *pair, "--prompts", prompts, *served)
-    said_until(child, "b: off")
-    assert servers_of(child)
-    end(child, signal.SIGINT)
-    assert child.returncode == 128 + signal.SIGINT
 
 
 @pytest.mark.server

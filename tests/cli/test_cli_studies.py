@@ -1,8 +1,9 @@
-"""``spectui studies`` over real storages, damaged ones among them."""
+"""``spectui studies`` over real storages, damaged and older ones among them."""
 
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -363,3 +364,49 @@ def test_sessions_and_sweeps_of_a_newer_spectui_are_left_alone(home: Path) -> No
     with pytest.raises(BadInputError, match="update spectui"):
         SweepStore("new", {})
     assert sweep.read_text() == content
+
+
+def fill(file: Path, name: str) -> bytes:
+    file.unlink(missing_ok=True)
+    inside.restored((STORED / f"{name}.sql").read_text("utf-8"), file)
+    return file.read_bytes()
+
+
+def shown(spectui: Spectui) -> dict[str, Any]:
+    assert spectui("studies", "show", TUNED, "--json", "-") == 0, spectui.err
+    document: dict[str, Any] = json.loads(spectui.out)
+    return {
+        key: document[key] for key in ("verdict", "trials", "model", "schema") if key in document
+    }
+
+
+@pytest.mark.parametrize("version", ["2.10.1", "3.1.1"])
+def test_other_tables_are_brought_up_to_date_by_the_command_that_is_named(
+    spectui: Spectui, file: Path, version: str
+) -> None:
+    fill(file, "studies")
+    today = shown(spectui)
+    before = fill(file, f"studies-optuna-{version}")
+    for command in ("list", "show"):
+        assert spectui("studies", command) == 3
+        assert "made by an older Optuna" in spectui.err
+        assert file.read_bytes() == before
+    named = re.search(r"(\S+optuna storage upgrade) --storage URL", " ".join(spectui.err.split()))
+    assert named is not None
+    subprocess.run([*named[1].split(), "-q", "--storage", f"sqlite:///{file}"], check=True)
+    assert shown(spectui) == today
+    check_listed(spectui)
+
+
+def test_the_same_tables_are_read_as_they_are(spectui: Spectui, file: Path) -> None:
+    fill(file, "studies")
+    today = shown(spectui)
+    fill(file, "studies-optuna-3.6.2")
+    assert shown(spectui) == today
+    check_listed(spectui)
+
+
+def check_listed(spectui: Spectui) -> None:
+    assert spectui("studies", "list", "--json", "-") == 0, spectui.err
+    (found,) = json.loads(spectui.out)["studies"]
+    assert (found["name"], found["state"], found["n_trials"]) == (TUNED, "finished", 5)

@@ -6,11 +6,9 @@ import shlex
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import optuna
 import pytest
-import yaml
 from msgspec import structs
 
 from spectui.cli.cockpit import command as cockpit
@@ -110,48 +108,27 @@ AROUND = "LLAMA_API_KEY='a b' GGML_CUDA_NO_PINNED=1"
 WRAPPED = "nice -n 1 /opt/own/llama-server"
 
 
-@pytest.fixture
-def wrapped(
-    spectui: Spectui, line: str, prompts: Path, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, Any]:
-    """What ``tune`` printed for a command with variables and a wrapper; the study is ``mine``."""
-    # Set, so that it is as it was afterwards.
-    monkeypatch.setenv("GGML_CUDA_NO_PINNED", "0")
-    command = f"{AROUND} {line}".replace("llama-server", WRAPPED).replace(
-        "--newfangled 3", "--slots"
-    )
-    options = ["--from", command, "--prompts", prompts, "--study", "mine", "--min-gain", 0]
-    assert spectui("tune", *options, *DRAFTED) == 0, spectui.err
-    assert "measured without what starts the command: nice -n 1\n" in spectui.err
-    return dict(json.loads(spectui.out))
-
-
 @pytest.mark.server
 def test_a_study_keeps_what_starts_the_command(
     spectui: Spectui,
-    wrapped: dict[str, Any],
+    line: str,
+    prompts: Path,
     llama_server_binary: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Set, so that it is as it was afterwards.
+    monkeypatch.setenv("GGML_CUDA_NO_PINNED", "0")
+    given = f"{AROUND} {line}".replace("llama-server", WRAPPED).replace("newfangled 3", "slots")
+    options = ["--from", given, "--prompts", prompts, "--study", "mine", "--min-gain", 0]
+    assert spectui("tune", *options, *DRAFTED) == 0, spectui.err
+    assert "measured without what starts the command: nice -n 1\n" in spectui.err
+    command = json.loads(spectui.out)["command"]
     start = f"{AROUND} {WRAPPED}".replace("a b", HIDDEN)
-    assert wrapped["command"].startswith(f"{start} -m ")
+    assert command.startswith(f"{start} -m ")
     assert spectui("export", "mine") == 0
-    assert spectui.out.splitlines()[-1] == wrapped["command"]
-    assert spectui("export", "mine", "--format", "json") == 0
-    document = json.loads(spectui.out)
-    variables = {"LLAMA_API_KEY": HIDDEN, "GGML_CUDA_NO_PINNED": "1"}
-    assert document["environment"] == variables
-    assert document["program"] == WRAPPED.split()
+    assert spectui.out.splitlines()[-1] == command
     assert spectui("export", "mine", "--format", "args") == 0
     assert f"left out, since args holds arguments alone: {start}" in spectui.err
-    assert spectui("export", "mine", "--format", "compose") == 0
-    (service,) = yaml.safe_load(spectui.out)["services"].values()
-    assert service["environment"] == variables
-    assert "a container starts its own program: nice -n 1" in spectui.out
-    assert spectui("export", "mine", "--format", "llama-swap") == 0
-    (model,) = yaml.safe_load(spectui.out)["models"].values()
-    assert model["cmd"].startswith(f"{WRAPPED} --port ${{PORT}}")
-    assert model["env"] == [f"{name}={value}" for name, value in variables.items()]
     monkeypatch.setenv("GGML_CUDA_NO_PINNED", "0")
     assert spectui("verify", "mine", "--server-bin", llama_server_binary) == 0, spectui.err
     assert os.environ["GGML_CUDA_NO_PINNED"] == "1"
@@ -175,35 +152,9 @@ def test_files_of_a_study_hold_what_starts_the_command(spectui: Spectui, tmp_pat
         program=tuple(WRAPPED.split()),
     )
     study.set_user_attr(OUTCOME, {**without, "start": to_plain(start)})
-    held = {
-        "env": "LLAMA_API_KEY='a b'\nGGML_CUDA_NO_PINNED=1\n",
-        "ini": f"start it with: {AROUND} {WRAPPED} --models-preset FILE",
-    }
-    for format_, words in held.items():
-        assert spectui("export", "mine", "--format", format_) == 0, spectui.err
-        assert words in spectui.out
     other = write_binary(tmp_path / "other", CURRENT)
     assert spectui("export", "mine", "--server-bin", other) == 0, spectui.err
     assert spectui.out.splitlines()[-1].startswith(f"{AROUND} nice -n 1 {other} -m ")
-
-
-@pytest.mark.server
-def test_a_command_is_searched_through_llama_server(
-    spectui: Spectui, tiny: TinyPath, prompts: Path, llama_server_binary: Path
-) -> None:
-    line = (
-        f"llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -c 256 -t 1 --port 9 --no-warmup "
-        "--draft-max 9"
-    )
-    through = ["--backend", "server", "--server-bin", llama_server_binary]
-    options = ["--from", line, "--prompts", prompts, *through]
-    assert spectui("tune", *options, *DRAFTED) == 0, spectui.err
-    assert "measured without" not in spectui.err
-    found = json.loads(spectui.out)
-    assert found["present"]["params"]["draft_max"] == 9
-    assert found["command"].endswith("--port 9 --no-warmup")
-    assert "--no-warmup" in found["server"]["arguments"]["off"]
-    assert "-b" not in found["flags"]
 
 
 def test_a_command_without_a_draft_of_its_own_says_why_its_setting_is_not_compared(
@@ -315,15 +266,6 @@ def test_doctor_examines_a_command(spectui: Spectui, line: str, tiny: TinyPath) 
     assert spectui("doctor", "--from", left, "--json", "-") in {0, 3, 4}, spectui.err
     assert "examined without -np 4, --newfangled; with -c 4096, which it leaves" in spectui.err
     assert json.loads(spectui.out)["target"]["path"] == str(tiny(TARGET))
-
-
-def test_one_option_says_what_is_run(spectui: Spectui, line: str) -> None:
-    for command in ("bench", "tune", "trace", "doctor", "verify"):
-        options = ["--server-bin", "x"] if command == "verify" else []
-        for other in (["--demo"], ["--preset", "demo"]):
-            for given in (["--from", line, *other], [*other, "--from", line]):
-                assert spectui(command, *given, *options) == 2
-                assert "both say what is run; leave one of them out" in spectui.err
 
 
 def test_a_value_that_cannot_be_is_named_with_its_option(spectui: Spectui, line: str) -> None:

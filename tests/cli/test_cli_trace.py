@@ -71,14 +71,6 @@ def test_a_replay_counts_what_bench_counts(
         assert replayed["tokens_per_s"] > 0
 
 
-def test_a_grid_has_every_combination(spectui: Spectui, trace: Path) -> None:
-    lists = ["--draft-max", "1,2,8", "--draft-min", "0,2", "--draft-p-min", "0, 0.5"]
-    found = configs(spectui, trace, *lists)
-    settings = [(c["draft_max"], c["draft_min"], c["draft_p_min"]) for c in found]
-    assert len(set(settings)) == len(settings) == 12
-    assert [c["draft_max"] for c in configs(spectui, trace)] == list(range(1, 9))
-
-
 def test_of_a_large_grid_people_see_the_fastest(spectui: Spectui, trace: Path) -> None:
     floors = ",".join(f"0.{n:02d}" for n in range(70))
     grid = ["--draft-max", "1,2,3", "--draft-p-min", floors]
@@ -91,22 +83,6 @@ def test_of_a_large_grid_people_see_the_fastest(spectui: Spectui, trace: Path) -
     speedups = [float(row[-1]) for row in rows]
     assert max(speedups) == pytest.approx(best, abs=0.006)
     assert min(speedups) >= sorted(one["speedup"] for one in found)[-200] - 0.006
-
-
-def test_ngrams_are_replayed_where_they_are_asked_for(spectui: Spectui, trace: Path) -> None:
-    sizes = ["--spec-ngram-simple-size-n", "1,2", "--spec-ngram-simple-size-m", "2,4"]
-    found = configs(spectui, trace, "--draft-max", 3, *sizes)
-    assert [(c["draft"] is None, c["draft_max"], c.get("ngram")) for c in found] == [
-        (False, 3, None),
-        *(
-            (True, size_m, {"kind": "ngram-simple", "size_n": size_n, "size_m": size_m})
-            for size_n in (1, 2)
-            for size_m in (2, 4)
-        ),
-    ]
-    assert all(c["tokens_per_s"] > 0 for c in found)
-    assert spectui("replay", trace, "--spec-ngram-simple-size-m", 16) == 0
-    assert "ngram-simple, n 12, m 16" in spectui.out
 
 
 def test_the_same_options_are_the_same_ngram_drafters_in_bench_and_replay(
@@ -137,15 +113,6 @@ def test_the_same_options_are_the_same_ngram_drafters_in_bench_and_replay(
     assert counts[0] == counts[1]
 
 
-def test_drafters_that_hash_tokens_are_not_replayed_without_text(
-    spectui: Spectui, trace: Path
-) -> None:
-    for kind in ("map-k", "map-k4v", "mod"):
-        assert spectui("replay", trace, "--spec-type", f"ngram-{kind}") == 2
-        assert "record it with --keep-text" in spectui.err
-    assert spectui("replay", trace, "--spec-type", "ngram-cache") == 0
-
-
 def test_a_trace_goes_to_the_data_folder_by_default(
     spectui: Spectui, pair: list[object], prompts: Path, home: Path
 ) -> None:
@@ -173,19 +140,15 @@ def test_drafts_that_do_not_fit_are_left_out(
     assert one["draft"] == tiny(ROUGH_DRAFT).stem
 
 
-def test_a_forged_trace_is_refused(spectui: Spectui, trace: Path) -> None:
+def test_wrong_files_are_refused(spectui: Spectui, trace: Path) -> None:
+    whole = trace.read_bytes()
     write_trace(replace(read_trace(trace), has_text=True, sampling=SamplingConfig(temp=-1)), trace)
     assert spectui("replay", trace) == 3
     assert spectui.err == (
         f"error: {trace} contradicts itself (it was sampled with a temperature of -1); record it "
         "again with spectui trace\n"
     )
-
-
-def test_wrong_files_are_refused(spectui: Spectui, trace: Path, tmp_path: Path) -> None:
-    assert spectui("replay", tmp_path / "absent.gz") == 3
-    assert spectui.err.startswith("error: ")
-    text = gzip.decompress(trace.read_bytes()).decode()
+    text = gzip.decompress(whole).decode()
     trace.write_bytes(gzip.compress(text.replace('"n_ctx":256', '"n_ctx":512').encode()))
     assert spectui("replay", trace) == 3
     assert "changed after it was recorded" in spectui.err
@@ -201,31 +164,6 @@ def test_a_depth_without_room_is_refused_before_anything_is_loaded(
         assert "loading" not in spectui.err
 
 
-def test_a_replay_explains_the_best_setting(spectui: Spectui, trace: Path) -> None:
-    assert spectui("replay", trace, "--json", "-") == 0
-    document = json.loads(spectui.out)
-    terms = document["explanation_terms"]
-    best = max(document["configs"], key=lambda config: config["speedup"])
-    assert terms["speedup"] == best["speedup"]
-    tried = best["n_accepted"] + best["n_rejections"]
-    assert terms["alpha"] == pytest.approx(best["n_accepted"] / tried)
-    seconds = sum(terms["round_s"].values()) * best["n_rounds"]
-    n_tokens = terms["tokens_per_round"] * best["n_rounds"]
-    assert n_tokens / seconds == pytest.approx(best["tokens_per_s"])
-    assert document["explanation"].startswith("α is ")
-    assert spectui("replay", trace) == 0
-    assert "\nα is " in spectui.out
-
-
-def test_costs_are_in_the_document(spectui: Spectui, trace: Path) -> None:
-    assert spectui("replay", trace, "--draft-max", 4, "--json", "-") == 0
-    (costs,) = json.loads(spectui.out)["costs"].values()
-    assert costs["verify_ratio"][0] == 1.0
-    assert costs["n_drafted"][0] == 0
-    assert len(costs["n_drafted"]) == len(costs["verify_s"]) == len(costs["second_draft_pass_s"])
-    assert costs["c"] == pytest.approx(costs["draft_step_s"] / costs["verify_s"][0])
-
-
 def test_output_can_be_printed_where_greek_cannot(trace: Path, home: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "SPECTUI_HOME": str(home), "PYTHONIOENCODING": "latin-1"}
     command = [sys.executable, "-m", "spectui", "replay", str(trace)]
@@ -236,15 +174,6 @@ def test_output_can_be_printed_where_greek_cannot(trace: Path, home: Path, tmp_p
     text = done.stdout.decode("latin-1")
     assert "alpha is " in text
     assert "?" not in text
-
-
-def test_a_place_that_takes_no_file_is_known_before_anything_is_loaded(
-    spectui: Spectui, pair: list[object], prompts: Path
-) -> None:
-    arguments = ["--prompts", prompts, "--out", "/proc/x.gz"]
-    assert spectui("trace", *pair, *arguments) == 3
-    assert spectui.err.startswith("error: --out /proc/x.gz cannot be written")
-    assert spectui.err.count("\n") == 1
 
 
 def test_a_cliff_is_warned_of() -> None:
@@ -258,100 +187,49 @@ def test_a_cliff_is_warned_of() -> None:
     )
 
 
-HEADINGS = (
-    *("max", "min", "p_min", "drafted", "accepted"),
-    *("rate", "per round", "tokens/s", "speedup"),
-)
-
-
-def missing_of(heading: str) -> set[str]:
-    shown = heading.replace("per round", "per-round").split()
-    return {one for one in HEADINGS if one.replace(" ", "-") not in shown}
-
-
 def test_a_narrow_table_leaves_out_what_matters_least(
     spectui: Spectui, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    widths: dict[int, set[str]] = {
-        100: set(),
-        80: {"per round"},
-        60: {"per round", "rate", "tokens/s"},
-        40: {"per round", "rate", "tokens/s", "speedup", "min"},
+    left_out = {
+        100: "",
+        80: "per round",
+        60: "rate, per round, tokens/s",
+        40: "min, rate, per round, tokens/s, speedup",
     }
-    for width, gone in widths.items():
+    for width, gone in left_out.items():
         monkeypatch.setenv("COLUMNS", str(width))
         assert spectui("replay", trace, "--draft-max", "1,4") == 0
-        heading, *_rows = spectui.out.splitlines()
-        assert missing_of(heading) == gone
         assert max(map(len, spectui.out.splitlines())) <= width
-        told = " ".join(spectui.out.split())
-        left_out = ", ".join(one for one in HEADINGS if one in gone)
-        assert (f"Left out for want of room: {left_out}; --json has them." in told) == bool(gone)
+        heading, told = spectui.out.splitlines()[0], " ".join(spectui.out.split())
+        assert not [one for one in gone.split(", ") if one and f" {one}" in heading]
+        assert ("Left out for want of room" in told) is bool(gone)
+        assert f"Left out for want of room: {gone}; --json has them." in told or not gone
 
 
-def test_long_names_are_folded_and_cost_no_count(
-    spectui: Spectui, trace: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("is_full", "code", "told"),
+    [(True, 3, "error: stdout cannot be written (No space left on device)"), (False, 141, "")],
+    ids=["a full disk", "a reader that left"],
+)
+def test_a_stdout_that_takes_nothing_costs_no_file(
+    trace: Path, home: Path, tmp_path: Path, told: str, *, is_full: bool, code: int
 ) -> None:
-    name = "SmolLM2-135M-Instruct.Q4_1"
-    recorded = read_trace(trace)
-    (draft,) = recorded.drafts
-    renamed = replace(
-        recorded,
-        drafts={name: recorded.drafts[draft]},
-        costs={name: recorded.costs[draft]},
-        recordings=tuple(
-            replace(one, chains={name: one.chains[draft]}) for one in recorded.recordings
-        ),
-    )
-    write_trace(renamed, trace)
-    sizes = ["--spec-ngram-simple-size-n", 4, "--spec-ngram-simple-size-m", 8]
-    kinds = ["--spec-type", "ngram-simple,draft-simple"]
-    (_, both) = configs(spectui, trace, "--draft-max", 3, *kinds, *sizes)
-    for width, gone in ((120, set[str]()), (60, {"per round", "rate", "tokens/s"})):
-        monkeypatch.setenv("COLUMNS", str(width))
-        assert spectui("replay", trace, "--draft-max", 3, *kinds, *sizes) == 0
-        heading, *rows = spectui.out.splitlines()
-        assert missing_of(heading) == gone
-        assert max(map(len, (heading, *rows))) <= width
-        # As it is written below the table, and in as many lines as it takes.
-        room = heading.index("max") - 2
-        end = next(n for n, row in enumerate(rows) if not row.strip() or "Left out" in row)
-        names = "".join(row[:room].strip() for row in rows[:end]).replace(" ", "")
-        assert names == f"{name}ngram-simple,n4,m8+{name}"
-        first = next(row for row in rows[:end] if row.startswith(" ngram-simple"))
-        counts = heading.split().index("drafted") - len(heading.split())
-        assert str(both["n_drafted"]) in first.split()[counts:]
-        assert str(both["n_accepted"]) in first.split()[counts:]
-
-
-def replay_into(stdout: int, trace: Path, home: Path, *arguments: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "spectui", "replay", str(trace), *arguments]
-    environment = {**os.environ, "SPECTUI_HOME": str(home)}
+    written = tmp_path / "result.json"
+    reader, writer = (0, os.open("/dev/full", os.O_WRONLY)) if is_full else os.pipe()
+    if not is_full:
+        os.close(reader)
     done = subprocess.run(
-        command, stdout=stdout, stderr=subprocess.PIPE, env=environment, check=False, timeout=60
+        [sys.executable, "-m", "spectui", "replay", str(trace), "--json", str(written)],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "SPECTUI_HOME": str(home)},
+        check=False,
+        timeout=60,
+        text=True,
     )
-    return done.returncode, done.stderr.decode()
-
-
-def test_a_full_disk_is_told_in_a_sentence_and_costs_no_file(
-    trace: Path, home: Path, tmp_path: Path
-) -> None:
-    written = tmp_path / "result.json"
-    full = os.open("/dev/full", os.O_WRONLY)
-    code, told = replay_into(full, trace, home, "--json", str(written))
-    os.close(full)
-    assert (code, told.count("\n")) == (3, 1)
-    assert told.startswith("error: stdout cannot be written (No space left on device)")
-    assert json.loads(written.read_text())["configs"]
-
-
-def test_a_reader_that_leaves_early_costs_no_file(trace: Path, home: Path, tmp_path: Path) -> None:
-    written = tmp_path / "result.json"
-    reader, writer = os.pipe()
-    os.close(reader)
-    code, told = replay_into(writer, trace, home, "--json", str(written))
     os.close(writer)
-    assert (code, told) == (141, "")
+    assert (done.returncode, done.stderr.count("\n")) == (code, int(is_full))
+    assert done.stderr.startswith(told)
     assert json.loads(written.read_text())["configs"]
 
 
@@ -365,6 +243,15 @@ def test_a_trace_replaces_nothing_but_files(
         assert "is no regular file" in spectui.err
         assert path.exists()
         assert not path.is_file()
+    both = tmp_path / "both"
+    for given, told in (
+        (("--out", "/proc/x.gz"), "--out /proc/x.gz cannot be written"),
+        (("--out", both, "--json", both), "give --out another file"),
+    ):
+        assert spectui("trace", *pair, "--prompts", prompts, *given, "--quiet") == 3
+        assert told in spectui.err
+        assert spectui.err.count("\n") == 1
+    assert not both.exists()
     target = tmp_path / "real.gz"
     link.symlink_to(target)
     trace = ["trace", *pair, "--prompts", prompts, "--no-costs", "--out", link, "--quiet"]
@@ -392,6 +279,15 @@ def test_an_interrupted_recording_takes_no_other_traces_place(
     prompts: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    new = trace.with_name("new.gz")
+    options = [*pair, "--prompts", prompts, "--no-costs", "--out", new, "--json", "-", "--quiet"]
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, "record_chains", interrupting(1))
+        assert spectui("trace", *options) == 130
+    assert spectui.err.startswith("error: interrupted; what is complete was written: 1 prompt ")
+    document = json.loads(spectui.out)
+    assert (document["trace"], document["interrupted"]) == (str(new), True)
+    assert len(read_trace(new).recordings) == 1
     before = trace.read_bytes()
     arguments = [*pair, "--prompts", prompts, "--no-costs", "--out", trace, "--quiet"]
     for n_recorded, name in ((2, "x.interrupted"), (3, "x.interrupted-2")):
@@ -410,30 +306,3 @@ def test_an_interrupted_recording_takes_no_other_traces_place(
     assert spectui("trace", *arguments) == 0
     assert trace.read_bytes() != before
     assert len(read_trace(trace).recordings) == 6
-
-
-def test_an_interrupted_recording_is_written_where_nothing_is(
-    spectui: Spectui,
-    pair: list[object],
-    prompts: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    path = tmp_path / "x.gz"
-    monkeypatch.setattr(Engine, "record_chains", interrupting(1))
-    options = ["--prompts", prompts, "--no-costs", "--out", path, "--json", "-", "--quiet"]
-    assert spectui("trace", *pair, *options) == 130
-    assert spectui.err.startswith("error: interrupted; what is complete was written: 1 prompt ")
-    document = json.loads(spectui.out)
-    assert (document["trace"], document["interrupted"]) == (str(path), True)
-    assert len(read_trace(path).recordings) == 1
-
-
-def test_one_file_cannot_be_both(
-    spectui: Spectui, pair: list[object], prompts: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "both"
-    arguments = [*pair, "--prompts", prompts, "--out", path, "--json", path, "--quiet"]
-    assert spectui("trace", *arguments) == 3
-    assert "give --out another file" in spectui.err
-    assert not path.exists()

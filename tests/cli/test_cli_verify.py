@@ -108,16 +108,6 @@ def test_an_interrupt_shows_what_was_measured_and_leaves_no_server(
         assert "interrupted after 2 prompts of llama-server's" in err
 
 
-def test_tune_reports_what_it_found_when_the_server_fails(
-    run: Run, spectui: Spectui, tmp_path: Path
-) -> None:
-    binary = write_server(tmp_path / "llama-server", "is killed", n_good=0)
-    search = ("--spec-type", "draft-simple", "--trials", 2, "--server-bin", binary)
-    assert run("tune", *search, "--json", "-") == 5
-    assert "signal SIGKILL" in spectui.err
-    assert json.loads(spectui.out)["served"] == []
-
-
 @pytest.mark.server
 def test_a_drafter_that_remembers_is_not_asked_twice(
     run: Run, spectui: Spectui, llama_server_binary: Path

@@ -76,10 +76,12 @@ def test_bash_completes(bash: "pexpect.spawn[str]", typed: str, completed: str) 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_has_a_script_that_it_reads(surroundings: dict[str, str], shell: str) -> None:
-    script = _said(surroundings, "completion", shell)
-    assert "_SPECTUI_COMPLETE" in script
+    command = [sys.executable, "-m", "spectui", "completion", shell]
+    said = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=True)
+    assert "_SPECTUI_COMPLETE" in said.stdout
+    assert said.stderr == ""
     if program := shutil.which(shell):
-        subprocess.run([program, "-n"], input=script, text=True, check=True)
+        subprocess.run([program, "-n"], input=said.stdout, text=True, check=True)
 
 
 def test_a_storage_that_cannot_be_read_completes_nothing(
@@ -89,16 +91,3 @@ def test_a_storage_that_cannot_be_read_completes_nothing(
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "studies.sqlite3").write_text("no database")
     assert completing.studies(command.context_class(command), command.params[0], "") == []
-
-
-def _said(surroundings: dict[str, str], *arguments: str) -> str:
-    """What spectui prints, that says nothing on stderr."""
-    told = subprocess.run(
-        [sys.executable, "-m", "spectui", *arguments],
-        env=surroundings,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert told.stderr == ""
-    return told.stdout

@@ -1,12 +1,17 @@
-"""Exit codes and variables that are documented are those that the program has."""
+"""What is documented is what the program has, and what is gone names what is left."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import spectui
 from spectui.cli.contract import EXIT_CODES, VARIABLES
 from spectui.errors import SpectuiError
+from tests.support.cli import Spectui
+
+pytest_plugins = ["tests.support.cli_fixtures"]
 
 _VARIABLE = re.compile(r"\bSPECTUI_[A-Z_]+\b")
 
@@ -25,3 +30,20 @@ def test_every_variable_of_the_program_is_documented() -> None:
     sources = Path(spectui.__file__).parent.rglob("*.py")
     named = {name for path in sources for name in _VARIABLE.findall(path.read_text("utf-8"))}
     assert named == {name for name in VARIABLES if name.startswith("SPECTUI_")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "left"),
+    [
+        (["verify", "--counts"], "compare counts with benchmarks/draft_counts.py of a clone"),
+        (["verify", "--no-counts"], "compare counts with benchmarks/draft_counts.py of a clone"),
+        (["replay", "a.gz", "--costs"], "--json has them"),
+        (["attach", "localhost:1", "--once"], "--json - alone writes what the server tells now"),
+        (["tune", "--group", "a"], "run the same spectui tune with --study NAME"),
+        (["probe", "experts"], "spectui tune measures what they cost on your prompts"),
+        (["--monitor-replay", "a.jsonl"], "the screen shows this machine's readings alone"),
+    ],
+)
+def test_what_is_gone_names_what_is_left(spectui: Spectui, arguments: list[str], left: str) -> None:
+    assert spectui(*arguments) == 2
+    assert left in " ".join(spectui.err.split())

@@ -1,6 +1,7 @@
-"""The command line where a disk has no room for what it writes."""
+"""The command line where a disk has no room for what it writes, or is mounted read-only."""
 
 import json
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -9,8 +10,12 @@ import pytest
 
 from spectui.cli.failure import report_failure
 from spectui.errors import EngineDiedError
+from tests.golden import commands_support as inside
+from tests.golden.make_stored import STORED
 from tests.support.cli import Run, Spectui
 from tests.support.disk import no_file_above, small_disk
+from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
+from tests.support.terminal import Terminal
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
@@ -85,15 +90,26 @@ def suppressed_write(file: FileIO) -> bool:
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("n_kib", [0, 64, 120, 132, 144])
-def test_a_search_on_a_disk_that_fills_up(
-    run: Run, spectui: Spectui, home: Path, n_kib: int
+@pytest.mark.parametrize(
+    ("command", "n_kib"),
+    [
+        *(("tune", n_kib) for n_kib in (0, 64, 120, 132, 144)),
+        *((command, n_kib) for command in ("sweep", "trace") for n_kib in (0, 8)),
+    ],
+)
+def test_what_measures_on_a_disk_that_fills_up(
+    run: Run, spectui: Spectui, home: Path, command: str, n_kib: int
 ) -> None:
-    arguments = ["--trials", 2, "--study", "s", "--json", home / "t.json"]
+    result = home / "result.json"
+    settings: dict[str, tuple[object, ...]] = {
+        "tune": ("--trials", 2, "--study", "s", "--json", result),
+        "sweep": ("--draft-max", "2,4", "--name", "s"),
+        "trace": (),
+    }
     with small_disk(home, 4096) as remount:
         # A disk of tmpfs cannot be smaller than what is on it: so it is filled.
         filler = filled(home, n_kib)
-        code = run("tune", *arguments)
+        code = run(command, *settings[command])
         told = spectui.err
         assert code in {0, 3}, told
         assert "Traceback" not in told
@@ -101,30 +117,12 @@ def test_a_search_on_a_disk_that_fills_up(
             assert "o space left on device" in told or "make room" in told, told
         if "result is printed" in told:
             assert "llama-server -m" in spectui.out
-            assert not (home / "t.json").exists()
+            assert not result.exists()
         assert list(home.glob(".spectui-*")) == []
         filler.unlink()
         remount("size=8m")
-        assert run("tune", *arguments) == 0, spectui.err
-        assert json.loads((home / "t.json").read_text())["study"] == "s"
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("n_kib", [0, 8])
-@pytest.mark.parametrize("command", ["sweep", "trace"])
-def test_what_measures_on_a_disk_that_fills_up(
-    run: Run, spectui: Spectui, home: Path, command: str, n_kib: int
-) -> None:
-    settings = ["--draft-max", "2,4", "--name", "s"] if command == "sweep" else []
-    with small_disk(home, 4096):
-        filler = filled(home, n_kib)
-        code = run(command, *settings)
-        assert code in {0, 3}, spectui.err
-        assert "Traceback" not in spectui.err
-        if code:
-            assert "make room" in spectui.err
-        filler.unlink()
-        assert run(command, *settings) == 0, spectui.err
+        assert run(command, *settings[command]) == 0, spectui.err
+        assert command != "tune" or json.loads(result.read_text())["study"] == "s"
 
 
 def test_the_end_of_the_models_process_names_the_log_with_its_last_lines(
@@ -138,3 +136,72 @@ def test_the_end_of_the_models_process_names_the_log_with_its_last_lines(
     log = home / "data" / "logs" / "spectui.log"
     assert capsys.readouterr().err == (f"error: it ended; llama.cpp's last lines are in {log}\n")
     assert "it ended\nggml: GGML_ASSERT(x) failed\n" in log.read_text()
+
+
+TUNED = "target-8f7363ae"
+
+
+@pytest.fixture
+def mounted(home: Path) -> Iterator[Callable[[str], None]]:
+    """A disk as spectui's folder, with the storage of a user of an earlier version."""
+    with small_disk(home, 8192) as remount:
+        file = home / "data" / "studies.sqlite3"
+        file.parent.mkdir()
+        inside.restored((STORED / "studies.sql").read_text("utf-8"), file)
+        yield remount
+
+
+def test_studies_are_read(spectui: Spectui, mounted: Callable[[str], None], home: Path) -> None:
+    spectui("studies", "list")
+    before = spectui.out
+    for lock in home.rglob("*.lock"):
+        lock.unlink()
+    mounted("ro")
+    assert spectui("studies", "list") == 0, spectui.err
+    assert spectui.out == before
+    assert spectui("studies", "show", TUNED, "--json", "-") == 0, spectui.err
+    assert json.loads(spectui.out)["study"] == TUNED
+    assert spectui("studies", "export", TUNED, home.parent / "s.json") == 0, spectui.err
+    for change in (("delete", TUNED, "--yes"), ("import", home.parent / "s.json", "--as", "x")):
+        assert spectui("studies", *change) == 3, change
+        assert spectui.err.count("\n") == 1, spectui.err
+        assert "writable" in spectui.err, spectui.err
+
+
+def test_nothing_is_loaded_that_could_not_be_stored(
+    run: Run, spectui: Spectui, mounted: Callable[[str], None]
+) -> None:
+    mounted("ro")
+    for command in (("tune",), ("sweep", "--draft-max", "2,4"), ("trace",)):
+        assert run(*command) == 3
+        assert spectui.err.count("\n") == 1, spectui.err
+        assert "make it writable" in spectui.err
+
+
+def test_what_needs_no_folder_goes_on(
+    run: Run, spectui: Spectui, mounted: Callable[[str], None], home: Path
+) -> None:
+    mounted("ro")
+    assert run("bench") == 0, spectui.err
+    out = home.parent / "t.trace.json.gz"
+    assert run("trace", "--out", out) == 0, spectui.err
+    storage = f"sqlite:///{home.parent / 's.sqlite3'}"
+    assert run("tune", "--trials", 1, "--spec-type", "draft-simple", "--storage", storage) == 0, (
+        spectui.err
+    )
+
+
+def test_the_screen_says_once_that_nothing_is_kept(tiny: TinyPath, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    arguments = ["-m", str(tiny(TARGET)), "-md", str(tiny(CLOSE_DRAFT)), "-c", "512", "-t", "1"]
+    with small_disk(home, 64) as remount:
+        remount("ro")
+        with Terminal([*arguments, "--ignore-eos", "-n", "12"], home) as terminal:
+            terminal.see("Sessions are not kept")
+            terminal.see("ready")
+            terminal.press("hello there\r")
+            terminal.see("12 tokens")
+            terminal.press("\x11")
+            rest = terminal.end()
+            assert terminal.exit_code == 0
+            terminal.assert_restored(rest)

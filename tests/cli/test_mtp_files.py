@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.architectures import Part, write_pair, write_qwen35
 from tests.support.cli import Spectui
-from tests.support.models import CLOSE_DRAFT, Tiny, TinyPath
+from tests.support.models import Tiny
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -55,17 +55,6 @@ def test_both_backends_count_the_same(
     assert theirs["n_drafted"] > 0
     # A server begins a prompt with the hidden state that the one before it ended with.
     assert theirs["n_drafted"] == pytest.approx(ours["n_drafted"], abs=4)
-
-
-def test_a_model_of_its_own_does_not_draft_as_them(
-    spectui: Spectui, options: list[object], tiny: TinyPath
-) -> None:
-    options[3] = tiny(CLOSE_DRAFT)
-    assert spectui("bench", *options, "--spec-type", "draft-mtp") == 3
-    assert "drafts as draft-simple, and --spec-type names draft-mtp" in spectui.err
-    for command in ("tune", "trace"):
-        assert spectui(command, *options, "--spec-type", "draft-mtp") == 3
-        assert "no draft of -md is of a kind that --spec-type names" in spectui.err
 
 
 @pytest.mark.slow

@@ -61,15 +61,6 @@ def test_a_compose_file_with_a_list(word: str, tmp_path_factory: pytest.TempPath
     assert words_of(path) == ("--alias", word, "-v")
 
 
-def test_a_hostile_path_in_a_file_of_every_kind(tmp_path: Path) -> None:
-    script = in_file(tmp_path, "a.sh", f"llama-server -m {shlex.quote(HOSTILE)} -c 5\n")
-    swap = in_file(
-        tmp_path, "a.yaml", f'models:\n  a:\n    cmd: |\n      llama-server -m "{HOSTILE}" -c 5\n'
-    )
-    for path in (script, swap):
-        assert words_of(path) == ("-m", HOSTILE, "-c", "5")
-
-
 # Shell
 
 

@@ -1,9 +1,9 @@
 """Commands that people have: taken over, written back, and read by the real llama-server."""
 
-import dataclasses
 import re
 import socket
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,8 @@ from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
 from spectui.commands.translation import translated
-from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.options.setup import CpuOptions, ModelOptions
+from spectui.options.setup import ModelOptions
 from spectui.severity import Severity
 from tests.support.commands import RealCommand, again, real_commands, setup_of
 from tests.support.tables import table
@@ -49,50 +48,21 @@ def test_what_it_says_is_taken_and_the_rest_is_kept(real: RealCommand, tmp_path:
 
 
 @REAL
-@table("dialect", list(Dialect))
-def test_its_export_means_the_same(real: RealCommand, dialect: Dialect, tmp_path: Path) -> None:
+def test_its_export_means_the_same(real: RealCommand, tmp_path: Path) -> None:
+    """In today's dialect; the golden files have the words of the others."""
     setup = setup_of(take_over(read_command(real.given(tmp_path))))
-    needs_current = setup.speculation is not None and not setup.speculation.needs_draft
-    is_of_model = not needs_current and not has_ngrams(real, tmp_path)
-    if (dialect is Dialect.LEGACY and not is_of_model) or (
-        dialect is Dialect.IK and _is_long(setup)
-    ):
-        with pytest.raises(BadInputError, match=r"has no flags for|it takes one drafter, and one"):
-            setup.arguments(dialect)
-        return
-    if dialect is Dialect.IK and _is_placed(setup):
-        with pytest.raises(BadInputError, match=r"cannot place parts of a draft|--no-op-offload"):
-            setup.arguments(dialect)
-        return
-    taken, _arguments = again(setup, dialect)
-    written = all_layers(setup_of(taken))
-    expected = all_layers(dataclasses.replace(setup, extra=in_words_of(dialect, setup)))
-    expected = without_lacking(expected, dialect)
-    if dialect is Dialect.IK or setup.target.n_cpu_ffn:
-        # ik_llama.cpp counts --n-cpu-moe from the other end, so that a pattern stands there.
-        expected, written = without_experts(expected), without_experts(written)
-    assert written == expected
-    assert again(setup_of(taken), dialect)[0] == taken
+    taken, arguments = again(setup, Dialect.LLAMA_CPP)
+    written, expected = setup_of(taken), replace(setup, extra=own_words(setup, arguments))
+    assert all_layers(written) == all_layers(expected)
+    assert again(written, Dialect.LLAMA_CPP)[0] == taken
 
 
-def _is_long(setup: ExportSetup) -> bool:
-    """Whether there are more drafters than ik_llama.cpp takes."""
-    return setup.speculation is not None and len(setup.speculation.ngrams) > 1
-
-
-def _is_placed(setup: ExportSetup) -> bool:
-    """Whether something is placed in a way for which ik_llama.cpp has no words."""
-    draft = setup.used_draft
-    experts = draft is not None and (draft.cpu_moe or draft.n_cpu_moe or draft.override_tensor)
-    return bool(experts) or not setup.context.op_offload
-
-
-def in_words_of(dialect: Dialect, setup: ExportSetup) -> tuple[str, ...]:
-    """The user's own arguments, less what the dialect does not have."""
-    own = len(list(divide(dataclasses.replace(setup, extra=()).arguments(dialect))))
-    written = list(divide(setup.arguments(dialect)))[own:]
+def own_words(setup: ExportSetup, written: list[str]) -> tuple[str, ...]:
+    """The user's own arguments as they are written."""
+    n_others = len(list(divide(replace(setup, extra=()).arguments(Dialect.LLAMA_CPP))))
     # What stands for the mode of loading is read back as that.
-    return tuple(w for given in written if given.name != "no-mmap" for w in given.words)
+    own = (given for given in list(divide(written))[n_others:] if given.name != "no-mmap")
+    return tuple(word for given in own for word in given.words)
 
 
 def reader_of(real: RealCommand) -> Reader:
@@ -113,7 +83,7 @@ def test_its_rewriting_has_no_errors(real: RealCommand, tmp_path: Path) -> None:
 @REAL
 def test_its_rewriting_keeps_every_word_that_is_taken(real: RealCommand, tmp_path: Path) -> None:
     command, reader = read_command(real.given(tmp_path)), reader_of(real)
-    own = [dataclasses.replace(item, variable=None) for item in command.items]
+    own = [replace(item, variable=None) for item in command.items]
     launch = translated(command, reader)
     written = [item for item in launch.command.items if item.name not in SETTLED]
     given = [item for item in own if item.name not in SETTLED]
@@ -123,40 +93,15 @@ def test_its_rewriting_keeps_every_word_that_is_taken(real: RealCommand, tmp_pat
     assert [one.flag for one in lost if reader.takes(one.flag)] == []
 
 
-def has_ngrams(real: RealCommand, folder: Path) -> bool:
-    speculation = setup_of(take_over(read_command(real.given(folder)))).speculation
-    return speculation is not None and bool(speculation.ngrams)
-
-
 def all_layers(setup: ExportSetup) -> ExportSetup:
     """999 layers are all that there are, which is how older builds have to be told."""
     target, draft = setup.target, setup.used_draft
-    return dataclasses.replace(setup, target=unbounded(target), draft=draft and unbounded(draft))
+    return replace(setup, target=unbounded(target), draft=draft and unbounded(draft))
 
 
 def unbounded(model: ModelOptions) -> ModelOptions:
     every = -1 if model.n_gpu_layers == 999 else model.n_gpu_layers
-    return dataclasses.replace(model, n_gpu_layers=every)
-
-
-def without_experts(setup: ExportSetup) -> ExportSetup:
-    target = dataclasses.replace(setup.target, n_cpu_moe=0, n_cpu_ffn=0, override_tensor=())
-    return dataclasses.replace(setup, target=target)
-
-
-def without_lacking(setup: ExportSetup, dialect: Dialect) -> ExportSetup:
-    """The setup without what changes no result, and the dialect does not have."""
-    lazy, default = ModelOptions(path=Path()).lazy_mode, CpuOptions()
-    if dialect is Dialect.LLAMA_CPP:
-        return setup
-    target = dataclasses.replace(setup.target, lazy_mode=lazy)
-    draft = setup.draft and dataclasses.replace(setup.draft, lazy_mode=lazy)
-    found = dataclasses.replace(setup, target=target, draft=draft)
-    if dialect is Dialect.LEGACY:
-        return found
-    context = dataclasses.replace(found.context, cpu=default, cpu_batch=default)
-    target = dataclasses.replace(found.target, repack=True, no_host=False, direct_io=False)
-    return dataclasses.replace(found, context=context, target=target)
+    return replace(model, n_gpu_layers=every)
 
 
 @pytest.mark.server

@@ -7,14 +7,12 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import NgramCache, numbers_of
 from spectui.options.setup import CpuOptions
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
@@ -138,35 +136,7 @@ def test_the_real_server_confirms_every_value(
             model = server.identity().model
         assert model == str(setup.target.path)
         said = log.read_text("utf-8", "replace")
-        missing = unconfirmed(setup, said)
         other = replace(setup.context, ctx_size=setup.context.ctx_size + 256)
         assert unconfirmed(replace(setup, context=other), said)
-        assert is_noticed(setup, said)
-        wrong += [f"{seed}: {line}" for line in missing]
+        wrong += [f"{seed}: {line}" for line in unconfirmed(setup, said)]
     assert wrong == []
-
-
-def is_noticed(setup: ExportSetup, said: str) -> bool:
-    """Whether other limits than the ones that were taken would be found out."""
-    speculation = setup.speculation
-    if speculation is None or isinstance(speculation.own, NgramCache):
-        return True
-    own = speculation.own
-    (name,) = (one.name for one in numbers_of(type(own)) if one.bounds_drafts)
-    longer = msgspec.structs.replace(own, **{name: own.longest + 1})
-    other = Speculation(longer, speculation.ahead)
-    return bool(unconfirmed(replace(setup, speculation=other), said))
-
-
-def test_the_random_setups_cover_what_there_is(tmp_path: Path) -> None:
-    setups = [random_setup(seed, absent(tmp_path)) for seed in range(N_READ)]
-    kinds = Counter(
-        "off" if one.speculation is None else "+".join(d.kind for d in one.speculation.chain)
-        for one in setups
-    )
-    assert {"off", "draft-simple", "draft-mtp", "ngram-cache", "ngram-mod"} <= kinds.keys()
-    assert len(kinds) > 20
-    words = {word for one in setups for word in one.arguments(Dialect.LLAMA_CPP)}
-    started = [random_setup(seed, absent(tmp_path)) for seed in range(N_READ, N_READ + N_STARTED)]
-    assert any(one.speculation and one.speculation.is_mtp for one in started)
-    assert {"-ot", "--cpu-moe", "--n-cpu-moe", "--override-kv", "--load-mode", "-ctv"} <= words

@@ -4,11 +4,12 @@ import dataclasses
 import json
 import re
 import shlex
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import httpx
-import msgspec
+import jsonschema
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -20,7 +21,7 @@ from spectui.commands.items import divide
 from spectui.commands.launch import ExportSetup
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import DraftSimple, NgramSimple
+from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.server import LlamaServer
@@ -30,6 +31,9 @@ from tests.support.tables import rules, table
 
 pytest_plugins = ["tests.support.fixtures"]
 
+_SCHEMAS = files("check_jsonschema") / "builtin_schemas" / "vendor"
+COMPOSE = json.loads((_SCHEMAS / "compose-spec.json").read_text("utf-8"))
+"""Of the Compose Specification."""
 SETUP = ExportSetup(
     target=ModelOptions(path=Path("/models/target.gguf"), n_gpu_layers=0),
     draft=ModelOptions(path=Path("/drafts/draft.gguf"), n_gpu_layers=0),
@@ -194,7 +198,9 @@ def test_llama_swap_reads_the_command_back_or_is_spared_it(setup: ExportSetup) -
 @settings(deadline=None)
 @given(setup=setups)
 def test_compose_reads_the_command_back(setup: ExportSetup) -> None:
-    [service] = yaml.safe_load(current(setup, Format.COMPOSE))["services"].values()
+    document = yaml.safe_load(current(setup, Format.COMPOSE))
+    jsonschema.Draft201909Validator(COMPOSE).validate(document)
+    [service] = document["services"].values()
     command = [interpolated(word) for word in service["command"]]
     assert command[:4] == ["--host", "0.0.0.0", "--port", "8080"]  # noqa: S104 - the container's
     moved = setup.arguments(Dialect.LLAMA_CPP)
@@ -216,14 +222,6 @@ def inside(path: Path, volumes: list[dict[str, Any]]) -> str:
     return f"{targets[str(resolved.parent)]}/{resolved.name}"
 
 
-@table("awkward", ["a\x85b", "\u2028", "\ufeff", "\x1b[31m", "a\rb", " x\t", "yes"])
-def test_yaml_keeps_what_it_takes_for_line_ends_and_words_of_its_own(awkward: str) -> None:
-    setup = changed(extra=("--alias", awkward))
-    [service] = yaml.safe_load(current(setup, Format.COMPOSE))["services"].values()
-    assert service["command"][-1] == awkward
-    assert read_llama_swap(current(setup, Format.LLAMA_SWAP))[1][-1] == awkward
-
-
 @table("format", COMMENTED)
 def test_off_has_no_speculative_flag_and_says_so(format: Format) -> None:  # noqa: A002 - as above
     text = current(OFF, format)
@@ -237,35 +235,32 @@ def test_off_has_no_speculative_flag_and_says_so(format: Format) -> None:  # noq
 
 
 @table(
-    ("extra", "lost_in"),
+    ("extra", "format", "reason"),
     [
-        (("-ot", "a=CUDA0", "--cpu-moe"), {Format.INI}),
-        (("--cpu-moe", "-ot", "a=CUDA0"), {Format.INI, Format.ENV}),
-        (("--n-cpu-ffn", "2", "-ot", "a=CUDA0"), {Format.INI, Format.ENV}),
-        (("--cpu-moe", "-ot", "a=CPU"), set()),
+        (("-ot", "a=CUDA0", "--cpu-moe"), Format.INI, "would not keep their order"),
+        (("-ot", "a=CUDA0", "--cpu-moe"), Format.ENV, None),
+        (("--cpu-moe", "-ot", "a=CUDA0"), Format.INI, "would not keep their order"),
+        (("--cpu-moe", "-ot", "a=CUDA0"), Format.ENV, "would not keep their order"),
+        (("--n-cpu-ffn", "2", "-ot", "a=CUDA0"), Format.ENV, "would not keep their order"),
+        (("--cpu-moe", "-ot", "a=CPU"), Format.INI, None),
+        (("--cpu-moe", "-ot", "a=CPU"), Format.ENV, None),
+        (("--lora", "a", "--lora", "b"), Format.INI, "--lora is given twice"),
+        (("--control-vector-layer-range", "1", "2"), Format.INI, "models preset file"),
+        (("stray",), Format.INI, "models preset file"),
+        (("--modèle", "x"), Format.INI, "models preset file"),
+        (("--host", "/run/llama.sock"), Format.COMPOSE, "is a socket, and Compose publishes ports"),
     ],
 )
-def test_the_order_of_placements_is_kept_or_refused(
-    extra: tuple[str, ...], lost_in: set[Format]
+def test_what_a_format_cannot_keep_is_refused(
+    extra: tuple[str, ...],
+    format: Format,  # noqa: A002 - as above
+    reason: str | None,
 ) -> None:
-    for format_ in (Format.INI, Format.ENV):
-        if format_ in lost_in:
-            with pytest.raises(BadInputError, match="would not keep their order"):
-                current(changed(extra=extra), format_)
-        else:
-            assert "cpu" in current(changed(extra=extra), format_).lower()
-
-
-def test_a_models_preset_file_holds_each_option_once() -> None:
-    setup = changed(extra=("--lora", "a", "--lora", "b"))
-    with pytest.raises(BadInputError, match="--lora is given twice"):
-        current(setup, Format.INI)
-
-
-@table("extra", [("--control-vector-layer-range", "1", "2"), ("stray",), ("--modèle", "x")])
-def test_a_models_preset_file_refuses_what_its_syntax_lacks(extra: tuple[str, ...]) -> None:
-    with pytest.raises(BadInputError, match="models preset file"):
-        current(changed(extra=extra), Format.INI)
+    if reason is None:
+        assert "cpu" in current(changed(extra=extra), format).lower()
+        return
+    with pytest.raises(BadInputError, match=reason):
+        current(changed(extra=extra), format)
 
 
 @table("format", [Format.INI, Format.LLAMA_SWAP])
@@ -287,11 +282,6 @@ def test_compose_publishes_what_the_user_opened(extra: str, ports: str, command:
     assert service["command"][:4] == ["--host", "0.0.0.0", "--port", command]  # noqa: S104 - the container's
 
 
-def test_compose_publishes_no_socket() -> None:
-    with pytest.raises(BadInputError, match="is a socket, and Compose publishes ports"):
-        current(changed(extra=("--host", "/run/llama.sock")), Format.COMPOSE)
-
-
 def test_compose_mounts_one_folder_once_and_follows_links(tmp_path: Path) -> None:
     blobs = tmp_path / "blobs"
     blobs.mkdir()
@@ -311,30 +301,11 @@ def test_compose_mounts_one_folder_once_and_follows_links(tmp_path: Path) -> Non
     assert text.startswith("# files in your own arguments have to be mounted too\n")
 
 
-def test_numbers_that_were_chosen_are_written_beside_those_that_a_command_gave() -> None:
-    chosen = Speculation(NgramSimple(size_n=12, size_m=9))
-    words = changed(speculation=chosen, extra=(), given=frozenset()).arguments(Dialect.LLAMA_CPP)
-    assert words[-4:] == ["--spec-type", "ngram-simple", "--spec-ngram-simple-size-m", "9"]
-
-
 def test_a_path_that_is_no_text_is_an_error() -> None:
     setup = changed(target=ModelOptions(path=Path("/a/\udcff.gguf")))
     for format_ in Format:
         with pytest.raises(BadInputError, match="not valid UTF-8"):
             current(setup, format_)
-
-
-class _Status(msgspec.Struct):
-    preset: str
-
-
-class _Model(msgspec.Struct):
-    id: str
-    status: _Status
-
-
-class _Models(msgspec.Struct):
-    data: list[_Model]
 
 
 @pytest.fixture
@@ -365,26 +336,13 @@ def test_the_real_server_takes_the_models_preset_file(
     log = tmp_path / "server.log"
     arguments = ["--models-preset", str(path)]
     with LlamaServer(llama_server_binary, arguments, log_path=log) as server:
-        listed = msgspec.json.decode(get(server, "/models").content, type=_Models)
+        key = {"Authorization": f"Bearer {server.api_key}"}
+        listed = httpx.get(f"{server.base_url}/models", headers=key, trust_env=False).json()
         completion = server.complete("one ring", n_predict=16, ignore_eos=True, model="a-pair")
-    [preset] = [model.status.preset for model in listed.data if model.id == "a-pair"]
+    [preset] = [one["status"]["preset"] for one in listed["data"] if one["id"] == "a-pair"]
     understood = read_ini(preset)["a-pair"]
     assert set(understood.values()) == {
         "false" if g.flag == "--no-webui" else g.values[0] if g.values else "true"
         for g in divide(served.arguments(Dialect.LLAMA_CPP))
     }
     assert completion.n_drafted > 0
-
-
-def get(server: LlamaServer, path: str) -> httpx.Response:
-    key = {"Authorization": f"Bearer {server.api_key}"}
-    return httpx.get(f"{server.base_url}{path}", headers=key, trust_env=False).raise_for_status()
-
-
-@table("dialect", list(Dialect))
-def test_layers_that_are_left_to_the_server_stay_left(dialect: Dialect) -> None:
-    setup = changed(extra=("-ngl", "auto", "-ngld", "auto", "--jinja"))
-    words = setup.arguments(dialect)
-    assert words[-1] == "--jinja"
-    layers = [given.values for given in divide(words) if given.name.startswith("gpu-layers")]
-    assert layers == ([("auto",), ("auto",)] if dialect is Dialect.LLAMA_CPP else [])

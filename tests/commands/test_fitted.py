@@ -28,6 +28,7 @@ FITTED = replace(
 EXPORT = ExportSetup(
     target=FITTED, draft=None, context=ContextOptions(), speculation=None, name="t"
 )
+PLACED_SO = {"-ngl": "31", "-ts": "6,25", "-ot": r"blk\.7\.ffn_down=CPU"}
 PLACEMENT = ("-ngl", "-ts", "-ot", "--fit-target", "--fit-ctx")
 
 
@@ -40,20 +41,20 @@ def arguments_of(target: ModelOptions, dialect: Dialect = Dialect.LLAMA_CPP) -> 
     return placement(server_arguments(target, None, ContextOptions(), None, dialect=dialect))
 
 
-def test_what_was_given_is_written() -> None:
+def test_what_was_fitted_is_left_to_a_server_that_fits_itself() -> None:
     assert arguments_of(GIVEN) == {"-ngl": "all"}
-
-
-def test_what_was_fitted_is_left_to_the_server_with_the_users_margins() -> None:
     assert arguments_of(FITTED) == {}
-    fit = Fit(targets_mib=(512, 0), min_ctx=8192)
-    assert arguments_of(replace(FITTED, fit=fit)) == {"--fit-target": "512,0", "--fit-ctx": "8192"}
-
-
-@table("dialect", [Dialect.LEGACY, Dialect.IK])
-def test_a_server_without_fitting_gets_the_placement(dialect: Dialect) -> None:
-    expected = {"-ngl": "31", "-ts": "6,25", "-ot": r"blk\.7\.ffn_down=CPU"}
-    assert arguments_of(FITTED, dialect) == expected
+    own = replace(FITTED, fit=Fit(targets_mib=(512, 0), min_ctx=8192))
+    assert arguments_of(own) == {"--fit-target": "512,0", "--fit-ctx": "8192"}
+    for dialect in (Dialect.LEGACY, Dialect.IK):
+        assert arguments_of(FITTED, dialect) == PLACED_SO
+    # Margins of a command are not written twice, and stay with -fit off.
+    own = replace(FITTED, fit=Fit(targets_mib=(511,)))
+    words = replace(EXPORT, target=own, extra=("-fitt", "511")).arguments(Dialect.LLAMA_CPP)
+    assert words.count("511") == 1
+    words = ["-fit", "off", "-fitt", "512", "-fitc", "9"]
+    taken = take_over(read_command(f"llama-server -m t.gguf {' '.join(words)}"))
+    assert list(taken.extra) == words
 
 
 @table("given", [None, frozenset({"ctx-size"})])
@@ -61,15 +62,9 @@ def test_a_pinned_command_has_the_placement(given: frozenset[str] | None) -> Non
     own = ("--gpu-layers", "auto", "--fit-target", "0", "--jinja")
     pinned = replace(EXPORT, extra=own, given=given).pinned()
     words = pinned.arguments(Dialect.LLAMA_CPP)
-    assert placement(words) == {"-ngl": "31", "-ts": "6,25", "-ot": r"blk\.7\.ffn_down=CPU"}
+    assert placement(words) == PLACED_SO
     assert "--jinja" in words
     assert "auto" not in words[words.index("-ngl") :][:2]
-
-
-def test_margins_of_a_command_are_not_written_twice() -> None:
-    fit = Fit(targets_mib=(512,))
-    own = replace(EXPORT, target=replace(FITTED, fit=fit), extra=("-fitt", "512"))
-    assert " ".join(own.arguments(Dialect.LLAMA_CPP)).count("512") == 2  # -ub 512, and the margin
 
 
 def test_what_nobody_has_chosen_yet_cannot_be_pinned() -> None:
@@ -100,8 +95,3 @@ def test_margins_and_the_shortest_context_are_read() -> None:
     for text in ("much", "-3"):
         with pytest.raises(UsageError, match="write MiB for each device"):
             fit_in(f"--fit-target {text}")
-
-
-def test_a_commands_own_options_of_fitting_stay_as_they_are() -> None:
-    taken = take_over(read_command("llama-server -m t.gguf -fit off -fitt 512 -fitc 9"))
-    assert taken.extra == ("-fit", "off", "-fitt", "512", "-fitc", "9")

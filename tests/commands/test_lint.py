@@ -1,6 +1,5 @@
 """Rules about commands, and what puts them right."""
 
-import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.lint.checking import fixed, lint
-from spectui.commands.lint.finding import Finding
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.server_options import Arity, flags_of, server_option
 from spectui.commands.sources.reading import read_command
@@ -22,11 +20,11 @@ from spectui.server.judge import Judge
 from spectui.severity import Severity
 from tests.commands.test_commands import MACHINE, READ, asked
 from tests.commands.test_export import hostile
-from tests.engine.test_mtp import READERS
+from tests.engine.test_mtp import SPECIAL
 from tests.support.architectures import write_pair, write_special_draft
 from tests.support.cli import Spectui
 from tests.support.commands import RealCommand, real_commands
-from tests.support.models import TARGET, Tiny, TinyPath
+from tests.support.models import TARGET, TinyPath
 from tests.support.tables import rules, table
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -172,8 +170,12 @@ REAL = [real for real in real_commands() if "unknown" not in real.name]
 def test_what_was_put_right_needs_no_more(
     real: RealCommand, dialect: Dialect, tmp_path: Path
 ) -> None:
-    reader = Reader(dialect=dialect)
-    right = fixed(read_command(real.given(tmp_path)), reader)
+    reader, given = Reader(dialect=dialect), read_command(real.given(tmp_path))
+    findings = lint(given, reader)
+    severities = [one.severity for one in findings]
+    assert severities == sorted(severities, key=list(Severity).index)
+    assert all(one.what and one.why and not one.why.endswith(".") for one in findings)
+    right = fixed(given, reader)
     left = lint(right, reader)
     assert not [finding for finding in left if finding.edits and finding.severity is ERROR]
     assert read_command(right.text).arguments == right.arguments
@@ -233,32 +235,6 @@ def test_any_command_can_be_put_right_and_its_values_stay_words(
 
 # The command line
 
-EXAMPLE = "llama-server -m big.gguf -md small.gguf --draft-max 16 -ot exps=CPU"
-
-
-def test_the_findings_for_people(spectui: Spectui) -> None:
-    assert spectui("lint", EXAMPLE) == 3
-    assert "error: llama-server does not take --draft-max\n" in spectui.out
-    assert "    write: --spec-draft-n-max 16\n" in spectui.out
-    assert "1 error, 3 warnings, 1 note. Checked against the options of today's" in spectui.out
-    assert "The models were not looked at: big.gguf is not here\n" in spectui.out
-    assert "Corrected:\nllama-server -m big.gguf" in spectui.out
-
-
-def test_the_document(spectui: Spectui) -> None:
-    assert spectui("lint", "--json", "-", "--no-models", EXAMPLE) == 3
-    document = json.loads(spectui.out)
-    assert document["schema"] == "spectui.lint/1"
-    assert [set(finding) for finding in document["findings"]] == [
-        {"flag", "severity", "what", "why", "words", "replacement"}
-        | {f"{name}_reason" for name in ("words", "replacement") if finding[name] is None}
-        for finding in document["findings"]
-    ]
-    assert document["dialect"] == "llama.cpp"
-    assert shlex.split(document["fixed"])[1:] == document["fixed_arguments"]
-    assert document["models_seen"] is False
-    assert document["models_seen_reason"] == "--no-models was given"
-
 
 @pytest.mark.server
 def test_a_binary_is_asked_what_it_takes(
@@ -281,19 +257,10 @@ def test_hostile_values_stay_inert(spectui: Spectui) -> None:
     assert "\x1b" not in spectui.err
 
 
-def test_models_that_do_not_match(spectui: Spectui, tiny: TinyPath) -> None:
-    target, draft = tiny(TARGET), tiny(Tiny(n_extra=200))
-    text = shlex.join(["-m", str(target), "-md", str(draft), *QUIET.split()[4:], "-c", "64"])
-    assert spectui("lint", "--quiet", text) == 3
-    assert "cannot be used: the vocabularies differ in size" in spectui.out
-    assert spectui("lint", "--quiet", "--no-models", text) == 0
-    assert "No problems found. Checked against the options of today's llama.cpp" in spectui.out
-
-
 def test_a_draft_that_only_llama_server_runs(
     spectui: Spectui, tiny: TinyPath, tmp_path: Path
 ) -> None:
-    arch, tensor, _kind, spec_type = next(iter(READERS.values()))
+    arch, tensor, _kind, spec_type = SPECIAL["eagle3"]
     path = tmp_path / "d.gguf"
     write_special_draft(arch, path, tensor)
     text = f"-m {tiny(TARGET)} -md {path} -np 1 {LENGTHS} -c 64 --spec-type"
@@ -315,20 +282,3 @@ def test_a_file_of_mtp_layers_is_planned_beside_its_target(
     assert "write: --spec-type draft-mtp" in spectui.out
     assert spectui("lint", "--quiet", f"-m {tiny(TARGET)} {text} draft-mtp") == 3
     assert "and the target is a llama" in " ".join(spectui.out.split())
-
-
-def test_findings_come_worst_first() -> None:
-    severities = [finding.severity for finding in lint(read_command(EXAMPLE), CURRENT)]
-    assert severities == sorted(severities, key=list(Severity).index)
-
-
-def test_every_finding_has_its_words() -> None:
-    for real in REAL:
-        if real.file is None:
-            for dialect in Dialect:
-                for finding in lint(read_command(real.command), Reader(dialect=dialect)):
-                    assert is_told(finding), finding
-
-
-def is_told(finding: Finding) -> bool:
-    return bool(finding.what and finding.why) and not finding.why.endswith(".")

@@ -48,24 +48,19 @@ def test_what_the_router_passes(entries: str, arguments: list[str], tmp_path: Pa
     assert errors(text, tmp_path) == []
 
 
-@table(
-    ("entries", "refused"),
-    [
-        ("top_p = 0.9", "top_p"),
-        ("mlock = false", "mlock"),
-        ("mlock = true", "--mlock"),
-        ("control-vector-layer-range = 1 2", "control-vector-layer-range"),
-    ],
-)
-def test_what_the_router_refuses(entries: str, refused: str, tmp_path: Path) -> None:
-    assert refused in errors(f"[one]\nmodel = m.gguf\n{entries}\n", tmp_path)
-
-
-def test_a_key_is_put_right(tmp_path: Path) -> None:
-    command = read_command(file_of(tmp_path, "[one]\nmodel = m\ntop_p = 0.9\nmlock = 0\n"))
-    right = fixed(command, Reader())
-    assert right.arguments == ("--model", "m", "--top-p", "0.9")
-    assert lint(right, Reader()) == ()
+def test_what_the_router_refuses_is_put_right(tmp_path: Path) -> None:
+    for entries, refused, right in (
+        ("top_p = 0.9", "top_p", ["--top-p", "0.9"]),
+        ("mlock = false", "mlock", []),
+        ("mlock = true", "--mlock", ["--load-mode", "mmap+mlock"]),
+        ("control-vector-layer-range = 1 2", "control-vector-layer-range", None),
+    ):
+        text = f"[one]\nmodel = m.gguf\n{entries}\n"
+        assert refused in errors(text, tmp_path)
+        if right is not None:
+            found = fixed(read_command(file_of(tmp_path, text)), Reader())
+            assert list(found.arguments) == ["--model", "m.gguf", *right]
+            assert lint(found, Reader()) == ()
 
 
 def test_keys_that_do_not_count_are_told(tmp_path: Path) -> None:

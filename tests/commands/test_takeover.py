@@ -4,12 +4,10 @@ import os
 import re
 import shlex
 
-import click
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from spectui.cli.bench import command as bench
 from spectui.commands.arguments import server_arguments
 from spectui.commands.server_options import server_option
 from spectui.commands.sources.reading import read_command
@@ -21,15 +19,6 @@ from spectui.options.drafters import HIDDEN_STATE_KINDS
 from spectui.options.setup import CpuOptions, Numa
 from tests.commands.test_export import hostile
 from tests.support.tables import rules, table
-
-NOT_LLAMA_SERVERS = {
-    *("preset", "demo", "from", "target", "n-predict", "prompts", "json"),
-    *("quiet", "verbose", "repeats", "isolate", "prompt-length"),
-    *("backend", "server-bin", "server-url", "baseline-url", "keep-both", "timeout"),
-    *("parallel", "request", "yes"),
-}
-"""Options of spectui's own. ``--n-predict`` is one: the length of a measurement, no limit; and
-``--parallel``: numbers of slots to compare."""
 
 
 def taken(text: str) -> dict[str, tuple[str, ...]]:
@@ -45,23 +34,6 @@ def only(text: str) -> dict[str, tuple[str, ...]]:
 
 def extra(text: str) -> tuple[str, ...]:
     return take_over(read_command(f"llama-server -m m.gguf {text}")).extra
-
-
-def long_names(param: click.Parameter) -> list[str]:
-    return [name.removeprefix("--") for name in param.opts if name.startswith("--")]
-
-
-def test_the_names_are_those_of_the_command_line() -> None:
-    ours = {option.name: option for option in OPTIONS if option.is_ours}
-    for param in bench.params:
-        names = long_names(param)
-        if names and NOT_LLAMA_SERVERS.isdisjoint(names):
-            [name] = ours.keys() & set(names)
-            option = ours.pop(name)
-            assert param.name == name.replace("-", "_")
-            assert set(param.opts) <= set(option.flags)
-            assert option.is_switch == (isinstance(param, click.Option) and param.is_flag)
-    assert not ours, "spectui's command line has no such option"
 
 
 def test_no_two_options_share_a_name() -> None:

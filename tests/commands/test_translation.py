@@ -1,12 +1,20 @@
-"""Which drafting words are put into today's, left as they are, or refused."""
+"""Which dialect a command is in, and what of its words is put into today's, left or refused."""
+
+import shlex
+from pathlib import Path
 
 import pytest
 
+from spectui.commands.items import divide, words_of
+from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.reader import Reader
+from spectui.commands.recognition import recognise
+from spectui.commands.rewriting import rewritten
 from spectui.commands.sources.reading import read_command
 from spectui.commands.translation import drafting_of, translated
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
+from spectui.severity import Severity
 from tests.support.tables import rules, table
 
 
@@ -37,3 +45,116 @@ def test_what_may_be_of_any_dialect_is_written_for_the_one_asked_for() -> None:
     for dialect in (Dialect.LLAMA_CPP, Dialect.IK):
         text = "-m t -c 512"
         assert translated(read_command(text), Reader(dialect=dialect)).text.endswith(text)
+
+
+READER = Reader()
+
+
+def lengths(words: tuple[str, ...]) -> dict[str, str]:
+    """What is said of drafts' lengths, less the shortest, which never changed."""
+    names = ("draft-max", "draft-p-min", "size-n", "size-m", "n-max", "n-min")
+    return {
+        given.name: given.values[-1]
+        for given in divide(words)
+        if given.name.endswith(names) and given.name != "draft-min"
+    }
+
+
+@table(("drafting", "today"), rules()["lengths"])
+def test_one_rule_for_all_who_ask(drafting: str, today: str) -> None:
+    expected = dict(one.split("=") for one in today.split())
+    command = read_command(f"llama-server -m t {drafting} -np 1")
+    # What is the default today is left to the server.
+    assert expected.items() - {("draft-p-min", "0.0")} <= (
+        lengths(fixed(command, READER).arguments).items()
+    )
+    exported = rewritten(drafting_of(command, READER).command, READER)[0]
+    assert lengths(exported.arguments) == expected, shlex.join(exported.arguments)
+
+
+def test_a_length_is_told_unless_the_drafter_has_its_own() -> None:
+    for own, is_told in (("", True), (" --spec-ngram-simple-size-m 12", False)):
+        command = read_command(f"-m t --spec-type ngram-simple --draft-max 5{own}")
+        assert ("written for 5" in " ".join(translated(command, READER).notes)) is is_told
+
+
+OURS, IK = Dialect.LLAMA_CPP, Dialect.IK
+
+
+def stops(text: str, dialect: Dialect) -> list[str]:
+    """The options at which a server stops, by lint."""
+    found = lint(read_command(text), Reader(dialect=dialect))
+    return [one.flag for one in found if one.severity is Severity.ERROR]
+
+
+def written(text: str, dialect: Dialect) -> str:
+    """The arguments of the exported command."""
+    launch = translated(read_command(text), Reader(dialect=dialect))
+    return " ".join(words_of(launch.command.items))
+
+
+@table(("text", "ours", "ik"), rules()["stops"])
+def test_what_each_stops_at(text: str, ours: str, ik: str) -> None:
+    assert " ".join(stops(text, OURS)) == ours
+    assert ik in {"?", " ".join(stops(text, IK))}
+
+
+@table(
+    ("text", "dialect", "arguments"),
+    [
+        ("llama-server -dr smollm2 -c 5", OURS, "--docker-repo smollm2 -c 5"),
+        ("llama-server -m x -dr -amb 512", IK, "-m x -dr -amb 512"),
+        ("llama-server -hf a/b:Q4 -hff f.gguf -rtr -mla 3", IK, "-hfr a/b -hff f.gguf -rtr -mla 3"),
+        ("llama-server -hf a/b:Q4 -hff f.gguf", OURS, "-hf a/b:Q4 -hff f.gguf"),
+    ],
+)
+def test_what_is_written(text: str, dialect: Dialect, arguments: str) -> None:
+    assert written(text, dialect) == arguments
+
+
+OURS, OLDER, IK = Dialect
+
+
+@pytest.mark.usefixtures("home")
+@table(("text", "dialect", "reason"), rules()["dialects"])
+def test_the_dialect_of_a_command(text: str, dialect: str, reason: str) -> None:
+    found = recognise(read_command(text))
+    assert found.dialect == dialect, found
+    assert found.reason.startswith(reason)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path
+
+
+def stopped_at(text: str, dialect: Dialect) -> dict[str, str]:
+    findings = lint(read_command(text), Reader(dialect=dialect))
+    return {one.flag: one.why for one in findings if one.severity is Severity.ERROR}
+
+
+def test_what_ik_takes_no_more_is_told_with_the_day() -> None:
+    found = stopped_at("-m a -fmoe -ooae -lv 1 --log-prefix -mtp --draft-max 4 -gr -ger", IK)
+    assert set(found) == {"-fmoe", "-ooae", "-lv", "--log-prefix", "-mtp", "--draft-max"}
+    assert "since 2025-10-25 (commit 41d6c42b9)" in found["-fmoe"]
+    assert "since 2025-10-20" in found["-ooae"]
+    assert "since 2026-06-04" in found["--draft-max"]
+
+
+def test_ik_reads_a_few_variables_and_behind_the_arguments() -> None:
+    text = "LLAMA_ARG_CTX_SIZE=1 llama-server -m a -c 2 -rtr"
+    findings = lint(read_command(text), Reader(dialect=IK))
+    [why] = [one.why for one in findings if one.flag == "-c"]
+    assert "takes its variables before arguments, so that this one does nothing" in why
+    assert translated(read_command(text), Reader(dialect=IK)).arguments[-2:] == ("--ctx-size", "1")
+
+
+def test_another_order_of_the_same_drafters_is_told() -> None:
+    for words, is_told in (
+        ("--spec-type draft-simple,ngram-mod", True),
+        ("--spec-type ngram-mod,draft-simple", False),
+        ("--draft-max 4", False),
+    ):
+        notes = translated(read_command(f"-m t -md d {words}"), READER).notes
+        assert any("in this order" in note for note in notes) is is_told, words

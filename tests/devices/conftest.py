@@ -1,5 +1,7 @@
 """Commands on RPC servers and on Vulkan's software driver, as fixtures."""
 
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -123,6 +125,66 @@ def occupied() -> Iterator[Callable[[RpcServer], object]]:
     """Makes a server serve somebody else."""
     with ExitStack() as stack:
         yield lambda server: stack.callback(Connection(server.endpoint).close)
+
+
+_PLANS = """
+import json, sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from spectui.engine.planning import Planner
+from spectui.llama.planned import PlanRequest
+from spectui.options.setup import ContextOptions, Devices, ModelOptions, TensorOverride
+from tests.support.allocation import KINDS, allocate, planned_bytes
+from tests.support.architectures import WRITERS
+from tests.support.models import Tiny
+
+context = ContextOptions(ctx_size=1024, ubatch_size=128, threads=1)
+def place(path, **options):
+    return ModelOptions(path=Path(path), mmap=False, **options)
+{requests}
+found = {{}}
+with Planner(rpc=rpc) as planner:
+    for name, request in requests.items():
+        plan = planner.plan(replace(request, max_draft=8))
+        real = sum((one.exact for one in allocate(replace(request, max_draft=8)) if one), Counter())
+        sides = (planned_bytes(plan.buffers), real)
+        n_off = sum(one.size_bytes for one in plan.target.misplanned)
+        found[name] = (*({{" ".join(key): n for key, n in one.items()}} for one in sides), n_off)
+print(json.dumps(found))
+"""
+"""Plans placements, and carries them out, in one process."""
+
+
+def planned_and_allocated(bench: Bench, requests: str, *arguments: object) -> dict[str, Any]:
+    """Bytes of plans and of loads, and those that llama.cpp misplans, by the name of a request."""
+    with bench.python("-c", _PLANS.format(requests=requests), *arguments) as process:
+        ended = finish(process)
+    assert ended.code == 0, ended.err
+    found: dict[str, Any] = json.loads(ended.out)
+    return found
+
+
+def document(bench: Bench, *arguments: object) -> dict[str, Any]:
+    """The JSON of a command."""
+    ended = bench(*arguments)
+    assert ended.code == 0, ended.err
+    found: dict[str, Any] = json.loads(ended.out)
+    return found
+
+
+RUN = ["-n", 24, "--temp", 0, "--ignore-eos", "--quiet", "--json", "-"]
+_BUFFER = re.compile(r"(\S+) +(?:model|KV|compute) buffer size = +([\d.]+)")
+
+
+def devices_of_bench(bench: Bench, *options: object) -> set[str]:
+    """Where a bench has buffers, which has to lose nothing."""
+    ended = bench("bench", *options, *RUN, "--verbose", "--prompts", bench.prompts)
+    assert ended.code == 0, ended.err
+    found = json.loads(ended.out)
+    assert found["lossless"] is True
+    assert found["speculative"]["n_accepted"] > 0
+    return {device for device, mib in _BUFFER.findall(ended.err) if float(mib)}
 
 
 def counts(side: dict[str, Any]) -> tuple[int, int, int]:

@@ -3,16 +3,22 @@
 import json
 import re
 import shlex
-import textwrap
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from spectui.server import LlamaServer
-from tests.devices.conftest import Bench, Start, counts, finish
+from tests.devices.conftest import (
+    RUN,
+    Bench,
+    Start,
+    counts,
+    devices_of_bench,
+    document,
+    planned_and_allocated,
+)
 from tests.support.architectures import WRITERS
 from tests.support.models import Tiny, vocabulary, write_tiny
 from tests.support.rounds import first_alone
@@ -20,16 +26,6 @@ from tests.support.rpc import Held, small_device
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = [pytest.mark.device, pytest.mark.ci]
-
-RUN = ["-n", 24, "--temp", 0, "--ignore-eos", "--quiet", "--json", "-"]
-_BUFFER = re.compile(r"(\S+) (?:model|KV|compute) buffer size = +([\d.]+)")
-
-
-def document(bench: Bench, *arguments: object) -> dict[str, Any]:
-    ended = bench(*arguments)
-    assert ended.code == 0, ended.err
-    found: dict[str, Any] = json.loads(ended.out)
-    return found
 
 
 @pytest.mark.long
@@ -67,14 +63,7 @@ def test_a_bench_decodes_where_it_was_placed_and_loses_nothing(
 ) -> None:
     placement, wanted = PLACEMENTS[name]
     servers = [start(), start()]
-    ended = bench(
-        "bench", *bench.pair(*servers), *placement, *RUN, "--verbose", "--prompts", bench.prompts
-    )
-    assert ended.code == 0, ended.err
-    found = json.loads(ended.out)
-    assert found["lossless"] is True
-    assert found["speculative"]["n_accepted"] > 0
-    used = {device for device, mib in _BUFFER.findall(ended.err) if float(mib)}
+    used = devices_of_bench(bench, *bench.pair(*servers), *placement)
     names = {f"RPC0[{servers[number].endpoint}]" for number in wanted}
     assert used - {"CPU", "CPU_Mapped"} == names
 
@@ -201,42 +190,21 @@ def test_a_search_moves_experts_for_drafts_and_its_command_places_what_was_measu
 
 
 PLANNED = """
-    import sys
-    from pathlib import Path
-    from spectui.engine.planning import Planner
-    from spectui.llama.planned import PlanRequest
-    from spectui.options.setup import ContextOptions, Devices, ModelOptions, TensorOverride
-    from tests.support.allocation import KINDS, allocate, planned_bytes
-    from tests.support.models import Tiny
-    from tests.support.architectures import WRITERS
-
-    folder, *rpc = sys.argv[1:]
-    placements = [
-        dict(devices=Devices(rpc=tuple(rpc), split=(1.0, 3.0))),
-        dict(
-            devices=Devices(rpc=tuple(rpc)),
-            override_tensor=(TensorOverride(pattern="attn", buffer=f"RPC0[{rpc[1]}]"),),
-        ),
-    ]
-    context = ContextOptions(ctx_size=1024, ubatch_size=128, threads=1)
-    with Planner(rpc=rpc) as planner:
-        for kind in ("lfm2", "window", "qwen35"):
-            path = Path(folder, kind)
-            KINDS[kind](path) if kind in KINDS else WRITERS[kind](Tiny(), path)
-            for placement in placements:
-                target = ModelOptions(path=path, mmap=False, **placement)
-                for offload in (True, False):
-                    request = PlanRequest(
-                        target=target,
-                        context=replace(context, kv_offload=offload),
-                        max_draft=8,
-                        mtp=kind in WRITERS,
-                    )
-                    plan = planner.plan(request)
-                    real = sum((one.exact for one in allocate(request) if one), Counter())
-                    assert planned_bytes(plan.buffers) == real, request
-                    n_off = sum(one.size_bytes for one in plan.target.misplanned)
-                    print(kind, len(real), n_off)
+folder, *rpc = sys.argv[1:]
+attention = TensorOverride(pattern="attn", buffer=f"RPC0[{rpc[1]}]")
+split, rpc = Devices(rpc=tuple(rpc), split=(1.0, 3.0)), tuple(rpc)
+requests = {}
+for kind in ("lfm2", "window", "qwen35"):
+    path = Path(folder, kind)
+    KINDS[kind](path) if kind in KINDS else WRITERS[kind](Tiny(), path)
+    for target in (
+        place(path, devices=split),
+        place(path, devices=Devices(rpc=rpc), override_tensor=(attention,)),
+    ):
+        for offload in (True, False):
+            requests[f"{len(requests)} {kind}"] = PlanRequest(
+                target=target, context=replace(context, kv_offload=offload), mtp=kind in WRITERS
+            )
 """
 
 
@@ -244,40 +212,9 @@ def test_a_plan_on_two_devices_is_what_is_allocated_to_the_byte(
     bench: Bench, start: Start, tmp_path: Path
 ) -> None:
     endpoints = [start().endpoint for _ in range(2)]
-    program = "from collections import Counter\nfrom dataclasses import replace\n"
-    program += textwrap.dedent(PLANNED)
-    with bench.python("-c", program, tmp_path, *endpoints) as process:
-        ended = finish(process)
-    assert ended.code == 0, ended.err
-    rows = [line.split() for line in ended.out.splitlines()]
-    assert len(rows) == 12
+    found = planned_and_allocated(bench, PLANNED, tmp_path, *endpoints)
+    assert len(found) == 12
+    for name, (planned, allocated, _n_off) in found.items():
+        assert planned == allocated, name
     # Llama.cpp's own plan is off in some of them.
-    assert sum(n_off != "0" for _kind, _n, n_off in rows) >= 4
-
-
-WATCHING = """
-import sys
-import spectui.monitor.watch as watch
-from spectui.cli import main
-
-listening = watch.listening
-
-def told(rpc):
-    found = listening(rpc)
-    print("watched:", *sorted(found), file=sys.stderr)
-    return found
-
-watch.listening = told
-main()
-"""
-"""spectui that tells which processes belong to what it measures."""
-
-
-@pytest.mark.long
-def test_the_servers_belong_to_what_is_measured(bench: Bench, start: Start) -> None:
-    servers = [start(), start()]
-    run = ["-n", 8, "--ignore-eos", "--prompts", bench.prompts]
-    pids = " ".join(str(pid) for pid in sorted(one.process.pid for one in servers))
-    for command in (["bench"], ["verify", "--server-bin", bench.server_bin]):
-        with bench.python("-c", WATCHING, *command, *bench.pair(*servers), *run) as process:
-            assert f"watched: {pids}" in finish(process).err.splitlines()
+    assert sum(n_off > 0 for *_, n_off in found.values()) >= 4

@@ -11,7 +11,7 @@ from spectui.llama.rpc import RpcServer as Connection
 from tests.devices.conftest import Bench, Start, finish
 from tests.support.program import said_until
 from tests.support.rounds import first_alone
-from tests.support.rpc import RpcBuild, RpcServer, small_device
+from tests.support.rpc import RpcServer, small_device
 from tests.support.terminal import Terminal
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -87,21 +87,18 @@ def _words(process: psutil.Process) -> str:
     return ""
 
 
-ENDLESS: dict[str, tuple[list[object], str]] = {
-    "bench": (["bench"], "code-1"),
-    "tune": (["tune", "--trials", 50], "trial 0"),
-}
-"""Commands that take long, and what they say once something was measured."""
-
-
 @pytest.mark.parametrize(
-    ("command", "which"), [pytest.param("bench", 0, marks=pytest.mark.long), ("tune", 1)]
+    ("words", "beginning", "which"),
+    [
+        pytest.param(["bench"], "code-1", 0, marks=pytest.mark.long),
+        (["tune", "--trials", 50], "trial 0", 1),
+    ],
 )
 def test_a_server_that_goes_away_while_it_decodes_ends_in_a_sentence(
-    bench: Bench, start: Start, command: str, which: int
+    bench: Bench, start: Start, words: list[object], beginning: str, which: int
 ) -> None:
+    """Commands that take long, and what they say once something was measured."""
     servers = [start(), start()]
-    words, beginning = ENDLESS[command]
     with bench.spawn(*words, *bench.pair(*servers), *LONG) as process:
         assert said_until(process, beginning)[-1], "it ended before"
         servers[which].kill()
@@ -109,23 +106,6 @@ def test_a_server_that_goes_away_while_it_decodes_ends_in_a_sentence(
     assert (ended.code, GONE in ended.err) == (1, True) or NOBODY in ended.err, ended.err
     assert ended.err.splitlines()[-1].startswith("error: ")
     assert "Traceback" not in ended.err
-
-
-@pytest.mark.long
-def test_a_search_goes_on_once_the_lost_server_is_back(
-    bench: Bench, build: RpcBuild, start: Start
-) -> None:
-    server = start()
-    command: list[object] = ["tune", *bench.pair(server), "-n", 64, "--temp", 0, "--ignore-eos"]
-    command += ["--prompts", bench.prompts, "--tune", "draft_max"]
-    with bench.spawn(*command, "--trials", 50) as process:
-        assert said_until(process, "trial 0")[-1], "it ended before"
-        server.kill()
-        assert finish(process).code > 0
-    port = int(server.endpoint.rpartition(":")[2])
-    with build.serving(port=port):
-        ended = bench(*command, "--resume", "--trials", 2)
-    assert ended.code == 0, ended.err
 
 
 LOADED = """
@@ -153,51 +133,34 @@ LOADED = """
 """
 
 
-def on_an_engine(bench: Bench, server: RpcServer, program: str) -> list[str]:
-    """Lines of a program with an engine whose target is on the server. It has to end by itself."""
-    program = textwrap.dedent(LOADED) + textwrap.dedent(program)
-    given = (bench.target, bench.draft, server.endpoint, server.process.pid)
-    with bench.python("-c", program, *given) as process:
-        ended = finish(process)
-    assert ended.code == 0, ended.err
-    return ended.out.splitlines()
-
-
-def test_commands_after_a_lost_server_are_refused(bench: Bench, start: Start) -> None:
-    server = start()
-    program = """
-    os.kill(int(pid), signal.SIGKILL)
+LOST = """
+    with Planner(has_drafts=True, timeout_s=20, rpc=devices.rpc) as planner:
+        request = PlanRequest(target=target, draft=draft, context=context, max_draft=4)
+        print(said(lambda: planner.plan(request)))
+        os.kill(int(pid), signal.SIGKILL)
+        print(said(lambda: planner.plan(request)))
     print(said(engine.unload_draft))
     print(said(lambda: engine.load_draft(draft)))
     print(said(lambda: engine.load_target(target, context, max_draft=4)))
     engine.close()
     engine.close()
     print("closed")
-    """
-    first, second, third, closed = on_an_engine(bench, server, program)
-    assert (first, closed) == ("None", "closed")
-    assert second.startswith(f"UsageError: --rpc {server.endpoint}: no RPC server answers there")
-    assert third.startswith(f"EngineLostError: {GONE}")
+"""
 
 
-@pytest.mark.long
-def test_a_plan_beside_an_engine_that_has_the_server_ends_in_a_sentence(
-    bench: Bench, start: Start
-) -> None:
+def test_commands_after_a_lost_server_are_refused(bench: Bench, start: Start) -> None:
+    """On a server that an engine has, and after its end. The program has to end by itself."""
     server = start()
-    program = """
-    with Planner(has_drafts=True, timeout_s=20, rpc=devices.rpc) as planner:
-        request = PlanRequest(target=target, draft=draft, context=context, max_draft=4)
-        print(said(lambda: planner.plan(request)))
-        engine.close()
-        print(said(lambda: len(planner.plan(request).buffers) > 0))
-        os.kill(int(pid), signal.SIGKILL)
-        print(said(lambda: planner.plan(request)))
-    """
-    busy, free, gone = on_an_engine(bench, server, program)
+    given = (bench.target, bench.draft, server.endpoint, server.process.pid)
+    with bench.python("-c", textwrap.dedent(LOADED + LOST), *given) as process:
+        ended = finish(process)
+    assert ended.code == 0, ended.err
+    busy, gone, *lost, closed = ended.out.splitlines()
     assert busy.startswith(f"UsageError: --rpc {server.endpoint}: the server does not answer")
-    assert free == "True"
-    assert gone.startswith(f"UsageError: --rpc {server.endpoint}: no RPC server answers there")
+    assert gone.startswith(f"UsageError: --rpc {server.endpoint}: {NOBODY}")
+    assert (lost[0], closed) == ("None", "closed")
+    assert lost[1].startswith(f"UsageError: --rpc {server.endpoint}: {NOBODY}")
+    assert lost[2].startswith(f"EngineLostError: {GONE}")
 
 
 def test_the_screen_outlives_its_server(

@@ -1,4 +1,4 @@
-"""The moving picture: how a recording is cut and drawn, and the one that is committed."""
+"""The moving picture that is committed."""
 
 import re
 from pathlib import Path
@@ -7,8 +7,6 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.support.chromium import PROGRAM, browser
-from tools.animated_svg import draw
-from tools.film import Frame, Look, Run, Scene, cut
 
 PICTURE = Path(__file__).parents[2] / "screenshots" / "cast.svg"
 MOST_BYTES = 600_000
@@ -28,18 +26,6 @@ SEEK = """
 """
 
 
-def frame(time_s: float, *lines: str, look: Look | None = None) -> Frame:
-    rows = tuple((Run(0, line.ljust(60), look or Look()),) for line in lines)
-    return Frame(time_s, rows)
-
-
-def scene(begin_s: float, end_s: float, longest_s: float, **more: float) -> Scene:
-    return Scene(caption="c", begin_s=begin_s, end_s=end_s, longest_s=longest_s, **more)  # type: ignore[arg-type] # seconds
-
-
-RECORDING = [frame(float(time_s), str(time_s)) for time_s in range(20)]
-
-
 def shown_without_animation(picture: str) -> str:
     """Lines of what a viewer that animates nothing draws."""
     root = ET.fromstring(picture)  # noqa: S314 - our own
@@ -50,33 +36,6 @@ def shown_without_animation(picture: str) -> str:
                 line = texts.setdefault(int(one.attrib["y"]), [])
                 line.append((int(one.attrib["x"]), one.text or ""))
     return "\n".join(" ".join(text for _, text in sorted(texts[y])) for y in sorted(texts))
-
-
-def test_what_is_shortened_says_so_and_shows_the_real_clock() -> None:
-    film, end_s = cut(RECORDING, [scene(0, 3, longest_s=5), scene(0, 18, longest_s=2)])
-    captions = [one.text.splitlines()[-1] for one in film]
-    assert end_s == 5
-    assert [one.time_s for one in film] == sorted(one.time_s for one in film)
-    assert "time-lapse" not in captions[0]
-    assert "time-lapse 9.0×" in captions[-1]
-    assert captions[-1].endswith(" 0:18 ")
-    assert film[-1].text.startswith("18 ")
-
-
-def test_without_animation_the_last_frame_is_shown() -> None:
-    frames = (frame(0, "stays  goes"), frame(1, "stays  comes & <ends>"))
-    picture = draw(frames, end_s=3, title="t", about="a & b")
-    assert shown_without_animation(picture) == "stays comes & <ends>"
-    assert picture.count(">stays<") == 1
-
-
-def test_bars_are_areas_and_braille_is_dots() -> None:
-    look = Look(foreground="#123456", background="#654321")
-    bars = frame(0, "██ \u2801\u28ff x", look=look)
-    picture = draw([bars], end_s=1, title="t", about="a")
-    assert '<rect x="0" y="0" width="20" height="19" fill="#123456"/>' in picture
-    (dots,) = re.findall(r'<path class="l0" d="([^"]*)"/>', picture)
-    assert dots.count("M") == 1 + 8
 
 
 def test_the_committed_picture_is_small_and_fetches_nothing_and_ends_in_a_command() -> None:

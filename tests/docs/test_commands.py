@@ -10,6 +10,7 @@ import pytest
 
 from spectui.cli.app import app
 from tests.support.markdown import ROOT, Document, programs, spectui_commands, written
+from tests.support.tables import table
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 
@@ -46,30 +47,21 @@ def test_the_program_takes_every_command(
     assert parsed or {"--help", "--version"} & {*arguments}
 
 
-@pytest.mark.parametrize("document", written(), ids=lambda one: one.name)
-def test_other_programs_have_blocks_of_their_own(document: Document) -> None:
-    strange = [
-        words[0]
-        for line in document.lines
-        for words in programs(line)
-        if Path(words[0]).name not in {"spectui", *_INSTALLERS}
-    ]
-    assert strange == []
-
-
-@pytest.mark.parametrize("document", written(), ids=lambda one: one.name)
-def test_what_is_installed_exists(document: Document) -> None:
+@table("document", written())
+def test_other_programs_have_blocks_of_their_own_and_what_is_installed_exists(
+    document: Document,
+) -> None:
+    typed = {Path(words[0]).name for line in document.lines for words in programs(line)}
+    assert typed <= {"spectui", *_INSTALLERS}
     extras = [name for found in _EXTRA.findall(document.text) for name in found.split(",")]
     assert set(extras) <= _PROJECT["optional-dependencies"].keys()
     pins = re.findall(r"llama-cpp-python==[\w.]+", document.text)
     assert set(pins) <= set(_PROJECT["dependencies"])
 
 
-@pytest.mark.parametrize("marker", ["main-job-command", "test-command"])
-def test_the_readme_marks_a_command(marker: str) -> None:
+def test_the_readme_marks_commands() -> None:
     text = (ROOT / "README.md").read_text("utf-8")
-    found = re.findall(rf"^<!-- {marker} -->\n```sh\n(.+)\n```$", text, re.MULTILINE)
-    assert len(found) == 1
-    assert found[0].startswith(
-        "python3 -m venv .venv && SKBUILD_WHEEL_CMAKE=false .venv/bin/pip install -q -c "
-    )
+    marked = re.findall(r"^<!-- (\S+) -->\n```sh\n(.+)\n```$", text, re.MULTILINE)
+    assert [name for name, _ in marked] == ["main-job-command", "test-command"]
+    install = "python3 -m venv .venv && SKBUILD_WHEEL_CMAKE=false .venv/bin/pip install -q -c "
+    assert all(command.startswith(install) for _, command in marked)

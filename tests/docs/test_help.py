@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from spectui.cli.app import app
 from spectui.cli.help import Command, Group, subjects
+from tests.support.tables import table
 
 HELP_NAMES = ["-h", "--help"]
 SHORT = 80
@@ -39,16 +40,11 @@ EXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize("path", COMMANDS)
-def test_every_option_has_a_subject_where_there_are_subjects(path: str) -> None:
-    ctx = click.Context(COMMANDS[path], help_option_names=HELP_NAMES)
-    found = subjects(COMMANDS[path], ctx)
-    assert "Options" not in found or len(found) == 1
-
-
-@pytest.mark.parametrize("path", COMMANDS)
-def test_the_short_help_is_a_part_of_the_long_one(path: str) -> None:
+@table("path", COMMANDS)
+def test_every_option_has_a_subject_and_the_short_help_is_a_part_of_the_long_one(path: str) -> None:
     command, runner = COMMANDS[path], CliRunner()
+    found = subjects(command, click.Context(command, help_option_names=HELP_NAMES))
+    assert "Options" not in found or len(found) == 1
     short, long = (
         runner.invoke(command, [word], help_option_names=HELP_NAMES).output
         for word in ("-h", "--help")

@@ -4,8 +4,6 @@ import json
 import re
 from typing import Any
 
-import pytest
-
 from benchmarks.page import ESTIMATOR_SINCE
 from spectui.speculative.expectation import expected_tokens, ideal_speedup
 from tests.support.markdown import DOCS, ROOT, Document
@@ -20,48 +18,30 @@ def _result(name: str) -> dict[str, Any]:
     return found
 
 
-def _row(name: str, result: str) -> tuple[str, str]:
-    """A row of the table, as it ends; marked where it is not of the present estimator."""
-    date = _result(name)["date"]
-    return name, f"| {result} | {date}{' ¹' * (date < ESTIMATOR_SINCE)} |"
-
-
-def _stability() -> tuple[str, str]:
-    found = _result("tuning_stability_demo")
-    told = f'{found["n_verdicts_to_use_it"]} of {found["n_runs"]} say "use it"'
-    return _row("tuning_stability_demo", told)
-
-
-def _moe() -> tuple[str, str]:
+def test_the_readme_tells_what_was_measured() -> None:
+    stable, regret = _result("tuning_stability_demo"), _result("tuning_regret_dense")
     runs = [run for run in _result("demo_verdicts")["runs"] if run["preset"] == "demo-moe"]
     gains = [f"−{100 * (1 - run['best']['speedup']):.0f} %" for run in runs]
-    return _row("demo_verdicts", f'"turn it off": {" and ".join(gains)}')
-
-
-def _regret() -> tuple[str, str]:
-    found = _result("tuning_regret_dense")
-    together = found["speedups_together"]
-    best, ours = found["of_the_best"]["spectui"], together["spectui"] / together["defaults"]
-    told = f"{best:.2f} of the grid's best; {ours:.2f} of the server's defaults"
-    return _row("tuning_regret_dense", told)
-
-
-def _promise() -> tuple[str, str]:
-    found = _result("verify_promise")["pairs"]["dense"]["delivered_over_promised"]
-    told = f"{found['estimate']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
-    return _row("verify_promise", told)
-
-
-def _identical() -> tuple[str, str]:
-    found = _result("identical_pair")
-    return _row("identical_pair", f"{found['n_use']} of {found['n_runs']}")
-
-
-@pytest.mark.parametrize(
-    "row", [_stability(), _moe(), _regret(), _promise(), _identical()], ids=lambda row: row[0]
-)
-def test_the_readme_tells_what_was_measured(row: tuple[str, str]) -> None:
-    assert row[1] in _README
+    together, best = regret["speedups_together"], regret["of_the_best"]["spectui"]
+    ours = together["spectui"] / together["defaults"]
+    kept = _result("verify_promise")["pairs"]["dense"]["delivered_over_promised"]
+    same = _result("identical_pair")
+    for name, told in (
+        (
+            "tuning_stability_demo",
+            f'{stable["n_verdicts_to_use_it"]} of {stable["n_runs"]} say "use it"',
+        ),
+        ("demo_verdicts", f'"turn it off": {" and ".join(gains)}'),
+        (
+            "tuning_regret_dense",
+            f"{best:.2f} of the grid's best; {ours:.2f} of the server's defaults",
+        ),
+        ("verify_promise", f"{kept['estimate']:.3f} ({kept['low']:.3f} to {kept['high']:.3f})"),
+        ("identical_pair", f"{same['n_use']} of {same['n_runs']}"),
+    ):
+        # Marked where it is not of the present estimator.
+        date = _result(name)["date"]
+        assert f"| {told} | {date}{' ¹' * (date < ESTIMATOR_SINCE)} |" in _README
 
 
 def test_the_example_of_a_verdict_was_one() -> None:

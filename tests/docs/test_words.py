@@ -7,11 +7,11 @@ from functools import cache
 
 import click
 import msgspec
-import pytest
 
 from spectui.cli.app import app
 from spectui.settings import Settings
 from tests.support.markdown import DOCS, ROOT, Document, written
+from tests.support.tables import table
 
 _SOURCE = ROOT / "spectui"
 _OPTION = re.compile(r"(?<![\w/.=:-])--?[a-zA-Z][\w-]*")
@@ -21,7 +21,6 @@ _OF_OTHERS = frozenset({"-DGGML_CUDA", "-DGGML_HIP", "-DGGML_VULKAN", "-DGGML_RP
 _ELSEWHERE = frozenset({"CMAKE_ARGS", "SKBUILD_WHEEL_CMAKE"})
 """Variables that are read when something is installed."""
 _KEY_ID = re.compile(r"`\"?([a-z]+\.[a-z_]+)\"?`")
-PAGES = pytest.mark.parametrize("document", written(), ids=lambda one: one.name)
 
 
 # --- Options, variables, keys -----------------------------------------------------------------
@@ -52,8 +51,10 @@ def _options() -> frozenset[str]:
     return frozenset(own | servers | _OF_OTHERS)
 
 
-@PAGES
-def test_every_option_exists(document: Document) -> None:
+@table("document", written())
+def test_every_option_and_every_environment_variable_exists(document: Document) -> None:
+    variables = {name for code in document.code for name in _VARIABLE.findall(code)}
+    assert {name for name in variables if name not in _sources()} <= _ELSEWHERE
     named = {option for code in document.code for option in _OPTION.findall(code)}
     # `--spec-ngram-…` stands for all that begin so.
     cut = {option for option in named if option.endswith("-")}
@@ -64,12 +65,6 @@ def test_every_option_exists(document: Document) -> None:
 @cache
 def _sources() -> str:
     return "\n".join(path.read_text("utf-8") for path in _SOURCE.rglob("*.py"))
-
-
-@PAGES
-def test_every_environment_variable_is_read(document: Document) -> None:
-    named = {name for code in document.code for name in _VARIABLE.findall(code)}
-    assert {name for name in named if name not in _sources()} <= _ELSEWHERE
 
 
 def test_every_key_is_one_of_the_program() -> None:
@@ -106,19 +101,9 @@ def _sentences() -> tuple[str, ...]:
     return tuple(found)
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        heading.removeprefix("### ")
-        for heading in re.findall(
-            r"^### .+$", (DOCS / "troubleshooting.md").read_text("utf-8"), re.MULTILINE
-        )
-    ],
-)
-def test_every_message_is_one_of_the_program(message: str) -> None:
-    parts = [part.strip() for part in message.split("…") if part.strip()]
-    pattern = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
-    assert any(map(pattern.search, _sentences()))
-
-
-# --- Terms ------------------------------------------------------------------------------------
+def test_every_message_is_one_of_the_program() -> None:
+    page = (DOCS / "troubleshooting.md").read_text("utf-8")
+    for message in re.findall(r"^### (.+)$", page, re.MULTILINE):
+        parts = [part.strip() for part in message.split("…") if part.strip()]
+        pattern = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
+        assert any(map(pattern.search, _sentences())), message

@@ -1,7 +1,5 @@
 """The engine beside the real llama-server: same prompt, same drafts, same output, same flags."""
 
-import json
-import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -27,22 +25,19 @@ from spectui.options.drafters import (
 )
 from spectui.options.setup import (
     ContextOptions,
-    FlashAttention,
     KvOverride,
     ModelOptions,
     SamplingConfig,
-    TensorOverride,
 )
 from spectui.options.speculation import Speculation
 from spectui.server import ChatMessage, LlamaServer
 from tests.support.architectures import WRITERS, write_lfm2, write_mamba, write_pair, write_qwen35
 from tests.support.beside_server import CONTEXT, N_PREDICT, PROMPTS, in_turns, run_both, tokens_of
-from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, small_context
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath, write_tiny
 from tests.support.rounds import first_alone
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.server
 
 Start = Callable[..., LlamaServer]
@@ -220,19 +215,15 @@ def real() -> Iterator[Served]:
         yield found
 
 
-def assert_alike(
-    served: Served, start: Start, prompts: list[Prompt], command: Generate, *, afresh: bool = True
-) -> None:
-    """Output and counts are the same, with a server for all prompts or one for each."""
-    n_drafted, config = 0, command.speculation
-    groups = [[one] for one in prompts] if afresh else [prompts]
-    for group in groups:
-        with start(served.target, served.draft, CONTEXT, config) as server:
-            for prompt in group:
-                asked = replace(command, prompt=prompt)
-                ours, theirs = run_both(served.engine, server, asked)
-                assert ours == in_turns(served.engine, asked) == theirs
-                n_drafted += theirs.n_drafted
+def assert_alike(served: Served, start: Start, prompts: list[Prompt], command: Generate) -> None:
+    """Output and counts are the same, with a server for each prompt."""
+    n_drafted = 0
+    for prompt in prompts:
+        asked = replace(command, prompt=prompt)
+        with start(served.target, served.draft, CONTEXT, command.speculation) as server:
+            ours, theirs = run_both(served.engine, server, asked)
+        assert ours == in_turns(served.engine, asked) == theirs
+        n_drafted += theirs.n_drafted
     assert n_drafted > 0
 
 
@@ -240,9 +231,9 @@ CHAINED = Speculation(DraftSimple(draft_max=3, draft_p_min=0.3))
 TWO = NgramSimple(size_n=2, size_m=6)
 OFTEN = NgramMapK(size_n=2, size_m=8, min_hits=1)
 LOOSE = NgramMod(n_match=2, n_min=0, n_max=12)
-REMEMBERING = [
-    *(Speculation(NgramMapK(size_n=n, size_m=m)) for n, m in ((2, 8), (3, 4))),
-    Speculation(NgramMapK4V(size_n=2, size_m=4)),
+ALONE = [
+    Speculation(NgramSimple(size_n=3, size_m=12)),
+    Speculation(NgramMapK(size_n=2, size_m=8)),
     Speculation(NgramMapK4V(size_n=3, size_m=6, min_hits=2)),
     Speculation(LOOSE),
     Speculation(NgramMod(n_match=4, n_min=3, n_max=16)),
@@ -255,7 +246,7 @@ IN_A_ROW = [
 ]
 
 
-@pytest.mark.parametrize("config", [*REMEMBERING, *IN_A_ROW], ids=str)
+@pytest.mark.parametrize("config", [*ALONE, *IN_A_ROW], ids=str)
 def test_ngrams_equal_those_of_a_fresh_server(
     served: Served, start: Start, config: Speculation
 ) -> None:
@@ -263,15 +254,6 @@ def test_ngrams_equal_those_of_a_fresh_server(
     n_prompts = 2 if config in IN_A_ROW else 1
     command = Generate(prompt=(), n_predict=2 * N_PREDICT, speculation=config)
     assert_alike(served, start, served.prompts()[:n_prompts], command)
-
-
-@pytest.mark.parametrize(("n", "m"), [(2, 4), (3, 12), (12, 16)])
-def test_ngrams_that_remember_nothing_equal_those_of_any_server(
-    served: Served, start: Start, n: int, m: int
-) -> None:
-    config = Speculation(NgramSimple(size_n=n, size_m=m))
-    command = Generate(prompt=(), n_predict=2 * N_PREDICT, speculation=config)
-    assert_alike(served, start, served.prompts()[:2], command, afresh=False)
 
 
 @pytest.mark.parametrize("own", [OFTEN, LOOSE, NgramCache()], ids=lambda own: own.kind)
@@ -339,36 +321,6 @@ def test_prompts_and_what_is_drawn_equal_the_servers(real: Served, start: Start)
             assert one.n_accepted > 0
 
 
-# Flags
-
-
-@pytest.mark.parametrize(
-    ("target", "context"),
-    [
-        ({}, {}),
-        ({"cpu_moe": True, "mmap": False}, {"flash_attn": FlashAttention.OFF}),
-        ({"n_cpu_moe": 1, "n_gpu_layers": 0}, {"batch_size": 128, "ubatch_size": 64}),
-        (
-            {
-                "override_tensor": (TensorOverride(pattern="ffn_up", buffer="CPU"),),
-                "cache_type_k": "q8_0",
-                "cache_type_v": "q8_0",
-            },
-            {"flash_attn": FlashAttention.ON, "threads_batch": 1, "swa_full": True},
-        ),
-    ],
-)
-def test_exported_flags_are_accepted_and_the_server_answers(
-    served: Served, start: Start, target: dict[str, Any], context: dict[str, Any]
-) -> None:
-    config = Speculation(DraftSimple(draft_max=5, draft_min=1, draft_p_min=0.05))
-    options = replace(small_context(), **context)
-    with start(replace(served.target, **target), served.draft, options, config) as server:
-        completion = server.complete("one ring", n_predict=16, ignore_eos=True)
-    assert completion.n_predicted == 16
-    assert completion.n_drafted > 0
-
-
 def test_a_slot_holds_no_more_than_the_model_was_trained_for_here_and_there(
     served: Served, start: Start
 ) -> None:
@@ -381,22 +333,3 @@ def test_a_slot_holds_no_more_than_the_model_was_trained_for_here_and_there(
         theirs = server.complete(prompt, n_predict=-1, ignore_eos=True)
         assert loaded.n_ctx == server.identity().n_ctx == 64
     assert ours.tokens == theirs.tokens
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("arch", WRITERS)
-def test_what_tune_finds_is_a_command_that_the_server_takes(
-    llama_server_binary: Path, spectui: Spectui, prompts: Path, tmp_path: Path, arch: str
-) -> None:
-    target = tmp_path / "target.gguf"
-    WRITERS[arch](Tiny(), target)
-    options = ["-m", target, "-c", 256, "-t", 1, "-n", 12, "--ignore-eos", "--prompts", prompts]
-    searched = ["--temp", 0, "--spec-type", "draft-mtp", "--trials", 3, "--json", "-", "--quiet"]
-    assert spectui("tune", *options, *searched) == 0, spectui.err
-    document = json.loads(spectui.out)
-    _program, *flags = shlex.split(document["best_command"])
-    log = tmp_path / "server.log"
-    with LlamaServer(llama_server_binary, [*flags, "-np", "1"], log_path=log) as server:
-        theirs = server.complete(NUMBERS[0], n_predict=60, ignore_eos=True)
-    if document["best"]["params"]["draft"] == "draft-mtp":
-        assert theirs.n_drafted > 0

@@ -1,4 +1,4 @@
-"""Recorded chains predict what the engine counts, on tiny random models and on real ones."""
+"""What the engine counts is what replays predict: of recorded chains, and of n-grams."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,19 +8,27 @@ import pytest
 
 from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult
 from spectui.errors import BadInputError, UsageError
+from spectui.measure.workload import WorkItem, Workload
+from spectui.options.drafters import NgramSimple
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
 from spectui.trace.grid import Grid, replay_grid
-from spectui.trace.record import Recording
-from tests.support.engine import ENDLESS, MAX_DRAFT, small_context
+from spectui.trace.ngrams import NGRAM_COSTS, replay_ngrams
+from spectui.trace.record import Chains, Recording
+from spectui.tune.forecast import Forecaster
+from spectui.tune.loading import Loader
+from spectui.tune.space import SearchSpace
+from spectui.tune.tracing import CostsMeasured, OutputRecorded, PromptProbed, TracingEvent
+from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless, small_context, speculation
 from tests.support.models import CLOSE_DRAFT, OTHER, ROUGH_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ("tests.support.fixtures",)
-pytestmark = pytest.mark.slow
 
 PROMPT = (88, 102, 126, 263, 261, 109, 271)
+REPEATED = PROMPT * 4
 DEPTH = 12
 GRID = Grid(draft_max=(1, 3, 12), draft_min=(0, 2), draft_p_min=(0.0, 0.3, 0.9))
 DRAFTS = {"itself": TARGET, "close": CLOSE_DRAFT, "rough": ROUGH_DRAFT, "unrelated": OTHER}
@@ -40,11 +48,7 @@ def engine(tiny: TinyPath) -> Iterator[Engine]:
         yield started
 
 
-def recorded(engine: Engine, command: Generate, depth: int = DEPTH) -> Recording:
-    plain = engine.generate(command)
-    told = engine.record_chains(
-        RecordChains(prompt=command.prompt, output=plain.tokens, depth=depth)
-    )
+def recording_of(command: Generate, plain: GenerationResult, **chains: Chains) -> Recording:
     return Recording(
         id="x",
         category="code",
@@ -53,13 +57,15 @@ def recorded(engine: Engine, command: Generate, depth: int = DEPTH) -> Recording
         stop=plain.stop,
         n_predict=command.n_predict,
         n_ctx=512,
-        chains={"draft": told.chains},
+        chains=chains,
         rollback=Rollback.TRUNCATE,
     )
 
 
 def assert_predicts(engine: Engine, command: Generate, grid: Grid = GRID) -> None:
-    recording = recorded(engine, command)
+    plain = engine.generate(command)
+    asked = RecordChains(prompt=command.prompt, output=plain.tokens, depth=DEPTH)
+    recording = recording_of(command, plain, draft=engine.record_chains(asked).chains)
     replayed = replay_grid(recording, recording.chains["draft"], grid)
     for index, config in enumerate(grid.settings(mtp=False)):
         drafting = replace(command, speculation=Speculation(config))
@@ -98,17 +104,7 @@ def test_a_full_context_is_predicted(engine: Engine, tiny: TinyPath) -> None:
     assert_predicts(engine, command)
 
 
-def test_a_recording_leaves_the_chat_alone(engine: Engine, tiny: TinyPath) -> None:
-    engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
-    turn = Generate(prompt=PROMPT, n_predict=10, sampling=ENDLESS, conversation=True)
-    first = engine.generate(turn)
-    engine.record_chains(RecordChains(prompt=PROMPT, output=first.tokens, depth=4))
-    longer = replace(turn, prompt=(*PROMPT, *first.tokens))
-    again = engine.generate(longer)
-    assert again.tokens == engine.generate(replace(longer, conversation=False)).tokens
-
-
-def test_what_cannot_be_recorded_is_refused(engine: Engine, tiny: TinyPath) -> None:
+def test_what_cannot_be_recorded_or_drafted_is_refused(engine: Engine, tiny: TinyPath) -> None:
     engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
     for command, error, reason in (
         (RecordChains(prompt=PROMPT, output=(), depth=4), BadInputError, "generate one first"),
@@ -121,3 +117,84 @@ def test_what_cannot_be_recorded_is_refused(engine: Engine, tiny: TinyPath) -> N
     engine.unload_draft()
     with pytest.raises(UsageError, match="no draft is loaded"):
         engine.record_chains(RecordChains(prompt=PROMPT, output=(1,), depth=4))
+    for setting, reason in (
+        (ngrams(5, 4), "size_n 5 is above size_m 4, so every draft would be dropped"),
+        (ngrams(4, MAX_DRAFT + 1), "more than the 16 tokens"),
+        (ngrams(1, 0), "at least 1"),
+    ):
+        with pytest.raises(UsageError, match=reason):
+            engine.generate(Generate(prompt=PROMPT, speculation=setting))
+
+
+def ngrams(size_n: int, size_m: int) -> Speculation:
+    return Speculation(NgramSimple(size_n=size_n, size_m=size_m))
+
+
+@pytest.mark.parametrize("sampling", SAMPLING.values(), ids=SAMPLING)
+def test_the_output_is_the_targets_and_the_counts_are_those_of_a_replay(
+    engine: Engine, sampling: SamplingConfig
+) -> None:
+    command = Generate(prompt=REPEATED, n_predict=120, sampling=sampling, reuse_prompt=True)
+    plain = engine.generate(command)
+    sizes = ((1, 1), (1, 6), (2, 4), (3, 16), (4, 8))
+    totals = replay_ngrams((recording_of(command, plain),), [ngrams(*one) for one in sizes])
+    assert sum(total.n_drafted for total in totals) > 0
+    for total in totals:
+        wanted = replace(command, speculation=total.speculation)
+        result = engine.generate(wanted)
+        assert_lossless(engine, command, plain, result)
+        for name in ("n_rounds", "n_drafted", "n_accepted", "n_rejections"):
+            assert getattr(total, name) == getattr(result.counters, name), total.speculation
+
+
+def test_a_lookup_is_no_step_and_takes_draft_time(engine: Engine) -> None:
+    command = Generate(prompt=REPEATED, n_predict=120, sampling=ENDLESS, speculation=ngrams(1, 4))
+    counters = engine.generate(command).counters
+    assert counters.n_drafted > 0
+    assert (counters.n_steps, counters.chain_s) == (0, 0.0)
+    assert 0 < counters.times.draft_s < counters.times.total_s
+
+
+def test_a_chat_may_change_its_drafter(engine: Engine, tiny: TinyPath) -> None:
+    engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
+    prompt: tuple[int, ...] = REPEATED
+    for drafter in (speculation(4), ngrams(2, 8), None, ngrams(1, 3), speculation(2)):
+        turn = Generate(
+            prompt=prompt, n_predict=12, sampling=ENDLESS, speculation=drafter, conversation=True
+        )
+        answer = engine.generate(turn)
+        alone = replace(turn, speculation=None, conversation=False)
+        assert_lossless(engine, alone, engine.generate(alone), answer)
+        prompt = (*prompt, *answer.tokens, *REPEATED[:3])
+    engine.unload_draft()
+
+
+def test_a_forecast_needs_no_draft(engine: Engine) -> None:
+    items = tuple(
+        WorkItem(id=f"p{shift}", category="code", tokens=REPEATED[shift:]) for shift in range(3)
+    )
+    workload = Workload(items=items, n_predict=60, sampling=ENDLESS)
+    space = SearchSpace(drafts=(), max_draft=8)
+    loader = Loader(engine, ())
+    forecaster = Forecaster(workload, loader, space, n_ctx=512, rollback=Rollback.TRUNCATE)
+    # 60 tokens in half of their time, and two and a half times for the costs, on four prompts.
+    assert forecaster.seconds(2, 60, 10.0, 0.0) == pytest.approx(2 * 6 * 3.0)
+    assert forecaster.seconds(8, 60, 10.0, 0.0) == pytest.approx(8 * 6 * 0.5 + 4 * 6 * 2.5)
+    n_tokens = sum(len(item.tokens) for item in workload.items) / len(workload.items)
+    reading_s = forecaster.seconds(1, 60, 10.0, 0.5) - 6 * 3.0
+    assert reading_s == pytest.approx(0.5 * n_tokens)
+    events: list[TracingEvent] = []
+    found = forecaster.run(3, 60, events.append)
+    kinds = [*[OutputRecorded] * 3, *[PromptProbed] * 3, CostsMeasured]
+    assert [type(event) for event in events] == kinds
+    assert forecaster.n_steps(3) == len(kinds)
+    measured = events[-1]
+    assert isinstance(measured, CostsMeasured)
+    assert measured.draft == NGRAM_COSTS
+    # Real rounds of many lengths were measured, without a chain.
+    assert len(measured.costs.lengths) > 3
+    assert measured.costs.lengths[-1] <= 8
+    assert measured.costs.step_s == 0.0
+    assert measured.costs.verify_s[0] > 0
+    assert {one.arm.speculation for one in found.forecasts} == set(space.ngrams())
+    assert all(one.speedup > 0 for one in found.forecasts)

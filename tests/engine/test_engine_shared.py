@@ -3,12 +3,18 @@
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import psutil
 import pytest
 
-from spectui.engine.commands import Command, ComparePair, Generate, LoadDraft, ProbeMargin, Tokenize
+from spectui.engine.commands import (
+    Command,
+    Generate,
+    LoadDraft,
+    ProbeMargin,
+    RecordChains,
+    Tokenize,
+)
 from spectui.engine.driver import Engine
 from spectui.engine.events import (
     TERMINAL,
@@ -26,11 +32,10 @@ from spectui.engine.events import (
 )
 from spectui.engine.thread import EngineThread, Priority
 from spectui.errors import CancelledError, UsageError
-from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
 from tests.support.engine import ENDLESS, load_target, local_worker, speculation
-from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath, write_empty
+from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -96,12 +101,8 @@ class Shared:
         draft = LoadDraft(options=ModelOptions(path=tiny(CLOSE_DRAFT)))
         assert isinstance(self.chat.ask(draft), ModelLoaded)
 
-
-@pytest.fixture
-def shared(tiny: TinyPath) -> Iterator[Shared]:
-    started = Shared(tiny)
-    yield started
-    started.engine.close()
+    def passes(self, seconds: float) -> None:
+        self.now_s += seconds
 
 
 @pytest.fixture
@@ -112,6 +113,13 @@ def chat(shared: Shared) -> Client:
 @pytest.fixture
 def background(shared: Shared) -> Client:
     return shared.background
+
+
+@pytest.fixture
+def shared(tiny: TinyPath) -> Iterator[Shared]:
+    started = Shared(tiny)
+    yield started
+    started.engine.close()
 
 
 def request(
@@ -224,12 +232,82 @@ def test_what_is_stopped_is_answered_and_the_others_are_left_alone(
         chat.submit(request())
 
 
-def test_a_shared_driver_gives_way_and_does_not_notice(shared: Shared, chat: Client) -> None:
+def test_stop_from_another_thread_keeps_the_tokens_so_far(chat: Client) -> None:
+    reached, stopped = threading.Event(), threading.Event()
+
+    def stand_still() -> None:
+        chat.events.clear()
+        reached.set()
+        assert stopped.wait(60)
+
+    chat.hook = once(RoundFinished, stand_still)
+    chat.submit(request(draft=False))
+    assert reached.wait(60)
+    chat.client.stop()
+    stopped.set()
+    cut = chat.result()
+    assert (cut.stop, len(cut.tokens), cut.counters.n_rounds) == (Stop.CANCELLED, 2, 1)
+    assert [type(event) for event in chat.events] == [GenerationFinished]
+    whole = chat.generate(request(draft=False))
+    assert (whole.stop, whole.tokens[:2]) == (Stop.LENGTH, cut.tokens)
+
+
+def test_stop_in_the_middle_of_a_decode_keeps_whole_rounds_and_ends_a_load(
+    shared: Shared, chat: Client, tiny: TinyPath
+) -> None:
+    for _ in range(2):
+        # What stop() does while a decode runs: the next graph node ends it.
+        chat.hook = once(RoundFinished, local_worker(shared.engine).abort.set)
+        cut = chat.generate(request(draft=False))
+        assert (cut.stop, len(cut.tokens)) == (Stop.CANCELLED, 2)
+    chat.hook = once(LoadProgress, chat.client.stop)
+    chat.submit(LoadDraft(options=ModelOptions(path=tiny(CLOSE_DRAFT))))
+    chat.assert_cancelled()
+    assert len(chat.generate(request(3, draft=False)).tokens) == 3
+
+
+def test_stop_cancels_what_was_submitted_before_and_nothing_after(
+    chat: Client, tiny: TinyPath
+) -> None:
+    holding, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        holding.set()
+        assert release.wait(60)
+
+    chat.hook = once(PromptEvaluated, hold)
+    for command in (request(), request(), load_target(tiny(OTHER))):
+        chat.submit(command)
+    assert holding.wait(60)
+    chat.client.stop()
+    chat.submit(load_target(tiny(TARGET)))
+    chat.submit(request(4, draft=False))
+    release.set()
+    running = chat.result()
+    assert (running.stop, len(running.tokens)) == (Stop.CANCELLED, 1)
+    chat.assert_cancelled()
+    chat.assert_cancelled()
+    assert isinstance(chat.answer(), ModelLoaded)
+    assert chat.result().stop is Stop.LENGTH
+
+
+def test_a_shared_driver_gives_way_and_only_counts_it(shared: Shared, chat: Client) -> None:
     with Engine(shared=shared.engine) as engine:
         undisturbed = engine.generate(request())
         engine.on_event = once(RoundFinished, lambda: chat.submit(request(4)))
         assert engine.generate(request()).tokens == undisturbed.tokens
         chat.result()
+        # A turn between two commands interrupts, and so does being held.
+        before = engine.n_interruptions
+        chat.generate(request(4))
+        engine.generate(request(4))
+        assert engine.n_interruptions == before + 1
+        engine.client.hold()
+        engine.client.submit(request(4))
+        shared.passes(100)
+        engine.client.release()
+        engine.generate(request(4))
+        assert (engine.waited_s, engine.n_interruptions) == (100, before + 2)
     # Let go of, not closed.
     assert len(chat.generate(request(4)).tokens) == 4
 
@@ -240,23 +318,20 @@ def test_a_shared_driver_gives_way_and_does_not_notice(shared: Shared, chat: Cli
 def test_queueing_work_in_vain_and_the_others_turn_are_waited_for(
     shared: Shared, chat: Client, background: Client
 ) -> None:
-    def passes(seconds: float) -> None:
-        shared.now_s += seconds
-
     def give_way() -> None:
-        passes(5)
+        shared.passes(5)
         chat.submit(request(4))
 
     before = background.client.n_interruptions
-    background.hook = lambda _event: passes(3)
+    background.hook = lambda _event: shared.passes(3)
     background.generate(request())
     # Who is alone neither waits nor is interrupted.
     assert (background.client.waited_s, background.client.n_interruptions) == (0, before)
     background.hook = once(RoundFinished, give_way)
-    chat.hook = once(GenerationFinished, lambda: passes(30))
+    chat.hook = once(GenerationFinished, lambda: shared.passes(30))
     background.hold()
     background.submit(request())
-    passes(7)
+    shared.passes(7)
     background.release()
     chat.result()
     background.result()
@@ -264,23 +339,6 @@ def test_queueing_work_in_vain_and_the_others_turn_are_waited_for(
     # Held, and the chat's turn.
     assert background.client.n_interruptions == before + 2
     assert chat.client.waited_s == 0
-
-
-def test_a_turn_between_two_commands_interrupts_and_so_does_being_held(
-    shared: Shared, chat: Client
-) -> None:
-    with Engine(shared=shared.engine) as engine:
-        engine.generate(request(4))
-        before = engine.n_interruptions
-        chat.generate(request(4))
-        engine.generate(request(4))
-        assert engine.n_interruptions == before + 1
-        engine.client.hold()
-        engine.client.submit(request(4))
-        shared.now_s += 100
-        engine.client.release()
-        engine.generate(request(4))
-        assert (engine.waited_s, engine.n_interruptions) == (100, before + 2)
 
 
 # Sinks
@@ -343,7 +401,13 @@ def turn(prompt: tuple[int, ...], *, draft: bool = True) -> Generate:
 
 
 @pytest.mark.parametrize(
-    "disturbance", [None, request(4), ProbeMargin(prompt=PROMPT, continuation=(5,))]
+    "disturbance",
+    [
+        None,
+        request(4),
+        ProbeMargin(prompt=PROMPT, continuation=(5,)),
+        RecordChains(prompt=PROMPT, output=(5,), depth=4),
+    ],
 )
 def test_a_second_turn_evaluates_only_what_is_new_whatever_was_measured_between(
     chat: Client, background: Client, disturbance: Command | None
@@ -360,8 +424,13 @@ def test_a_second_turn_evaluates_only_what_is_new_whatever_was_measured_between(
     assert chat.generate(request(12, second)).tokens == continued.tokens
 
 
-def test_an_edited_conversation_keeps_what_is_common(chat: Client) -> None:
-    chat.generate(turn(PROMPT))
+def test_an_edited_conversation_keeps_what_is_common(chat: Client, background: Client) -> None:
+    first = chat.generate(turn(PROMPT))
+    # A turn without the draft does not confuse the next one with it.
+    second = (*PROMPT, *first.tokens, 70)
+    third = (*second, *chat.generate(turn(second, draft=False)).tokens, 71)
+    together = chat.generate(turn(third))
+    assert background.generate(request(12, third, draft=False)).tokens == together.tokens
     chat.generate(turn((*PROMPT[:30], 99, 98)))
     assert chat.n_reused == 30
     # The whole prompt is known: its last token is decoded again for its logits.
@@ -383,45 +452,3 @@ def test_a_chat_that_is_too_large_to_keep_is_not_copied(
     shared.background.generate(request(4))
     chat.generate(turn((*PROMPT, *first.tokens, 70)))
     assert chat.n_reused == (0 if n_bytes_missing else len(PROMPT) + len(first.tokens) - 1)
-
-
-def test_a_turn_without_the_draft_does_not_confuse_the_next_one_with_it(
-    chat: Client, background: Client
-) -> None:
-    first = chat.generate(turn(PROMPT))
-    second = (*PROMPT, *first.tokens, 70)
-    alone = chat.generate(turn(second, draft=False))
-    third = (*second, *alone.tokens, 71)
-    together = chat.generate(turn(third))
-    assert background.generate(request(12, third, draft=False)).tokens == together.tokens
-
-
-# Pairs without weights
-
-
-def compare(client: Client, target: Path, draft: Path) -> ModelInspected:
-    answer = client.ask(ComparePair(target=target, draft=draft))
-    assert isinstance(answer, ModelInspected)
-    return answer
-
-
-def test_a_pair_is_compared_without_loading_it(
-    background: Client, tiny: TinyPath, tmp_path: Path
-) -> None:
-    good = compare(background, tiny(OTHER), tiny(CLOSE_DRAFT))
-    assert good.reason is None
-    assert good.facts is not None
-    assert good.facts.arch == "llama"
-    assert good.facts.file_bytes == tiny(CLOSE_DRAFT).stat().st_size
-    # 2 layers, 1 head, keys and values of 32, two bytes each
-    assert good.facts.kv_bytes_per_token == 2 * 1 * 64 * 2
-    unfit = compare(background, tiny(OTHER), tiny(Tiny(renamed=(9, "other"))))
-    assert "token 9 differs" in str(unfit.reason)
-    broken = tmp_path / "broken.gguf"
-    write_empty(broken)
-    told = compare(background, tiny(OTHER), broken)
-    assert told.facts is None
-    assert "broken.gguf" in str(told.reason)
-    told = compare(background, broken, tiny(OTHER))
-    assert told.path == told.target == broken
-    assert told.reason is not None

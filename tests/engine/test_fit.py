@@ -165,12 +165,6 @@ def test_what_llama_cpp_plans_amiss_counts_as_in_the_server() -> None:
         assert (fitted.target == TARGET) == (fitted.sentence is None) == (n_bytes < 1)
 
 
-def test_margins_are_by_device_and_one_is_for_all() -> None:
-    for mib, expected in (((), (1024, 1024, 1024)), ((7,), (7, 7, 7)), ((7, 9), (7, 9, 1024))):
-        fit = Fit(targets_mib=mib) if mib else Fit()
-        assert tuple(fit.margin_bytes(n) >> 20 for n in range(3)) == expected
-
-
 def test_the_choice_is_said_in_one_sentence() -> None:
     fitted = fit(Arithmetic(n_gpus=2, n_experts=4), PLACED, gpus(150, 150))
     assert fitted.sentence == (
@@ -202,10 +196,12 @@ def test_without_a_device_the_hosts_memory_bounds_an_open_context() -> None:
         target = replace(request.target, n_gpu_layers=0)
         return Arithmetic(cache_bytes=1, n_gpus=0)(replace(request, target=target))
 
-    found = fit(in_ram, none, gpus(100), open_context=True, host_bytes=60_000)
-    assert (found.ctx_size, found.target) == (5888, none.target)
-    found = fit(in_ram, none, gpus(100), open_context=True, host_bytes=600)
-    assert found.failure == "the model does not fit in RAM"
+    fits, does_not = (
+        fit(in_ram, none, gpus(100), open_context=True, host_bytes=n_bytes)
+        for n_bytes in (60_000, 600)
+    )
+    assert (fits.ctx_size, fits.target) == (5888, none.target)
+    assert does_not.failure == "the model does not fit in RAM"
 
 
 def test_devices_are_those_that_are_named_in_their_order() -> None:
@@ -238,37 +234,29 @@ def test_demands_are_by_memory_with_the_hosts_last() -> None:
     assert (unused.memory, unused.allocated_bytes, unused.free_bytes) == ("CUDA1", 0, 7)
     # Pinned for a GPU, and the host's all the same.
     assert host == Demand(memory=HOST, allocated_bytes=3, mapped_bytes=0, free_bytes=100)
+    # Nothing is too large where nobody knows what is free.
+    for free, loads in ((FreeMemory(), True), (room(CUDA0=5145), False), (room(CUDA0=5146), True)):
+        assert can_load(Script()(REQUEST), free) is loads
 
 
-def test_nothing_is_too_large_where_nobody_knows_what_is_free() -> None:
-    assert can_load(Script()(REQUEST), FreeMemory())
-    assert not can_load(Script()(REQUEST), room(CUDA0=5145))
-    assert can_load(Script()(REQUEST), room(CUDA0=5146))
-
-
-@pytest.mark.parametrize(
-    ("sizes", "slow_bytes", "fits", "loads"),
-    [
-        ((10, 90), 0, True, True),
+def test_what_loads_without_room() -> None:
+    for allocated, mapped, slow_bytes, fits, loads in (
+        (10, 90, 0, True, True),
         # Mapped weights load without room, and what is allocated goes to swap.
-        ((10, 91), 0, False, True),
-        ((10, 10_000), 0, False, True),
-        ((101, 0), 0, False, False),
-        ((101, 0), 1, False, True),
-        ((102, 50), 1, False, False),
-    ],
-)
-def test_what_loads_without_room(
-    sizes: tuple[int, int], slow_bytes: int, *, fits: bool, loads: bool
-) -> None:
-    demand = Demand(
-        memory=HOST,
-        allocated_bytes=sizes[0],
-        mapped_bytes=sizes[1],
-        free_bytes=100,
-        slow_bytes=slow_bytes,
-    )
-    assert (demand.fits, demand.can_load) == (fits, loads)
+        (10, 91, 0, False, True),
+        (10, 10_000, 0, False, True),
+        (101, 0, 0, False, False),
+        (101, 0, 1, False, True),
+        (102, 50, 1, False, False),
+    ):
+        demand = Demand(
+            memory=HOST,
+            allocated_bytes=allocated,
+            mapped_bytes=mapped,
+            free_bytes=100,
+            slow_bytes=slow_bytes,
+        )
+        assert (demand.fits, demand.can_load) == (fits, loads)
 
 
 @given(free_bytes=st.integers(0, 6000), n_ctx_train=st.integers(1, 5000))
@@ -288,11 +276,6 @@ def test_the_largest_context_is_the_largest(free_bytes: int, n_ctx_train: int) -
     assert largest_context(plan, REQUEST, free) == expected
     # The smallest, what is asked for, the guess, and what is next to it.
     assert len(asked) <= 4
-
-
-def test_a_context_that_cannot_be_planned_does_not_fit() -> None:
-    assert largest_context(Script(largest=1100), REQUEST, FreeMemory()) == 1024
-    assert largest_context(Script(), REQUEST, FreeMemory()) == 4096
 
 
 @given(gpu_bytes=st.integers(0, 6000), host_bytes=st.integers(0, 1500), mmap=st.booleans())
@@ -325,6 +308,10 @@ def test_a_gpu_with_less_than_the_margin_left_is_tight() -> None:
 
 
 def test_every_gpu_keeps_the_margin_of_its_own() -> None:
+    # One margin is for all.
+    for mib, expected in (((), (1024, 1024, 1024)), ((7,), (7, 7, 7)), ((7, 9), (7, 9, 1024))):
+        wanted = Fit(targets_mib=mib) if mib else Fit()
+        assert tuple(wanted.margin_bytes(n) >> 20 for n in range(3)) == expected
     placed = Devices(names=("CUDA1", "CUDA0"))
     free = room(CUDA0=3 << 20, CUDA1=1 << 40, CPU=100)
     kept = free.with_margins(Fit(targets_mib=(7, 2)), placed, gpus(1, 1, 1))
@@ -347,6 +334,8 @@ def test_weights_that_ram_never_holds_do_not_bound_the_context() -> None:
     assert largest_context(script, request, room(CPU=3)) == 4096
     assert largest_context(script, request, room(CPU=2)) is None
     assert largest_context(Script(mmap=False), request, room(CPU=3)) is None
+    # What cannot be planned does not fit.
+    assert largest_context(Script(largest=1100), REQUEST, FreeMemory()) == 1024
 
 
 def test_experts_are_searched_without_what_the_request_says_of_them() -> None:
@@ -358,9 +347,7 @@ def test_experts_are_searched_without_what_the_request_says_of_them() -> None:
     assert script.asked[-1].target.override_tensor == (rest,)
     assert not any(asked.target.cpu_moe for asked in script.asked if asked != request)
     assert expert_overrides(target) == (experts,)
-
-
-def test_where_there_are_no_experts_on_a_gpu_none_are_moved() -> None:
+    # Where there are none on a GPU, none are moved.
     in_ram = PlanRequest(target=replace(REQUEST.target, n_gpu_layers=0))
     assert smallest_n_cpu_moe(Script(), in_ram, FreeMemory()) is None
     assert smallest_n_cpu_moe(Script(n_experts=0), REQUEST, room(CUDA0=0)) is None
@@ -373,26 +360,23 @@ def on_devices(*buffers: Buffer) -> Plan:
     return Plan(target=Script()._plan(*buffers), draft=None, incompatibility=None)
 
 
-TWO_GPUS = on_devices(
-    buffer("CUDA0", BufferKind.WEIGHTS, 700),
-    buffer("CUDA1", BufferKind.WEIGHTS, 300),
-    buffer("CUDA0", BufferKind.COMPUTE, 50),
-    buffer("CUDA1", BufferKind.KV, 60),
-    buffer("CPU_Mapped", BufferKind.WEIGHTS, 20),
-)
-
-
 def test_every_gpu_has_to_hold_its_own_part() -> None:
-    found = demands(TWO_GPUS, room(CUDA0=750, CUDA1=360, CPU=20))
+    plan = on_devices(
+        buffer("CUDA0", BufferKind.WEIGHTS, 700),
+        buffer("CUDA1", BufferKind.WEIGHTS, 300),
+        buffer("CUDA0", BufferKind.COMPUTE, 50),
+        buffer("CUDA1", BufferKind.KV, 60),
+        buffer("CPU_Mapped", BufferKind.WEIGHTS, 20),
+    )
+    found = demands(plan, room(CUDA0=750, CUDA1=360, CPU=20))
     assert [(one.memory, one.allocated_bytes, one.left_bytes) for one in found] == [
         ("CUDA0", 750, 0),
         ("CUDA1", 360, 0),
         (HOST, 0, 0),
     ]
     # What one has too much is of no use to the other.
-    assert can_load(TWO_GPUS, room(CUDA0=750, CUDA1=360))
-    assert not can_load(TWO_GPUS, room(CUDA0=10_000, CUDA1=359))
-    assert not can_load(TWO_GPUS, room(CUDA0=749, CUDA1=10_000))
+    for first, second, loads in ((750, 360, True), (10_000, 359, False), (749, 10_000, False)):
+        assert can_load(plan, room(CUDA0=first, CUDA1=second)) is loads
 
 
 def growing(**bytes_per_token: int) -> Callable[[PlanRequest], Plan]:
@@ -411,6 +395,11 @@ def test_the_fuller_of_two_gpus_bounds_the_context() -> None:
     free = room(CUDA0=MARGIN_BYTES + 4096, CUDA1=MARGIN_BYTES + 4096)
     assert largest_context(plan, REQUEST, free) == 2048
     assert largest_context(plan, REQUEST, room(CUDA0=MARGIN_BYTES + 512, CUDA1=1 << 40)) == 512
+    # A memory that the host shares is there once.
+    assert in_ram(Vulkan0=700, CPU=1000).total_bytes == 1000
+    assert room(Vulkan0=700, CPU=1000).total_bytes == 1700
+    assert largest_context(growing(Vulkan0=1), REQUEST, in_ram(CPU=1100)) == 1024
+    assert largest_context(growing(Vulkan0=1), REQUEST, room(CPU=1100)) == 4096
 
 
 def in_ram(**by_memory: int) -> FreeMemory:
@@ -446,13 +435,6 @@ def test_either_bound_of_a_shared_memory_can_be_the_smaller() -> None:
         "RAM (with Vulkan0) has no room: 730 B are needed (beside 50 B of mapped weights), 0 B are "
         "free"
     )
-
-
-def test_a_shared_memory_is_there_once() -> None:
-    assert in_ram(Vulkan0=700, CPU=1000).total_bytes == 1000
-    assert room(Vulkan0=700, CPU=1000).total_bytes == 1700
-    assert largest_context(growing(Vulkan0=1), REQUEST, in_ram(CPU=1100)) == 1024
-    assert largest_context(growing(Vulkan0=1), REQUEST, room(CPU=1100)) == 4096
 
 
 # Beside the real server

@@ -428,21 +428,16 @@ def test_a_draft_that_comes_later_is_refused_and_the_target_stays(
     engine.load_draft(ModelOptions(path=tiny(ROUGH_DRAFT)))
 
 
-def test_a_model_that_makes_room_is_not_counted(
+def test_a_model_that_makes_room_is_not_counted_and_who_wants_it_reads_from_disk(
     machine: Machine, planner: Planner, pair: PlanRequest
 ) -> None:
     target = replace(pair, draft=None)
-    machine.n_bytes, machine.is_taken = sum(sizes_of(planner.plan(target).buffers)), True
+    allocated, mapped = sizes_of(planner.plan(target).buffers)
+    machine.n_bytes, machine.is_taken = allocated + mapped, True
     for _ in range(2):
         machine.load(target)
     assert machine.models.buffers
-
-
-def test_who_wants_it_reads_from_disk_and_is_warned(
-    machine: Machine, planner: Planner, pair: PlanRequest
-) -> None:
-    target = replace(pair, draft=None)
-    machine.n_bytes = sizes_of(planner.plan(target).buffers)[0]
+    machine.n_bytes, machine.is_taken = allocated, False
     with pytest.raises(ReadsFromDiskError, match="--yes loads it all the same"):
         machine.load(target)
     machine.load(target, from_disk=True)
@@ -453,7 +448,9 @@ def test_who_wants_it_reads_from_disk_and_is_warned(
 # Servers
 
 
-def test_two_servers_share_what_they_map(planner: Planner, pair: PlanRequest) -> None:
+def test_two_servers_share_what_they_map_and_slots_have_caches_of_their_own(
+    planner: Planner, pair: PlanRequest
+) -> None:
     off = replace(pair, draft=None)
     (off_own, off_mapped), (on_own, on_mapped) = (
         sizes_of(planner.plan(one).buffers) for one in (off, pair)
@@ -461,12 +458,9 @@ def test_two_servers_share_what_they_map(planner: Planner, pair: PlanRequest) ->
     assert on_mapped > off_mapped > 0
     assert with_ram(off_own + on_own + on_mapped).fit_together(off, pair)
     assert not with_ram(off_own + on_own + on_mapped - 1).fit_together(off, pair)
-
-
-def test_slots_have_caches_of_their_own(planner: Planner, pair: PlanRequest) -> None:
     setup = Setup(target=pair.target, draft=pair.draft, context=SMALL, speculation=None, n_slots=4)
     request = request_of(setup)
-    assert request == replace(pair, draft=None, max_draft=1, n_slots=4)
+    assert request == replace(off, max_draft=1, n_slots=4)
     plans = [planner.plan(replace(request, n_slots=n)).buffers for n in (1, 4)]
     caches = [sum(one.size_bytes for one in p if one.kind is BufferKind.KV) for p in plans]
     assert caches[1] == 4 * caches[0]

@@ -152,39 +152,34 @@ def test_a_process_that_was_idle_is_replaced_without_a_word(
     assert engine.generate(COMMAND).stop is Stop.LENGTH
 
 
-HUNG = "neither computed nor read for 1 s while generating"
-
-
 def test_one_that_hangs_is_ended(pair: list[ModelOptions], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolation, "_LOOK_S", 0.5)
+    monkeypatch.setattr(isolation, "_CLOSING_LOOKS", 1)
     with Isolated(pair, patience=2) as engine:
         engine.load()
-        first = engine.pid
-        engine.at(RoundFinished, partial(os.kill, first, signal.SIGSTOP))
-        with pytest.raises(EngineDiedError, match=HUNG):
-            engine.generate(ENDLESSLY)
-        assert not psutil.pid_exists(first)
-        assert engine.tokenize(Tokenize(text="in")) == (264,)
+        for stops in (False, True):
+            first = engine.pid
+
+            def hang(pid: int = first, *, stops: bool = stops) -> None:
+                os.kill(pid, signal.SIGSTOP)
+                if stops:
+                    engine.stop()
+
+            engine.at(RoundFinished, hang)
+            # Once it is told to stop, it is ended sooner.
+            said = f"neither computed nor read for {1 - stops} s while generating"
+            with pytest.raises(EngineDiedError, match=said):
+                engine.generate(ENDLESSLY)
+            assert not psutil.pid_exists(first)
+            assert engine.tokenize(Tokenize(text="in")) == (264,)
         os.kill(engine.pid, signal.SIGSTOP)
         # More than the pipe holds.
         with pytest.raises(EngineDiedError, match="neither computed nor read"):
             engine.tokenize(Tokenize(text="a" * (8 << 20)))
         assert engine.tokenize(Tokenize(text="in")) == (264,)
-
-
-@pytest.mark.ci
-def test_one_that_hangs_is_soon_ended_once_it_is_told_to_stop(
-    engine: Isolated, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(isolation, "_CLOSING_LOOKS", 1)
-
-    def hang() -> None:
-        os.kill(engine.pid, signal.SIGSTOP)
-        engine.stop()
-
-    engine.at(RoundFinished, hang)
-    with pytest.raises(EngineDiedError, match=HUNG):
-        engine.generate(ENDLESSLY)
+    monkeypatch.setenv(isolation.PATIENCE_VARIABLE, "soon")
+    with pytest.raises(UsageError, match="SPECTUI_PATIENCE=soon is no number of seconds"):
+        ProcessWorker()
 
 
 def test_one_that_stops_within_a_message_is_ended() -> None:
@@ -256,29 +251,27 @@ NO_MEMORY = r"memory ended while loading the target \(its last words: .*close ot
         pytest.param(MEMORY_BOUND.format(48), NO_MEMORY, marks=pytest.mark.ci),
         # Not called an end of llama.cpp.
         ("raise SystemExit(1)", "the engine's process ended with exit code 1 while"),
+        (None, "no process for the models can be started"),
     ],
-    ids=["16 MiB", "48 MiB", "python"],
+    ids=["16 MiB", "48 MiB", "python", "no files"],
 )
 def test_why_a_process_ends_before_it_has_loaded_is_said(
-    unloaded: Isolated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str
+    unloaded: Isolated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str | None, said: str
 ) -> None:
-    (tmp_path / "sitecustomize.py").write_text(code, encoding="ascii")
-    with monkeypatch.context() as patched:
-        patched.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-        with pytest.raises(EngineDiedError, match=said) as ended:
-            unloaded.load()
-    assert isinstance(ended.value, EngineKilledError) == (said == NO_MEMORY)
-    unloaded.load()
-
-
-def test_a_process_that_cannot_be_started_is_told(unloaded: Isolated) -> None:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
-    try:
-        with pytest.raises(SpectuiError, match="no process for the models can be started"):
-            unloaded.load()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    with monkeypatch.context() as patched:
+        if code is None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        else:
+            (tmp_path / "sitecustomize.py").write_text(code, encoding="ascii")
+            patched.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+        try:
+            with pytest.raises(SpectuiError, match=said) as ended:
+                unloaded.load()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert isinstance(ended.value, EngineKilledError) == (said == NO_MEMORY)
+    assert isinstance(ended.value, EngineDiedError) == (code is not None)
     unloaded.load()
 
 
@@ -311,9 +304,7 @@ def test_a_process_ends_where_python_finds_no_memory() -> None:
         answer = child._answer(worker, COMMAND, channel, commands)
         assert isinstance(answer, EngineFailed)
         assert answer.trace is not None
-
-
-def test_models_in_this_process_have_a_sentence_where_python_finds_no_memory() -> None:
+    # Where the models are in this process, it has a sentence.
     said = "memory ended while generating; close other programs, or choose a shorter -c"
     with Engine(worker=Failing()) as engine, pytest.raises(DoesNotFitError, match=said) as caught:
         engine.generate(COMMAND)
@@ -384,12 +375,6 @@ def test_the_process_ends_with_the_program_that_started_it(tiny: TinyPath) -> No
         with suppress(psutil.NoSuchProcess):
             child.wait(30)
     assert not child.is_running()
-
-
-def test_the_patience_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(isolation.PATIENCE_VARIABLE, "soon")
-    with pytest.raises(UsageError, match="SPECTUI_PATIENCE=soon is no number of seconds"):
-        ProcessWorker()
 
 
 def test_a_placement_that_was_chosen_is_kept_by_the_next_process(

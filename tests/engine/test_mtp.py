@@ -1,6 +1,5 @@
 """Targets that draft for themselves: what the MTP layers read and draft, and that it is safe."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,14 +11,12 @@ import pytest
 from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.cockpit import command as cockpit_command
 from spectui.cli.run_cockpit import make_launch
-from spectui.commands.arguments import server_arguments
 from spectui.engine.commands import ComparePair, Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, RoundFinished
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
-from spectui.live.setup import Launch, LiveSetup, Pair
-from spectui.llama.buffers import BufferKind
+from spectui.live.setup import Launch, Pair
 from spectui.llama.context import AbortFlag
 from spectui.llama.model import Model
 from spectui.llama.mtp import MtpContext
@@ -27,7 +24,6 @@ from spectui.llama.pair import TargetContext
 from spectui.llama.planned import PlanRequest
 from spectui.models.facts import check_is_target
 from spectui.models.header import GgufFile, TensorInfo
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
 from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
@@ -41,7 +37,6 @@ from tests.support.architectures import (
     write_qwen35,
     write_special_draft,
 )
-from tests.support.cli import Spectui
 from tests.support.engine import ENDLESS, assert_lossless, small_context
 from tests.support.models import TARGET, Tiny, TinyPath
 
@@ -103,17 +98,6 @@ def test_every_token_is_read_with_the_targets_state_before_it(echoing: Opened) -
         assert np.allclose(mtp.logits(mtp.n_outputs - 1), said[-1], atol=NOISE)
 
 
-def test_states_of_what_was_read_are_not_kept(echoing: Opened) -> None:
-    target, mtp = echoing.target, echoing.mtp
-    tokens = PROMPTS[1][:MAX_DRAFT]
-    target.decode(tokens, Outputs.ALL)
-    mtp.decode(tokens[:5], Outputs.NONE)
-    mtp.mark()
-    target.clear()
-    target.decode(tokens, Outputs.ALL)
-    assert sorted(mtp._states) == list(range(4, MAX_DRAFT))
-
-
 def test_what_a_stopped_chain_read_with_its_own_states_is_not_kept(echoing: Opened) -> None:
     target, mtp = echoing.target, echoing.mtp
     tokens, chain = PROMPTS[1][:MAX_DRAFT], (99, 98)
@@ -171,33 +155,6 @@ def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> Speculation:
     return Speculation(DraftMtp(draft_max=draft_max, draft_p_min=p_min, draft_min=draft_min))
 
 
-def test_its_buffers_come_on_top_of_the_targets(folder: Path) -> None:
-    options = ModelOptions(path=folder / "glm4moe.gguf")
-
-    def taken(*, mtp: bool) -> dict[BufferKind, int]:
-        with Engine() as engine:
-            loaded = engine.load_target(options, small_context(), max_draft=MAX_DRAFT, mtp=mtp)
-        return {buffer.kind: buffer.size_bytes for buffer in loaded.memory.buffers}
-
-    alone, both = taken(mtp=False), taken(mtp=True)
-    for kind in (BufferKind.KV, BufferKind.COMPUTE):
-        assert both[kind] > alone[kind]
-
-
-@pytest.mark.parametrize("prompt", PROMPTS[:2], ids=len)
-def test_output_is_the_targets_own(engine: Engine, prompt: tuple[int, ...]) -> None:
-    command = Generate(prompt=prompt, n_predict=40, sampling=ENDLESS, reuse_prompt=True)
-    plain = engine.generate(command)
-    assert plain.counters.n_drafted == 0
-    n_drafted = n_accepted = 0
-    for setting in (mtp(1), mtp(3), mtp(8, 0.3), mtp(4, 0.2, 2)):
-        result = engine.generate(replace(command, speculation=setting))
-        assert_lossless(engine, command, plain, result)
-        n_drafted += result.counters.n_drafted
-        n_accepted += result.counters.n_accepted
-    assert 0 < n_accepted < n_drafted
-
-
 def test_drafts_stop_where_the_context_does(folder: Path) -> None:
     command = Generate(prompt=PROMPTS[0], sampling=ENDLESS)
     with Engine() as engine:
@@ -209,12 +166,19 @@ def test_drafts_stop_where_the_context_does(folder: Path) -> None:
         assert_lossless(engine, command, plain, engine.generate(drafting))
 
 
-def test_after_ngrams_it_follows_what_they_drafted(engine: Engine) -> None:
-    command = Generate(prompt=PROMPTS[0], n_predict=60, sampling=ENDLESS)
+@pytest.mark.parametrize("prompt", PROMPTS[:2], ids=len)
+def test_output_is_the_targets_own(engine: Engine, prompt: tuple[int, ...]) -> None:
+    command = Generate(prompt=prompt, n_predict=40, sampling=ENDLESS, reuse_prompt=True)
     plain = engine.generate(command)
-    ngrams = NgramSimple(size_n=2, size_m=6)
-    drafting = replace(command, speculation=mtp(3).after([ngrams]))
-    assert_lossless(engine, command, plain, engine.generate(drafting))
+    assert plain.counters.n_drafted == 0
+    n_drafted = n_accepted = 0
+    after_ngrams = mtp(3).after([NgramSimple(size_n=2, size_m=6)])
+    for setting in (mtp(1), mtp(3), mtp(8, 0.3), mtp(4, 0.2, 2), after_ngrams):
+        result = engine.generate(replace(command, speculation=setting))
+        assert_lossless(engine, command, plain, result)
+        n_drafted += result.counters.n_drafted
+        n_accepted += result.counters.n_accepted
+    assert 0 < n_accepted < n_drafted
 
 
 def test_a_prompt_of_several_batches_teaches_what_one_batch_does(folder: Path) -> None:
@@ -344,37 +308,6 @@ def test_what_cannot_draft_for_itself_is_refused(tmp_path: Path, tiny: TinyPath)
             engine.generate(Generate(prompt=(77,), speculation=mtp(2)))
 
 
-def test_bench_needs_no_draft_for_it(spectui: Spectui, folder: Path, prompts: Path) -> None:
-    options = ["-m", folder / "qwen35.gguf", "-c", 256, "-t", 1, "-n", 12, "--prompts", prompts]
-    drafting = ["--spec-type", "draft-mtp", "--draft-max", 2, "--ignore-eos", "--temp", 0]
-    assert spectui("bench", *options, *drafting, "--json", "-") == 0, spectui.err
-    document = json.loads(spectui.out)
-    assert document["lossless"] is True
-    assert document["draft"]["kind"] == "mtp"
-    assert document["config"]["mtp"] is True
-    assert document["speculative"]["n_drafted"] > 0
-    assert document["speculative"]["c"] > 0
-
-
-@pytest.mark.parametrize(
-    ("drafting", "refusal"),
-    [
-        (["draft-mtp"], (3, "cannot draft for itself: it is a llama without MTP layers")),
-        (["draft-mtp,draft-simple"], (2, "llama-server has one draft context; name one")),
-        (["draft-mtp", "-md", "d.gguf"], (3, "d.gguf: no such file")),
-    ],
-    ids=["plain", "both", "draft"],
-)
-def test_bench_refuses_it_in_one_sentence(
-    spectui: Spectui, tiny: TinyPath, prompts: Path, drafting: list[str], refusal: tuple[int, str]
-) -> None:
-    code, sentence = refusal
-    options = ["-m", tiny(TARGET), "-c", 256, "-t", 1, "--prompts", prompts]
-    assert spectui("bench", *options, "--spec-type", *drafting) == code
-    assert sentence in spectui.err
-    assert spectui.err.count("\n") == 1
-
-
 def launch(*arguments: object) -> Launch:
     context = cockpit_command.make_context(
         "cockpit", [str(argument) for argument in arguments], help_option_names=HELP_NAMES
@@ -382,47 +315,26 @@ def launch(*arguments: object) -> Launch:
     return make_launch(dict(context.params), Settings())
 
 
-def test_a_draft_that_is_chosen_on_the_screen_is_used(folder: Path, tiny: TinyPath) -> None:
-    target = folder / "qwen35.gguf"
-    make_setup = launch("-m", target, "--spec-type", "draft-mtp", "--draft-max", 2).make_setup
-    assert make_setup(Pair(target=target, draft=None)).drafting == mtp(2)
-    chosen = make_setup(Pair(target=target, draft=tiny(TARGET)))
-    assert chosen.drafting == Speculation(DraftSimple(draft_max=2))
-
-
-def test_the_screen_drafts_with_a_file_of_layers_as_such(folder: Path, tmp_path: Path) -> None:
+def test_the_screen_drafts_with_what_is_chosen(
+    folder: Path, tmp_path: Path, tiny: TinyPath
+) -> None:
+    whole, simple = folder / "qwen35.gguf", Speculation(DraftSimple(draft_max=2))
+    named = ("--spec-type", "draft-mtp")
+    make_setup = launch("-m", whole, *named, "--draft-max", 2).make_setup
+    assert make_setup(Pair(target=whole, draft=None)).drafting == mtp(2)
+    assert make_setup(Pair(target=whole, draft=tiny(TARGET))).drafting == simple
+    # A file of layers drafts as such. A model that has them is one of its own, unless asked for.
     target, layers = write_pair("qwen35", tmp_path)
-    pair = Pair(target=target, draft=layers)
-    for typed in ((), ("--spec-type", "draft-mtp")):
-        setup = launch("-m", target, "-md", layers, "--draft-max", 2, *typed).make_setup(pair)
-        assert setup.drafting == mtp(2)
-        assert setup.used_draft == ModelOptions(path=layers)
-    # A model that has such layers is one of its own, unless they were asked for and fit.
-    whole = folder / "qwen35.gguf"
-    make_setup = launch("-m", target, "-md", whole, "--draft-max", 2).make_setup
-    assert make_setup(Pair(target=target, draft=whole)).drafting == Speculation(
-        DraftSimple(draft_max=2)
-    )
-
-
-def test_its_flags_are_those_of_llama_server(tmp_path: Path) -> None:
-    target, context = ModelOptions(path=tmp_path / "t.gguf"), small_context()
-    flags = server_arguments(target, None, context, mtp(2, 0.5), dialect=Dialect.LLAMA_CPP)
-    wanted = "--spec-type draft-mtp --spec-draft-n-max 2 --spec-draft-n-min 0 --spec-draft-p-min"
-    assert " ".join(flags).endswith(f"{wanted} 0.5")
-    of_ik = server_arguments(target, None, context, mtp(2, 0.5), dialect=Dialect.IK)
-    assert " ".join(of_ik).endswith("--spec-type mtp:n_max=2,n_min=0,p_min=0.5")
-    with pytest.raises(BadInputError, match="no flags for draft-mtp"):
-        server_arguments(target, None, context, mtp(2), dialect=Dialect.LEGACY)
-
-
-def test_export_has_what_drafts(tmp_path: Path) -> None:
-    target, ngram = ModelOptions(path=tmp_path / "t.gguf"), Speculation(NgramSimple(size_m=3))
-    setup = LiveSetup(target=target, draft=None, context=small_context(), speculation=mtp(2))
-    for setting, exported in ((mtp(2), mtp(2)), (ngram, ngram), (Speculation(), None)):
-        live, off = export_choices(replace(setup, speculation=setting), None, has_gpu=False)
-        assert live.setup.speculation == exported
-        assert off.setup.speculation is None
+    for draft, typed, drafting in (
+        (layers, (), mtp(2)),
+        (layers, named, mtp(2)),
+        (whole, (), simple),
+    ):
+        setup = launch("-m", target, "-md", draft, "--draft-max", 2, *typed).make_setup(
+            Pair(target=target, draft=draft)
+        )
+        assert setup.drafting == drafting
+        assert setup.used_draft == ModelOptions(path=draft)
 
 
 @pytest.mark.parametrize(("usable", "written"), [(8, 0), (6, 6)])
@@ -439,45 +351,48 @@ def test_the_screen_takes_llama_servers_threads_and_caches(
     threads = {one.setup.context.threads for one in choices}
     assert threads == {setup.context.threads} == {written}
     assert (setup.target.cache_type_k_mtp, setup.target.cache_type_k) == ("q8_0", "f16")
+    # What drafts is exported.
+    ngram = Speculation(NgramSimple(size_m=3))
+    for setting, exported in ((mtp(2), mtp(2)), (ngram, ngram), (Speculation(), None)):
+        live, off = export_choices(replace(setup, speculation=setting), None, has_gpu=False)
+        assert (live.setup.speculation, off.setup.speculation) == (exported, None)
 
 
-READERS = {
+SPECIAL = {
     "eagle3": ("eagle3", "fc.weight", "an EAGLE-3 draft", "draft-eagle3"),
     "dflash": ("dflash", "fc.weight", "a DFlash draft", "draft-dflash"),
     "dspark": ("dflash", "markov_w1.weight", "a DSpark draft", "draft-dspark"),
+    "mtp": ("qwen35", "blk.2.nextn.eh_proj.weight", "a file of MTP layers alone", None),
+    "gemma": ("gemma4-assistant", "a.weight", "a file of MTP layers alone", None),
 }
-LAYERS = {
-    "mtp": ("qwen35", "blk.2.nextn.eh_proj.weight", "a file of MTP layers alone", "draft-mtp"),
-    "gemma": ("gemma4-assistant", "a.weight", "a file of MTP layers alone", "draft-mtp"),
-}
-SPECIAL = READERS | LAYERS
+"""Architecture, a tensor, the kind, and the type of speculation that the engine lacks."""
 
 
-def test_they_are_told_before_anything_is_loaded(tiny: TinyPath, tmp_path: Path) -> None:
-    target = ModelOptions(path=tiny(TARGET))
+@pytest.mark.parametrize("name", SPECIAL)
+def test_they_are_told_before_anything_is_loaded(tiny: TinyPath, tmp_path: Path, name: str) -> None:
+    arch, tensor, kind, lacking = SPECIAL[name]
+    path = tmp_path / "draft.gguf"
+    write_special_draft(arch, path, tensor)
+    how = "drafts with --spec-type draft-mtp"
+    if lacking is not None:
+        in_process = "and spectui's in-process engine cannot"
+        how = rf"llama-server can run \(--spec-type {lacking}\) {in_process}"
+    as_draft = f"draft.gguf is {kind}, which {how}"
+    as_target = f"{kind}, which cannot generate without the model that it drafts for"
+    target, draft = ModelOptions(path=tiny(TARGET)), ModelOptions(path=path)
+    request = PlanRequest(target=target, draft=draft, context=small_context())
     with Engine() as engine, Planner() as planner:
-        for name, (arch, tensor, kind, spec_type) in SPECIAL.items():
-            path = tmp_path / f"{name}-draft.gguf"
-            write_special_draft(arch, path, tensor)
-            how = f"drafts with --spec-type {spec_type}"
-            in_process = "and spectui's in-process engine cannot"
-            if name in READERS:
-                how = rf"llama-server can run \(--spec-type {spec_type}\) {in_process}"
-            as_draft = f"draft.gguf is {kind}, which {how}"
-            as_target = f"{kind}, which cannot generate without the model that it drafts for"
-            draft = ModelOptions(path=path)
-            told = engine.compare(ComparePair(target=target.path, draft=path))
-            wanted = "cannot draft with MTP layers" if name in LAYERS else as_draft
-            assert re.search(wanted, str(told.reason))
-            told = engine.compare(ComparePair(target=path, draft=path))
-            assert as_target in str(told.reason)
-            with pytest.raises(BadInputError, match=as_target):
-                engine.load_target(draft, small_context(), max_draft=4)
-            request = PlanRequest(target=target, draft=draft, context=small_context())
-            with pytest.raises(BadInputError, match=as_draft):
-                planner.plan(request)
-            with pytest.raises(BadInputError, match=as_target):
-                planner.plan(replace(request, target=draft, draft=None))
+        told = engine.compare(ComparePair(target=target.path, draft=path))
+        wanted = as_draft if lacking else "cannot draft with MTP layers"
+        assert re.search(wanted, str(told.reason))
+        told = engine.compare(ComparePair(target=path, draft=path))
+        assert as_target in str(told.reason)
+        with pytest.raises(BadInputError, match=as_target):
+            engine.load_target(draft, small_context(), max_draft=4)
+        with pytest.raises(BadInputError, match=as_draft):
+            planner.plan(request)
+        with pytest.raises(BadInputError, match=as_target):
+            planner.plan(replace(request, target=draft, draft=None))
 
 
 def test_a_model_whose_layers_begin_without_a_norm_is_whole(tmp_path: Path) -> None:

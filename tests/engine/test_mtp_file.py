@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from spectui.commands.arguments import server_arguments
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.fit import fit
@@ -14,7 +13,6 @@ from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
 from spectui.llama.buffers import BufferKind
 from spectui.llama.planned import PlanRequest
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp
 from spectui.options.setup import Devices, Fit, ModelOptions
 from spectui.options.speculation import Speculation
@@ -126,18 +124,6 @@ def test_the_cache_of_the_targets_own_layers_has_the_types_of_ctkd_and_ctvd(tmp_
             planned_bytes.append(planned)
     # 8.5 and 4.5 bits an element in place of 16 each.
     assert planned_bytes[1] / planned_bytes[0] == pytest.approx(13 / 32)
-
-
-def test_a_command_names_the_file_only_where_it_drafts(tmp_path: Path) -> None:
-    target, draft = (ModelOptions(path=tmp_path / name) for name in ("t.gguf", "mtp-t.gguf"))
-    speculation = Speculation(DraftMtp())
-    beside, alone = (
-        server_arguments(target, one, small_context(), speculation, dialect=Dialect.LLAMA_CPP)
-        for one in (draft, None)
-    )
-    assert str(draft.path) in beside
-    assert "-md" not in alone
-    assert all("draft-mtp" in words for words in (beside, alone))
 
 
 @pytest.mark.parametrize("arch", ["qwen35", "gemma4"])

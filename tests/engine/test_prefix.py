@@ -1,4 +1,4 @@
-"""Prompts that continue others: what is kept of those is gone on from, and changes nothing."""
+"""Prompts that continue others: what is kept of those is gone on from; and seconds of prompts."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spectui.engine.commands import Generate
+from spectui.engine.commands import Generate, GeneratePair
 from spectui.engine.driver import Engine
 from spectui.engine.events import Event, GenerationResult, PromptEvaluated
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple
@@ -15,6 +15,8 @@ from spectui.speculative.counters import Counters, RoundTimes
 from tests.support.engine import ARCHITECTURES, ENDLESS, engine_with, local_worker
 
 NGRAM = NgramSimple(size_n=3, size_m=6)
+PROMPT = tuple(range(40, 240))
+"""Longer than a batch: MTP layers read its beginning while the target goes on."""
 
 
 @pytest.fixture(scope="module", params=ARCHITECTURES)
@@ -72,3 +74,43 @@ def test_going_on_from_a_kept_prompt_changes_no_bit(
     engine.generate(replace(command, prompt=text[:n_prefix], n_prefix=0))
     assert generated(engine, command) == (fresh, n_prefix)
     assert generated(engine, command) == (fresh, n_prefix + n_rest)
+
+
+def new_prompt(engine: Engine, architecture: str) -> Generate:
+    local_worker(engine).models.prompts.clear()
+    own = drafting(architecture)[1]
+    return Generate(
+        prompt=PROMPT, n_predict=6, sampling=ENDLESS, speculation=own, reuse_prompt=True
+    )
+
+
+def test_a_prompt_tells_what_target_and_draft_took_of_it(engine: Engine, architecture: str) -> None:
+    wanted = new_prompt(engine, architecture)
+    # N-gram drafters take no time.
+    for speculation in (None, Speculation(NGRAM)):
+        alone = engine.generate(replace(wanted, speculation=speculation, reuse_prompt=False))
+        assert (alone.is_prompt_new, alone.n_read, alone.prompt_draft_s) == (True, 0, 0)
+    result = engine.generate(replace(wanted, reuse_prompt=False))
+    assert result.is_prompt_new
+    assert (result.n_evaluated, result.n_read) == (len(PROMPT), len(PROMPT))
+    assert 0 < (result.prompt_draft_s or 0) < result.prompt_s
+    # The draft may read what the target has evaluated before.
+    engine.generate(replace(wanted, speculation=None))
+    result = engine.generate(wanted)
+    assert result.n_read == len(PROMPT)
+    assert (result.prompt_draft_s or 0) > 0
+    # MTP layers read what the target makes of a prompt: it has to evaluate it for them.
+    assert result.n_evaluated == (len(PROMPT) if architecture == "qwen35" else 0)
+    again = engine.generate(wanted)
+    assert not again.is_prompt_new
+    assert (again.n_evaluated, again.n_read, again.prompt_draft_s) == (0, 0, 0)
+
+
+def test_both_sides_of_a_pair_add_up(engine: Engine, architecture: str) -> None:
+    done = engine.generate_pair(
+        GeneratePair(speculative=new_prompt(engine, architecture), baseline_first=True)
+    )
+    off, on = done.baseline, done.speculative
+    assert on.prompt_draft_s is not None
+    assert off.prompt_s + on.prompt_draft_s == pytest.approx(on.prompt_s)
+    assert (off.is_prompt_new, off.n_read, off.prompt_draft_s) == (True, 0, 0)

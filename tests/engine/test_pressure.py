@@ -107,18 +107,16 @@ def test_a_pair_that_leaves_little_may_have_that(memory: Scripted) -> None:
     memory.on_sleep = lambda _now_s: setattr(memory, "ram", 100 * MIB)
     gated.measure()
     assert len(gated.told) == 2
-
-
-@pytest.mark.parametrize(("loaded", "n_told"), [(4 * GIB, 2), (0, 0)])
-def test_a_gpu_counts_where_a_load_took_of_it(memory: Scripted, loaded: int, n_told: int) -> None:
-    memory.gpu = 6 * GIB
-    gated = Gated(memory)
-    memory.gpu -= loaded
-    gated.gate.settle()
-    memory.gpu = 10 * MIB
+    # A GPU counts where a load took of it.
     memory.on_sleep = lambda _now_s: setattr(memory, "gpu", GIB)
-    gated.measure()
-    assert len(gated.told) == n_told
+    for loaded, n_told in ((4 * GIB, 2), (0, 0)):
+        memory.gpu = 6 * GIB
+        gated = Gated(memory)
+        memory.gpu -= loaded
+        gated.gate.settle()
+        memory.gpu = 10 * MIB
+        gated.measure()
+        assert len(gated.told) == n_told
 
 
 def test_the_innermost_cgroup_tells_how_long_it_waited(tmp_path: Path) -> None:

@@ -101,15 +101,12 @@ def test_as_many_as_fit_are_met_in_every_pass_whatever_its_order(
         assert len(kept) == n_kept
 
 
-def test_a_prompt_larger_than_the_store_empties_nothing() -> None:
+def test_what_is_measured_no_more_makes_room_and_what_is_too_large_does_not() -> None:
     asked = Asked(600)
     asked.hits(range(6))
     for _ in range(5):
         assert not asked.generate((99,), 2000)
         assert asked.hits(range(6)) == list(range(6))
-
-
-def test_prompts_that_are_measured_no_more_make_room() -> None:
     asked = Asked(400)
     asked.hits(range(4))
     passes = [asked.hits(range(10, 14)) for _ in range(4)]

@@ -12,7 +12,7 @@ from spectui.engine.templates import Templates
 from spectui.errors import BadInputError
 from spectui.llama.model import Model
 from spectui.options.setup import ModelOptions
-from tests.support.models import TARGET, Tiny, TinyPath
+from tests.support.models import Tiny, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -46,16 +46,6 @@ def test_a_template_gets_messages_and_tokens(templates: Templates) -> None:
         said = (("user", 'the "löwe" \ud800'), ("user", "again"))
         text = templates.render(model(source), said)
         assert text == '<1>user:"the \\"löwe\\" \ud800"<2>20True'
-
-
-def test_the_template_of_a_real_model(templates: Templates, tiny: TinyPath) -> None:
-    with Model(ModelOptions(path=tiny(TARGET))) as loaded:
-        text = templates.render(loaded, [("system", "Be brief."), ("user", "[/INST] {{ 1 }}")])
-    assert text == (
-        "<|im_start|>system\nBe brief.<|im_end|>\n"
-        "<|im_start|>user\n[/INST] {{ 1 }}<|im_end|>\n"
-        "<|im_start|>assistant\n"
-    )
 
 
 LONG = {

@@ -9,6 +9,7 @@ import os
 import resource
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,11 @@ from spectui.engine.commands import LoadDraft, LoadTarget
 from spectui.engine.models import LoadedModels
 from spectui.llama.context import AbortFlag
 from spectui.llama.library import C
+from spectui.llama.model import Model
+from spectui.llama.pair import TargetContext
+from spectui.options.setup import ContextOptions, CpuOptions, ModelOptions
 from spectui.server import LlamaServer
+from spectui.speculative.models import Outputs
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -119,28 +124,23 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(tiny: TinyPath) -> Run:
-    """Run the tiny pair."""
     return Run(tiny)
 
 
 @pytest.fixture(scope="module")
 def plain(run: Run) -> dict[str, Any]:
-    """What it does without any option."""
-    return run()
+    """What it does without any option, where threads are as they were."""
+    found = run()
+    assert found["drafted"] > found["accepted"] > 0
+    assert (found["warned"], found["locked_kib"]) == ([], 0)
+    assert len(found["threads"]) >= 2
+    for one in found["threads"]:
+        assert one == [found["cpus_text"], found["niceness"], found["scheduler"]]
+    return found
 
 
 def outcome(found: dict[str, Any]) -> tuple[list[int], int, int]:
     return found["tokens"], found["drafted"], found["accepted"]
-
-
-def test_without_options_threads_are_as_they_were(plain: dict[str, Any]) -> None:
-    assert plain["drafted"] > plain["accepted"] > 0
-    assert plain["warned"] == []
-    assert len(plain["threads"]) >= 2
-    for cpus, niceness, scheduler in plain["threads"]:
-        assert (niceness, scheduler) == (plain["niceness"], plain["scheduler"])
-        assert cpus == plain["cpus_text"]
-    assert plain["locked_kib"] == 0
 
 
 def test_threads_have_their_processors_and_priority_and_weights_are_in_ram(
@@ -170,43 +170,29 @@ def test_a_mask_pins_every_compute_thread_and_no_other(run: Run, plain: dict[str
     found = run(f"--cpu-mask {1 << first:#x} --cpu-strict 1")
     assert len(found["threads"]) >= 2
     assert {cpus for cpus, _niceness, _scheduler in found["threads"]} == {str(first)}
-    # The rest of the process, with its screen, stays where it was.
-    assert found["cpus"] == plain["cpus"]
-    assert outcome(found) == outcome(plain)
     (warned,) = found["warned"]
     assert warned.startswith("--cpu-mask has 1 of the 2 processors that -t 2 asks for, and threads")
 
 
-OF_BATCHES = """
-import os, sys
-from pathlib import Path
-from spectui.llama.context import AbortFlag
-from spectui.llama.model import Model
-from spectui.llama.pair import TargetContext
-from spectui.options.setup import ContextOptions, CpuOptions, ModelOptions
-from spectui.speculative.models import Outputs
-
-first, second, *_others = sorted(os.sched_getaffinity(0))
-def of(n_threads_batch):
-    options = ContextOptions(
-        ctx_size=64, threads=2, threads_batch=n_threads_batch,
-        cpu=CpuOptions(cpus=(first,)), cpu_batch=CpuOptions(cpus=(second,)),
-    )
-    return TargetContext(model, options, max_draft=4, abort=AbortFlag())
-with Model(ModelOptions(path=Path(sys.argv[1]))) as model:
-    for n_threads_batch, expected in ((2, second), (3, second), (0, first)):
-        with of(n_threads_batch) as context:
-            for tokens, wanted in (((1, 2, 3), expected), ((4,), first), ((5, 6), expected)):
-                context.decode(tokens, Outputs.ALL)
-                assert os.sched_getaffinity(0) == {wanted}, (n_threads_batch, tokens)
-"""
-
-
 @pytest.mark.long
 def test_batches_have_threads_of_their_own_with_tb_alone(tiny: TinyPath) -> None:
-    if len(os.sched_getaffinity(0)) < 2:
+    before = os.sched_getaffinity(0)
+    if len(before) < 2:
         pytest.skip("one processor")
-    subprocess.run([sys.executable, "-c", OF_BATCHES, tiny(TARGET)], check=True)
+    first, second, *_others = sorted(before)
+    own, other = (CpuOptions(cpus=(one,)) for one in (first, second))
+    context = ContextOptions(ctx_size=64, threads=2, cpu=own, cpu_batch=other)
+    try:
+        with Model(ModelOptions(path=tiny(TARGET))) as model:
+            for n_threads_batch, expected in ((2, second), (3, second), (0, first)):
+                options = replace(context, threads_batch=n_threads_batch)
+                with TargetContext(model, options, max_draft=4, abort=AbortFlag()) as decoding:
+                    for tokens in ((1, 2, 3), (4,), (5, 6)):
+                        decoding.decode(tokens, Outputs.ALL)
+                        wanted = expected if len(tokens) > 1 else first
+                        assert os.sched_getaffinity(0) == {wanted}, (n_threads_batch, tokens)
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def test_what_the_system_refuses_is_said_once_and_left_out(run: Run, plain: dict[str, Any]) -> None:

@@ -28,7 +28,6 @@ from spectui.errors import BadInputError
 from spectui.known import Known
 from spectui.llama import devices, library
 from spectui.llama.facts import LibraryFacts
-from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
 from spectui.measure.promise import digest_of
 from spectui.measure.workload import WorkItem, Workload
@@ -53,10 +52,7 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt
-from spectui.sessions import (
-    SessionLog,
-    read_session,
-)
+from spectui.sessions import SessionLog, read_session
 from spectui.settings import read_settings
 from spectui.sweep.axes import Axes
 from spectui.sweep.cells import Cell
@@ -84,14 +80,12 @@ _REST: dict[str, Any] = {
 
 
 def isolate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take away what a user's environment says to llama-server, and where it keeps models."""
     for name in os.environ:
         if name.startswith(("LLAMA_", "HF_", "HUGGINGFACE_", "SPECTUI_TEST")):
             monkeypatch.delenv(name)
 
 
 def pretend_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Export for containers as on a machine with a GPU."""
     monkeypatch.setattr("spectui.llama.devices.has_gpu", lambda: True)
 
 
@@ -104,17 +98,9 @@ def exported(setup: dict[str, Any], dialect: str, format_: str) -> str:
     has_gpu = plain.pop("has_gpu", True)
     outcome = from_plain(plain, Outcome)
     assert outcome is not None
-    whole = ExportSetup(
-        target=outcome.target,
-        draft=outcome.draft,
-        context=outcome.context,
-        speculation=outcome.speculation,
-        extra=outcome.extra,
-        given=outcome.given,
-        start=outcome.start,
-        name=outcome.target.path.stem,
-        has_gpu=has_gpu,
-    )
+    names = ("target", "draft", "context", "speculation", "extra", "given", "start")
+    fields: dict[str, Any] = {name: getattr(outcome, name) for name in names}
+    whole = ExportSetup(**fields, name=outcome.target.path.stem, has_gpu=has_gpu)
     try:
         text = render(whole.launch(Dialect(dialect)), Format(format_))
     except BadInputError as error:
@@ -207,7 +193,6 @@ def session_told(path: Path) -> dict[str, Any]:
 
 
 def session_written_again(path: Path, folder: Path) -> bytes:
-    """The same session as it is written today."""
     session = read_session(path)
     log = SessionLog(session.header, folder)
     for entry in session.entries:
@@ -226,7 +211,6 @@ def settings_told() -> dict[str, Any]:
 
 
 def trace_written_again(path: Path, out: Path) -> bytes:
-    """The same trace as it is written today."""
     write_trace(read_trace(path), out)
     return out.read_bytes()
 
@@ -238,25 +222,8 @@ def _plain(value: object) -> Any:  # noqa: ANN401 - what JSON holds
 # Studies
 
 
-def _open(url: str, name: str, space: SearchSpace) -> TuningStudy:
-    return TuningStudy(
-        name,
-        StudyOptions(storage=url),
-        spec=STUDY_SPEC,
-        space=space,
-    )
-
-
 STUDY_SPEC: dict[str, Any] = {"machine": "0123456789ab", "target": {"file": "target.gguf"}}
 _SPACE = SearchSpace(drafts=("draft", "draft-mtp", "eagle"), mtp_layers=2)
-
-
-def _arm(name: str) -> Arm:
-    setting = SPECULATIONS[name]
-    assert setting is not None
-    drafts = {"mtp": "draft-mtp", "chain-mtp": "draft-mtp", "reader": "eagle"}
-    draft = drafts.get(name, "draft") if setting.model is not None else None
-    return Arm(draft=draft, speculation=setting)
 
 
 def studies_told(url: str) -> dict[str, Any]:
@@ -272,7 +239,7 @@ def studies_told(url: str) -> dict[str, Any]:
 
 def trials_told(url: str, name: str) -> list[dict[str, Any]]:
     """The trials of a study that was made here, as a search that goes on reads them."""
-    with _open(url, name, _SPACE) as study:
+    with TuningStudy(name, StudyOptions(storage=url), spec=STUDY_SPEC, space=_SPACE) as study:
         return [
             {
                 **_plain(record),
@@ -332,13 +299,7 @@ def names_and_digests(folder: Path) -> dict[str, Any]:
     served = served_spec(
         machine=MACHINE,
         server={"path": "/opt/llama-server", "version": "b0000"},
-        off=Setup(
-            target=models[0],
-            draft=None,
-            context=_CONTEXT,
-            speculation=None,
-            extra=("--jinja",),
-        ),
+        off=replace(swept.base, extra=("--jinja",)),
         drafts={"draft": models[1]},
         sizes_bytes={target: 100, draft: 45},
         workload=workload,
@@ -352,8 +313,4 @@ def names_and_digests(folder: Path) -> dict[str, Any]:
         "digest-of-a-spec": spec_digest(STUDY_SPEC),
         "kept-trace": study_trace("a study/of mine", STUDY_SPEC).name,
         "digest-of-a-prompt": digest_of((1, 2, 3)),
-        "labels": {
-            name: OFF.label if setting is None else _arm(name).label
-            for name, setting in SPECULATIONS.items()
-        },
     }

@@ -6,6 +6,7 @@ what changed.
 """
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from difflib import unified_diff
 from pathlib import Path
@@ -13,13 +14,9 @@ from pathlib import Path
 import pytest
 
 from spectui.llama.library import llama_cpp_version
-from tests.golden.support import (
-    Place,
-    folder_of_models,
-    furnished,
-    install_machine,
-)
+from tests.golden.support import MODELS, Place, furnished, install_machine
 from tests.support.kept_planner import end_planners, keeping_planners
+from tests.support.models import write_tiny
 
 _OF_LLAMA_CPP = "0.5.0-dev"
 """What llama-cpp-python is pinned to, and what tools/build_llama_server.py builds."""
@@ -67,9 +64,11 @@ def _diff(name: str, expected: str, found: str) -> str:
 
 @pytest.fixture(scope="session")
 def golden_models() -> Iterator[Path]:
-    """Tiny models, built once."""
-    with folder_of_models() as folder:
-        yield folder
+    """Tiny models, built once, on the disk of ``furnished``."""
+    with tempfile.TemporaryDirectory() as name:
+        for stem, recipe in MODELS.items():
+            write_tiny(recipe, Path(name) / f"{stem}.gguf")
+        yield Path(name)
     end_planners()
 
 

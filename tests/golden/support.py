@@ -14,8 +14,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -25,11 +25,11 @@ import psutil
 import pytest
 
 from spectui import __version__
-from spectui.cli import main
 from spectui.engine.host_memory import HostMemory
 from spectui.llama.library import C, library, llama_cpp_version
 from spectui.server import LlamaServer
 from tests.support import attached
+from tests.support.cli import Spectui
 from tests.support.machine import QUIET, seen_by_watches
 from tests.support.models import (
     CLOSE_DRAFT,
@@ -39,7 +39,6 @@ from tests.support.models import (
     TARGET,
     Tiny,
     write_empty,
-    write_tiny,
 )
 from tests.support.scripted_server import write_server
 
@@ -119,11 +118,8 @@ class VirtualTime:
         return self._ticks / _TICKS_PER_S
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        load, begin, decode = (
-            C.llama_model_load_from_file,
-            C.llama_init_from_model,
-            C.llama_decode,
-        )
+        load, begin = C.llama_model_load_from_file, C.llama_init_from_model
+        decode = C.llama_decode
 
         def loaded(path: bytes, *arguments: Foreign) -> Foreign:
             model = load(path, *arguments)
@@ -175,7 +171,6 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("LLAMA_", "SPECTUI_", "HF_", "GGML_")) or name in _TERMINAL:
             monkeypatch.delenv(name)
-    monkeypatch.setenv("COLUMNS", str(COLUMNS))
     monkeypatch.setenv("GGML_NO_BACKTRACE", "1")
     # The machine of another process would be the real one.
     monkeypatch.setenv("SPECTUI_ISOLATE", "0")
@@ -203,8 +198,6 @@ _TERMINAL = ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "LIN
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What a command said."""
-
     line: str
     code: int
     out: str
@@ -215,11 +208,10 @@ class Said:
         """One text: the command line, its exit code and both streams."""
         parts = [f"$ {self.line}", f"exit code {self.code}"]
         parts += [f"--- {name}\n{text}" for name, text in (("out", self.out), ("err", self.err))]
-        return _ended("\n".join(part.rstrip("\n") for part in parts))
+        return "\n".join(part.rstrip("\n") for part in parts).rstrip("\n") + "\n"
 
     @property
     def document(self) -> str:
-        """The JSON document on stdout."""
         return document_text(self.out)
 
 
@@ -244,30 +236,21 @@ class Place:
     ) -> None:
         self.folder = folder
         self._monkeypatch = monkeypatch
-        self._capsys = capsys
+        self._spectui = Spectui(monkeypatch, capsys)
+        monkeypatch.setenv("COLUMNS", str(COLUMNS))
         self.time = VirtualTime(memory_bound)
         self.time.install(monkeypatch)
         self._at: tuple[str, Callable[[], None]] | None = None
 
     def run(self, *arguments: object) -> Said:
         """Run a command; texts are normalised."""
-        words = [*map(str, arguments)]
-        self._monkeypatch.setattr(sys, "argv", ["spectui", *words])
-        handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        before = {number: signal.getsignal(number) for number in handled}
-        try:
-            with self._listening(), pytest.raises(SystemExit) as caught:
-                main()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-        out, err = self._capsys.readouterr()
-        assert isinstance(caught.value.code, int)
+        with self._listening():
+            code = self._spectui(*arguments)
         return Said(
-            line=self.normal(" ".join(["spectui", *words])),
-            code=caught.value.code,
-            out=self.normal(out),
-            err=self.normal(err),
+            line=self.normal(" ".join(["spectui", *map(str, arguments)])),
+            code=code,
+            out=self.normal(self._spectui.out),
+            err=self.normal(self._spectui.err),
         )
 
     @contextmanager
@@ -295,11 +278,9 @@ class Place:
         return texts
 
     def page(self, name: str, *arguments: object) -> dict[str, str]:
-        """What a command says to people, as a file."""
         return {f"{name}.txt": self.run(*arguments).text}
 
     def pages(self, **commands: tuple[object, ...]) -> dict[str, str]:
-        """What each command says to people, by the names of files."""
         texts = (self.page(name.replace("_", "-"), *words) for name, words in commands.items())
         return dict(item for text in texts for item in text.items())
 
@@ -318,16 +299,11 @@ class Place:
             assert source.count(_TOKENS) == 1
             path.write_text(source.replace(_TOKENS, "[t + is_on for t in range(n)]"), "utf-8")
 
-    def forget(self) -> None:
-        """Delete what commands keep: studies, sweeps, logs."""
-        shutil.rmtree(self.folder / "home")
-
     def at(self, text: str, then: Callable[[], None]) -> None:
         """Do something as soon as this is written to stderr by the next command."""
         self._at = text, then
 
     def interrupt_at(self, text: str) -> None:
-        """Press Ctrl-C as soon as this is written to stderr."""
         self.at(text, lambda: signal.raise_signal(signal.SIGINT))
 
     def write_bad_files(self) -> None:
@@ -362,15 +338,6 @@ _BAD_TEXTS = {
     "run.sh": "llama-server -m target.gguf",
     "twice.toml": "[options]\ncache-type-k-draft = 'q8_0'\nspec-draft-type-k = 'f16'",
 }
-
-
-@contextmanager
-def folder_of_models() -> Iterator[Path]:
-    """Models, built once."""
-    with tempfile.TemporaryDirectory() as name:
-        for stem, recipe in MODELS.items():
-            write_tiny(recipe, Path(name) / f"{stem}.gguf")
-        yield Path(name)
 
 
 @contextmanager
@@ -410,9 +377,7 @@ def running_server(place: Place, name: str, **ways: Unpack[Ways]) -> Iterator[st
         yield server.base_url
 
 
-def scripted_answers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> Iterator[tuple[str, AbstractContextManager[str]]]:
+def scripted_answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
     """Servers on another machine, by name: each gives its address."""
     # This process listens, and has llama.cpp loaded.
     monkeypatch.setattr("spectui.server.watch.locator.runs_llama", lambda _process: False)
@@ -427,30 +392,22 @@ def scripted_answers(
         "no-server": {name: attached.page("hello") for name in _PAGES},
     }
     for name, plays in changes.items():
-        yield name, _answering(plays)
+        with attached.serving() as script:
+            script.plays |= plays
+            yield name, script.address
 
 
 _PAGES = ("/health", "/props", "/v1/models", "/metrics", "/slots")
 
 
-@contextmanager
-def _answering(plays: Mapping[str, attached.Play]) -> Iterator[str]:
-    with attached.serving() as script:
-        script.plays |= plays
-        yield script.address
-
-
 # --- What is masked ---------------------------------------------------------------------------
 
 
-def _library_place() -> str:
-    """Where results say that this machine's library is from."""
-    return str(library()).rpartition(" of ")[2]
-
-
+_LIBRARY_PLACE = str(library()).rpartition(" of ")[2]
+"""Where results say that this machine's library is from."""
 _MASKED = (
     (re.compile(r"its library:\s[^()]+\([\w-]+\)"), "its library: <file>"),
-    (re.compile(rf"(?<=> of ){re.escape(_library_place())}"), "<library>"),
+    (re.compile(rf"(?<=> of ){re.escape(_LIBRARY_PLACE)}"), "<library>"),
     (re.compile(re.escape(version("llama-cpp-python"))), "<llama-cpp-python>"),
     (re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?"), "<date>"),
     (re.compile(r"(127\.0\.0\.1|localhost|--port)([: ])\d+"), r"\1\2<port>"),
@@ -469,18 +426,10 @@ Versions of this package, the binding and llama.cpp; dates, with or without a ti
 something will take or how fast it is fetched; a last word of the scripted server that may be late.
 """
 
-_WALL = frozenset(
-    {
-        "took_s",
-        "wall_s",
-        "left_s",
-        "elapsed_s",
-        "remaining_s",
-        "load_s",
-        "served_s",
-        "answered_in_s",
-    }
-)
+_WALL = {
+    *("took_s", "wall_s", "left_s", "elapsed_s", "remaining_s", "load_s", "served_s"),
+    "answered_in_s",
+}
 """Seconds of the wall clock, by their names in documents."""
 
 
@@ -508,13 +457,8 @@ def folded(value: object, indent: int = 0) -> str:
     return "{\n" + ",\n".join(parts) + "\n" + " " * indent + "}"
 
 
-_LIBRARY: dict[str, object] = {
-    "name": "<library>",
-    "file": "<file>",
-    "origin": "<origin>",
-    "features": [],
-    "unused": [],
-}
+_LIBRARY: dict[str, object] = {"name": "<library>", "features": [], "unused": []}
+_LIBRARY |= {name: f"<{name}>" for name in ("file", "origin")}
 _WIDTH = 200
 
 
@@ -530,12 +474,5 @@ def _rounded(value: object, name: str = "") -> object:
         return value
     if name in _WALL:
         return "<s>"
-    return float(f"{value:.6g}") if abs(value) > _NOTHING else 0.0
-
-
-_NOTHING = 1e-9
-"""Below it stands what rounding leaves of zero."""
-
-
-def _ended(text: str) -> str:
-    return text.rstrip("\n") + "\n"
+    # Below a billionth stands what rounding leaves of zero.
+    return float(f"{value:.6g}") if abs(value) > 1e-9 else 0.0

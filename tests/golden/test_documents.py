@@ -1,5 +1,7 @@
 """``--json -`` writes to stdout what ``--json FILE`` writes to the file, and nothing else."""
 
+import shutil
+
 import pytest
 
 from tests.golden.support import Place
@@ -28,7 +30,7 @@ def test_stdout_and_file(place: Place, command: tuple[object, ...]) -> None:
     texts = place.both("found", *command)
     if command[0] in {"tune", "sweep"} and "--dry-run" not in command:
         # The study or sweep would be resumed.
-        place.forget()
+        shutil.rmtree(place.folder / "home")
     said = place.run(*command, "--json", "-")
     assert said.code in {0, 3}, said.err
     assert said.document == texts["found.json"]

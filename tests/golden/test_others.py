@@ -42,9 +42,8 @@ def test_presets(golden: Golden, place: Place) -> None:
 
 def test_attach(golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     texts: dict[str, str] = {}
-    for name, answers in scripted_answers(monkeypatch):
-        with answers as address:
-            texts |= place.both(name, "attach", address, "--interval", 0)
+    for name, address in scripted_answers(monkeypatch):
+        texts |= place.both(name, "attach", address, "--interval", 0)
     golden("attach", texts)
 
 
@@ -59,15 +58,6 @@ def test_running_server(golden: Golden, place: Place) -> None:
     with running_server(place, "swapped", manner="is swapped", n_good=2) as swapped:
         texts |= place.page("swapped", *bench, "--server-url", swapped)
     golden("bench/running", texts)
-
-
-def test_export(golden: Golden, place: Place) -> None:
-    formats = ("llama-server", "args", "env", "ini", "llama-swap", "compose", "json")
-    texts = {
-        f"{name}.txt": place.run("export", "--from", COMMAND, "--format", name).text
-        for name in formats
-    }
-    golden("export-command", texts)
 
 
 def test_lint(golden: Golden, place: Place) -> None:

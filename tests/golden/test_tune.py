@@ -3,6 +3,7 @@
 import json
 import re
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -158,35 +159,21 @@ def test_verified(golden: Golden, place: Place) -> None:
     golden("tune/verified", texts)
 
 
-class Wall:
-    """The clock by which llama-server's part of the time budget ends."""
-
-    now_s = 0.0
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def go_on(self) -> None:
-        self.now_s += 7200
-
-
 @pytest.mark.ci
 @pytest.mark.parametrize(("name", "at"), [("few", "d: off"), ("enough", "d2: off")])
 def test_time_ends_on_llama_server(
     name: str, at: str, golden: Golden, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wall = Wall()
-    monkeypatch.setattr("spectui.tune.served.time", wall)
+    # The clock by which llama-server's part of the time budget ends.
+    clock = SimpleNamespace(monotonic=lambda: 0.0)
+    monkeypatch.setattr("spectui.tune.served.time", clock)
     place.server("llama-server", on_ms=12.5)
-    place.at(at, wall.go_on)
+    place.at(at, lambda: setattr(clock, "monotonic", lambda: 7200.0))
     found = (*PAIR, *MODEL, "--trials", 2, *LENGTH[:2], "--server-bin", "./llama-server")
     texts = tuned(place, memory_bound, name, *found, "--time-budget", "1h")
     # The search took a few seconds of the real clock.
-    told = {
-        file: re.sub(r"it took \d+ (h|min) \d+ (min|s)", "it took <time>", texts[file])
-        for file in texts
-    }
-    golden(f"tune/cut-{name}", told)
+    took = re.compile(r"it took \d+ (h|min) \d+ (min|s)")
+    golden(f"tune/cut-{name}", {file: took.sub("it took <time>", texts[file]) for file in texts})
 
 
 def dear_prompts(model: str, n_tokens: int) -> float:

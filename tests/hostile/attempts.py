@@ -35,8 +35,6 @@ _DEFECTS = ("Traceback (most recent call last)", "this is a defect of spectui's"
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """What came of a command."""
-
     code: int
     """255 where the child died of it."""
     out: str
@@ -64,7 +62,6 @@ class Attempt:
 
 
 def obeyed(text: str) -> str:
-    """The characters of ``text`` that a terminal would obey, but for those of our own."""
     text = _OWN.sub("", text)
     return "".join(one for one in text if category(one) in _OBEYED and one not in _PLAIN)
 
@@ -96,7 +93,7 @@ class Prompt:
     def __init__(self) -> None:
         self._child: subprocess.Popen[bytes] | None = None
 
-    def __call__(self, *arguments: object, folder: Path, **environment: str) -> Attempt:
+    def __call__(self, *arguments: object, folder: Path) -> Attempt:
         """Run one command in a folder, whose folder ``home`` is spectui's own."""
         if self._child is None:
             self._child = subprocess.Popen(
@@ -110,7 +107,7 @@ class Prompt:
         asked = {
             "arguments": [str(one) for one in arguments],
             "folder": str(folder),
-            "environment": {"SPECTUI_HOME": str(folder / "home"), **environment},
+            "environment": {"SPECTUI_HOME": str(folder / "home")},
         }
         self._child.stdin.write(f"{json.dumps(asked)}\n".encode())
         self._child.stdin.flush()
@@ -121,7 +118,6 @@ class Prompt:
         return Attempt(**json.loads(line))
 
     def close(self) -> None:
-        """End the child."""
         if self._child is not None:
             with self._child as ended:
                 ended.kill()

@@ -43,7 +43,8 @@ from tests.support.models import TARGET, write_tiny
 TESTS = Path(__file__).parents[1]
 STORED = TESTS / "golden" / "stored"
 ROOT = TESTS.parent
-_SWEEP = STORED / "sweep.jsonl"
+_SESSION, _SWEEP = STORED / "session.jsonl", STORED / "sweep.jsonl"
+_TRACES = sorted(STORED.glob("*.trace.json.gz"))
 _GZIP = b"\x1f\x8b"
 _ENVELOPE = b'{"schema"'
 _REPLIES = (
@@ -107,22 +108,18 @@ def _trace(path: Path) -> None:
         # Of what was mutated before it was packed, and then digested, more is looked at.
         if not content.startswith(_ENVELOPE):
             digest = hashlib.sha256(content).hexdigest().encode()
-            content = b'%b:"spectui.trace/4","sha256":"%b","trace":%b}' % (
-                _ENVELOPE,
-                digest,
-                content,
-            )
+            head = b'%b:"spectui.trace/4","sha256":"%b","trace":' % (_ENVELOPE, digest)
+            content = head + content + b"}"
         path.write_bytes(gzip.compress(content, 1))
     read_trace(path)
 
 
 def _traces() -> list[bytes]:
-    packed = _of(*sorted(STORED.glob("*.trace.json.gz")))
-    return [*packed, *map(gzip.decompress, packed), *_undigested_traces()]
+    return [*_of(*_TRACES), *map(gzip.decompress, _of(*_TRACES)), *_undigested_traces()]
 
 
 def _undigested_traces() -> list[bytes]:
-    envelopes = map(gzip.decompress, _of(*sorted(STORED.glob("*.trace.json.gz"))))
+    envelopes = map(gzip.decompress, _of(*_TRACES))
     return [content.partition(b'"trace":')[2][:-1] for content in envelopes]
 
 
@@ -136,10 +133,9 @@ def _settings(path: Path) -> None:
 
 def _commands() -> list[bytes]:
     """All texts of the corpus of commands."""
-    found: list[bytes] = []
-    for file in sorted((TESTS / "golden" / "corpus").glob("*.toml")):
-        found += [one["command"].encode() for one in tomllib.loads(file.read_text()).values()]
-    return found
+    files = sorted((TESTS / "golden" / "corpus").glob("*.toml"))
+    tables = (tomllib.loads(file.read_text()) for file in files)
+    return [one["command"].encode() for table in tables for one in table.values()]
 
 
 def _of(*paths: Path) -> list[bytes]:
@@ -147,9 +143,9 @@ def _of(*paths: Path) -> list[bytes]:
 
 
 def _headers() -> list[bytes]:
-    with tempfile.TemporaryDirectory() as folder:
-        write_tiny(TARGET, Path(folder) / "a.gguf")
-        content = (Path(folder) / "a.gguf").read_bytes()
+    with tempfile.NamedTemporaryFile() as file:
+        write_tiny(TARGET, Path(file.name))
+        content = Path(file.name).read_bytes()
     return [content[:8192], content]
 
 
@@ -174,8 +170,8 @@ PARSERS = {
         "a.jsonl",
         lambda: [b'{"id": "a", "prompt": "b"}\n{"messages": [{"role": "user", "content": "c"}]}\n'],
     ),
-    "session": Parser(_session, "a.jsonl", lambda: _of(STORED / "session.jsonl")),
-    "sweep": Parser(_sweep, "a.jsonl", lambda: [_SWEEP.read_bytes()]),
+    "session": Parser(_session, "a.jsonl", lambda: _of(_SESSION)),
+    "sweep": Parser(_sweep, "a.jsonl", lambda: _of(_SWEEP)),
     "trace": Parser(_trace, "a.trace.json.gz", _traces),
     "preset": Parser(
         lambda path: find_preset(str(path)),
@@ -191,26 +187,14 @@ PARSERS = {
     "reply": Parser(_reply, "a.json", lambda: list(_REPLIES)),
     "header": Parser(read_gguf, "a.gguf", _headers),
     "trace's values": Parser(_trace, "a.trace.json.gz", _undigested_traces, stays_json=True),
-    "session's values": Parser(
-        _session, "a.jsonl", lambda: _of(STORED / "session.jsonl"), stays_json=True
-    ),
-    "sweep's values": Parser(_sweep, "a.jsonl", lambda: [_SWEEP.read_bytes()], stays_json=True),
+    "session's values": Parser(_session, "a.jsonl", lambda: _of(_SESSION), stays_json=True),
+    "sweep's values": Parser(_sweep, "a.jsonl", lambda: _of(_SWEEP), stays_json=True),
 }
 """By what they read."""
 TOKENS = [
     *(b"\0", b"\xff", b"\n", b'"', b"'", b"[", b"]" * 9, b"{", b"}", b"<<: *a\n", b"&a ", b"*a"),
     *(b"9" * 40, b"-1", b"1e999", b"NaN", b"null", b"true", b"!!int x", b"!!timestamp 2020-13-45"),
     *(b"$(", b"${A:-", b"$A", b"`", b"\\", b"\x1b]0;t\x07", b"\xed\xa0\x80", b"\xe2\x80\xae"),
-    *(
-        b"/" * 5000,
-        b"[" * 5000,
-        b"{" * 5000,
-        b"(" * 5000,
-        b"= ",
-        b"[[a]]\n",
-        b"2020-01-01",
-        b"%",
-        b"-ot ",
-        b"=",
-    ),
+    *(one * 5000 for one in (b"/", b"[", b"{", b"(")),
+    *(b"= ", b"[[a]]\n", b"2020-01-01", b"%", b"-ot ", b"="),
 ]

@@ -1,8 +1,8 @@
 """Commands of others: nothing in them runs, is fetched or written, and no secret is kept."""
 
 import json
+import re
 import subprocess
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,56 +39,32 @@ OPTIONS = (
     *("--lookup-cache-dynamic x", "-lcd x", "--prompt-cache x", "--unknown-x x", "--api-key x"),
 )
 
-Source = Callable[[dict[str, str], str], tuple[str, str]]
 
-
-def _compose(variables: dict[str, str], command: str) -> tuple[str, str]:
-    service = {"image": "llama.cpp", "command": command.split()[1:], "environment": variables}
-    return "compose.yaml", f"services: {json.dumps({'a': service})}\n"
-
-
-def _swap(variables: dict[str, str], command: str) -> tuple[str, str]:
-    model = {"cmd": command, "env": [f"{name}={value}" for name, value in variables.items()]}
-    return "a.yaml", f"models: {json.dumps({'a': model})}\n"
-
-
-def _shell(each: str, form: str) -> Source:
-    """A script with ``each`` variable, and the command or its arguments in ``form``."""
-
-    def written(variables: dict[str, str], command: str) -> tuple[str, str]:
-        given = "".join(each.format(*one) for one in variables.items())
-        arguments = command.partition(" ")[2]
-        return "a.sh", form.format(given=given, command=command, arguments=arguments)
-
-    return written
-
-
-def _document(variables: dict[str, str], command: str) -> tuple[str, str]:
-    program, *arguments = command.split()
-    tree = {"program": [program], "arguments": arguments, "environment": variables}
-    return "a.json", json.dumps(tree)
-
-
-SOURCES: dict[str, Source] = {
-    "compose": _compose,
-    "swap": _swap,
-    "script": _shell("export {}='{}'\n", "#!/bin/sh\n{given}{command}\n"),
-    "prefix": _shell("{}='{}' ", "{given}{command}\n"),
-    "env": _shell("{}='{}' ", "env {given}{command}\n"),
-    "docker": _shell("-e {}='{}' ", "docker run {given}llama.cpp {arguments}\n"),
-    "document": _document,
+SOURCES = {
+    "compose": 'services: {"a": {"image": "llama.cpp", "command": WORDS, "environment": TABLE}}\n',
+    "swap": 'models: {"a": {"cmd": "PROGRAM ARGUMENTS", "env": LIST}}\n',
+    "script": "#!/bin/sh\nexport GIVEN\nPROGRAM ARGUMENTS\n",
+    "prefix": "GIVEN PROGRAM ARGUMENTS\n",
+    "env": "env GIVEN PROGRAM ARGUMENTS\n",
+    "docker": "docker run -e GIVEN llama.cpp ARGUMENTS\n",
+    "document": '{"program": ["PROGRAM"], "arguments": WORDS, "environment": TABLE}',
 }
-
-
-@pytest.fixture(scope="module")
-def run() -> Iterator[Prompt]:
-    prompt = Prompt()
-    yield prompt
-    prompt.close()
+"""What holds a command, its variables as ``TABLE``, ``LIST`` or ``GIVEN``."""
 
 
 def _written(folder: Path, source: str, variables: dict[str, str], command: str) -> Path:
-    name, text = SOURCES[source](variables, command)
+    program, _, arguments = command.partition(" ")
+    between = {"script": "\nexport ", "docker": " -e "}.get(source, " ")
+    parts = {
+        "PROGRAM": program,
+        "ARGUMENTS": arguments,
+        "WORDS": json.dumps(arguments.split()),
+        "TABLE": json.dumps(variables),
+        "LIST": json.dumps([f"{name}={value}" for name, value in variables.items()]),
+        "GIVEN": between.join(f"{name}='{value}'" for name, value in variables.items()),
+    }
+    text = re.sub("|".join(parts), lambda found: parts[found[0]], SOURCES[source])
+    name = {"compose": "compose.yaml", "swap": "a.yaml", "document": "a.json"}.get(source, "a.sh")
     (folder / name).write_text(text)
     (folder / "home").mkdir(exist_ok=True)
     return folder / name
@@ -181,111 +157,74 @@ INJECTIONS = (
 )
 
 
-@pytest.mark.parametrize("verb", ["lint", "export"])
-def test_a_printed_command_runs_nothing_else(run: Prompt, tmp_path: Path, verb: str) -> None:
+@pytest.mark.parametrize("asked", [["lint", "--no-models", "--fix"], ["export", "--from"]])
+def test_a_read_command_and_a_printed_one_run_nothing_else(
+    run: Prompt, tmp_path: Path, asked: list[str]
+) -> None:
     """The printed command, run by a shell, gives its program exactly the hostile word."""
     (tmp_path / "llama-server").write_text('#!/bin/sh\nprintf "%s\\0" "$@" >got\n')
     (tmp_path / "llama-server").chmod(0o755)
-    asked = ["lint", "--no-models", "--fix"] if verb == "lint" else ["export", "--from"]
     for text in INJECTIONS:
+        script = tmp_path / "a.sh"
+        script.write_text(f"#!/bin/sh\nA={text}\nllama-server -m {text} --alias {text}\n")
+        run(*asked, script, folder=tmp_path).check(tmp_path / "canary")
         (tmp_path / "a.json").write_text(json.dumps({"arguments": ["--model", text, "-fa", "on"]}))
         made = run(*asked, tmp_path / "a.json", folder=tmp_path).check(tmp_path / "canary")
         if made.code in {0, 4}:
-            script = made.out.replace("\x1b", "")
+            printed = made.out.replace("\x1b", "")
             environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-            subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, check=True)
+            subprocess.run(["sh", "-c", printed], cwd=tmp_path, env=environment, check=True)
             assert text.encode() in (tmp_path / "got").read_bytes().split(b"\0")
         assert not (tmp_path / "canary").exists(), text
 
 
-def test_a_read_command_runs_nothing(run: Prompt, tmp_path: Path) -> None:
-    for text in INJECTIONS:
-        (tmp_path / "a.sh").write_text(
-            f"#!/bin/sh\nA={text}\nllama-server -m {text} --alias {text}\n"
-        )
-        for asked in (["lint", "--no-models"], ["export", "--from"]):
-            run(*asked, tmp_path / "a.sh", folder=tmp_path).check(tmp_path / "canary")
+_ALIASES = (f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
+_MERGES = (f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 40))
+_OT = "llama-server -m a -ncmoe 9 -ot"
+BOMBS = (
+    ("yaml", f"a0: &a0 [x]\n{''.join(_ALIASES)}services: *a11\n"),
+    ("yaml", f"a0: &a0 {{x: 1}}\n{''.join(_MERGES)}services: {{a: *a39}}\n"),
+    ("yaml", "services: !!python/object/apply:os.system ['touch canary']\n"),
+    ("yaml", "a: !!python/object/new:os.system [touch canary]\nmodels: {}\n"),
+    ("yaml", "services: " + "[" * 50_000),
+    ("yaml", f"services: {json.dumps({f's{n}': {'command': '-m a'} for n in range(15_000)})}"),
+    ("json", '{"arguments": ' + "[" * 100_000),
+    ("json", '{"arguments": ["-m", "a", "-c", "' + "9" * 900_000 + '"]}'),
+    ("sh", "A=aaaa\n" + 'A="$A$A"\n' * 60 + "llama-server -m $A\n"),
+    ("sh", "llama-server -m " + "{a,b}" * 40 + "\n"),
+    ("sh", "A=(a b)\n" + 'A=("${A[@]}" "${A[@]}")\n' * 60 + "llama-server $A\n"),
+    ("sh", "llama-server \\\n" * 100_000),
+    ("sh", "llama-server " + "'\"" * 400_000),
+    ("sh", "llama-server " + "$(" * 50_000),
+    ("sh", "llama-server " + "-ot a=b " * 120_000),
+    ("sh", f"{_OT} '(a+)+(a+)+$=CPU' -ot '" + "(" * 5000 + "=CPU'"),
+    ("sh", f"{_OT} '(.|.)*(.|.)*(.|.)*Z=CPU'"),
+    ("sh", f"{_OT} '" + ".*" * 12 + "Z=CPU'"),
+    ("sh", f"{_OT} '((.{{1,9}}){{1,9}}){{1,9}}Z=CUDA0'"),
+    ("ini", "".join(f"[s{n}]\nmodel = a\n" for n in range(60_000))),
+)
 
 
-BOMBS: dict[str, tuple[str, Callable[[], str]]] = {
-    "aliases": (
-        "a.yaml",
-        lambda: (
-            "a0: &a0 [x]\n"
-            + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
-            + "services: *a11\n"
-        ),
-    ),
-    "merges": (
-        "b.yaml",
-        lambda: (
-            "a0: &a0 {x: 1}\n"
-            + "".join(f"a{n}: &a{n} {{<<: [*a{n - 1}, *a{n - 1}]}}\n" for n in range(1, 40))
-            + "services: {a: *a39}\n"
-        ),
-    ),
-    "tags": ("c.yaml", lambda: "services: !!python/object/apply:os.system ['touch canary']\n"),
-    "new tags": ("d.yaml", lambda: "a: !!python/object/new:os.system [touch canary]\nmodels: {}\n"),
-    "deep YAML": ("e.yaml", lambda: "services: " + "[" * 50_000),
-    "deep JSON": ("a.json", lambda: '{"arguments": ' + "[" * 100_000),
-    "digits": ("b.json", lambda: '{"arguments": ["-m", "a", "-c", "' + "9" * 900_000 + '"]}'),
-    "doubling": ("a.sh", lambda: "A=aaaa\n" + 'A="$A$A"\n' * 60 + "llama-server -m $A\n"),
-    "braces": ("b.sh", lambda: "llama-server -m " + "{a,b}" * 40 + "\n"),
-    "arrays": (
-        "c.sh",
-        lambda: "A=(a b)\n" + 'A=("${A[@]}" "${A[@]}")\n' * 60 + "llama-server $A\n",
-    ),
-    "continues": ("d.sh", lambda: "llama-server \\\n" * 100_000),
-    "quotes": ("e.sh", lambda: "llama-server " + "'\"" * 400_000),
-    "parentheses": ("f.sh", lambda: "llama-server " + "$(" * 50_000),
-    "options": ("g.sh", lambda: "llama-server " + "-ot a=b " * 120_000),
-    "patterns": (
-        "h.sh",
-        lambda: "llama-server -m a -ot '(a+)+(a+)+$=CPU' -ot '" + "(" * 5000 + "=CPU'",
-    ),
-    "repetitions": ("i.sh", lambda: "llama-server -m a -ncmoe 9 -ot '(.|.)*(.|.)*(.|.)*Z=CPU'"),
-    "polynomial": ("j.sh", lambda: "llama-server -m a -ncmoe 9 -ot '" + ".*" * 12 + "Z=CPU'"),
-    "nested": ("k.sh", lambda: "llama-server -m a -ncmoe 9 -ot '((.{1,9}){1,9}){1,9}Z=CUDA0'"),
-    "sections": ("a.ini", lambda: "".join(f"[s{n}]\nmodel = a\n" for n in range(60_000))),
-    "services": (
-        "f.yaml",
-        lambda: f"services: {json.dumps({f's{n}': {'command': '-m a'} for n in range(15_000)})}",
-    ),
-}
-
-
-@pytest.mark.parametrize("bomb", BOMBS)
-def test_a_small_file_costs_little(run: Prompt, tmp_path: Path, bomb: str) -> None:
-    name, make = BOMBS[bomb]
-    (tmp_path / name).write_text(make())
+@pytest.mark.parametrize(("kind", "text"), BOMBS, ids=[text[:40] for _, text in BOMBS])
+def test_a_small_file_costs_little(run: Prompt, tmp_path: Path, kind: str, text: str) -> None:
+    path = tmp_path / f"a.{kind}"
+    path.write_text(text)
     for asked in (["lint", "--no-models"], ["export", "--from"]):
-        run(*asked, tmp_path / name, folder=tmp_path).check(tmp_path / "canary")
+        run(*asked, path, folder=tmp_path).check(tmp_path / "canary")
 
 
-def _reads(path: Path) -> list[list[object]]:
-    return [
-        ["lint", "--no-models", path],
-        ["export", "--from", path],
-        ["presets", "show", path],
-        ["replay", path],
-        ["models", "scan", "-m", path],
-        ["doctor", "-m", path],
-        ["bench", "-m", path],
-        ["sweep", "--grid", path, "-m", path],
-        ["bench", "--preset", path],
-        ["bench", "-m", "none.gguf", "--prompts", path],
-        ["doctor", "-m", "none.gguf", "--prompts", path],
-        ["tune", "-m", path, "-md", path],
-        ["trace", "-m", "none.gguf", "-md", path],
-        ["verify", "--from", path],
-        ["bench", "-m", "none.gguf", "--backend", "server", "--server-bin", path],
-    ]
+READERS = (
+    *("lint --no-models @", "export --from @", "presets show @", "replay @", "models scan -m @"),
+    *("doctor -m @", "bench -m @", "sweep --grid @ -m @", "bench --preset @", "tune -m @ -md @"),
+    *("bench -m none.gguf --prompts @", "doctor -m none.gguf --prompts @", "verify --from @"),
+    *("trace -m none.gguf -md @", "bench -m none.gguf --backend server --server-bin @"),
+)
 
 
 @pytest.mark.parametrize("kind", ["/dev/zero", "fifo", "loop", "folder", "sparse"])
 def test_what_is_no_regular_file_is_not_read(run: Prompt, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a.toml"
     put(path, kind)
-    for asked in _reads(path):
-        found = run(*asked, folder=tmp_path).check()
+    for asked in READERS:
+        found = run(*asked.replace("@", str(path)).split(), folder=tmp_path).check()
         assert found.code != 0 or kind == "folder", asked

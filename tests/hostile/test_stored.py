@@ -1,8 +1,8 @@
 """Attempts by what lies where spectui stores: damaged, huge and odd files, and links."""
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -34,33 +34,25 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-@pytest.fixture(scope="module")
-def run() -> Iterator[Prompt]:
-    prompt = Prompt()
-    yield prompt
-    prompt.close()
-
-
 # -- sessions
 
-DAMAGED: dict[str, bytes] = {
-    "empty": b"",
-    "cut": GOOD[:40],
-    "binary": bytes(range(256)) * 40,
-    "deep": _DEEP,
-    "long number": b'{"kind": "session", "started": ' + b"9" * 100_000 + b"}\n",
-    "no header": b"".join(_ENTRIES),
-    "newer": HEADER.replace(b"spectui.session/1", b"spectui.session/2"),
-    "other schema": HEADER.replace(b"spectui.session/1", b"spectui.trace/4"),
-    "lone surrogate": HEADER.replace(b"spectui.session/1", b"\\ud800"),
-}
+DAMAGED = (
+    *(b"", GOOD[:40], bytes(range(256)) * 40, _DEEP, b"".join(_ENTRIES)),
+    b'{"kind": "session", "started": ' + b"9" * 100_000 + b"}\n",
+    # Newer, of another schema, and a lone surrogate.
+    HEADER.replace(b"spectui.session/1", b"spectui.session/2"),
+    HEADER.replace(b"spectui.session/1", b"spectui.trace/4"),
+    HEADER.replace(b"spectui.session/1", b"\\ud800"),
+)
 
 
-def test_a_damaged_session_keeps_no_other_from_being_offered(home: Path) -> None:
+def test_what_is_no_session_keeps_no_other_from_being_offered(home: Path) -> None:
     folder = home / "data" / "sessions"
     (folder / "20260101T000000-1.jsonl").write_bytes(GOOD)
-    for number, content in enumerate(DAMAGED.values(), 2):
+    for number, content in enumerate(DAMAGED, 10):
         (folder / f"202601{number:02}T000000-1.jsonl").write_bytes(content)
+    for number, kind in enumerate(("fifo", "folder", "/dev/zero", "loop", "sparse"), 2):
+        put(folder / f"202601{number:02}T000000-1.jsonl", kind)
     (found,) = recent_sessions(5)
     assert found.path.name == "20260101T000000-1.jsonl"
 
@@ -72,15 +64,6 @@ def test_what_is_deep_or_damaged_ends_a_session_and_costs_nothing_before_it(home
         path.write_bytes(HEADER + whole + line + whole)
         (found,) = recent_sessions(5)
         assert found.prompts == ("before",)
-
-
-@pytest.mark.parametrize("kind", ["fifo", "folder", "/dev/zero", "loop", "sparse"])
-def test_what_is_no_session_is_neither_waited_for_nor_read(home: Path, kind: str) -> None:
-    folder = home / "data" / "sessions"
-    (folder / "20260101T000000-1.jsonl").write_bytes(GOOD)
-    put(folder / "20260102T000000-1.jsonl", kind)
-    (found,) = recent_sessions(5)
-    assert found.path.name == "20260101T000000-1.jsonl"
 
 
 @pytest.mark.parametrize("kind", ["file", "fifo", "link"])
@@ -110,14 +93,6 @@ def test_a_session_that_has_anothers_name_is_not_written_into(
 # -- links in place of what spectui stores
 
 
-def _trace(path: Path) -> None:
-    write_trace(read_trace(STORED / "pair.trace.json.gz"), path, is_own=True)
-
-
-def _recorded(path: Path) -> None:
-    write_beside(read_trace(STORED / "pair.trace.json.gz"), path)
-
-
 def _sweep(path: Path) -> None:
     os.environ["SPECTUI_HOME"] = str(path.parents[3])
     SweepStore("a", {}).close()
@@ -129,9 +104,10 @@ def _lock(path: Path) -> None:
         pass
 
 
-STORES: dict[str, tuple[str, Callable[[Path], None]]] = {
-    "kept trace": ("data/traces/a.trace.json.gz", _trace),
-    "recorded trace": ("data/traces/a.trace.json.gz", _recorded),
+_PAIR, _TRACE = STORED / "pair.trace.json.gz", "data/traces/a.trace.json.gz"
+STORES: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "kept trace": (_TRACE, lambda path: write_trace(read_trace(_PAIR), path, is_own=True)),
+    "recorded trace": (_TRACE, lambda path: write_beside(read_trace(_PAIR), path)),
     "sweep": ("data/sweeps/a/cells.jsonl", _sweep),
     "lock": ("data/locks/core-0.lock", _lock),
 }
@@ -176,67 +152,43 @@ def test_studies_in_a_place_of_another_kind_are_refused(
         assert found.code == 3
 
 
-class Swap:
-    """A link that another user puts in place of a file once that was looked at."""
-
-    def __init__(self, place: Path, victim: Path) -> None:
-        self.place, self.victim = place, victim
-        victim.write_bytes(b"mine")
-
-    def __call__(self) -> None:
-        self.place.unlink(missing_ok=True)
-        self.place.symlink_to(self.victim)
-
-    def check(self) -> None:
-        assert self.victim.read_bytes() == b"mine"
-
-
-@pytest.fixture
-def swap(tmp_path: Path) -> Swap:
-    return Swap(tmp_path / "out" / "a", tmp_path / "victim")
-
-
 # -- links that are swapped in between a look and the write
 
 
-def test_no_link_is_followed_that_replaces_a_file_of_a_sweeps_folder(
-    swap: Swap, home: Path
-) -> None:
-    folder = swap.place.parent
+@pytest.mark.usefixtures("home")
+def test_no_link_is_followed_that_replaces_a_file_of_a_sweeps_folder(tmp_path: Path) -> None:
+    folder, victim = tmp_path / "out", tmp_path / "victim"
     folder.mkdir()
-    swap.place = folder / "results.csv"
-    swap()
+    victim.write_bytes(b"mine")
+    (folder / "results.csv").symlink_to(victim)
     one = sweep(4)
     with one.open():
         one.run(ScriptedMeasurer(one.setup), lambda _event: None)
         sweep_report.write_folder(folder, one, one.summaries(), {})
-    swap.check()
-    assert not swap.place.is_symlink()
-    assert not folder.is_relative_to(home)
+    assert victim.read_bytes() == b"mine"
+    assert not (folder / "results.csv").is_symlink()
 
 
 @pytest.mark.parametrize("write", [write_file, write_own_file, write_new_file])
 @pytest.mark.parametrize("call", ["fsync", "open"])
 def test_no_link_is_followed_that_replaces_a_file_while_it_is_written(
-    swap: Swap, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, bytes], None], call: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path, bytes], None], call: str
 ) -> None:
-    swap.place.parent.mkdir()
+    place, victim = tmp_path / "a", tmp_path / "victim"
+    victim.write_bytes(b"mine")
     if write is not write_new_file:
-        swap.place.write_bytes(b"old")
+        place.write_bytes(b"old")
     done: Callable[..., int] = getattr(os, call)
 
     def swapped(*arguments: object) -> int:
         result = done(*arguments)
         monkeypatch.setattr(os, call, done)
-        swap()
+        place.unlink(missing_ok=True)
+        place.symlink_to(victim)
         return result
 
     monkeypatch.setattr(os, call, swapped)
-    if write is write_new_file:
-        with pytest.raises(FileExistsError):
-            write(swap.place, b"new")
-    else:
-        write(swap.place, b"new")
-        assert swap.place.read_bytes() == b"new"
-        assert not swap.place.is_symlink()
-    swap.check()
+    with pytest.raises(FileExistsError) if write is write_new_file else nullcontext():
+        write(place, b"new")
+    assert write is write_new_file or (place.read_bytes() == b"new" and not place.is_symlink())
+    assert victim.read_bytes() == b"mine"

@@ -5,7 +5,7 @@ Bytes that are changed anywhere hardly ever leave a document that a decoder take
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 _EXTREMES: tuple[Any, ...] = (
@@ -33,9 +33,9 @@ def mutated(content: bytes, chance: random.Random) -> bytes | None:
         line = chance.randrange(len(lines))
         # Whole lines change now and then, as members of a list do.
         if len(lines) > 1 and chance.random() < 1 / len(lines):
-            chance.choice(_CHANGES)((lines, line), chance)
+            _change((lines, line), chance)
         elif places := list(_places(lines[line])):
-            chance.choice(_CHANGES)(chance.choice(places), chance)
+            _change(chance.choice(places), chance)
     compact = (json.dumps(line, separators=(",", ":")) for line in lines)
     return "\n".join(compact).encode()
 
@@ -50,41 +50,31 @@ def _places(tree: object) -> Iterator[_Place]:
             found += [member for _, member in members]
 
 
-def _nudge(place: _Place, chance: random.Random) -> None:
-    node, key = place
-    value = node[key]
-    if isinstance(value, bool):
-        node[key] = not value
-    elif isinstance(value, int | float):
-        node[key] = chance.choice((value + 1, value - 1, -value, 2 * value, value / 2))
-    elif isinstance(value, str):
-        node[key] = chance.choice((value[1:], value * 2, value.upper(), f"{value} "))
-    elif isinstance(value, list):
-        chance.shuffle(value)
-    elif value is None:
-        node[key] = 1
-
-
-def _replace(place: _Place, chance: random.Random) -> None:
-    node, key = place
-    node[key] = json.loads(json.dumps(chance.choice(_EXTREMES)))
-
-
-def _remove(place: _Place, _chance: random.Random) -> None:
-    node, key = place
-    del node[key]
-
-
-def _double(place: _Place, chance: random.Random) -> None:
+def _change(place: _Place, chance: random.Random) -> None:
+    """Nudge it mostly; else replace, remove or double it."""
     node, key = place
     value = json.loads(json.dumps(node[key]))
-    if isinstance(node, list):
-        node[key:key] = [value] * chance.choice((1, 1, 2, 40))
-    else:
-        node[f"{key}{chance.choice(' 2')}"] = value
+    match chance.randrange(6):
+        case 0:
+            node[key] = json.loads(json.dumps(chance.choice(_EXTREMES)))
+        case 1:
+            del node[key]
+        case 2 if isinstance(node, list):
+            node[key:key] = [value] * chance.choice((1, 1, 2, 40))
+        case 2:
+            node[f"{key}{chance.choice(' 2')}"] = value
+        case _:
+            node[key] = _nudged(value, chance)
 
 
-_CHANGES: tuple[Callable[[_Place, random.Random], None], ...] = (
-    *(_nudge, _nudge, _nudge),
-    *(_replace, _remove, _double),
-)
+def _nudged(value: Any, chance: random.Random) -> Any:  # noqa: ANN401 - what JSON holds
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return chance.choice((value + 1, value - 1, -value, 2 * value, value / 2))
+        case str():
+            return chance.choice((value[1:], value * 2, value.upper(), f"{value} "))
+        case list():
+            return chance.sample(value, len(value))
+    return 1 if value is None else value

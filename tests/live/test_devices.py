@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
-
-import pytest
+from typing import Any
 
 from spectui.engine.events import Role
 from spectui.live.devices import concerned, shown_gpus
@@ -25,10 +24,8 @@ def gpu(
     in_ram: bool = False,
     source: GpuSource = GpuSource.NVML,
 ) -> GpuReading:
-    address = f"0000:{index + 1:02x}:00.0" if address is None else address
-    return replace(
-        SNAPSHOT.gpus[0], index=index, address=address or None, in_ram=in_ram, source=source
-    )
+    address = f"0000:{index + 1:02x}:00.0" if address is None else address or None
+    return replace(SNAPSHOT.gpus[0], index=index, address=address, in_ram=in_ram, source=source)
 
 
 def device(
@@ -39,14 +36,8 @@ def device(
     total: int | None = 8 * GIB,
     in_ram: bool = False,
 ) -> DeviceMemory:
-    return DeviceMemory(
-        name=name,
-        description=f"model of {name}",
-        free_bytes=free,
-        total_bytes=total,
-        in_ram=in_ram,
-        id=id,
-    )
+    told: dict[str, Any] = {"free_bytes": free, "total_bytes": total, "in_ram": in_ram, "id": id}
+    return DeviceMemory(name=name, description=f"model of {name}", **told)
 
 
 def names(
@@ -58,25 +49,25 @@ def names(
 # -- which is which
 
 
-@pytest.mark.parametrize("order", permutations(range(3)))
-def test_devices_are_found_by_their_addresses_in_any_order(order: tuple[int, ...]) -> None:
+def test_devices_are_found_by_their_addresses_in_any_order() -> None:
     """CUDA counts the fastest first, the driver by slots."""
-    gpus = [gpu(0), gpu(1), gpu(2)]
-    devices = [device(f"CUDA{n}", f"0000:{index + 1:02X}:00.0") for n, index in enumerate(order)]
-    found = names(gpus, devices)
-    assert found == {index: (f"CUDA{n}",) for n, index in enumerate(order)}
+    for order in permutations(range(3)):
+        slots = [device(f"CUDA{n}", f"0000:{at + 1:02X}:00.0") for n, at in enumerate(order)]
+        found = names([gpu(0), gpu(1), gpu(2)], slots)
+        assert found == {index: (f"CUDA{n}",) for n, index in enumerate(order)}
 
 
 AMD = [gpu(0, source=GpuSource.AMDGPU), gpu(1, source=GpuSource.AMDGPU)]
-FIRST = device("CUDA0", "0000:01:00.0")
+CARD = "0000:01:00.0"
+FIRST = device("CUDA0", CARD)
 
 
-@pytest.mark.parametrize(
-    ("gpus", "devices", "found"),
-    [
+def test_which_card_a_device_is() -> None:
+    second = device("CUDA0", "0000:02:00.0")
+    cases: list[tuple[list[GpuReading], list[DeviceMemory], dict[int, tuple[str, ...]]]] = [
         ([], [], {}),
         # With CUDA_VISIBLE_DEVICES=1 the second card is CUDA0.
-        ([gpu(0), gpu(1)], [device("CUDA0", "0000:02:00.0")], {1: ("CUDA0",)}),
+        ([gpu(0), gpu(1)], [second], {1: ("CUDA0",)}),
         # One card under two names.
         ([gpu(0)], [FIRST, device("CUDA1", "0000:01:00.0-v1")], {0: ("CUDA0", "CUDA1")}),
         # Without addresses the order must do where the numbers agree.
@@ -90,12 +81,9 @@ FIRST = device("CUDA0", "0000:01:00.0")
         # Of another machine.
         ([gpu(0)], [FIRST, device("RPC0")], {0: ("CUDA0",), 1: ("RPC0",)}),
         ([gpu(0)], [device("RPC0")], {0: (), 1: ("RPC0",)}),
-    ],
-)
-def test_which_card_a_device_is(
-    gpus: list[GpuReading], devices: list[DeviceMemory], found: dict[int, tuple[str, ...]]
-) -> None:
-    assert names(gpus, devices) == found
+    ]
+    for gpus, devices, found in cases:
+        assert names(gpus, devices) == found
 
 
 def test_a_processors_gpu_is_shown_where_it_is_used_or_nothing_else_is_there() -> None:
@@ -112,31 +100,23 @@ def test_a_processors_gpu_is_shown_where_it_is_used_or_nothing_else_is_there() -
 
 
 def test_where_the_system_keeps_memory_to_itself_llama_cpp_tells_it() -> None:
-    card = replace(
-        gpu(0, source=GpuSource.AMDGPU),
-        memory_used_bytes=Reading(None, "to root alone"),
-        memory_total_bytes=Reading(12 * GIB),
-    )
+    root = Reading(None, "to root alone")
+    card = replace(AMD[0], memory_used_bytes=root, memory_total_bytes=Reading(12 * GIB))
     (shown,) = shown_gpus([card], [device("SYCL0")])
-    assert (shown.memory_used_bytes, shown.memory_total_bytes) == (
-        Reading(3 * GIB),
-        Reading(8 * GIB),
-    )
+    assert shown.memory_used_bytes == Reading(3 * GIB)
+    assert shown.memory_total_bytes == Reading(8 * GIB)
     assert (shown.memory_source, shown.name) == (GpuSource.LLAMA_CPP, "model of SYCL0")
     assert shown.utilisation == card.utilisation
     # What the system tells of memory stands.
     (shown,) = shown_gpus([gpu(0)], [FIRST])
     assert shown.memory_used_bytes == gpu(0).memory_used_bytes
     assert shown.memory_source is None
-
-
-@pytest.mark.parametrize(("free", "total"), [(None, None), (None, 8 * GIB)])
-def test_memory_that_nobody_tells_stays_unknown(free: int | None, total: int | None) -> None:
-    (shown,) = shown_gpus([], [device("RPC0", free=free, total=total)])
-    assert shown.memory_used_bytes.reason == (
-        "only llama.cpp knows this device, and tells its memory alone"
-    )
-    assert shown.utilisation.value is None
+    # What nobody tells stays unknown.
+    for total in (None, 8 * GIB):
+        (shown,) = shown_gpus([], [device("RPC0", free=None, total=total)])
+        alone = "only llama.cpp knows this device, and tells its memory alone"
+        assert shown.memory_used_bytes.reason == alone
+        assert shown.utilisation.value is None
 
 
 # -- the memories on screen
@@ -158,20 +138,17 @@ def pools(gpus: Sequence[GpuReading], model: ModelMemory) -> tuple[MemoryPool, .
 
 
 def test_weights_are_on_the_card_that_llama_cpp_put_them_on() -> None:
-    devices = (device("CUDA0", "0000:02:00.0"), device("CUDA1", "0000:01:00.0"))
-    found = pools([gpu(0), gpu(1)], on("CUDA0", GIB, devices))
-    assert [pool.name for pool in found] == ["CUDA1", "CUDA0"]
-    assert [dict(pool.parts)[Use.TARGET] for pool in found] == [0, GIB]
-
-
-def test_one_card_is_just_vram_and_several_without_names_have_numbers() -> None:
-    named = pools([gpu(0), gpu(1)], on("CUDA0", GIB, (device("CUDA0", "0000:02:00.0"),)))
-    assert [pool.name for pool in named] == ["VRAM"]
-    unnamed = pools([gpu(0), gpu(1)], on("CUDA1", GIB, ()))
-    assert [pool.name for pool in unnamed] == ["VRAM 0", "VRAM 1"]
-    assert [dict(pool.parts)[Use.TARGET] for pool in unnamed] == [0, GIB]
+    first, second = device("CUDA0", "0000:02:00.0"), device("CUDA1", "0000:01:00.0")
     inside = gpu(0, "0000:00:02.0", in_ram=True)
-    assert [pool.name for pool in pools([inside], on("CPU", GIB, ()))] == ["GPU RAM"]
+    for gpus, model, expected in (
+        ([gpu(0), gpu(1)], on("CUDA0", GIB, (first, second)), [("CUDA1", 0), ("CUDA0", GIB)]),
+        # One card is just VRAM, and several without names have numbers.
+        ([gpu(0), gpu(1)], on("CUDA0", GIB, (first,)), [("VRAM", GIB)]),
+        ([gpu(0), gpu(1)], on("CUDA1", GIB, ()), [("VRAM 0", 0), ("VRAM 1", GIB)]),
+        ([inside], on("CPU", GIB, ()), [("GPU RAM", 0)]),
+    ):
+        found = [(pool.name, dict(pool.parts).get(Use.TARGET, 0)) for pool in pools(gpus, model)]
+        assert found == expected
 
 
 def test_a_device_of_another_machine_takes_nothing_from_the_card_of_its_number() -> None:
@@ -187,22 +164,17 @@ def test_a_device_of_another_machine_takes_nothing_from_the_card_of_its_number()
 
 def test_a_device_that_calls_all_of_its_memory_free_holds_what_was_put_there() -> None:
     """An RPC server on a processor does so."""
-    devices = (device("RPC0[10.0.0.2:50052]", free=8 * GIB),)
-    (pool,) = pools([], on("RPC0[10.0.0.2:50052]", GIB, devices))
-    assert dict(pool.parts)[Use.TARGET] == GIB
-    assert pool.free_bytes == 7 * GIB
-    (full,) = pools([], on("RPC0[10.0.0.2:50052]", 9 * GIB, devices))
+    far = "RPC0[10.0.0.2:50052]"
+    devices = (device(far, free=8 * GIB),)
+    (pool,) = pools([], on(far, GIB, devices))
+    assert (dict(pool.parts)[Use.TARGET], pool.free_bytes) == (GIB, 7 * GIB)
+    (full,) = pools([], on(far, 9 * GIB, devices))
     assert (full.used_bytes, full.warning) == (8 * GIB, "RPC0 is full")
-
-
-def test_a_lost_card_keeps_what_llama_cpp_put_on_it() -> None:
-    lost = unread_gpu(
-        "GPU 0 was lost", index=0, name="a", source=GpuSource.NVML, address="0000:01:00.0"
-    )
-    devices = (device("CUDA0", "0000:01:00.0", free=None, total=None),)
-    (pool,) = pools([lost], on("CUDA0", GIB, devices))
+    # A lost card keeps what llama.cpp put on it.
+    lost = replace(unread_gpu("lost", index=0, name="a", source=GpuSource.NVML), address=CARD)
+    (pool,) = pools([lost], on("CUDA0", GIB, (device("CUDA0", CARD, free=None, total=None),)))
     assert dict(pool.parts)[Use.TARGET] == GIB
-    assert (pool.used_bytes, pool.reason) == (None, "GPU 0 was lost")
+    assert (pool.used_bytes, pool.reason) == (None, "lost")
 
 
 # -- what else a session hears

@@ -9,14 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from spectui.engine.events import PromptEvaluated, Role
-from spectui.live.machine import Use, dram_limit, link_use, memory_state
-from spectui.live.rounds import (
-    Evidence,
-    ExpectationState,
-    Limit,
-    acceptance_state,
-    find_bottleneck,
-)
+from spectui.live.machine import MemoryPool, Use, dram_limit, link_use, memory_state
+from spectui.live.rounds import Evidence, ExpectationState, Limit, acceptance_state, find_bottleneck
 from spectui.live.setup import BaselineMeasured
 from spectui.live.tally import LiveTally, Phase
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
@@ -43,9 +37,6 @@ PROMPT = PromptEvaluated(n_tokens=100, seconds=0.5, n_reused=0)
 MACHINE = list(snapshots())
 DECODING = MACHINE[-1]
 
-shares = st.floats(0, 1)
-lengths = st.floats(0, 64)
-
 
 def answering(speculation: Speculation | None = DRAFTING) -> LiveTally:
     tally = LiveTally()
@@ -57,14 +48,7 @@ def answering(speculation: Speculation | None = DRAFTING) -> LiveTally:
 # The formulas
 
 
-@given(alpha=shares, gamma=lengths)
-def test_a_round_gives_between_one_token_and_the_draft_and_the_bonus(
-    alpha: float, gamma: float
-) -> None:
-    assert 1 - 1e-9 <= expected_tokens(alpha, gamma) <= gamma + 1 + 1e-9
-
-
-@given(alpha=shares, n_drafted=st.integers(0, 32))
+@given(alpha=st.floats(0, 1), n_drafted=st.integers(0, 64))
 @example(alpha=0.0, n_drafted=5)
 @example(alpha=1.0, n_drafted=5)
 def test_the_closed_form_is_the_sum_of_the_chances_to_get_that_far(
@@ -72,6 +56,9 @@ def test_the_closed_form_is_the_sum_of_the_chances_to_get_that_far(
 ) -> None:
     chances = sum(alpha**i for i in range(n_drafted + 1))
     assert expected_tokens(alpha, n_drafted) == pytest.approx(chances, rel=1e-9)
+    # A mean length of drafts is between two lengths.
+    more = expected_tokens(alpha, n_drafted + 0.5)
+    assert chances - 1e-9 <= more <= n_drafted + 1.5 + 1e-9
 
 
 def test_the_ideal_speedup_is_that_of_the_paper() -> None:
@@ -94,34 +81,23 @@ def test_throughput_comes_from_the_rounds_own_times() -> None:
     assert state.turn_tokens_per_s == pytest.approx(20)
     assert state.speedup_now == pytest.approx(2)
     assert list(state.history) == pytest.approx([20, 20, 20])
-
-
-def test_now_means_the_last_two_seconds_and_a_longer_round_wholly() -> None:
-    tally = answering()
+    # The session goes on where the turn starts anew.
+    tally.generation_started(DRAFTING)
+    assert tally.state().throughput.phase is Phase.PROMPT
+    tally.prompt_evaluated(PROMPT)
+    # Now means the last two seconds, and a longer round wholly.
     tally.round_finished(make_round(0, 0, RoundTimes(verify_s=10)))
     assert tally.state().throughput.now_tokens_per_s == pytest.approx(0.1)
     for _ in range(4):
         tally.round_finished(make_round(0, 0, RoundTimes(verify_s=0.5)))
     state = tally.state().throughput
     assert state.now_tokens_per_s == pytest.approx(2)
-    assert state.turn_tokens_per_s == pytest.approx(5 / 12)
     tally.generation_finished()
     state = tally.state().throughput
     assert (state.phase, state.now_tokens_per_s) == (Phase.IDLE, None)
     assert state.turn_tokens_per_s == pytest.approx(5 / 12)
-
-
-def test_the_session_goes_on_where_the_turn_starts_anew() -> None:
-    tally = answering()
-    tally.round_finished(make_round(0, 0, RoundTimes(verify_s=1)))
-    tally.generation_started(DRAFTING)
-    assert tally.state().throughput.phase is Phase.PROMPT
-    tally.prompt_evaluated(PROMPT)
-    tally.round_finished(make_round(4, 4, RoundTimes(verify_s=1)))
-    state = tally.state().throughput
-    assert state.turn_tokens_per_s == pytest.approx(5)
-    assert state.session_tokens_per_s == pytest.approx(3)
-    assert state.history == (1, None, 5)
+    assert state.session_tokens_per_s == pytest.approx(45 / 14)
+    assert state.history[3] is None
 
 
 def test_before_anything_happens_every_part_says_what_it_lacks() -> None:
@@ -132,6 +108,13 @@ def test_before_anything_happens_every_part_says_what_it_lacks() -> None:
     assert state.memory.reason == "the machine has not been read yet"
     assert state.traffic.dram_bytes_per_s.reason == "nothing is being decoded"
     assert state.expectation.reason == "needs rounds with a draft"
+    # A reset forgets the pair and keeps the machine.
+    tally = gpu_machine()
+    tally.reset()
+    state = tally.state()
+    assert state.rounds.times is None
+    assert state.throughput.baseline_tokens_per_s is None
+    assert state.traffic.links != ()
 
 
 def test_a_baseline_has_an_age_until_it_is_measured_again() -> None:
@@ -165,14 +148,6 @@ def test_what_is_measured_beside_others_does_not_replace_a_better_baseline() -> 
         assert busy.wants_baseline is is_due
 
 
-def test_the_limit_of_ram_is_the_most_that_was_seen() -> None:
-    for measured, best, limit in ((10.0, 11.0, 11.0), (10.0, 9.0, 10.0), (None, 9.0, 9.0)):
-        found = dram_limit(measured, best)
-        assert found is not None
-        assert (found.bytes_per_s, found.is_measured) == (limit, limit == measured)
-    assert dram_limit(None, None) is None
-
-
 # Acceptance
 
 
@@ -198,23 +173,17 @@ def test_acceptance_counts_this_turn_and_alpha_all_turns_with_these_settings() -
     assert anew.expectation.measured is None
 
 
-@pytest.mark.parametrize(
-    ("by_ngrams", "why"),
-    [
+def test_a_turn_without_drafts_says_what_may_be_behind_it() -> None:
+    for by_ngrams, why in (
         (False, "no draft in 7 rounds: draft_p_min or draft_min drops them all"),
         # An earlier turn may have found something, or this one something too short.
         (True, "no draft in 7 rounds of this turn: too little to repeat"),
-    ],
-    ids=["model", "ngrams"],
-)
-def test_a_turn_without_drafts_says_what_may_be_behind_it(*, by_ngrams: bool, why: str) -> None:
-    state = acceptance_state(
-        Counters(n_rounds=7), Counters(), (), speculates=True, by_ngrams=by_ngrams, step_s=None
-    )
-    assert state.reason == why
-
-
-def test_a_turn_without_speculation_says_so() -> None:
+    ):
+        turn = Counters(n_rounds=7)
+        found = acceptance_state(
+            turn, Counters(), (), speculates=True, by_ngrams=by_ngrams, step_s=None
+        )
+        assert found.reason == why
     tally = answering(None)
     tally.baseline(BaselineMeasured(tokens_per_s=10, step_s=0.1))
     tally.round_finished(make_round(0, 0, RoundTimes(verify_s=0.1)))
@@ -263,9 +232,8 @@ IN_RAM = replace(
 )
 
 
-@pytest.mark.parametrize(
-    ("evidence", "limit"),
-    [
+def test_the_bottleneck_is_the_longest_part_and_its_resource() -> None:
+    for evidence, limit in (
         (Evidence(times=RoundTimes()), None),
         (Evidence(times=RoundTimes(draft_s=3, verify_s=2)), Limit.DRAFT),
         (Evidence(times=RoundTimes(rollback_s=3, verify_s=2)), Limit.ROLLBACK),
@@ -280,43 +248,52 @@ IN_RAM = replace(
         (replace(IN_RAM, dram_bytes_per_s=10e9, cores_busy=0.3), Limit.VERIFY),
         (replace(IN_RAM, dram_bytes_per_s=None), Limit.VERIFY),
         (replace(IN_RAM, dram_limit_bytes_per_s=None), Limit.VERIFY),
-    ],
-)
-def test_the_bottleneck_is_the_longest_part_and_its_resource(
-    evidence: Evidence, limit: Limit | None
-) -> None:
-    found = find_bottleneck(evidence)
-    assert (found and found[0]) is limit
+    ):
+        found = find_bottleneck(evidence)
+        assert (found and found[0]) is limit, evidence
 
 
-@pytest.mark.parametrize(
-    ("baseline_s", "limits"), [(None, [Limit.VERIFY, Limit.DRAM]), (0.05, [Limit.CPU] * 2)]
-)
-def test_a_batch_is_held_against_a_single_token(
-    baseline_s: float | None, limits: list[Limit]
-) -> None:
-    tally = answering()
-    tally.loaded(Role.TARGET, model_in_ram(1_000_000_000, 1))
-    if baseline_s:
-        tally.baseline(BaselineMeasured(tokens_per_s=20, step_s=baseline_s))
-    found = []
-    # The only batch so far is not its own proof that DRAM is the limit.
-    single = make_round(0, 0, RoundTimes(verify_s=0.3))
-    for one in (*[make_round(7, 7, RoundTimes(verify_s=0.35))] * 5, single):
-        tally.round_finished(one)
-        tally.snapshot(without_gpu(DECODING))
-        bottleneck = tally.state().rounds.bottleneck
-        found.append(bottleneck and bottleneck[0])
-    assert found[-2:] == limits
+def test_a_batch_is_held_against_a_single_token() -> None:
+    for baseline_s, limits in ((None, [Limit.VERIFY, Limit.DRAM]), (0.05, [Limit.CPU] * 2)):
+        tally = answering()
+        tally.loaded(Role.TARGET, model_in_ram(1_000_000_000, 1))
+        if baseline_s:
+            tally.baseline(BaselineMeasured(tokens_per_s=20, step_s=baseline_s))
+        found = []
+        # The only batch so far is not its own proof that DRAM is the limit.
+        single = make_round(0, 0, RoundTimes(verify_s=0.3))
+        for one in (*[make_round(7, 7, RoundTimes(verify_s=0.35))] * 5, single):
+            tally.round_finished(one)
+            tally.snapshot(without_gpu(DECODING))
+            bottleneck = tally.state().rounds.bottleneck
+            found.append(bottleneck and bottleneck[0])
+        assert found[-2:] == limits
 
 
 # Memory
 
 
+def memories_of(
+    machine: Snapshot,
+    models: dict[Role, ModelMemory] | None = None,
+    *,
+    is_decoding: bool = True,
+    swap_before_bytes: float = 0,
+) -> tuple[MemoryPool, ...]:
+    found = memory_state(
+        machine, models or {}, is_decoding=is_decoding, swap_before_bytes=swap_before_bytes
+    )
+    return found.pools
+
+
+def with_vram(used: Reading, total: Reading) -> Snapshot:
+    gpu = replace(DECODING.gpus[0], memory_used_bytes=used, memory_total_bytes=total)
+    return replace(DECODING, gpus=(gpu,))
+
+
 def test_memories_are_split_by_what_was_planned_and_the_rest_is_another_programs() -> None:
     models = {Role.TARGET: target_on_gpu_and_cpu(), Role.DRAFT: draft_on_gpu()}
-    state = memory_state(DECODING, models, is_decoding=True, swap_before_bytes=0)
-    vram, ram = state.pools[0], state.pools[-1]
+    vram, *_, ram = memories_of(DECODING, models)
     parts = dict(vram.parts)
     assert (vram.name, vram.warning) == ("VRAM", None)
     assert parts[Use.TARGET] == 15_200_000_000
@@ -327,50 +304,30 @@ def test_memories_are_split_by_what_was_planned_and_the_rest_is_another_programs
     assert dict(ram.parts)[Use.TARGET] == 37_000_000_000
     assert ram.free_bytes == pytest.approx(DECODING.host.memory_available_bytes - 37e9, rel=0.01)
     lost = Reading(None, "the GPU is lost")
-    gpu = replace(DECODING.gpus[0], memory_used_bytes=lost, memory_total_bytes=lost)
-    machine = replace(DECODING, gpus=(gpu,))
-    pool = memory_state(machine, models, is_decoding=True, swap_before_bytes=0).pools[0]
+    pool = memories_of(with_vram(lost, lost), models)[0]
     assert (pool.used_bytes, pool.reason) == (None, "the GPU is lost")
 
 
-def test_weights_that_do_not_fit_in_ram_are_warned_about() -> None:
+def test_memory_that_runs_out_is_warned_about() -> None:
     models = {Role.TARGET: model_in_ram(20_000_000_000, 1)}
-    machine = without_gpu(DECODING)
-    ram = memory_state(machine, models, is_decoding=False, swap_before_bytes=0).pools[-1]
-    assert ram.warning is not None
-    assert "more is wanted than there is" in ram.warning
+    ram = memories_of(without_gpu(DECODING), models, is_decoding=False)[-1]
+    assert "more is wanted than there is" in str(ram.warning)
     assert ram.free_bytes == 0
-
-
-@pytest.mark.parametrize(
-    ("used", "warning"), [(0.9, None), (0.95, "VRAM is 95% full"), (0.99, "VRAM is full")]
-)
-def test_vram_that_runs_out_is_warned_about(used: float, warning: str | None) -> None:
-    gpu = replace(
-        DECODING.gpus[0],
-        memory_used_bytes=Reading(used * 1e10),
-        memory_total_bytes=Reading(1e10),
-    )
-    machine = replace(DECODING, gpus=(gpu,))
-    found = memory_state(machine, {}, is_decoding=True, swap_before_bytes=0).pools[0].warning
-    assert found is warning or (found or "").startswith(warning or "-")
-
-
-@pytest.mark.parametrize(
-    ("changes", "is_decoding", "before_bytes", "warning"),
-    [
-        ({"disk_read_bytes_per_s": Reading(2e9)}, True, 0, "weights are read from disk, 2000 MB/s"),
-        ({"disk_read_bytes_per_s": Reading(2e9)}, False, 0, None),
-        ({"swap_used_bytes": 1_500_000_000}, True, 0, "RAM spills into swap, 1.5 GB"),
-        ({"swap_used_bytes": 1_500_000_000}, True, 1.5e9, None),
-    ],
-)
-def test_reading_from_disk_while_decoding_and_growing_swap_are_warnings(
-    changes: dict[str, Any], before_bytes: float, warning: str | None, *, is_decoding: bool
-) -> None:
-    machine = replace(DECODING, host=replace(DECODING.host, **changes))
-    state = memory_state(machine, {}, is_decoding=is_decoding, swap_before_bytes=before_bytes)
-    assert state.pools[-1].warning == warning
+    for used, start in ((0.9, "None"), (0.95, "VRAM is 95% full"), (0.99, "VRAM is full")):
+        vram = memories_of(with_vram(Reading(used * 1e10), Reading(1e10)))[0]
+        assert str(vram.warning).startswith(start)
+    # Reading from disk while decoding, and growing swap.
+    disk: dict[str, Any] = {"disk_read_bytes_per_s": Reading(2e9)}
+    swap: dict[str, Any] = {"swap_used_bytes": 1_500_000_000}
+    for changes, is_decoding, before_bytes, warning in (
+        (disk, True, 0.0, "weights are read from disk, 2000 MB/s"),
+        (disk, False, 0.0, None),
+        (swap, True, 0.0, "RAM spills into swap, 1.5 GB"),
+        (swap, True, 1.5e9, None),
+    ):
+        machine = replace(DECODING, host=replace(DECODING.host, **changes))
+        pool = memories_of(machine, is_decoding=is_decoding, swap_before_bytes=before_bytes)[-1]
+        assert pool.warning == warning
 
 
 sizes = st.integers(0, 1 << 42)
@@ -389,14 +346,9 @@ memories = st.builds(
 def test_the_parts_of_a_memory_never_exceed_it(
     target: ModelMemory, draft: ModelMemory, used: int, total: int, available: int
 ) -> None:
-    gpu = replace(
-        DECODING.gpus[0], memory_used_bytes=Reading(used), memory_total_bytes=Reading(total)
-    )
     host = replace(DECODING.host, memory_total_bytes=total, memory_available_bytes=available)
-    machine = replace(DECODING, gpus=(gpu,), host=host)
-    models = {Role.TARGET: target, Role.DRAFT: draft}
-    state = memory_state(machine, models, is_decoding=True, swap_before_bytes=0)
-    for pool in state.pools:
+    machine = replace(with_vram(Reading(used), Reading(total)), host=host)
+    for pool in memories_of(machine, {Role.TARGET: target, Role.DRAFT: draft}):
         assert pool.free_bytes is not None
         filled = sum(size for _use, size in pool.parts)
         assert all(size >= 0 for _use, size in pool.parts)
@@ -406,19 +358,25 @@ def test_the_parts_of_a_memory_never_exceed_it(
 # Traffic
 
 
-@pytest.mark.parametrize("own_layers", [False, True])
-def test_dram_traffic_is_active_weights_times_decodes(*, own_layers: bool) -> None:
-    tally = answering()
+def test_dram_traffic_is_active_weights_times_decodes() -> None:
     target, draft = model_in_ram(1_000_000_000, 1), model_in_ram(100_000_000, 1)
-    if own_layers:
+    for models in (
+        {Role.TARGET: target, Role.DRAFT: draft},
         # A target that drafts for itself reads its MTP layers for every step.
-        target = replace(target, mtp_traffic=draft.traffic)
-    else:
-        tally.loaded(Role.DRAFT, draft)
-    tally.loaded(Role.TARGET, target)
-    tally.round_finished(make_round(4, 4, RoundTimes(verify_s=0.2)))
-    reading = tally.state().traffic.dram_bytes_per_s
-    assert reading.value == pytest.approx((1e9 + 4 * 1e8) / 0.2)
+        {Role.TARGET: replace(target, mtp_traffic=draft.traffic)},
+    ):
+        tally = answering()
+        for role, model in models.items():
+            tally.loaded(role, model)
+        tally.round_finished(make_round(4, 4, RoundTimes(verify_s=0.2)))
+        reading = tally.state().traffic.dram_bytes_per_s
+        assert reading.value == pytest.approx((1e9 + 4 * 1e8) / 0.2)
+    # The limit is the most that was seen.
+    for measured, best, limit in ((10.0, 11.0, 11.0), (10.0, 9.0, 10.0), (None, 9.0, 9.0)):
+        found = dram_limit(measured, best)
+        assert found is not None
+        assert (found.bytes_per_s, found.is_measured) == (limit, limit == measured)
+    assert dram_limit(None, None) is None
 
 
 def test_pcie_use_is_the_busier_direction_of_the_limit() -> None:
@@ -431,12 +389,8 @@ def test_pcie_use_is_the_busier_direction_of_the_limit() -> None:
     assert limit is not None
     assert link_use(gpu) == pytest.approx(received / limit)
     assert history == (received,)
-
-
-def test_without_a_gpu_the_reason_is_there_and_the_rest_goes_on() -> None:
     state = cpu_machine().state()
-    assert state.traffic.links == ()
-    assert state.traffic.gpu_reason == NO_GPU
+    assert (state.traffic.links, state.traffic.gpu_reason) == ((), NO_GPU)
     assert state.memory.gpu_reason == NO_GPU
     assert state.traffic.dram_bytes_per_s.value is not None
 
@@ -474,32 +428,26 @@ def test_a_prediction_leaves_no_part_of_the_round_out() -> None:
     state = drafted(*(make_round(4, 4, EVERY_PART, step_s=0.01) for _ in range(3)))
     assert state.measured == pytest.approx(5 / 0.28 / 10)
     assert state.predicted == pytest.approx(state.measured)
-
-
-@pytest.mark.parametrize(
-    ("n_accepted", "times", "loss"),
-    [
-        (0, RoundTimes(draft_s=0.04, verify_s=0.1), Term.REJECTIONS),
-        (4, RoundTimes(draft_s=0.04, verify_s=0.9), Term.VERIFY),
-        (4, RoundTimes(draft_s=0.94, verify_s=0.1), Term.AGAIN),
-        (3, RoundTimes(draft_s=0.04, verify_s=0.1, rollback_s=0.9), Term.ROLLBACK),
-    ],
-)
-def test_the_largest_loss_is_named(n_accepted: int, times: RoundTimes, loss: Term) -> None:
-    rounds = [make_round(4, n_accepted, times, step_s=0.01), make_round(4, 4, times, step_s=0.01)]
-    state = drafted(*rounds)
-    assert state.loss is loss
-    assert state.without_loss is not None
-    assert state.without_loss > (state.measured or 0.0)
-
-
-def test_a_redone_round_emits_one_token_more() -> None:
+    # A redone round emits one token more.
     one = make_round(4, 2, EVERY_PART, step_s=0.01)
     redone = replace(one, is_redone=True, tokens=(*one.tokens, 9))
     plain, more = drafted(one), drafted(redone)
     assert plain.predicted is not None
     tokens = expected_tokens(2 / 3, 4)
     assert more.predicted == pytest.approx(plain.predicted * (tokens + 1) / tokens, rel=0.02)
+
+
+def test_the_largest_loss_is_named() -> None:
+    for n_accepted, times, loss in (
+        (0, RoundTimes(draft_s=0.04, verify_s=0.1), Term.REJECTIONS),
+        (4, RoundTimes(draft_s=0.04, verify_s=0.9), Term.VERIFY),
+        (4, RoundTimes(draft_s=0.94, verify_s=0.1), Term.AGAIN),
+        (3, RoundTimes(draft_s=0.04, verify_s=0.1, rollback_s=0.9), Term.ROLLBACK),
+    ):
+        state = drafted(*(make_round(4, n, times, step_s=0.01) for n in (n_accepted, 4)))
+        assert state.loss is loss
+        assert state.without_loss is not None
+        assert state.without_loss > (state.measured or 0.0)
 
 
 def test_other_lengths_are_predicted_from_what_was_seen() -> None:
@@ -564,12 +512,3 @@ def test_every_number_is_finite_and_the_same_until_something_happens(tally: Live
     state = tally.state()
     assert all(map(math.isfinite, numbers(astuple(state))))
     assert tally.state() == state
-
-
-def test_a_reset_forgets_the_pair_and_keeps_the_machine() -> None:
-    tally = gpu_machine()
-    tally.reset()
-    state = tally.state()
-    assert state.rounds.times is None
-    assert state.throughput.baseline_tokens_per_s is None
-    assert state.traffic.links != ()

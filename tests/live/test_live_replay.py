@@ -17,13 +17,7 @@ from spectui.engine.events import (
     RoundFinished,
 )
 from spectui.engine.thread import EngineThread
-from spectui.live.recording import (
-    ChatRecorder,
-    ChatRecording,
-    Run,
-    RunMeter,
-    newest,
-)
+from spectui.live.recording import ChatRecorder, ChatRecording, Run, RunMeter, newest
 from spectui.live.replay import ChatReplay, known_costs, replay_chat
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
 from spectui.options.drafters import Model, NgramSimple
@@ -33,7 +27,7 @@ from spectui.speculative.counters import Counters, Round
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.trace.grid import Grid, replay_grid
-from spectui.trace.record import record_chains
+from spectui.trace.record import read_chains
 from spectui.trace.replay import Total
 from tests.live.conftest import Watched
 from tests.support.engine import ENDLESS, drafting, load_target, speculation
@@ -138,12 +132,10 @@ def test_too_little_is_no_costs_and_a_reason_and_what_tuning_measured_comes_firs
     assert known_costs(known, COSTS) == (COSTS, "as tuning measured them")
 
 
-@pytest.mark.parametrize(
-    ("n_tokens", "kept"), [(0, [5]), (5, [5]), (8, [3, 5]), (9, [3, 5]), (10, [2, 3, 5])]
-)
-def test_the_newest_are_kept(n_tokens: int, kept: list[int]) -> None:
-    assert list(newest([2, 3, 5], n_tokens, lambda n: n)) == kept
-    assert newest([], n_tokens, len) == ()
+def test_the_newest_are_kept() -> None:
+    for n_tokens, kept in ((0, [5]), (5, [5]), (8, [3, 5]), (9, [3, 5]), (10, [2, 3, 5])):
+        assert list(newest([2, 3, 5], n_tokens, lambda n: n)) == kept
+    assert newest([], 5, len) == ()
 
 
 class Chat:
@@ -268,35 +260,22 @@ def test_a_recording_gives_way_to_the_chat_and_begins_again(
         def ask() -> bool:
             nonlocal n_asked
             n_asked += 1
-            if n_asked == 5 and len(began) == 1:
+            if n_asked == 2 and len(began) == 1:
                 assert chat.recorder is not None
                 chat.recorder.begin(second)
                 chat.client.submit(second)
             return cancelled()
 
-        return record_chains(*arguments, cancelled=ask, **more)  # type: ignore[arg-type]
+        return read_chains(*arguments, cancelled=ask, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(inspection, "record_chains", interrupted)
+    monkeypatch.setattr(inspection, "read_chains", interrupted)
     chat.ask(turn())
     # The chat is answered while the first recording is still to be made.
     assert len(chat.answer().tokens) == 12
     state = chat.state(recorded(2))
     assert began == [0, 1, 2]
-    assert_replayable(state)
-
-
-def assert_replayable(state: ChatRecording) -> None:
     total = at(replay_chat(state, None), drafting(4))
     assert total.n_rounds + total.n_accepted == sum(one.n_decoded for one in state.recordings)
-
-
-def test_what_cannot_be_recorded_is_told_and_dropped(chat: Chat) -> None:
-    chat.record(depth=300)
-    chat.ask(turn())
-    state = chat.state(lambda state: state.failure is not None)
-    assert state.failure is not None
-    assert "takes 1 to 254" in state.failure
-    assert state.answers == ()
 
 
 def test_rounds_before_a_restart_do_not_count(chat: Chat) -> None:
@@ -312,13 +291,18 @@ def test_rounds_before_a_restart_do_not_count(chat: Chat) -> None:
 
 
 def test_a_stopped_answer_is_recorded_as_far_as_it_came(chat: Chat) -> None:
-    chat.record()
-
     def stop(event: Event) -> None:
         listen(event)
         if isinstance(event, RoundFinished):
             chat.client.stop()
 
+    # What cannot be recorded is told and dropped.
+    chat.record(depth=300)
+    chat.ask(turn())
+    state = chat.state(lambda state: state.failure is not None)
+    assert "takes 1 to 254" in str(state.failure)
+    assert state.answers == ()
+    chat.record()
     listen = chat.client.sink
     chat.client.sink = stop
     result = chat.ask(turn(200))
@@ -326,7 +310,8 @@ def test_a_stopped_answer_is_recorded_as_far_as_it_came(chat: Chat) -> None:
     state = chat.state(recorded(1))
     (recording,) = state.recordings
     assert recording.output == result.tokens
-    assert_replayable(state)
+    total = at(replay_chat(state, None), drafting(4))
+    assert total.n_rounds + total.n_accepted == recording.n_decoded
 
 
 def test_a_session_records_its_answers_and_its_baseline(watched: Watched, setup: LiveSetup) -> None:
@@ -341,13 +326,8 @@ def test_a_session_records_its_answers_and_its_baseline(watched: Watched, setup:
     assert recording.recordings[0].n_ctx == 512
     assert recording.runs[0].speculation == setup.speculation
     watched.recording(lambda found: found.baseline is not None)
-
-
-def test_another_pair_begins_without_recordings(watched: Watched, setup: LiveSetup) -> None:
-    watched.load(setup)
-    watched.ask(setup)
-    watched.recording()
-    # Without a draft there is nothing to record, and who shall not record does not.
+    # Another pair begins without recordings. Without a draft there is nothing to record, and who
+    # shall not record does not.
     for records, other in ((True, replace(setup, draft=None)), (False, setup)):
         n_before = len(watched.told)
         watched.session.records_chats = records

@@ -91,22 +91,14 @@ def test_recording_changes_no_answer_of_a_conversation(watched: Watched, folder:
     assert answers[0] == answers[1]
 
 
-def test_a_target_without_its_layers_loaded_has_nothing_to_record(
-    watched: Watched, folder: Path
-) -> None:
-    setup = replace(setup_of(folder / "glm4moe.gguf"), speculation=None)
-    watched.load(setup)
-    # Not loaded, they cannot draft either.
+def test_who_drafts_is_who_is_recorded(watched: Watched, folder: Path, tiny: TinyPath) -> None:
+    setup = setup_of(folder / "glm4moe.gguf")
+    watched.load(replace(setup, speculation=None))
+    # Layers that are not loaded cannot draft either.
     assert ask(watched, setup, mtp(3)).counters.n_drafted == 0
     watched.session.measure_baseline()
     watched.wait(BaselineMeasured)
     assert watched.told == [ChatRecorded(recording=None)]
-
-
-def test_beside_a_draft_model_it_is_the_draft_that_is_recorded(
-    watched: Watched, folder: Path, tiny: TinyPath
-) -> None:
-    setup = setup_of(folder / "glm4moe.gguf")
     watched.load(setup)
     watched.load(replace(setup, draft=ModelOptions(path=tiny(CLOSE_DRAFT))))
     own, draft = [one.recording for one in watched.told if one.recording is not None][-2:]
@@ -138,9 +130,7 @@ def test_settings_of_layers_and_of_a_draft_model_are_never_mixed() -> None:
         assert recording.alone(Speculation(own)) == own
         for speculation in (None, Speculation(other), Speculation(NgramSimple(size_m=8)), chained):
             assert recording.alone(speculation) is None
-
-
-def test_of_several_layers_a_longer_draft_is_one_of_their_number() -> None:
+    # Of several layers a longer draft is one of their number.
     assert (OWN.longest, THREE.longest, MODEL.longest) == (16, 3, 16)
     assert OWN.alone(Speculation(mtp(20))) == mtp(20)
     assert THREE.alone(Speculation(mtp(20, 0.5))) == mtp(3, 0.5)

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -171,7 +172,7 @@ def test_the_limit_of_ram_is_told_when_nobody_waits(
 ) -> None:
     monkeypatch.setattr(dram, "ram_bytes_per_s", lambda _n_threads, longest_s: 1e10 + longest_s)
     watched = Watched(is_idle=lambda: True)
-    try:
+    with closing(watched.session):
         watched.load(setup)
         assert not [event for event in watched.events if isinstance(event, RamMeasured)]
         watched.session.measure_baseline()
@@ -179,46 +180,21 @@ def test_the_limit_of_ram_is_told_when_nobody_waits(
         first = watched.wait(RamMeasured)
         assert first.bytes_per_s == pytest.approx(1e10)
         # With the next answer it is known.
-        watched.session.send(setup, (), "again")
-        watched.wait(GenerationFinished)
+        watched.ask(setup)
         assert watched.wait(RamMeasured) == first
-    finally:
-        watched.session.close()
 
 
 def test_what_fits_is_what_a_plan_says_beside_the_memory_that_a_loaded_pair_gives_back(
     watched: Watched, setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    request = replace(request_of(setup), max_draft=4)
-    with Planner() as planner:
-        plan = planner.plan(request)
-    allocated = sum(one.size_bytes for one in plan.buffers if not one.is_mapped)
-    mapped = sum(one.size_bytes for one in plan.buffers if one.is_mapped)
-    watched.load(setup)
-    engine = local_worker(watched.session._engine)
-    held = sum(one.size_bytes for one in engine.models.buffers if not one.is_mapped)
-    compared = []
-    for n_bytes in (allocated - 1, allocated, allocated + mapped):
-        # What is free beside the pair that would have to go.
-        free = FreeMemory(by_memory={"CPU": n_bytes - held})
-        monkeypatch.setattr("spectui.engine.guard.free_memory", lambda _gpus, free=free: free)
-        engine._inspector.close()
-        watched.session.inspector.compare(setup)
-        compared.append(watched.wait(ModelInspected))
-    assert [one.reason is None for one in compared] == [False, True, True]
-    assert [one.slowness is None for one in compared] == [True, False, True]
-    assert "RAM has no room" in str(compared[0].reason)
+    def is_free(by_cpu: int, slow_bytes: int = 0) -> None:
+        free = FreeMemory(by_memory={"CPU": by_cpu}, slow_bytes=slow_bytes)
+        monkeypatch.setattr("spectui.engine.guard.free_memory", lambda _gpus: free)
 
-
-def test_a_pair_without_room_is_refused_and_loaded_from_disk_if_that_is_wanted(
-    watched: Watched, setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    free = FreeMemory(by_memory={"CPU": 1 << 10})
-    monkeypatch.setattr("spectui.engine.guard.free_memory", lambda _gpus: free)
+    is_free(1 << 10)
     watched.session.load(setup)
     assert type(watched.wait(EngineFailed).error) is DoesNotFitError
-    slow = replace(free, slow_bytes=1 << 40)
-    monkeypatch.setattr("spectui.engine.guard.free_memory", lambda _gpus: slow)
+    is_free(1 << 10, 1 << 40)
     watched.session.load(setup)
     assert isinstance(watched.wait(EngineFailed).error, ReadsFromDiskError)
     watched.session.load(setup, from_disk=True)
@@ -226,6 +202,23 @@ def test_a_pair_without_room_is_refused_and_loaded_from_disk_if_that_is_wanted(
     assert setup.draft is not None
     watched.session.load_draft(setup.draft)
     watched.wait(ModelLoaded)
+    request = replace(request_of(setup), max_draft=4)
+    with Planner() as planner:
+        plan = planner.plan(request)
+    allocated = sum(one.size_bytes for one in plan.buffers if not one.is_mapped)
+    mapped = sum(one.size_bytes for one in plan.buffers if one.is_mapped)
+    engine = local_worker(watched.session._engine)
+    held = sum(one.size_bytes for one in engine.models.buffers if not one.is_mapped)
+    compared = []
+    for n_bytes in (allocated - 1, allocated, allocated + mapped):
+        # What is free beside the pair that would have to go.
+        is_free(n_bytes - held)
+        engine._inspector.close()
+        watched.session.inspector.compare(setup)
+        compared.append(watched.wait(ModelInspected))
+    assert [one.reason is None for one in compared] == [False, True, True]
+    assert [one.slowness is None for one in compared] == [True, False, True]
+    assert "RAM has no room" in str(compared[0].reason)
 
 
 def test_a_stop_between_the_tokens_and_their_generation_ends_the_turn(
@@ -304,7 +297,6 @@ def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     watched.load(setup)
-    own = replace(setup, extra=("--jinja",))
     order: list[str] = []
 
     def ask_once(event: object) -> None:
@@ -320,7 +312,7 @@ def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
                 pass
 
     watched.on_event = ask_once
-    state = tuned(watched, own)
+    state = tuned(watched, replace(setup, extra=("--jinja",)))
     # A turn of the chat goes first, and tuning goes on.
     assert order == ["asked", "answered", "tuned"]
     assert state.result is not None
@@ -332,8 +324,8 @@ def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
     assert list(state.raced) == [state.confirmed]
     assert state.confirmed in {one.arm for one in state.forecasts}
     [study] = list_studies(None)
-    assert study.name == state.study
     outcome = study.outcome
+    assert study.name == state.study
     assert outcome is not None
     assert outcome.verdict == state.result.verdict
     assert (outcome.context, outcome.extra) == (setup.context, ("--jinja",))
@@ -349,10 +341,6 @@ def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
     assert spectui("report", "--format", "md") == 0, spectui.err
     for section in ("A whole request", "Where the time goes", "Machine, models and versions"):
         assert f"<summary>{section}</summary>" in spectui.out
-    assert spectui("studies", "show", "--json", "-") == 0, spectui.err
-    found = json.loads(spectui.out)
-    assert found["study"] == state.study
-    assert found["verdict"]["reason"] == state.result.verdict.reason
 
 
 @pytest.mark.parametrize(("draft_max", "batch"), [(24, 512), (40, 32)])
@@ -370,16 +358,16 @@ def test_drafts_longer_than_tuning_tries_are_loaded_for_as_far_as_the_batch_goes
 
 
 @pytest.mark.ci
-def test_a_paused_search_waits_while_the_chat_goes_on(watched: Watched, setup: LiveSetup) -> None:
+def test_a_paused_search_waits_and_a_stopped_one_is_taken_up(
+    watched: Watched, setup: LiveSetup
+) -> None:
     watched.load(setup)
 
     def pause_between_trials(event: object) -> None:
-        match event:
-            case TuningChanged(state=state) if len(state.records) == 1 and state.current is None:
-                watched.on_event = lambda _event: None
-                search_of(watched).pause()
-            case _:
-                pass
+        state = event.state if isinstance(event, TuningChanged) else None
+        if state is not None and len(state.records) == 1 and state.current is None:
+            watched.on_event = lambda _event: None
+            search_of(watched).pause()
 
     watched.on_event = pause_between_trials
     watched.session.start_tuning(setup, prompts(6))
@@ -388,18 +376,7 @@ def test_a_paused_search_waits_while_the_chat_goes_on(watched: Watched, setup: L
         watched.ask(setup)
     assert search_of(watched).state.is_running
     assert len(search_of(watched).state.records) == 1
-    search_of(watched).resume()
-    assert watched.wait(TuningChanged, is_finished).state.phase is Phase.FINISHED
-
-
-@pytest.mark.ci
-def test_a_stopped_search_keeps_what_it_has_and_is_taken_up(
-    watched: Watched, setup: LiveSetup
-) -> None:
-    watched.load(setup)
-    watched.session.start_tuning(setup, prompts(6))
-    watched.wait(TuningChanged, lambda event: len(event.state.records) == 1)
-    search_of(watched).pause()
+    # What it has is kept.
     search_of(watched).stop()
     stopped = watched.wait(TuningChanged, is_finished).state
     assert stopped.phase is Phase.FINISHED
@@ -432,52 +409,41 @@ def test_a_verdict_that_the_storage_does_not_keep_is_told_so(
 
 
 @pytest.mark.ci
-def test_a_promise_of_the_screen_is_verified(
+@pytest.mark.parametrize("source", ["file", "chat"])
+def test_a_promise_of_the_screen_is_verified(  # noqa: PLR0917 - fixtures
     watched: Watched,
     setup: LiveSetup,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    source: str,
 ) -> None:
     path = tmp_path / "p.jsonl"
     path.write_text("\n".join(json.dumps({"id": f"p{n}", "prompt": f"the {n}"}) for n in range(6)))
+    watched.session.records_chats = source == "file"
     watched.load(setup)
-    watched.session.start_tuning(setup, load_prompts(path), path=path)
+    if source == "file":
+        watched.session.start_tuning(setup, load_prompts(path), path=path)
+    else:
+        watched.session.start_tuning(setup, prompts(6))
     result = watched.wait(TuningChanged, is_finished).state.result
     assert result is not None
     assert result.speedup is not None
     spectui = Spectui(monkeypatch, capsys)
-    binary = write_server(tmp_path / "llama-server")
-    command = ["verify", "--server-bin", binary, "--json", "-"]
+    command = ["verify", "--server-bin", write_server(tmp_path / "llama-server"), "--json", "-"]
+    if source == "chat":
+        # Turns of a chat are not kept for it.
+        assert not list(tmp_path.rglob("*.trace.json.gz"))
+        assert spectui(*command) == 3
+        assert "turns of a chat, whose text is not kept with it; give --prompts" in spectui.err
+        command += ["--prompts", path]
     assert spectui(*command) == 0, spectui.err
     found = json.loads(spectui.out)
     assert found["promised"]["speedup"] == result.speedup.estimate
-    assert [one["id"] for one in found["prompts"]] != []
     # The server is given the threads that were measured with.
     assert not any("compute thread" in note for note in found["notes"])
     arguments = found["server"]["arguments"]["on"]
     assert arguments[arguments.index("-t") + 1] == "1"
-
-
-@pytest.mark.ci
-def test_turns_of_a_chat_are_not_kept_for_a_promise(
-    watched: Watched,
-    setup: LiveSetup,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    watched.session.records_chats = False
-    watched.load(setup)
-    tuned(watched, setup)
-    assert not list(tmp_path.rglob("*.trace.json.gz"))
-    spectui = Spectui(monkeypatch, capsys)
-    command = ["verify", "--server-bin", write_server(tmp_path / "llama-server")]
-    assert spectui(*command) == 3
-    assert "turns of a chat, whose text is not kept with it; give --prompts" in spectui.err
-    path = tmp_path / "p.txt"
-    path.write_text("the")
-    assert spectui(*command, "--prompts", path) == 0, spectui.err
 
 
 def test_a_search_that_cannot_run_says_why(watched: Watched, setup: LiveSetup) -> None:
@@ -613,11 +579,8 @@ def test_a_search_outlives_the_process_of_a_trial(isolated: Watched, setup: Live
     killed: list[int] = []
 
     def kill_once(event: object) -> None:
-        match event:
-            case TuningChanged(state=state) if state.current is not None and not killed:
-                killed.append(kill(isolated))
-            case _:
-                pass
+        if isinstance(event, TuningChanged) and event.state.current is not None and not killed:
+            killed.append(kill(isolated))
 
     isolated.on_event = kill_once
     state = tuned(isolated, setup)

@@ -6,6 +6,7 @@ import re
 import resource
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -113,17 +114,15 @@ def test_files_that_are_no_models_are_refused_by_name(
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kept", [0.02, 0.5, 0.99])
-def test_truncated_downloads_are_refused(tmp_path: Path, tiny: TinyPath, kept: float) -> None:
-    whole = tiny(TARGET).read_bytes()
-    path = tmp_path / "part.gguf"
-    path.write_bytes(whole[: int(len(whole) * kept)])
-    with pytest.raises(BadInputError, match="check that the download is complete") as caught:
-        Model(ModelOptions(path=path))
-    assert str(path) in str(caught.value)
-
-
-def test_embedding_models_are_refused(tiny: TinyPath, model: Model) -> None:
+def test_truncated_downloads_and_embedding_models_are_refused(
+    tmp_path: Path, tiny: TinyPath, model: Model
+) -> None:
+    whole, path = tiny(TARGET).read_bytes(), tmp_path / "part.gguf"
+    for kept in (0.02, 0.5, 0.99):
+        path.write_bytes(whole[: int(len(whole) * kept)])
+        with pytest.raises(BadInputError, match="check that the download is complete") as caught:
+            Model(ModelOptions(path=path))
+        assert str(path) in str(caught.value)
     path = tiny(EMBEDDING)
     with Model(ModelOptions(path=path)) as loaded, pytest.raises(BadInputError) as caught:
         loaded.check_generates()
@@ -173,17 +172,12 @@ def test_experts_are_overridden_and_nothing_else(
     tiny: TinyPath, options: dict[str, Any], layers: tuple[int, ...]
 ) -> None:
     with Model(ModelOptions(path=tiny(MOE), **options)):
-        assert overridden() == {
+        lines = [line for line in native_log.tail(2_000) if "type overridden to CPU" in line]
+        assert {line.split()[1] for line in lines} == {
             f"blk.{layer}.ffn_{part}_exps.weight"
             for layer in layers
             for part in ("gate", "up", "down")
         }
-
-
-def overridden() -> set[str]:
-    """Names of the tensors that llama.cpp's log reports as overridden."""
-    lines = [line for line in native_log.tail(2_000) if "buffer type overridden to CPU" in line]
-    return {line.split()[1] for line in lines}
 
 
 def test_overrides_keep_llama_servers_order() -> None:
@@ -202,22 +196,15 @@ def test_overrides_keep_llama_servers_order() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("pattern", "buffer", "reason"),
-    [
+def test_overrides_that_cannot_be_are_refused(tiny: TinyPath) -> None:
+    patterns = ("blk.([", "exps(", "exps)", "*_exps", "(?i)EXPS", "a{x", "[9-0]", "a\\")
+    for pattern, buffer, reason in (
         ("exps", "GPU9", r"-ot exps=GPU9: .* use one of .*CPU"),
-        *(
-            (pattern, "CPU", rf"^-ot {re.escape(pattern)}: no valid regular expression")
-            for pattern in ("blk.([", "exps(", "exps)", "*_exps", "(?i)EXPS", "a{x", "[9-0]", "a\\")
-        ),
-    ],
-)
-def test_overrides_that_cannot_be_are_refused(
-    tiny: TinyPath, pattern: str, buffer: str, reason: str
-) -> None:
-    override = TensorOverride(pattern=pattern, buffer=buffer)
-    with pytest.raises(UsageError, match=reason):
-        Model(ModelOptions(path=tiny(MOE), override_tensor=(override,)))
+        *((one, "CPU", f"^-ot {re.escape(one)}: no valid regular expression") for one in patterns),
+    ):
+        override = TensorOverride(pattern=pattern, buffer=buffer)
+        with pytest.raises(UsageError, match=reason):
+            Model(ModelOptions(path=tiny(MOE), override_tensor=(override,)))
     assert "CPU" in buffer_types()
 
 
@@ -244,44 +231,38 @@ def test_the_vocabulary_is_llama_cpps(model: Model, tiny: TinyPath) -> None:
         assert adding.vocabulary.tokenize(TEXT, add_special=False) == tokens[1:]
 
 
-@pytest.mark.parametrize(("given", "taken"), [((0, 0), (3, 3)), ((2, 0), (2, 2)), ((0, 1), (3, 1))])
 def test_a_context_computes_with_as_many_threads_as_llama_server(
-    model: Model, given: tuple[int, int], taken: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("spectui.llama.context.default_threads", lambda: 3)
-    options = ContextOptions(ctx_size=64, threads=given[0], threads_batch=given[1])
-    with Context(model, options, max_outputs=1, abort=AbortFlag()) as made:
-        assert (C.llama_n_threads(made.c), C.llama_n_threads_batch(made.c)) == taken
+    for (threads, threads_batch), taken in (((0, 0), (3, 3)), ((2, 0), (2, 2)), ((0, 1), (3, 1))):
+        options = ContextOptions(ctx_size=64, threads=threads, threads_batch=threads_batch)
+        with Context(model, options, max_outputs=1, abort=AbortFlag()) as made:
+            assert (C.llama_n_threads(made.c), C.llama_n_threads_batch(made.c)) == taken
 
 
-rows = st.tuples(
+rows = st.builds(
+    lambda n, seed, scale: (scale * np.random.default_rng(seed).standard_normal(n)).astype("f4"),
     st.one_of(st.integers(1, 130), st.integers(600, 760), st.sampled_from((1280, 4097))),
     st.integers(0, 2**32),
     st.sampled_from((0.1, 1.0, 30.0)),
 )
+ties = st.lists(st.integers(-3, 3), min_size=1, max_size=1500)
 
 
-@given(row=rows)
-@settings(max_examples=200, deadline=None)
-def test_top_token_is_the_softmax_over_the_ten_highest(row: tuple[int, int, float]) -> None:
-    n, seed, scale = row
-    logits = (scale * np.random.default_rng(seed).standard_normal(n)).astype(np.float32)
+@given(logits=st.one_of(rows, ties), best=st.integers(0, 2**31))
+@settings(max_examples=300, deadline=None)
+def test_top_token_is_the_softmax_over_the_ten_highest(
+    logits: Logits | list[int], best: int
+) -> None:
+    if isinstance(logits, list):
+        # Ties count as ten candidates, and there is one best.
+        logits = np.array(logits, np.float32)
+        logits[best % len(logits)] = 4.0
     token, probability = top_token(logits)
     ten = np.sort(logits)[::-1][:10].astype(np.float64)
-    weights = np.exp(ten - ten[0])
     assert token == logits.argmax()
-    assert probability == pytest.approx(1 / weights.sum(), rel=1e-6)
-
-
-@given(values=st.lists(st.integers(-3, 3), min_size=1, max_size=1500), best=st.integers(0, 2**31))
-@settings(max_examples=100, deadline=None)
-def test_top_token_counts_ties_as_ten_candidates(values: list[int], best: int) -> None:
-    logits = np.array(values, np.float32)
-    logits[best % len(logits)] = 4.0
-    token, probability = top_token(logits)
-    ten = sorted(logits.astype(float), reverse=True)[:10]
-    assert token == best % len(logits)
-    assert probability == pytest.approx(1 / sum(np.exp(value - ten[0]) for value in ten))
+    assert probability == pytest.approx(1 / np.exp(ten - ten[0]).sum(), rel=1e-6)
 
 
 _ODD = st.sampled_from((math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, 2.0))
@@ -305,44 +286,24 @@ def test_greedy_is_what_llama_cpp_takes_of_ties_and_of_what_is_no_number(
         assert chain.sample(logits) == chain._by_chain(logits)
 
 
-@pytest.mark.parametrize("temp", [0.0, 1.0])
-def test_ignore_eos_never_yields_an_end_token(model: Model, temp: float) -> None:
-    logits = random_logits(model, 0)
-    logits[list(END_TOKENS)] = 50.0
-    forbidding = SamplingConfig(temp=temp, ignore_eos=True, seed=1)
-    with SamplerChain(forbidding, model.vocabulary) as chain:
-        assert not {chain.sample(logits) for _ in range(50)} & END_TOKENS
-    with SamplerChain(SamplingConfig(temp=temp, seed=1), model.vocabulary) as chain:
-        assert chain.sample(logits) in END_TOKENS
-
-
-def test_seeds_reproduce_the_stream_and_differ(model: Model) -> None:
-    def stream(seed: int) -> list[int]:
-        config = SamplingConfig(temp=1.0, seed=seed)
+def test_a_chain_draws_by_its_seed_within_its_limits(model: Model) -> None:
+    def drawn(config: SamplingConfig, logits: Sequence[Logits]) -> list[int]:
         with SamplerChain(config, model.vocabulary) as chain:
-            return [chain.sample(random_logits(model, index)) for index in range(30)]
+            return [chain.sample(one) for one in logits]
 
-    assert stream(1) == stream(1)
-    assert stream(1) != stream(2)
-
-
-@pytest.mark.parametrize(
-    ("limit", "n_allowed"),
-    [
-        (SamplingConfig(temp=5.0, top_k=3, top_p=1.0, min_p=0.0), 3),
-        (SamplingConfig(temp=5.0, top_k=0, top_p=0.01, min_p=0.0), 1),
-        (SamplingConfig(temp=5.0, top_k=0, top_p=1.0, min_p=1.0), 1),
-    ],
-)
-def test_every_sampler_of_the_chain_limits_the_choice(
-    model: Model, limit: SamplingConfig, n_allowed: int
-) -> None:
-    logits = random_logits(model, 4)
-    before = logits.copy()
-    best = set(np.argsort(logits)[::-1][:n_allowed].tolist())
-    with SamplerChain(limit, model.vocabulary) as chain:
-        assert {chain.sample(logits) for _ in range(200)} == best
-    assert np.array_equal(logits, before)
+    many = [random_logits(model, index) for index in range(30)]
+    one, same, other = (drawn(SamplingConfig(temp=1.0, seed=seed), many) for seed in (1, 1, 2))
+    assert one == same != other
+    for top_k, top_p, min_p, n_allowed in ((3, 1.0, 0.0, 3), (0, 0.01, 0.0, 1), (0, 1.0, 1.0, 1)):
+        limit = SamplingConfig(temp=5.0, top_k=top_k, top_p=top_p, min_p=min_p)
+        before = many[4].copy()
+        assert set(drawn(limit, many[4:5] * 200)) == set(np.argsort(before)[::-1][:n_allowed])
+        assert np.array_equal(many[4], before)
+    for temp, ignore_eos in product((0.0, 1.0), (False, True)):
+        logits = many[0].copy()
+        logits[list(END_TOKENS)] = 50.0
+        config = SamplingConfig(temp=temp, ignore_eos=ignore_eos, seed=1)
+        assert END_TOKENS.isdisjoint(drawn(config, [logits] * 50)) is ignore_eos
 
 
 def random_logits(model: Model, seed: int) -> Logits:
@@ -363,23 +324,21 @@ def test_logits_that_were_not_asked_for_are_refused(context: Context) -> None:
     assert context.n_past == 15
 
 
-def test_all_outputs_equal_those_of_single_decodes(context: Context) -> None:
+def test_prompts_give_the_same_logits_in_batches_of_any_size(
+    model: Model, context: Context
+) -> None:
+    whole = last_logits(context, TOKENS)
+    for batch_size in (1, 7, 39, 40):
+        with new_context(model, batch_size=batch_size) as small:
+            assert small.n_batch == batch_size
+            assert np.allclose(last_logits(small, TOKENS), whole, atol=NOISE)
+            assert small.n_past == len(TOKENS)
+    context.clear()
     context.decode(TOKENS[:9], Outputs.ALL)
     together = [context.logits(output).copy() for output in range(9)]
     context.clear()
     for token, expected in zip(TOKENS, together, strict=False):
         assert np.allclose(last_logits(context, (token,)), expected, atol=NOISE)
-
-
-@pytest.mark.parametrize("batch_size", [1, 7, 39, 40])
-def test_prompts_longer_than_a_batch_give_the_same_logits(
-    model: Model, context: Context, batch_size: int
-) -> None:
-    whole = last_logits(context, TOKENS)
-    with new_context(model, batch_size=batch_size) as small:
-        assert small.n_batch == batch_size
-        assert np.allclose(last_logits(small, TOKENS), whole, atol=NOISE)
-        assert small.n_past == len(TOKENS)
 
 
 def test_truncated_caches_continue_as_fresh_ones(context: Context) -> None:
@@ -421,20 +380,14 @@ def test_contexts_too_small_for_the_tokens_are_refused(model: Model) -> None:
             context.decode((5,) * 7, Outputs.LAST)
         context.decode((5,) * 6, Outputs.LAST)
         assert context.n_past == context.n_ctx == 256
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
+    for options, named in (
         (ContextOptions(ctx_size=0), "-c 0"),
         (ContextOptions(ctx_size=-1), "-c -1"),
         (ContextOptions(batch_size=0), "-b 0"),
         (ContextOptions(ubatch_size=0), "-ub 0"),
-    ],
-)
-def test_sizes_below_one_are_refused(model: Model, options: ContextOptions, named: str) -> None:
-    with pytest.raises(UsageError, match=f"{named}: must be at least 1"):
-        Context(model, options, max_outputs=1, abort=AbortFlag())
+    ):
+        with pytest.raises(UsageError, match=f"{named}: must be at least 1"):
+            Context(model, options, max_outputs=1, abort=AbortFlag())
 
 
 @pytest.mark.parametrize("spare_bytes", [32 << 20, 256 << 20])
@@ -457,33 +410,28 @@ def address_space(spare_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-@pytest.mark.parametrize("name", CACHE_TYPES)
-def test_every_cache_type_works_with_flash_attention(tiny: TinyPath, name: str) -> None:
-    options = ModelOptions(path=tiny(TARGET), cache_type_k=name, cache_type_v=name)
-    with (
-        Model(options) as quantised,
-        new_context(quantised, flash_attn=FlashAttention.ON) as context,
-    ):
-        assert np.isfinite(last_logits(context, TOKENS)).all()
-        assert any(f"V ({name})" in line for line in native_log.tail(2_000))
-
-
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        ({"cache_type_k": "q3_k"}, "-ctk q3_k"),
-        ({"cache_type_v": "F16"}, "-ctv F16"),
-        ({"cache_type_v": "q8_0"}, "requires flash_attn"),
-    ],
-)
-def test_cache_types_that_cannot_be_are_refused(
-    tiny: TinyPath, options: dict[str, Any], reason: str
+def test_every_cache_type_works_with_flash_attention_and_others_are_refused(
+    tiny: TinyPath,
 ) -> None:
-    with (
-        Model(ModelOptions(path=tiny(TARGET), **options)) as loaded,
-        pytest.raises(UsageError, match=reason),
+    for name in CACHE_TYPES:
+        options = ModelOptions(path=tiny(TARGET), cache_type_k=name, cache_type_v=name)
+        with (
+            Model(options) as quantised,
+            new_context(quantised, flash_attn=FlashAttention.ON) as context,
+        ):
+            assert np.isfinite(last_logits(context, TOKENS)).all()
+            assert any(f"V ({name})" in line for line in native_log.tail(2_000))
+    for key, name, reason in (
+        ("cache_type_k", "q3_k", "-ctk q3_k"),
+        ("cache_type_v", "F16", "-ctv F16"),
+        ("cache_type_v", "q8_0", "requires flash_attn"),
     ):
-        new_context(loaded, flash_attn=FlashAttention.OFF)
+        changed: dict[str, Any] = {key: name}
+        with (
+            Model(ModelOptions(path=tiny(TARGET), **changed)) as loaded,
+            pytest.raises(UsageError, match=reason),
+        ):
+            new_context(loaded, flash_attn=FlashAttention.OFF)
 
 
 def test_an_abort_between_the_pieces_of_a_prompt_forgets_all_of_it(model: Model) -> None:
@@ -523,11 +471,12 @@ def test_target_samples_only_with_a_sampler(model: Model) -> None:
 def test_a_draft_proposes_what_the_target_knows_and_takes_all_of_its_tokens(
     tiny: TinyPath, model: Model
 ) -> None:
-    options = ContextOptions(ctx_size=256, threads=1)
+    def drafting(own: Model, target: Model) -> DraftContext:
+        options, words = ContextOptions(ctx_size=256, threads=1), target.vocabulary
+        return DraftContext(own, options, target_vocabulary=words, abort=AbortFlag())
+
     with Model(ModelOptions(path=tiny(Tiny(n_extra=128)))) as larger:
-        with DraftContext(
-            larger, options, target_vocabulary=model.vocabulary, abort=AbortFlag()
-        ) as draft:
+        with drafting(larger, model) as draft:
             beyond = 0
             for token in range(100):
                 draft.clear()
@@ -536,9 +485,7 @@ def test_a_draft_proposes_what_the_target_knows_and_takes_all_of_its_tokens(
                 beyond += int(logits.argmax() >= 273)
                 assert draft.top() == top_token(logits[:273])
             assert beyond > 0
-        with DraftContext(
-            model, options, target_vocabulary=larger.vocabulary, abort=AbortFlag()
-        ) as draft:
+        with drafting(model, larger) as draft:
             draft.decode((20, 300, 21), Outputs.LAST)
             assert draft.n_past == 3
             assert draft.top()[0] < 273

@@ -10,13 +10,10 @@ from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
 from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
-from spectui.llama.context import AbortFlag, Context
-from spectui.llama.log import native_log
-from spectui.llama.model import Model
 from spectui.models.gguf import file_size, read_gguf, shards
 from spectui.models.header import GgufFile, TensorInfo
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
-from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
+from spectui.options.setup import ModelOptions, TensorOverride
 from tests.support.models import MOE, N_LAYERS, TARGET, TinyPath, vocabulary
 
 pytest_plugins = ("tests.support.fixtures",)
@@ -86,9 +83,8 @@ def test_the_parts_of_a_model_are_told_by_their_names_alone(tiny: TinyPath, tmp_
 TIED = {name: size for name, size in DENSE.items() if name != "output.weight"}
 
 
-@pytest.mark.parametrize(
-    ("sizes", "metadata", "read"),
-    [
+def test_without_a_gpu_everything_is_read_in_ram() -> None:
+    for sizes, metadata, read in (
         ({}, {}, (0, 0)),
         (DENSE, {}, (111, 0)),
         # The embedding is looked up unless it is the output too.
@@ -97,25 +93,17 @@ TIED = {name: size for name, size in DENSE.items() if name != "output.weight"}
         (DENSE, {"nextn_predict_layers": 1}, (110, 0)),
         # Shared experts are dense.
         (EXPERTS, {}, (26, 1100)),
-    ],
-)
-def test_without_a_gpu_everything_is_read_in_ram(
-    sizes: dict[str, int], metadata: dict[str, int], read: tuple[int, int]
-) -> None:
-    file = gguf(sizes, **metadata)
-    traffic = weight_traffic(file, ModelOptions(path=NOWHERE), gpu_devices=False)
-    assert (traffic.cpu_dense_bytes, traffic.cpu_expert_bytes) == read
-    assert (traffic.gpu_dense_bytes, traffic.gpu_expert_bytes) == (0, 0)
+    ):
+        file = gguf(sizes, **metadata)
+        traffic = weight_traffic(file, ModelOptions(path=NOWHERE), gpu_devices=False)
+        assert (traffic.cpu_dense_bytes, traffic.cpu_expert_bytes) == read
+        assert (traffic.gpu_dense_bytes, traffic.gpu_expert_bytes) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("n_gpu_layers", "expected"), [(0, (111, 0)), (1, (11, 100)), (2, (10, 101)), (3, (0, 111))]
-)
-def test_the_output_goes_to_the_gpu_first_then_the_last_layers(
-    n_gpu_layers: int, expected: tuple[int, int]
-) -> None:
-    options = ModelOptions(path=NOWHERE, n_gpu_layers=n_gpu_layers)
-    assert cpu_and_gpu(DENSE, options) == expected
+def test_the_output_goes_to_the_gpu_first_then_the_last_layers() -> None:
+    for n_gpu_layers, expected in ((0, (111, 0)), (1, (11, 100)), (2, (10, 101)), (3, (0, 111))):
+        options = ModelOptions(path=NOWHERE, n_gpu_layers=n_gpu_layers)
+        assert cpu_and_gpu(DENSE, options) == expected
 
 
 @pytest.mark.parametrize(
@@ -147,20 +135,15 @@ SEVERAL = {
 }
 
 
-@pytest.mark.parametrize(
-    ("more", "dense_bytes"),
-    [({}, 4100), ({"blk.3.nextn.shared_head_head.weight": 2000}, 5000)],
-    ids=["the target's head", "a head of its own"],
-)
-def test_a_step_of_mtp_layers_reads_one_of_them_and_the_head(
-    more: dict[str, int], dense_bytes: int
-) -> None:
-    file = gguf(SEVERAL | more, block_count=4, nextn_predict_layers=2, expert_count=4)
-    traffic = mtp_traffic(file, ModelOptions(path=NOWHERE), gpu_devices=False)
-    assert (traffic.cpu_dense_bytes, traffic.cpu_expert_bytes) == (dense_bytes, 20_000)
-    placed = ModelOptions(path=NOWHERE, cpu_moe=True)
-    on_gpu = mtp_traffic(file, placed, gpu_devices=True)
-    assert (on_gpu.gpu_dense_bytes, on_gpu.cpu_expert_bytes) == (dense_bytes, 20_000)
+def test_a_step_of_mtp_layers_reads_one_of_them_and_the_head() -> None:
+    own_head = {"blk.3.nextn.shared_head_head.weight": 2000}
+    for sizes, dense_bytes in ((SEVERAL, 4100), (SEVERAL | own_head, 5000)):
+        file = gguf(sizes, block_count=4, nextn_predict_layers=2, expert_count=4)
+        traffic = mtp_traffic(file, ModelOptions(path=NOWHERE), gpu_devices=False)
+        assert (traffic.cpu_dense_bytes, traffic.cpu_expert_bytes) == (dense_bytes, 20_000)
+        placed = ModelOptions(path=NOWHERE, cpu_moe=True)
+        on_gpu = mtp_traffic(file, placed, gpu_devices=True)
+        assert (on_gpu.gpu_dense_bytes, on_gpu.cpu_expert_bytes) == (dense_bytes, 20_000)
 
 
 def moe(n_experts: int, n_used: int) -> WeightTraffic:
@@ -174,12 +157,6 @@ def moe(n_experts: int, n_used: int) -> WeightTraffic:
     )
 
 
-def test_one_token_reads_its_experts_and_two_tokens_not_quite_twice_as_many() -> None:
-    assert moe(8, 2).cpu_bytes_per_decode(1) == pytest.approx(10 + 250)
-    assert moe(8, 2).cpu_bytes_per_decode(2) == pytest.approx(10 + 1000 * (1 - 0.75**2))
-    assert moe(8, 2).gpu_bytes_per_decode(2) == 3
-
-
 @given(n_experts=st.integers(1, 512), used=st.floats(0.001, 1), n_tokens=st.integers(1, 4096))
 def test_a_decode_reads_at_least_one_tokens_experts_and_at_most_all(
     n_experts: int, used: float, n_tokens: int
@@ -187,6 +164,9 @@ def test_a_decode_reads_at_least_one_tokens_experts_and_at_most_all(
     traffic = moe(n_experts, max(1, round(used * n_experts)))
     one, many = traffic.cpu_bytes_per_decode(1), traffic.cpu_bytes_per_decode(n_tokens)
     assert one - 1e-6 <= many <= traffic.cpu_bytes + 1e-6
+    assert moe(8, 2).cpu_bytes_per_decode(1) == pytest.approx(10 + 250)
+    assert moe(8, 2).cpu_bytes_per_decode(2) == pytest.approx(10 + 1000 * (1 - 0.75**2))
+    assert moe(8, 2).gpu_bytes_per_decode(2) == 3
 
 
 LOG = """\
@@ -217,35 +197,13 @@ def test_buffers_of_one_kind_add_up_except_those_made_anew() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("device", "memory", "is_mapped"),
-    [
-        ("CPU", HOST, False),
-        ("CPU_Mapped", HOST, True),
-        ("CPU_REPACK", HOST, False),
-        ("CUDA_Host", HOST, False),
-        ("CUDA1", "CUDA1", False),
-        ("Vulkan0", "Vulkan0", False),
-        ("MTL0_Mapped", "MTL0", False),
-        ("RPC0[192.168.1.2:50052]", "RPC0[192.168.1.2:50052]", False),
-    ],
-)
-def test_a_devices_name_tells_where_it_is(device: str, memory: str, is_mapped: bool) -> None:  # noqa: FBT001 - a parametrised value
-    buffer = Buffer(device=device, kind=BufferKind.KV, size_bytes=1)
-    assert (buffer.memory, buffer.is_mapped) == (memory, is_mapped)
-
-
-def test_the_real_log_tells_weights_cache_and_scratch(tiny: TinyPath) -> None:
-    lines: list[str] = []
-    options = ModelOptions(path=tiny(TARGET))
-    with Model(options) as model:
-        lines += native_log.tail(2000)
-        context = ContextOptions(ctx_size=256, threads=1)
-        with Context(model, context, max_outputs=4, abort=AbortFlag()):
-            lines += native_log.tail(2000)
-    kinds = {buffer.kind for buffer in parse_buffers(lines) if buffer.memory == HOST}
-    assert kinds == {BufferKind.WEIGHTS, BufferKind.KV, BufferKind.COMPUTE, BufferKind.OUTPUT}
-    weights = weight_traffic(read_gguf(options.path), options, gpu_devices=False)
-    read = sum(b.size_bytes for b in parse_buffers(lines) if b.kind is BufferKind.WEIGHTS)
-    # The buffer holds the embedding too, of which a token reads one row.
-    assert 0 < weights.cpu_bytes < read + MIB
+def test_a_devices_name_tells_where_it_is() -> None:
+    for device, memory in (
+        *((name, HOST) for name in ("CPU", "CPU_Mapped", "CPU_REPACK", "CUDA_Host")),
+        ("CUDA1", "CUDA1"),
+        ("Vulkan0", "Vulkan0"),
+        ("MTL0_Mapped", "MTL0"),
+        ("RPC0[192.168.1.2:50052]", "RPC0[192.168.1.2:50052]"),
+    ):
+        buffer = Buffer(device=device, kind=BufferKind.KV, size_bytes=1)
+        assert (buffer.memory, buffer.is_mapped) == (memory, device == "CPU_Mapped")

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from spectui.commands.arguments import server_arguments
-from spectui.commands.sources.reading import read_command
-from spectui.commands.takeover import take_over
 from spectui.engine.driver import Engine
 from spectui.errors import UsageError
 from spectui.models.gguf import check_file
@@ -26,9 +24,8 @@ ONE = KvOverride(key=KEY, value=1)
 CONTEXT = ContextOptions(ctx_size=64)
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
+def test_every_type_is_read_and_written() -> None:
+    for text, value in (
         ("a.b=int:4", 4),
         ("a.b=int:-1", -1),
         ("a.b=float:0.5", 0.5),
@@ -36,24 +33,17 @@ CONTEXT = ContextOptions(ctx_size=64)
         ("a.b=bool:false", False),
         ("a.b=str:x=y:z", "x=y:z"),
         ('"a.b=str:one,two"', "one,two"),
-    ],
-)
-def test_every_type_is_read_and_written(text: str, value: object) -> None:
-    (found,) = kv_overrides((text,))
-    assert found == KvOverride(key="a.b", value=value)  # type: ignore[arg-type]
-    assert type(found.value) is type(value)
-    assert [found.text] == next(csv.reader([text]))
-    # Several stand in one value.
-    other, third = KvOverride(key="c", value=1), KvOverride(key="d", value=True)
-    assert kv_overrides((f"c=int:1,{text}", "d=bool:true")) == (other, found, third)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "a", "a=4", "=int:4", "a=int:x", "a=bool:yes", "a=u8:1", f"a=str:{'x' * 128}"]
-)
-def test_what_llama_cpp_would_not_read_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="write KEY=TYPE:VALUE"):
-        kv_overrides((text,))
+    ):
+        (found,) = kv_overrides((text,))
+        assert found == KvOverride(key="a.b", value=value)
+        assert type(found.value) is type(value)
+        assert [found.text] == next(csv.reader([text]))
+        # Several stand in one value.
+        other, third = KvOverride(key="c", value=1), KvOverride(key="d", value=True)
+        assert kv_overrides((f"c=int:1,{text}", "d=bool:true")) == (other, found, third)
+    for text in ("", "a", "a=4", "=int:4", "a=int:x", "a=bool:yes", "a=u8:1", f"a=str:{'x' * 128}"):
+        with pytest.raises(UsageError, match="write KEY=TYPE:VALUE"):
+            kv_overrides((text,))
 
 
 def test_the_model_runs_with_it_and_says_so(tiny: TinyPath) -> None:
@@ -73,19 +63,17 @@ def test_the_model_runs_with_it_and_says_so(tiny: TinyPath) -> None:
     assert (plain.memory.traffic.n_experts_used, altered.memory.traffic.n_experts_used) == (2, 1)
 
 
-@pytest.mark.parametrize(
-    ("override", "reason"),
-    [
-        ("llama.nothing=int:1", "no such key"),
-        (f"{KEY}=float:1", "no such key"),
-        # What makes no model of the file is not blamed on the file.
-        ("llama.block_count=int:3", r"cannot be loaded with it .*blk\.2"),
-    ],
-)
-def test_what_llama_cpp_passes_over_is_refused(tiny: TinyPath, override: str, reason: str) -> None:
-    options = ModelOptions(path=tiny(MOE), override_kv=kv_overrides((override,)))
-    with Engine() as engine, pytest.raises(UsageError, match=reason):
-        engine.load_target(options, CONTEXT, max_draft=1)
+def test_what_llama_cpp_passes_over_is_refused(tiny: TinyPath) -> None:
+    with Engine() as engine:
+        for override, reason in (
+            ("llama.nothing=int:1", "no such key"),
+            (f"{KEY}=float:1", "no such key"),
+            # What makes no model of the file is not blamed on the file.
+            ("llama.block_count=int:3", r"cannot be loaded with it .*blk\.2"),
+        ):
+            options = ModelOptions(path=tiny(MOE), override_kv=kv_overrides((override,)))
+            with pytest.raises(UsageError, match=reason):
+                engine.load_target(options, CONTEXT, max_draft=1)
 
 
 IMPOSSIBLE = [
@@ -117,10 +105,8 @@ def test_what_llama_cpp_would_abort_on_is_refused(
 
 
 @pytest.mark.parametrize("command", ["bench", "doctor", "trace", "tune"])
-@pytest.mark.parametrize(("override", "reason"), IMPOSSIBLE[:1])
-def test_every_command_refuses_it(
-    spectui: Spectui, tiny: TinyPath, command: str, override: str, reason: str
-) -> None:
+def test_every_command_refuses_it(spectui: Spectui, tiny: TinyPath, command: str) -> None:
+    override, reason = IMPOSSIBLE[0]
     given = ["-m", tiny(MOE), "-c", 64, "-t", 1, "--quiet", "--override-kv", override]
     given += ["-md", tiny(CLOSE_DRAFT)]
     assert spectui(command, *given) == 2
@@ -141,31 +127,13 @@ def test_the_export_writes_it_once_for_both_models(tiny: TinyPath) -> None:
     assert legacy.count("--override-kv") == 2
 
 
-def test_a_taken_over_command_keeps_it() -> None:
-    taken = take_over(
-        read_command("llama-server -m x.gguf --override-kv a=int:1 --override-kv b=bool:true")
-    )
-    assert taken.options["override-kv"] == ("a=int:1", "b=bool:true")
-    assert taken.extra == ()
-
-
-def test_bench_marks_the_result(
+def test_results_are_marked(
     spectui: Spectui, tiny: TinyPath, prompts: Path, tmp_path: Path
 ) -> None:
     result = tmp_path / "result.json"
     given = ["-m", tiny(MOE), "-md", tiny(CLOSE_DRAFT), "-c", 256, "-n", 8, "-t", 1, "--quiet"]
-    given += ["--prompts", prompts, "--override-kv", ONE.text, "--json", result]
-    assert spectui("bench", *given) == 0, spectui.err
-    assert f"NOTE: {tiny(MOE).name} runs with {ONE.text}" in spectui.out
+    given += ["--prompts", prompts, "--override-kv", ONE.text]
+    for command, more in (("bench", ["--json", result]), ("trace", ["--no-costs"])):
+        assert spectui(command, *given, *more) == 0, spectui.err
+        assert f"NOTE: {tiny(MOE).name} runs with {ONE.text}" in " ".join(spectui.out.split())
     assert json.loads(result.read_text())["target"]["override_kv"] == [ONE.text]
-
-
-def test_trace_marks_the_result(spectui: Spectui, tiny: TinyPath, prompts: Path) -> None:
-    given: list[object] = ["-m", tiny(MOE), "-c", 256, "-n", 8, "-t", 1, "--quiet"]
-    given += ["--prompts", prompts]
-    given += ["-md", tiny(CLOSE_DRAFT), "--no-costs"]
-    assert spectui("trace", *given) == 0, spectui.err
-    assert "NOTE:" not in spectui.out
-    assert spectui("trace", *given, "--override-kv", ONE.text) == 0, spectui.err
-    told = " ".join(spectui.out.split())
-    assert f"NOTE: {tiny(MOE).name} runs with {ONE.text}: its output is not that of" in told

@@ -3,14 +3,17 @@
 import json
 from pathlib import Path
 
+import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.measure.server_forecast import Answer, Replayed, prices_of, replayed
+from spectui.measure.server_forecast import Answer, off_token_s, prices_of, replayed
 from spectui.server import LlamaServer
 from spectui.server.client import completion_body
 from spectui.server.rounds import Round, read_rounds
+from spectui.trace.grid import part_ends
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath, vocabulary
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -39,22 +42,26 @@ def test_every_length_has_the_rounds_of_its_own_server(agrees: list[bool], longe
     for n in range(LONGEST - 1, len(agrees), LONGEST):
         agrees[n] = False
     rounds = answered(agrees, LONGEST)
-    answer = Answer(rounds=rounds, longest=LONGEST, n_wanted=len(agrees))
+    answer = Answer(rounds=rounds, longest=LONGEST, n_wanted=(n := len(agrees)))
     expected = answered(agrees, longest)
     found = replayed(answer, longest, PRICES)
-    assert (found.n_emitted, found.n_drafted, found.n_accepted) == (
+    assert (found.tokens.sum(), found.drafted.sum(), found.accepted.sum()) == (
         len(agrees),
         sum(one.n_drafted for one in expected),
         sum(one.n_accepted for one in expected),
     )
-    assert found.cost == pytest.approx(10 * sum(one.seconds for one in expected))
+    assert found.cost.sum() == pytest.approx(10 * sum(one.seconds for one in expected))
+    # A round counts where it begins.
+    begins = np.cumsum([0, *(one.n_emitted for one in expected)])[:-1]
+    first = [one for one, begin in zip(expected, begins, strict=True) if begin < part_ends(n)[0]]
+    assert found.tokens[0] == sum(one.n_emitted for one in first)
 
 
 def test_a_draft_that_is_always_right_is_right_beyond_the_longest() -> None:
     agrees = [True] * 171
     answer = Answer(rounds=answered(agrees, LONGEST), longest=LONGEST, n_wanted=len(agrees))
     found = replayed(answer, 8, PRICES)
-    assert found.n_accepted == sum(one.n_accepted for one in answered(agrees, 8))
+    assert found.accepted.sum() == sum(one.n_accepted for one in answered(agrees, 8))
 
 
 def test_prices_are_medians_over_turns_of_a_machine_that_changes() -> None:
@@ -71,7 +78,7 @@ def test_prices_are_medians_over_turns_of_a_machine_that_changes() -> None:
     for _off, ladder in turns:
         del ladder[5]
     assert prices_of(turns, LONGEST) == pytest.approx(PRICES)
-    assert Replayed(n_emitted=12, n_drafted=0, n_accepted=0, cost=8.0).speedup == 1.5
+    assert off_token_s(turns) == 1.0
 
 
 def test_rounds_are_read_from_a_stream_that_withholds_tokens() -> None:
@@ -93,6 +100,8 @@ def test_rounds_are_read_from_a_stream_that_withholds_tokens() -> None:
         Round(n_drafted=4, n_accepted=2, n_emitted=3, seconds=0.01),
         Round(n_drafted=4, n_accepted=4, n_emitted=2, seconds=0.006),
     )
+    with pytest.raises(msgspec.ValidationError):
+        read_rounds(b'{"content": "x"}')
 
 
 @pytest.mark.server
@@ -127,7 +136,7 @@ def test_the_real_server_drafts_what_was_forecast(
     for longest in range(1, 9):
         found = [replayed(answer, longest, PRICES) for answer in answers]
         expected = rounds(longest)
-        assert [(one.n_drafted, one.n_accepted) for one in found] == [
+        assert [(one.drafted.sum(), one.accepted.sum()) for one in found] == [
             (sum(r.n_drafted for r in one), sum(r.n_accepted for r in one)) for one in expected
         ]
-        assert sum(one.n_accepted for one in found) > 0
+        assert sum(one.accepted.sum() for one in found) > 0

@@ -7,10 +7,13 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from spectui.measure.statistics import (
+    FEWEST_CHANGED,
     MIN_PROMPTS,
     PairedMeasurement,
+    changed,
     drift,
     paired_speedup,
+    speedup_within,
     student_quantile,
 )
 
@@ -181,3 +184,62 @@ def test_quantiles_of_students_t() -> None:
         *((4, 2.7764), (7, 2.3646), (23, 2.0687)),
     ):
         assert student_quantile(0.975, freedom) == pytest.approx(quantile, abs=1e-4)
+
+
+def test_prompts_that_differ_do_not_widen_an_interval_for_just_these() -> None:
+    """Two answers of four parts: Cochran's variance of a stratified sample."""
+    parts = [pair(name, 1.0, on) for name in "ab" for on in (0.4, 0.5, 0.5, 0.6)]
+    alike = speedup_within(parts)
+    assert alike.estimate == pytest.approx(2.0)
+    # Each influence is 1 - on / 0.5; their variance in each answer is 0.08 / 3.
+    reach = student_quantile(0.975, 6) * math.sqrt(0.08 / 3 / 8)
+    assert alike.interval == pytest.approx((2 * math.exp(-reach), 2 * math.exp(reach)))
+    assert (alike.n_prompts, alike.n_pairs) == (2, 8)
+    apart = speedup_within(
+        [pair(o.prompt_id, 1.0, o.speculative_s * (1 + (o.prompt_id == "b"))) for o in parts]
+    )
+    assert apart.high is not None
+    assert apart.high / apart.estimate < 1.5
+
+
+def test_an_interval_for_just_these_takes_answers_of_several_parts() -> None:
+    with pytest.raises(ValueError, match="no answer"):
+        speedup_within([])
+    assert (
+        speedup_within([pair("a", 2.0, 1.0), pair("b", 2.0, 1.5)]).interval_reason
+        == "the answers are too short"
+    )
+    # An answer of one part says nothing of its own spread: all that it differs by counts.
+    known_ = [pair("a", 1.0, on) for on in (0.5, 0.5, 0.5)]
+    low, high = speedup_within([*known_, pair("b", 1.0, 1.0)]).interval or (0, 0)
+    assert low < 1.6 < high
+
+
+@given(st.lists(seconds, min_size=FEWEST_CHANGED, max_size=8), st.floats(0.5, 2.0))
+def test_an_error_common_to_all_is_taken_off_and_widens_nothing(
+    on_s: list[float], factor: float
+) -> None:
+    whole = paired_speedup([pair(i, 2.0, 1.0 + 0.1 * i) for i in range(12)], n_resamples=400)
+    theirs = [pair(i, 2.0, one) for i, one in enumerate(on_s)]
+    ours = [pair(i, 2.0, one * factor) for i, one in enumerate(on_s)]
+    found = changed(whole, ours, theirs)
+    assert found.estimate == pytest.approx(whole.estimate / factor)
+    assert found.interval == pytest.approx([end / factor for end in whole.interval or ()])
+    assert (found.n_prompts, found.n_timed) == (12, len(on_s))
+
+
+def test_runs_that_scatter_widen_the_interval_as_their_number_allows() -> None:
+    whole = paired_speedup([pair(i, 2.0, 1.0) for i in range(12)])
+    theirs = [pair(i, 2.0, 1.0) for i in range(4)]
+    ours = [pair(i, 2.0, on) for i, on in enumerate((0.9, 1.0, 1.0, 1.1))]
+    low, high = changed(whole, ours, theirs).interval or (0, 0)
+    # Of equal weights the jackknife has the standard error of the mean.
+    reach = student_quantile(0.975, 3) * math.sqrt(0.02 / 3 / 4)
+    assert (math.log(low / 2), math.log(high / 2)) == pytest.approx((-reach, reach), rel=0.05)
+    few = changed(whole, ours[:2], theirs)
+    assert (few.interval, few.interval_reason) == (
+        None,
+        "an interval needs at least 3 timed prompts, measured: 2",
+    )
+    with pytest.raises(ValueError, match="both sides"):
+        changed(whole, [pair("other", 1.0, 1.0)], theirs)

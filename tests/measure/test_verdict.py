@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,6 +60,57 @@ def test_the_sentence_names_the_setting() -> None:
         "(95 % interval +10 % to +30 %, 1 prompt)."
     )
     assert "a gain was not shown" in verdict(0.9, 1.0, 1.1, min_gain=0).reason
+
+
+def test_counted_prompts_that_were_timed_are_named() -> None:
+    counted = replace(speedup(1.14, 1.18, 1.22, n=48), n_timed=8)
+    result = judge(counted, min_gain=0.02, basis=Basis.CROSSED, temp=0.0)
+    assert "48 prompts, 8 of them timed, greedy)." in result.reason
+    assert (
+        "6 prompts, greedy)"
+        in judge(replace(counted, n_prompts=6, n_timed=6), min_gain=0.02, temp=0.0).reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("others", "told"),
+    [
+        (
+            replace(speedup(0.95, 1.18, 1.4, n=6), n_accepting=4),
+            "What other prompts gain, these 6 prompts do not tell.",
+        ),
+        (speedup(0.95, 1.18, 1.4), "Other prompts like these gain -5 % to +40 %."),
+        (
+            replace(speedup(0.95, 1.18, 1.4, n=3), low=None),
+            "What other prompts gain, these 3 prompts do not tell.",
+        ),
+        (
+            replace(speedup(0.95, 1.18, 1.4, n=1), low=None),
+            "What other prompts gain, this prompt does not tell.",
+        ),
+    ],
+)
+def test_the_answer_for_a_few_prompts_says_what_others_gain(others: Speedup, told: str) -> None:
+    these = speedup(1.14, 1.18, 1.22, n=others.n_prompts)
+    result = judge(these, min_gain=0.02, basis=Basis.THESE, of_others=others)
+    assert result.answer is Answer.USE
+    assert result.reason.endswith(f" {told.replace('-', MINUS)}")
+    n = others.n_prompts
+    assert f"{'this prompt' if n == 1 else f'these {n} prompts'})." in result.reason
+
+
+def test_prompts_that_hardly_ever_gain_say_little_of_others() -> None:
+    """Where one prompt in twenty gains much, 24 may hold none of those."""
+    for ends in ((0.99, 1.0, 1.01), (0.9, 0.92, 0.94)):
+        rare = replace(speedup(*ends, n=24), n_accepting=4)
+        result = judge(rare, min_gain=0.02, basis=Basis.CROSSED)
+        assert result.answer is Answer.UNDECIDED
+        assert "drafts were accepted on 4 of 24 prompts, too few to say" in result.reason
+        assert judge(replace(rare, n_accepting=5), min_gain=0.02).answer is not Answer.UNDECIDED
+        # Of just these prompts it says all.
+        of_these = judge(rare, min_gain=0.02, basis=Basis.THESE)
+        assert of_these.answer in {Answer.OFF, Answer.NO_DIFFERENCE}
+    assert judge(replace(speedup(1.1, 1.2, 1.3), n_accepting=3), min_gain=0.02).use_speculation
 
 
 def test_nothing_could_run() -> None:

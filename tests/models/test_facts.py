@@ -9,14 +9,13 @@ import pytest
 from spectui.engine.planning import Planner
 from spectui.llama.architectures import architecture, inspect_header
 from spectui.llama.buffers import BufferKind
-from spectui.llama.library import C
 from spectui.llama.planned import PlanRequest
-from spectui.models.facts import ModelFacts, facts_of
+from spectui.models.facts import facts_of
 from spectui.models.header import GgufFile, Scalar, TensorInfo
 from spectui.options.setup import ContextOptions, ModelOptions
 from tests.support import allocation as kinds
 from tests.support.architectures import WRITERS
-from tests.support.models import EMBEDDING, MOE, TARGET, Tiny, TinyPath, write_empty
+from tests.support.models import EMBEDDING, TARGET, Tiny, TinyPath, write_empty
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -78,9 +77,8 @@ def test_the_cache_is_layers_times_heads_times_their_lengths(path: Path) -> None
     assert facts_of(path, header(without)).kv_bytes_per_token == 2 * PLAIN_CACHE
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
+def test_the_cache_of_unequal_layers_is_not_told(path: Path) -> None:
+    for key in (
         "ssm.state_size",
         "shortconv.l_cache",
         "wkv.head_size",
@@ -89,22 +87,15 @@ def test_the_cache_is_layers_times_heads_times_their_lengths(path: Path) -> None
         "attention.sliding_window",
         "attention.kv_lora_rank",
         "attention.shared_kv_layers",
-    ],
-)
-def test_the_cache_of_unequal_layers_is_not_told(path: Path, key: str) -> None:
-    assert facts_of(path, header({**PLAIN, key: 32})).kv_bytes_per_token is None
-    assert facts_of(path, header({**PLAIN, key: 0})).kv_bytes_per_token == PLAIN_CACHE
-
-
-@pytest.mark.parametrize("key", ["attention.head_count_kv", "attention.sliding_window_pattern"])
-def test_a_list_with_a_value_for_each_layer_tells_that_they_differ(path: Path, key: str) -> None:
-    own = {name: value for name, value in PLAIN.items() if name != key}
-    assert facts_of(path, header(own, {key: 2})).kv_bytes_per_token is None
+    ):
+        assert facts_of(path, header({**PLAIN, key: 32})).kv_bytes_per_token is None
+        assert facts_of(path, header({**PLAIN, key: 0})).kv_bytes_per_token == PLAIN_CACHE
+    # A list with a value for each layer tells that they differ.
+    for key in ("attention.head_count_kv", "attention.sliding_window_pattern"):
+        own = {name: value for name, value in PLAIN.items() if name != key}
+        assert facts_of(path, header(own, {key: 2})).kv_bytes_per_token is None
     # Such as the sections of a rotation, which has nothing to do with the cache.
     assert facts_of(path, header(PLAIN, {"rope.dimension_sections": 4})).kv_bytes_per_token
-
-
-def test_without_heads_there_is_no_cache_to_tell(path: Path) -> None:
     for key in ("attention.head_count", "attention.head_count_kv"):
         assert facts_of(path, header({**PLAIN, key: 0})).kv_bytes_per_token is None
 
@@ -131,12 +122,6 @@ TOLD = {"llama", "moe", "glm4moe"}
 """Whose layers have equal caches."""
 
 
-def read(path: Path) -> ModelFacts:
-    facts = inspect_header(path).facts
-    assert facts is not None
-    return facts
-
-
 @pytest.fixture(scope="module")
 def planner() -> Iterator[Planner]:
     with Planner() as made:
@@ -149,7 +134,9 @@ def test_what_is_told_of_a_cache_is_what_llama_cpp_allocates(
 ) -> None:
     path = tmp_path / f"{kind}.gguf"
     KINDS[kind](path)
-    told = read(path).kv_bytes_per_token
+    facts = inspect_header(path).facts
+    assert facts is not None
+    told = facts.kv_bytes_per_token
     assert (told is not None) == (kind in TOLD)
     if told is not None:
         context = ContextOptions(ctx_size=512, threads=1)
@@ -161,25 +148,17 @@ def test_what_is_told_of_a_cache_is_what_llama_cpp_allocates(
 # What can continue a text
 
 
-@pytest.mark.parametrize(
-    ("arch", "kind"),
-    [
-        ("llama", None),
-        ("qwen3moe", None),
-        ("mamba", None),
+def test_llama_cpp_says_what_an_architecture_is() -> None:
+    for arch, kind in (
+        *((arch, None) for arch in ("llama", "qwen3moe", "mamba")),
         ("t5", "an encoder model"),
         ("t5encoder", "an encoder model"),
         ("dream", "a diffusion model"),
-    ],
-)
-def test_llama_cpp_says_what_an_architecture_is(arch: str, kind: str | None) -> None:
-    found = architecture(arch)
-    assert (found.is_known, found.kind) == (True, kind)
-
-
-@pytest.mark.parametrize("arch", ["", "unheard-of", "clip", "%s%n"])
-def test_what_llama_cpp_does_not_run_is_said(arch: str) -> None:
-    assert not architecture(arch).is_known
+    ):
+        found = architecture(arch)
+        assert (found.is_known, found.kind) == (True, kind)
+    for arch in ("", "unheard-of", "clip", "%s%n"):
+        assert not architecture(arch).is_known
 
 
 def test_headers_tell_what_cannot_continue_a_text(tiny: TinyPath, tmp_path: Path) -> None:
@@ -195,11 +174,3 @@ def test_headers_tell_what_cannot_continue_a_text(tiny: TinyPath, tmp_path: Path
     absent = inspect_header(tmp_path / "absent.gguf")
     assert (absent.facts, absent.target) == (None, tmp_path / "absent.gguf")
     assert "no such file" in str(absent.reason)
-
-
-def test_no_vocabulary_is_loaded_for_it(tiny: TinyPath, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_arguments: object) -> None:
-        pytest.fail("a model was opened")
-
-    monkeypatch.setattr(C, "llama_model_load_from_file", refuse)
-    assert inspect_header(tiny(MOE)).reason is None

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -21,7 +22,7 @@ from spectui.models.files import MAX_DEPTH, FoundModel, Scan, is_pseudo, usual_f
 from spectui.models.gguf import is_cut
 from spectui.models.ranking import GOOD_SHARE, DraftOption, ModelInspected, assess, rank, read_share
 from spectui.paths import demo_folder
-from tests.support.models import TARGET, write_tiny
+from tests.support.models import TARGET, write_file, write_tiny
 
 NOBODY = 65_534
 GB = 10**9
@@ -52,45 +53,37 @@ class TestFinding:
         assert model.label == "1M F32"
         assert reasons == []
 
-    def test_models_come_folder_by_folder_in_the_order_of_names(self, tmp_path: Path) -> None:
-        for name in ("b/2", "b/1", "a/c/4", "a/3", "0"):
-            put(tmp_path / f"{name}.gguf")
-        assert names(tmp_path) == ["0", "3", "4", "1", "2"]
+    @pytest.mark.parametrize(
+        ("files", "found"),
+        [
+            # Folder by folder, in the order of names.
+            (("b/2.gguf", "b/1.gguf", "a/c/4.gguf", "a/3.gguf", "0.gguf"), "03412"),
+            (("a.gguf", "a.GGUF"), "aa"),
+            ((f"{'x/' * MAX_DEPTH}i.gguf", f"{'x/' * MAX_DEPTH}x/o.gguf"), "i"),
+            ((".cache/a.gguf",), ""),
+        ],
+    )
+    def test_which_models_are_found_in_which_order(
+        self, tmp_path: Path, files: tuple[str, ...], found: str
+    ) -> None:
+        for name in files:
+            put(tmp_path / name)
+        assert names(tmp_path) == list(found)
+        assert names(tmp_path / ".cache") == (["a"] if files[0].startswith(".") else [])
 
-    def test_the_first_model_is_there_before_the_last_folder_is_read(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("is_cancelled", [False, True])
+    def test_a_search_tells_what_it_finds_at_once_and_ends_at_the_next_folder(
+        self, tmp_path: Path, *, is_cancelled: bool
+    ) -> None:
         put(tmp_path / "a" / "first.gguf")
         (tmp_path / "b").mkdir()
-        found = iter(Scan((tmp_path,)))
-        assert next(found).name == "first"
-        put(tmp_path / "b" / "written meanwhile.gguf")
-        assert next(found).name == "written meanwhile"
-
-    def test_the_ending_may_be_in_capitals_and_two_that_differ_by_it_are_two(
-        self, tmp_path: Path
-    ) -> None:
-        put(tmp_path / "a.gguf")
-        put(tmp_path / "a.GGUF")
-        assert names(tmp_path) == ["a", "a"]
-
-    def test_a_search_that_is_cancelled_ends_at_the_next_folder(self, tmp_path: Path) -> None:
-        put(tmp_path / "a" / "1.gguf")
-        put(tmp_path / "b" / "2.gguf")
         cancelled = threading.Event()
         found = iter(Scan((tmp_path,), cancelled=cancelled.is_set))
-        assert next(found).name == "1"
-        cancelled.set()
-        assert next(found, None) is None
-
-    def test_folders_below_the_bound_are_left_alone(self, tmp_path: Path) -> None:
-        deepest = tmp_path.joinpath(*"x" * MAX_DEPTH)
-        put(deepest / "in.gguf")
-        put(deepest / "x" / "out.gguf")
-        assert names(tmp_path) == ["in"]
-
-    def test_hidden_folders_are_passed_over_unless_asked_for(self, tmp_path: Path) -> None:
-        put(tmp_path / ".cache" / "a.gguf")
-        assert names(tmp_path) == []
-        assert names(tmp_path / ".cache") == ["a"]
+        assert next(found).name == "first"
+        put(tmp_path / "b" / "written meanwhile.gguf")
+        if is_cancelled:
+            cancelled.set()
+        assert [one.name for one in found] == ["written meanwhile"] * (not is_cancelled)
 
     @pytest.mark.parametrize(
         ("name", "kind"),
@@ -101,46 +94,37 @@ class TestFinding:
             ("Qwen3.imatrix", "an importance matrix"),
             ("ggml-vocab-bert", "a bare vocabulary"),
             ("a-LoRA", "an adapter"),
+            *((one, None) for one in ("Llama-lora-merged-7B", "Q4-imatrix", "vocabulist", "a")),
         ],
     )
     def test_companions_of_models_are_left_out_with_a_reason(
-        self, tmp_path: Path, name: str, kind: str
+        self, tmp_path: Path, name: str, kind: str | None
     ) -> None:
-        assert not is_part_of_model(f"{name}.gguf")
+        assert is_part_of_model(f"{name}.gguf") is (kind is None)
         path = put(tmp_path / f"{name}.gguf")
         (tmp_path / "mmproj.gguf").symlink_to(tmp_path / "nothing")
-        search = Scan((tmp_path,))
-        assert list(search) == []
+        search, found = Scan((tmp_path,)), FoundModel(path=path, name=name, size_bytes=16)
+        assert list(search) == [found] * (kind is None)
         reason = f"is {kind} by its name, which cannot draft; rename it if it is a model"
-        assert search.left_out == [(FoundModel(path=path, name=name, size_bytes=16), reason)]
+        assert search.left_out == [(found, reason)] * (kind is not None)
         assert len(search.reasons) == 1
-
-    @pytest.mark.parametrize("name", ["Llama-lora-merged-7B", "Q4-imatrix", "vocabulist", "a"])
-    def test_names_that_only_sound_like_companions_stay(self, name: str) -> None:
-        assert is_part_of_model(f"{name}.gguf")
-        assert companion_kind(f"{name}.gguf") is companion_kind(f"{name}.imatrix") is None
+        assert kind or companion_kind(f"{name}.imatrix") is None
 
 
-class TestShards:
-    def test_shards_are_one_model_with_the_sum_of_their_sizes(self, tmp_path: Path) -> None:
-        for index, size in ((1, 100), (2, 50), (3, 17)):
-            put(tmp_path / f"Big-{index:05}-of-00003.gguf", size)
-        put(tmp_path / "Big.gguf")
-        whole, single = scan(tmp_path)[0][::-1]
-        assert whole == FoundModel(
-            path=tmp_path / "Big-00001-of-00003.gguf", name="Big", size_bytes=167, n_shards=3
-        )
-        assert single.n_shards == 1
-
-    def test_missing_shards_are_named_even_the_first(self, tmp_path: Path) -> None:
-        put(tmp_path / "Big-00002-of-00003.gguf")
-        (model,), _ = scan(tmp_path)
-        assert model.path == tmp_path / "Big-00001-of-00003.gguf"
-        assert model.missing == ("Big-00001-of-00003.gguf", "Big-00003-of-00003.gguf")
-
-    def test_a_shard_beyond_the_last_is_a_model_of_its_own(self, tmp_path: Path) -> None:
-        put(tmp_path / "Odd-00004-of-00003.gguf")
-        assert names(tmp_path) == ["Odd-00004-of-00003"]
+def test_shards_are_one_model_with_the_sum_of_their_sizes(tmp_path: Path) -> None:
+    for index, size in ((1, 100), (2, 50), (3, 17)):
+        put(tmp_path / f"Big-{index:05}-of-00003.gguf", size)
+    put(tmp_path / "Big.gguf")
+    first = tmp_path / "Big-00001-of-00003.gguf"
+    whole, single = scan(tmp_path)[0][::-1]
+    assert whole == FoundModel(path=first, name="Big", size_bytes=167, n_shards=3)
+    assert single.n_shards == 1
+    # Missing ones are named, even the first; one beyond the last is a model of its own.
+    first.rename(tmp_path / "Odd-00004-of-00003.gguf")
+    (tmp_path / "Big-00003-of-00003.gguf").unlink()
+    _single, model, odd = scan(tmp_path)[0]
+    assert (model.path, model.missing) == (first, (first.name, "Big-00003-of-00003.gguf"))
+    assert odd.name == "Odd-00004-of-00003"
 
 
 class TestLinks:
@@ -164,13 +148,6 @@ class TestLinks:
         assert [model.path.parent.name[0] for model in found] == ["1", "2"]
         assert all(model.missing == () for model in found)
         assert reasons == []
-
-    def test_a_link_to_nothing_is_skipped_with_a_reason(self, tmp_path: Path) -> None:
-        (tmp_path / "gone.gguf").symlink_to("nowhere")
-        put(tmp_path / "here.gguf")
-        found, reasons = scan(tmp_path)
-        assert [model.name for model in found] == ["here"]
-        assert reasons == [f"{tmp_path / 'gone.gguf'} cannot be read (No such file or directory)"]
 
 
 @pytest.fixture
@@ -214,25 +191,20 @@ class TestWhatCannotBeRead:
         assert [model.name for model in found] == ["secret" if name == "secret" else "a"]
         assert reasons == [f"{open_folder / name} cannot be read (Permission denied)"]
 
-    def test_a_folder_that_is_none_is_skipped_with_a_reason(self, tmp_path: Path) -> None:
-        file = put(tmp_path / "a.gguf")
-        assert scan(file) == ([], [f"{file} cannot be read (Not a directory)"])
-        gone = tmp_path / "gone"
-        assert scan(gone) == ([], [f"{gone} cannot be read (No such file or directory)"])
-
-    def test_a_file_that_only_bears_the_name_is_skipped_with_a_reason(self, tmp_path: Path) -> None:
-        pointer = tmp_path / "pointer.gguf"
-        pointer.write_text("version https://git-lfs.github.com/spec/v1\n")
-        assert scan(tmp_path) == ([], [f"{pointer} is no GGUF file; download it again"])
-
-    def test_a_pipe_and_a_folder_with_the_name_of_a_model_do_not_stop_the_search(
-        self, tmp_path: Path
-    ) -> None:
+    def test_what_is_no_model_is_skipped_with_a_reason(self, tmp_path: Path) -> None:
+        file, gone, link = tmp_path / "a.gguf", tmp_path / "gone", tmp_path / "gone.gguf"
+        file.write_text("version https://git-lfs.github.com/spec/v1\n")
+        link.symlink_to("nowhere")
         os.mkfifo(tmp_path / "pipe.gguf")
         put(tmp_path / "folder.gguf" / "inside.gguf")
+        assert scan(file) == ([], [f"{file} cannot be read (Not a directory)"])
+        assert scan(gone) == ([], [f"{gone} cannot be read (No such file or directory)"])
         search = Scan((tmp_path,))
         assert [model.name for model in search] == ["inside"]
-        assert search.reasons == []
+        assert search.reasons == [
+            f"{file} is no GGUF file; download it again",
+            f"{link} cannot be read (No such file or directory)",
+        ]
         assert [(model.path.name, reason) for model, reason in search.left_out] == [
             ("folder.gguf", "is a folder; models in it count by themselves"),
             ("pipe.gguf", "is no file"),
@@ -245,12 +217,11 @@ class TestWhatCannotBeRead:
         assert model.path == path
         assert model.path.read_bytes().startswith(b"GGUF")
 
-    @pytest.mark.parametrize("folder", ["/proc", "/proc/self", "/sys/class", "/dev"])
-    def test_what_holds_no_files_is_not_looked_into(self, folder: str) -> None:
-        reason = f"{folder} holds no files, only the kernel's view of itself"
-        assert scan(Path(folder)) == ([], [reason])
-
-    def test_links_and_dots_do_not_hide_it(self, tmp_path: Path) -> None:
+    def test_what_holds_no_files_is_not_looked_into(self, tmp_path: Path) -> None:
+        for folder in ("/proc", "/proc/self", "/sys/class", "/dev"):
+            reason = f"{folder} holds no files, only the kernel's view of itself"
+            assert scan(Path(folder)) == ([], [reason])
+        # Links and dots do not hide it.
         (tmp_path / "link").symlink_to("/proc")
         assert is_pseudo(tmp_path / "link")
         assert is_pseudo(Path("/usr/../proc"))
@@ -294,18 +265,12 @@ class TestCutFiles:
         writer.add_uint8("small", 3)
         writer.add_tensor("first", np.zeros(100, dtype=np.float32))
         writer.add_tensor("last", np.zeros(1, dtype=np.float32))
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
+        write_file(writer)
         assert not is_cut(path)
         last_at = path.stat().st_size - 256
-        with path.open("r+b") as file:
-            file.truncate(last_at + 1)
-        assert not is_cut(path)
-        with path.open("r+b") as file:
-            file.truncate(last_at)
-        assert is_cut(path)
+        for size, cut in ((last_at + 1, False), (last_at, True)):
+            os.truncate(path, size)
+            assert is_cut(path) is cut
 
     @given(st.lists(st.tuples(st.integers(4, 2000), st.integers(0, 255)), min_size=1, max_size=8))
     def test_no_damage_ends_a_search(self, damages: list[tuple[int, int]]) -> None:
@@ -319,33 +284,25 @@ class TestCutFiles:
             assert len(scan(Path(folder))[0]) == 1
 
 
-class TestUsualFolders:
-    @pytest.fixture(autouse=True)
-    def _home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name in ("LLAMA_CACHE", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setenv("HOME", str(tmp_path))
-        monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "spectui"))
-        work = tmp_path / "work"
-        work.mkdir()
-        monkeypatch.chdir(work)
-
-    def test_only_those_that_exist_each_once_and_the_working_folder_last(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        (tmp_path / "models").mkdir()
-        (tmp_path / "hf" / "hub").mkdir(parents=True)
-        (tmp_path / "work" / "models").symlink_to(tmp_path / "models")
-        monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-        monkeypatch.setenv("LLAMA_CACHE", str(tmp_path / "not there"))
-        found = [folder for folder in usual_folders() if folder != Path("/models")]
-        assert found == [tmp_path / "hf" / "hub", tmp_path / "models", tmp_path / "work"]
-
-    def test_the_caches_of_llama_cpp_the_hub_and_lm_studio_are_usual(self, tmp_path: Path) -> None:
-        usual = (".cache/llama.cpp", ".cache/huggingface/hub", ".lmstudio/models")
-        for folder in usual:
-            (tmp_path / folder).mkdir(parents=True)
-        assert {tmp_path / folder for folder in usual} <= set(usual_folders())
+def test_usual_folders_are_those_that_exist_each_once_and_the_working_folder_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LLAMA_CACHE", "HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "spectui"))
+    usual = (".cache/llama.cpp", ".cache/huggingface/hub", ".lmstudio/models")
+    for folder in ("work", "models", "hf/hub", *usual):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work")
+    (tmp_path / "work" / "models").symlink_to(tmp_path / "models")
+    assert {tmp_path / folder for folder in usual} <= set(usual_folders())
+    for folder in usual:
+        (tmp_path / folder).rmdir()
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.setenv("LLAMA_CACHE", str(tmp_path / "not there"))
+    found = [folder for folder in usual_folders() if folder != Path("/models")]
+    assert found == [tmp_path / "hf" / "hub", tmp_path / "models", tmp_path / "work"]
 
 
 @pytest.mark.parametrize(
@@ -372,7 +329,8 @@ def model(size_bytes: int, name: str = "m", missing: tuple[str, ...] = ()) -> Fo
     )
 
 
-def facts(size_bytes: int, kv_bytes_per_token: int | None = 100) -> ModelFacts:
+def facts(size_bytes: int, **more: int | None) -> ModelFacts:
+    numbers: dict[str, Any] = {"kv_bytes_per_token": 100, "read_bytes_per_token": size_bytes}
     return ModelFacts(
         path=Path("/m.gguf"),
         arch="llama",
@@ -383,73 +341,61 @@ def facts(size_bytes: int, kv_bytes_per_token: int | None = 100) -> ModelFacts:
         n_layers=2,
         n_ctx_train=4096,
         n_vocab=32_000,
-        kv_bytes_per_token=kv_bytes_per_token,
         n_experts=0,
-        read_bytes_per_token=size_bytes,
+        **(numbers | more),
     )
 
 
-def inspected(found: FoundModel, reason: str | None = None) -> ModelInspected:
-    return ModelInspected(
-        target=Path("/target.gguf"), path=found.path, facts=facts(found.size_bytes), reason=reason
-    )
+def inspected(found: FoundModel, reason: str | None = None, **more: int | None) -> ModelInspected:
+    own = facts(found.size_bytes, **more)
+    return ModelInspected(target=Path("/target.gguf"), path=found.path, facts=own, reason=reason)
 
 
 BIG = model(1_000_000, "target")
 
 
-class TestAssessing:
-    def test_memory_is_weights_and_cache_at_the_context_size(self) -> None:
-        draft = model(50_000)
-        option = assess(BIG, draft, inspected(draft), N_CTX)
-        assert option.memory_bytes == 50_000 + 4096 * 100
-        assert option.reason is None
-        assert option.is_checked
+def test_memory_is_weights_and_cache_and_unknown_before_the_inspection() -> None:
+    draft = model(50_000)
+    for seen, memory_bytes, reason in (
+        (None, None, None),
+        (inspected(draft), 50_000 + 4096 * 100, None),
+        (inspected(draft, kv_bytes_per_token=None), None, None),
+        (inspected(draft, "the tokenizers differ"), 50_000 + 4096 * 100, "the tokenizers differ"),
+    ):
+        option = assess(BIG, draft, seen, N_CTX)
+        assert (option.memory_bytes, option.reason) == (memory_bytes, reason)
+        assert option.is_checked is (seen is not None)
 
-    def test_before_the_inspection_nothing_is_said(self) -> None:
-        option = assess(BIG, model(50_000), None, N_CTX)
-        assert (option.reason, option.memory_bytes, option.is_checked) == (None, None, False)
 
-    def test_memory_is_unknown_where_the_cache_is(self) -> None:
-        draft = model(50_000)
-        seen = ModelInspected(
-            target=BIG.path, path=draft.path, facts=facts(50_000, None), reason=None
-        )
-        assert assess(BIG, draft, seen, N_CTX).memory_bytes is None
+@pytest.mark.parametrize(
+    ("draft", "reason"),
+    [
+        (model(2_000_000), "is larger than the target"),
+        (model(1_000_000), "is as large as the target"),
+        (
+            model(10, missing=("m-00002-of-00002.gguf",)),
+            "is incomplete: of its 2 files m-00002-of-00002.gguf cannot be found",
+        ),
+        (
+            model(10, missing=("x", "y", "z")),
+            "is incomplete: of its 4 files x and 2 more cannot be found",
+        ),
+    ],
+)
+def test_what_its_files_tell_needs_no_inspection(draft: FoundModel, reason: str) -> None:
+    assert assess(BIG, draft, None, N_CTX).reason == reason
 
-    @pytest.mark.parametrize(
-        ("draft", "reason"),
-        [
-            (model(2_000_000), "is larger than the target"),
-            (model(1_000_000), "is as large as the target"),
-            (
-                model(10, missing=("m-00002-of-00002.gguf",)),
-                "is incomplete: of its 2 files m-00002-of-00002.gguf cannot be found",
-            ),
-            (
-                model(10, missing=("x", "y", "z")),
-                "is incomplete: of its 4 files x and 2 more cannot be found",
-            ),
-        ],
-    )
-    def test_what_its_files_tell_needs_no_inspection(self, draft: FoundModel, reason: str) -> None:
-        assert assess(BIG, draft, None, N_CTX).reason == reason
 
-    def test_the_inspection_s_reason_is_kept(self) -> None:
-        draft = model(50_000)
-        option = assess(BIG, draft, inspected(draft, "the tokenizers differ"), N_CTX)
-        assert option.reason == "the tokenizers differ"
-
-    def test_what_would_be_slow_comes_behind_what_fits(self) -> None:
-        drafts = [model(50_000, "slow"), model(60_000, "fits"), model(70_000, "unfit")]
-        seen = [
-            replace(inspected(drafts[0]), slowness="RAM"),
-            inspected(drafts[1]),
-            inspected(drafts[2], "RAM has no room"),
-        ]
-        options = [assess(BIG, *one, N_CTX) for one in zip(drafts, seen, strict=True)]
-        assert options[0].reason is None
-        assert [one.model.name for one in rank(BIG, options)] == ["fits", "slow", "unfit"]
+def test_what_would_be_slow_comes_behind_what_fits() -> None:
+    drafts = [model(50_000, "slow"), model(60_000, "fits"), model(70_000, "unfit")]
+    seen = [
+        replace(inspected(drafts[0]), slowness="RAM"),
+        inspected(drafts[1]),
+        inspected(drafts[2], "RAM has no room"),
+    ]
+    options = [assess(BIG, *one, N_CTX) for one in zip(drafts, seen, strict=True)]
+    assert options[0].reason is None
+    assert [one.model.name for one in rank(BIG, options)] == ["fits", "slow", "unfit"]
 
 
 def test_a_demo_draft_is_offered_to_demo_targets_alone() -> None:
@@ -510,10 +456,14 @@ class TestRanking:
 
     def test_a_target_may_be_given_by_its_facts(self) -> None:
         options = [option_of((1, 500_000, "fits")), option_of((2, 50_000, "fits"))]
-        assert rank(facts(BIG.size_bytes), options) == (options[1], options[0])
+        # Without weights nothing is read, and the file counts.
+        bare = facts(BIG.size_bytes, read_bytes_per_token=None)
+        for target in (facts(BIG.size_bytes), bare):
+            assert rank(target, options) == (options[1], options[0])
+        assert read_share(bare, facts(10)) is read_share(facts(10), bare) is None
 
     def test_of_experts_what_a_token_reads_counts_and_not_the_file(self) -> None:
-        target = replace(facts(142 * GB), read_bytes_per_token=13 * GB)
+        target = facts(142 * GB, read_bytes_per_token=13 * GB)
         drafts = [model(640 * GB // 1000, "small"), model(15_700 * GB // 1000, "large")]
         options = [assess(model(142 * GB), draft, inspected(draft), N_CTX) for draft in drafts]
         assert read_share(target, facts(640 * GB // 1000)) == pytest.approx(0.64 / 13)
@@ -521,20 +471,11 @@ class TestRanking:
         # As long as the target was not read, its file stands for what a token reads.
         by_file = rank(model(142 * GB), options)
         assert [option.model.name for option in by_file] == ["large", "small"]
-
-    def test_a_draft_of_experts_is_as_small_as_what_its_tokens_read(self) -> None:
-        target, whole = facts(100 * GB), model(30 * GB, "experts")
-        seen = replace(inspected(whole), facts=replace(facts(30 * GB), read_bytes_per_token=3 * GB))
-        dense = model(30 * GB, "dense")
+        # A draft of experts is as small as what its tokens read.
+        dense, experts = model(30 * GB, "dense"), model(30 * GB, "experts")
+        routed = inspected(experts, read_bytes_per_token=3 * GB)
         options = [
-            assess(model(100 * GB), draft, about, N_CTX)
-            for draft, about in ((dense, inspected(dense)), (whole, seen))
+            assess(model(100 * GB), *one, N_CTX)
+            for one in ((dense, inspected(dense)), (experts, routed))
         ]
-        assert rank(target, options) == (options[1], options[0])
-
-    def test_without_weights_nothing_is_read_and_the_file_counts(self) -> None:
-        bare = replace(facts(10), read_bytes_per_token=None)
-        assert read_share(bare, facts(10)) is read_share(facts(10), bare) is None
-        options = [option_of((1, 500_000, "fits")), option_of((2, 50_000, "fits"))]
-        bare = replace(facts(BIG.size_bytes), read_bytes_per_token=None)
-        assert rank(bare, options) == (options[1], options[0])
+        assert rank(facts(100 * GB), options) == (options[1], options[0])

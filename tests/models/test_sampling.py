@@ -19,30 +19,22 @@ def asking(tmp_path: Path, **values: float | str) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
+def test_what_the_chain_has(tmp_path: Path) -> None:
+    whole = {"temp": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.0}
+    low = {"temp": -1.0, "top_k": -1, "top_p": 1.5, "min_p": -0.5}
+    tables: list[tuple[dict[str, float | str], dict[str, float]]] = [
         ({}, {}),
-        (
-            {"temp": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.0},
-            {"temp": 0.6, "top_k": 20, "top_p": 0.95, "min_p": 0.0},
-        ),
+        ({**whole}, whole),
         # Numbers go through a text: whole ones may be fractions there, and the other way round.
         ({"temp": 1, "top_k": 20.9}, {"temp": 1.0, "top_k": 20}),
         ({"temp": " 0.7x", "top_k": "30 or so"}, {"temp": 0.7, "top_k": 30}),
         ({"temp": "warm", "top_k": "", "top_p": "nan", "min_p": "inf"}, {}),
         # Llama-server writes it in words.
         ({"temp": True, "top_k": "9" * 5000}, {"top_k": 2**31 - 1}),
-        (
-            {"temp": -1.0, "top_k": -1, "top_p": 1.5, "min_p": -0.5},
-            {"temp": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0},
-        ),
-    ],
-)
-def test_what_the_chain_has(
-    tmp_path: Path, values: dict[str, float | str], expected: dict[str, float]
-) -> None:
-    assert model_sampling(asking(tmp_path, **values)) == expected
+        ({**low}, {"temp": 0.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0}),
+    ]
+    for values, expected in tables:
+        assert model_sampling(asking(tmp_path, **values)) == expected
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import os
 import shlex
 import shutil
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -75,18 +76,38 @@ def read_bytes(path: Path) -> int:
     return sum(tensors.values()) - tensors["token_embd.weight"] - experts // 2
 
 
-def test_damaged_files_are_rows_with_a_reason(spectui: Spectui, folder: Path) -> None:
+def test_damaged_files_are_rows_with_a_reason(
+    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def inspect(path: Path) -> ModelInspected:
+        if path.stem == "rough":
+            raise OverflowError("too large")
+        return inspect_header(path)
+
+    def refuse(*_arguments: object) -> None:
+        pytest.fail("a model was opened")
+
+    # No vocabulary is loaded for a list, and what fails for one model is its reason.
+    monkeypatch.setattr(C, "llama_model_load_from_file", refuse)
+    monkeypatch.setattr("spectui.cli.run_scan.inspect_header", inspect)
     write_empty(folder / "empty.gguf")
+    write_lfm2(Tiny(), folder / "hybrid.gguf")
     found = document(spectui, folder)
     models = by_name(found)
     unusable = {name for name, model in models.items() if model["reason"]}
-    assert unusable == {"cut", "split", "embedding", "empty"}
+    assert unusable == {"cut", "split", "embedding", "empty", "rough"}
+    assert len(models) == 10
     assert models["cut"]["cut"] == ["cut.gguf"]
     assert models["split"]["missing"] == ["split-00001-of-00003.gguf", "split-00003-of-00003.gguf"]
     assert "cannot be loaded" in models["empty"]["reason"]
+    assert models["rough"]["reason"].startswith("cannot be examined (OverflowError: too large)")
     assert models["cut"]["facts_reason"] == f"it was not read: {models['cut']['reason']}"
     assert models["embedding"]["facts"] is not None
     assert found["passed_over"] == [f"{folder}/text.gguf is no GGUF file; download it again"]
+    hybrid = models["hybrid"]
+    assert hybrid["facts"]["kv_bytes_per_token"] is hybrid["memory_bytes"] is None
+    reason = "its layers differ, or it has no attention"
+    assert hybrid["facts"]["kv_bytes_per_token_reason"] == reason
 
 
 def test_drafts_are_ranked_for_a_target(spectui: Spectui, folder: Path) -> None:
@@ -130,35 +151,24 @@ def test_links_count_once_and_copies_have_distinct_names(
     assert "b/same" in spectui.out
 
 
-@pytest.mark.parametrize("width", [40, 80, 120])
-@pytest.mark.parametrize("ranked", [False, True], ids=["listed", "ranked"])
 def test_nothing_but_the_command_is_wider_than_the_terminal(
-    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch, width: int, *, ranked: bool
+    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    target = ["-m", folder / "target-1B-Q4_K_M.gguf"] if ranked else []
-    assert spectui("models", "scan", folder, *target) == 0
-    lines = spectui.out.splitlines()
-    # Nor is a name broken, which then has a line of its own.
-    told = [line for line in lines if not line.startswith("spectui tune ") and " " in line]
-    assert max(map(cell_len, told)) <= width
-    row = next(line for line in lines if line.startswith("Some-"))
-    assert row.startswith(f"{LONG} ") == (width == 120)
-    # Shortened in its middle: both ends tell models apart.
-    assert row.split()[0].endswith("Q8_0")
-    assert len(row.split()[0]) >= 24
-    assert ("arch" in spectui.out) == (width > 40)
-    assert any(line.startswith("spectui tune -m ") for line in lines) == ranked
-
-
-def test_nothing_that_fits_is_said(spectui: Spectui, folder: Path) -> None:
-    target = folder / "misfit.gguf"
-    assert spectui("models", "scan", folder / "below", "-m", target) == 0
-    assert "Of 1 model none fits." in spectui.out
-    assert "rough: the vocabularies differ in size: 473 (target), 273 (draft)" in spectui.out
-    assert "spectui tune" not in spectui.out
-    found = document(spectui, folder / "below", "-m", target)
-    assert found["first_reason"] == "no model fits the target"
+    target = ["-m", folder / "target-1B-Q4_K_M.gguf"]
+    for width, ranked in product((40, 80, 120), ([], target)):
+        monkeypatch.setenv("COLUMNS", str(width))
+        assert spectui("models", "scan", folder, *ranked) == 0
+        lines = spectui.out.splitlines()
+        # Nor is a name broken, which then has a line of its own.
+        told = [line for line in lines if not line.startswith("spectui tune ") and " " in line]
+        assert max(map(cell_len, told)) <= width
+        row = next(line for line in lines if line.startswith("Some-"))
+        assert row.startswith(f"{LONG} ") == (width == 120)
+        # Shortened in its middle: both ends tell models apart.
+        assert row.split()[0].endswith("Q8_0")
+        assert len(row.split()[0]) >= 24
+        assert ("arch" in spectui.out) == (width > 40)
+        assert any(line.startswith("spectui tune -m ") for line in lines) == bool(ranked)
 
 
 def test_a_command_is_printable_and_read_back_by_a_shell(tmp_path: Path) -> None:
@@ -185,42 +195,33 @@ def test_no_model_is_no_failure(spectui: Spectui, tiny: TinyPath, tmp_path: Path
     assert found["command_reason"] == "there is no other model"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
+def test_what_is_not_there_or_cannot_be_used_exits_with_3(
+    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    for arguments, reason in (
         (["absent"], "absent: no such folder; give a folder of GGUF models"),
         (["text.gguf"], "text.gguf: is not a folder"),
         ([".", "-m", "absent.gguf"], "absent.gguf: no such file"),
         ([".", "-m", "text.gguf"], "text.gguf is not a GGUF file"),
         ([".", "-m", "embedding.gguf"], "embedding.gguf is an embedding model"),
         ([".", "-m", "cut.gguf"], "cut.gguf cannot be loaded"),
-    ],
-)
-def test_what_is_not_there_or_cannot_be_used_exits_with_3(
-    spectui: Spectui,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    reason: str,
-) -> None:
-    monkeypatch.chdir(folder)
-    assert spectui("models", "scan", *arguments, "--quiet") == 3
-    assert spectui.err.startswith(f"error: {reason}")
-    assert spectui.err.count("\n") == 1
-    assert spectui.out == ""
+    ):
+        assert spectui("models", "scan", *arguments, "--quiet") == 3
+        assert spectui.err.startswith(f"error: {reason}")
+        assert spectui.err.count("\n") == 1
+        assert spectui.out == ""
 
 
-@pytest.mark.parametrize(
-    "name", ["misfit.gguf", "below/rough.gguf", "target-1B-Q4_K_M.gguf", "link.json"]
-)
-def test_a_model_is_not_replaced_by_the_result(spectui: Spectui, folder: Path, name: str) -> None:
+def test_a_model_is_not_replaced_by_the_result(spectui: Spectui, folder: Path) -> None:
     (folder / "link.json").symlink_to(folder / "misfit.gguf")
-    before = (folder / name).read_bytes()
     target = folder / "target-1B-Q4_K_M.gguf"
-    assert spectui("models", "scan", folder, "-m", target, "--json", folder / name) == 3
-    assert spectui.err.endswith("give --json another file\n")
-    assert spectui.out == ""
-    assert (folder / name).read_bytes() == before
+    for name in ("misfit.gguf", "below/rough.gguf", target.name, "link.json"):
+        before = (folder / name).read_bytes()
+        assert spectui("models", "scan", folder, "-m", target, "--json", folder / name) == 3
+        assert spectui.err.endswith("give --json another file\n")
+        assert spectui.out == ""
+        assert (folder / name).read_bytes() == before
 
 
 def test_without_a_folder_the_usual_ones_and_the_users_own_are_searched(
@@ -243,50 +244,12 @@ def test_without_a_folder_the_usual_ones_and_the_users_own_are_searched(
     assert found["passed_over"] == [f"{unknown} cannot be read (No such file or directory)"]
 
 
-def test_a_hybrid_has_no_cache_per_token_and_says_why(spectui: Spectui, tmp_path: Path) -> None:
-    write_lfm2(Tiny(), tmp_path / "hybrid.gguf")
-    (hybrid,) = document(spectui, tmp_path)["models"]
-    assert hybrid["facts"]["kv_bytes_per_token"] is hybrid["memory_bytes"] is None
-    reason = "its layers differ, or it has no attention"
-    assert hybrid["facts"]["kv_bytes_per_token_reason"] == reason
-    assert hybrid["reason"] is None
-
-
 def test_what_was_passed_over_does_not_fill_the_screen(spectui: Spectui, tmp_path: Path) -> None:
-    for index in range(13):
-        (tmp_path / f"{index:02}.gguf").write_text("no model")
-    assert spectui("models", "scan", tmp_path) == 0
-    lines = spectui.out.splitlines()
-    assert lines[-1].strip() == "and 3 more; --json names all"
-    assert "09.gguf is no GGUF file" in " ".join(spectui.out.split())
-    assert "10.gguf" not in spectui.out
+    for n_files in (10, 13):
+        for index in range(n_files):
+            (tmp_path / f"{index:02}.gguf").write_text("no model")
+        assert spectui("models", "scan", tmp_path) == 0
+        assert "09.gguf is no GGUF file" in " ".join(spectui.out.split())
+        assert "10.gguf" not in spectui.out
+        assert ("and 3 more; --json names all" in spectui.out) is (n_files == 13)
     assert len(document(spectui, tmp_path)["passed_over"]) == 13
-    (tmp_path / "12.gguf").unlink()
-    (tmp_path / "11.gguf").unlink()
-    (tmp_path / "10.gguf").unlink()
-    assert spectui("models", "scan", tmp_path) == 0
-    assert "more; --json" not in spectui.out
-
-
-def test_listing_loads_no_vocabulary(
-    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_arguments: object) -> None:
-        pytest.fail("a model was opened")
-
-    monkeypatch.setattr(C, "llama_model_load_from_file", refuse)
-    assert len(document(spectui, folder)["models"]) == 8
-
-
-def test_what_fails_for_one_model_is_its_reason(
-    spectui: Spectui, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def inspect(path: Path) -> ModelInspected:
-        if path.stem == "rough":
-            raise OverflowError("too large")
-        return inspect_header(path)
-
-    monkeypatch.setattr("spectui.cli.run_scan.inspect_header", inspect)
-    models = by_name(document(spectui, folder))
-    assert models["rough"]["reason"].startswith("cannot be examined (OverflowError: too large)")
-    assert models[LONG]["reason"] is None

@@ -15,27 +15,21 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "home"))
 
 
-@pytest.mark.parametrize(
-    ("caches", "n_bytes"),
-    [
+def test_several_times_what_caches_hold_is_read(tmp_path: Path) -> None:
+    assert dram.measured_bytes(tmp_path) == 512 << 20
+    for name, caches, n_bytes in (
         # Two groups of two processors, each with 32 MiB.
-        ({0: ("0-1", "32768K"), 1: ("0-1", "32768K"), 2: ("2-3", "32768K")}, 256 << 20),
-        ({0: ("0", "1024K")}, 64 << 20),
-        ({0: ("0", "1048576K")}, 512 << 20),
-        ({0: ("0", "large")}, 512 << 20),
-        ({}, 512 << 20),
-    ],
-    ids=["two", "small", "huge", "unreadable", "untold"],
-)
-def test_several_times_what_caches_hold_is_read(
-    tmp_path: Path, caches: dict[int, tuple[str, str]], n_bytes: int
-) -> None:
-    for number, (group, size) in caches.items():
-        folder = tmp_path / f"cpu{number}" / "cache" / "index3"
-        folder.mkdir(parents=True)
-        (folder / "shared_cpu_list").write_text(f"{group}\n")
-        (folder / "size").write_text(f"{size}\n")
-    assert dram.measured_bytes(tmp_path) == n_bytes
+        ("two", (("0-1", "32768K"), ("0-1", "32768K"), ("2-3", "32768K")), 256 << 20),
+        ("small", (("0", "1024K"),), 64 << 20),
+        ("huge", (("0", "1048576K"),), 512 << 20),
+        ("unreadable", (("0", "large"),), 512 << 20),
+    ):
+        for number, (group, size) in enumerate(caches):
+            folder = tmp_path / name / f"cpu{number}" / "cache" / "index3"
+            folder.mkdir(parents=True)
+            (folder / "shared_cpu_list").write_text(f"{group}\n")
+            (folder / "size").write_text(f"{size}\n")
+        assert dram.measured_bytes(tmp_path / name) == n_bytes
 
 
 def test_the_best_pass_over_ram_counts() -> None:
@@ -90,14 +84,7 @@ def test_what_was_measured_is_kept_for_its_machine_and_threads(
 
 @pytest.mark.parametrize(
     "content",
-    [
-        b"",
-        b"{}",
-        b"[]",
-        b"\xff\xfe",
-        b'{"machine": "abc", "bytes_per_s": {"8": "fast"}}',
-        b'{"machine": "abc", "bytes_per_s": {"8": -1}}',
-    ],
+    [b"", b"{}", b"\xff\xfe", b'{"machine": "abc", "bytes_per_s": {"8": -1}}'],
 )
 def test_a_file_that_holds_something_else_is_nothing_and_is_written_anew(content: bytes) -> None:
     cache_dir().mkdir(parents=True)
@@ -107,45 +94,33 @@ def test_a_file_that_holds_something_else_is_nothing_and_is_written_anew(content
     assert kept_limit("abc", 8) == 5e10
 
 
-class Machine:
-    """A machine that is idle as it is told; its RAM takes no time."""
+def test_it_is_measured_once_an_idle_machine_and_told_every_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits: list[float] = []
+    measured: list[int] = []
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *idle: bool) -> None:
-        self.limits: list[float] = []
-        self.n_measured = 0
-        answers = iter(idle)
-        self.gauge = RamGauge(self.limits.append, is_idle=lambda: next(answers))
-        monkeypatch.setattr(dram, "ram_bytes_per_s", self._measure)
-
-    def _measure(self, n_threads: int, *, longest_s: float) -> float:
+    def measure(n_threads: int, *, longest_s: float) -> float:
         assert longest_s <= 0.3
-        self.n_measured += 1
+        measured.append(n_threads)
         return n_threads * 1e10
 
-    def ask(self, n_threads: int = 4) -> list[float]:
-        self.gauge.ask(n_threads)
-        self.gauge.close()
-        return self.limits
-
-
-@pytest.mark.parametrize(("idle", "n_measured"), [((False,), 0), ((True, False), 1)])
-def test_a_machine_that_is_busy_before_or_meanwhile_is_asked_again(
-    monkeypatch: pytest.MonkeyPatch, idle: tuple[bool, ...], n_measured: int
-) -> None:
-    asked = Machine(monkeypatch, *idle, True, True)
-    assert asked.ask() == []
-    assert asked.n_measured == n_measured
-    assert asked.ask() == [4e10]
-
-
-def test_it_is_measured_once_a_machine_and_told_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = Machine(monkeypatch, *[True] * 4)
-    assert first.ask() == [4e10]
-    assert first.ask() == [4e10, 4e10]
-    assert first.n_measured == 1
-    # Other threads are another limit.
-    assert first.ask(2) == [4e10, 4e10, 2e10]
+    monkeypatch.setattr(dram, "ram_bytes_per_s", measure)
+    # One that is busy before, or meanwhile, is asked again. Other threads are another limit.
+    idle = iter((False, True, False, *[True] * 4))
+    gauge = RamGauge(limits.append, is_idle=lambda: next(idle))
+    for n_threads, n_measured, known in (
+        (4, 0, []),
+        (4, 1, []),
+        (4, 2, [4e10]),
+        (4, 2, [4e10, 4e10]),
+        (2, 3, [4e10, 4e10, 2e10]),
+    ):
+        gauge.ask(n_threads)
+        gauge.close()
+        assert (len(measured), limits) == (n_measured, known)
     # Another start, which need not look whether it is idle.
-    later = Machine(monkeypatch)
-    assert later.ask() == [4e10]
-    assert later.n_measured == 0
+    later = RamGauge(limits.append, is_idle=lambda: next(iter(())))
+    later.ask(4)
+    later.close()
+    assert (len(measured), limits[3:]) == (3, [4e10])

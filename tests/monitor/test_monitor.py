@@ -22,18 +22,6 @@ from tests.support.nvml import StandIn, until
 
 pytest_plugins = ("tests.support.nvml_fixtures",)
 
-AGES_S = 3600.0
-
-
-class Clock:
-    """Time that stands still until it is moved."""
-
-    def __init__(self) -> None:
-        self.now_s = 100.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
 
 def snapshot(time_s: float) -> Snapshot:
     host = HostReading(
@@ -63,14 +51,8 @@ def test_a_32_bit_counter_gives_the_true_rates_however_it_wraps(
         total, now_s = total + difference, now_s + elapsed_s
         reading = rate.update(total % (1 << 32), now_s)
         assert reading.value == pytest.approx(difference / elapsed_s, rel=1e-6)
-
-
-def test_two_reads_at_the_same_moment_give_the_rate_of_the_time_before() -> None:
-    rate = CounterRate()
-    rate.update(0, 1.0)
-    assert rate.update(10, 2.0) == Reading(10)
-    assert rate.update(12, 2.0) == Reading(10)
-    assert rate.update(20, 3.0) == Reading(10)
+        # A second read at the same moment gives the rate of the time before.
+        assert rate.update((total + 12) % (1 << 32), now_s) == reading
 
 
 @given(
@@ -141,7 +123,7 @@ def test_a_core_is_busy_for_its_share_of_the_time_since_the_last_read(
     proc: Proc, ticks: list[list[tuple[int, int]]], shares: tuple[float, ...]
 ) -> None:
     proc.ticks(ticks[0])
-    with closing(Host(Clock(), proc=proc.path)) as host:
+    with closing(Host(lambda: 0.0, proc=proc.path)) as host:
         assert host.read().cpu_per_core == ()
         for some in ticks[1:]:
             proc.ticks(some)
@@ -157,8 +139,8 @@ def test_a_share_is_a_share_even_if_the_idle_time_steps_back(steps: list[tuple[i
 
 
 def test_memory_is_in_bytes_and_what_is_mapped_does_not_count_as_anonymous(proc: Proc) -> None:
-    clock, page = Clock(), resource.getpagesize()
-    with closing(Host(clock, proc=proc.path)) as host:
+    now_s, page = [100.0], resource.getpagesize()
+    with closing(Host(lambda: now_s[-1], proc=proc.path)) as host:
         reading = host.read()
         assert reading.memory_total_bytes == 1000 * 1024
         assert reading.memory_available_bytes == 700 * 1024
@@ -167,34 +149,31 @@ def test_memory_is_in_bytes_and_what_is_mapped_does_not_count_as_anonymous(proc:
         assert reading.process_anonymous_bytes == Reading(30 * page)
         assert reading.disk_read_bytes_per_s.reason == "measuring: a rate needs two samples"
         proc.write("self/io", "read_bytes: 1004096\n")
-        clock.now_s += 0.5
+        now_s.append(100.5)
         assert host.read().disk_read_bytes_per_s == Reading(2_000_000)
-
-
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (None, "the system does not report disk reads of a process (No such file or directory)"),
+    # A kernel that counts no disk reads says so.
+    for content, reason in (
         ("rchar: 7\n", "the kernel does not count disk reads of a process"),
-    ],
-)
-def test_a_kernel_that_counts_no_disk_reads_says_so(
-    proc: Proc, content: str | None, reason: str
-) -> None:
-    (proc.path / "self/io").unlink()
-    if content is not None:
-        proc.write("self/io", content)
-    with closing(Host(Clock(), proc=proc.path)) as host:
-        assert host.read().disk_read_bytes_per_s == Reading(None, reason)
+        (
+            None,
+            "the system does not report disk reads of a process (No such file or directory)",
+        ),
+    ):
+        if content is None:
+            (proc.path / "self/io").unlink()
+        else:
+            proc.write("self/io", content)
+        with closing(Host(lambda: 0.0, proc=proc.path)) as host:
+            assert host.read().disk_read_bytes_per_s == Reading(None, reason)
 
 
 def test_another_process_is_read_as_long_as_it_is_there(proc: Proc) -> None:
-    clock, pid = Clock(), [None, 71, 72, 73]
+    now_s, pid = [100.0], [None, 71, 72, 73]
     (proc.path / "71").mkdir()
     proc.write("71/statm", "9 7 2 1 0 7 0\n")
     proc.write("71/stat", "71 (x) R 1 7 7 0 -1 4194304 500 0 40 0 1 2 0 0 20 0 1 0 9\n")
     proc.write("71/io", "read_bytes: 100\n")
-    host = Host(clock, proc=proc.path, process=lambda: pid[0])
+    host = Host(lambda: now_s[-1], proc=proc.path, process=lambda: pid[0])
     page = resource.getpagesize()
     assert host.read().process_rss_bytes == 50 * page
     del pid[0]
@@ -203,7 +182,7 @@ def test_another_process_is_read_as_long_as_it_is_there(proc: Proc) -> None:
     assert found.disk_read_bytes_per_s.reason == "measuring: a rate needs two samples"
     proc.write("71/stat", "71 (x) R 1 7 7 0 -1 4194304 500 0 50 0 1 2 0 0 20 0 1 0 9\n")
     proc.write("71/io", "read_bytes: 300\n")
-    clock.now_s += 2.0
+    now_s.append(102.0)
     found = host.read()
     assert found.disk_read_bytes_per_s == Reading(100.0)
     assert found.major_faults_per_s == Reading(5.0)
@@ -223,16 +202,12 @@ def test_a_process_that_ends_between_two_readings_is_no_failure() -> None:
         other.kill()
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         assert source.read().host.process_rss_bytes < ours
-    assert source.read().host.process_rss_bytes > ours / 2
-    source.close()
-
-
-def test_this_machine_is_read_as_psutil_reads_it() -> None:
-    source = LiveSource()
+    # This machine is read as psutil reads it.
     source.read()
     reading = source.read().host
     source.close()
     assert reading.memory_total_bytes == psutil.virtual_memory().total
+    assert reading.process_rss_bytes > ours / 2
     assert 0 < reading.process_anonymous_bytes.value < reading.process_rss_bytes  # type: ignore[operator]
     assert reading.disk_read_bytes_per_s.value is not None
     assert reading.major_faults_per_s.value is not None
@@ -268,11 +243,8 @@ class Inbox:
         sink: Callable[[Snapshot], None] | None = None,
     ) -> Sampler:
         return Sampler(
-            make_source, sink or self.snapshots.put, interval_s=AGES_S, on_failure=self.failures.put
+            make_source, sink or self.snapshots.put, interval_s=3600.0, on_failure=self.failures.put
         )
-
-    def next_time_s(self) -> float:
-        return self.snapshots.get(timeout=30).time_s
 
 
 def test_the_source_is_made_read_and_closed_on_the_samplers_thread() -> None:
@@ -291,10 +263,10 @@ def test_the_source_is_made_read_and_closed_on_the_samplers_thread() -> None:
     sampler = inbox.sampler(make_source)
     assert threads == []
     sampler.start()
-    assert inbox.next_time_s() == 1
+    assert inbox.snapshots.get(timeout=30).time_s == 1
     # A new interval takes effect while the old one runs.
     sampler.interval_s = 0.001
-    assert [inbox.next_time_s() for _sample in range(3)] == [2, 3, 4]
+    assert [inbox.snapshots.get(timeout=30).time_s for _sample in range(3)] == [2, 3, 4]
     sampler.close()
     assert source.closed.is_set()
     assert set(threads) == {"spectui-monitor"}

@@ -4,26 +4,24 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
+from types import SimpleNamespace
 
+import psutil
 import pynvml
 import pytest
 
-from spectui.monitor.disturbance import (
-    Cause,
-    Disturbance,
-    DisturbanceSummary,
-    Kind,
-    between,
-    joined,
-)
+from spectui.measure.arm import OFF
+from spectui.monitor.disturbance import Cause, Disturbance, Kind, between, joined
 from spectui.monitor.gpu_clients import GpuClients
+from spectui.monitor.host import hottest_c
 from spectui.monitor.processes import listening
 from spectui.monitor.readings import Reading
 from spectui.monitor.watch import MachineWatch
+from spectui.tune.conditions import conditions
+from spectui.tune.trials import TrialRecord, TrialState
 from tests.support.machine import DISTURBED, OWN, QUIET, TICKS_PER_S, Machine
 from tests.support.nvml import StandIn, until
 
@@ -45,76 +43,46 @@ def during(machine: Machine, seconds: float, **what: float) -> Disturbance:
         return between(before, watch.mark())
 
 
-def watched(
-    machine: Machine, used_s: dict[int, float] | None = None, *, n: int = 1, **what: float
-) -> DisturbanceSummary:
-    """What a watch sees that ticks each second."""
-    with machine.watch() as watch:
-        for _ in range(n):
-            machine.run(1.0, used_s, **what)
-            watch.tick()
-        return watch.summary()
-
-
-def kinds(found: Disturbance) -> list[Kind]:
-    return [cause.kind for cause in found.causes]
-
-
-@pytest.mark.parametrize(
-    ("n_cores", "seconds", "own_s", "others_s", "is_disturbed"),
-    [
-        (2, 0.5, 0.9, 0.0, False),
-        (2, 0.5, 0.9, 0.04, False),
-        (2, 0.5, 0.9, 0.08, True),
-        (2, 0.5, 0.9, 1.0, True),
-        # Steps of the kernel's counter.
-        (2, 0.05, 0.09, 0.02, False),
-        # Where half of the cores are idle, others may have more.
-        (32, 1.0, 4.0, 1.5, False),
-        (32, 1.0, 4.0, 1.7, True),
-        (32, 1.0, 31.0, 0.2, True),
-    ],
-)
-def test_a_tenth_of_a_core_disturbs_what_uses_all_cores(
-    *,
-    tmp_path: Path,
-    n_cores: int,
-    seconds: float,
-    own_s: float,
-    others_s: float,
-    is_disturbed: bool,
-) -> None:
-    machine = Machine(tmp_path, n_cores=n_cores)
-    found = during(machine, seconds, own_s=own_s, unseen_s=others_s)
-    assert kinds(found) == [Kind.UNSEEN] * is_disturbed
-    assert found.others_s.value == pytest.approx(others_s, abs=2 / TICKS_PER_S)
-    assert found.own_s == pytest.approx(own_s)
+def test_a_tenth_of_a_core_disturbs_what_uses_all_cores(tmp_path: Path) -> None:
+    for number, (n_cores, seconds, own_s, others_s, is_disturbed) in enumerate(
+        (
+            (2, 0.5, 0.9, 0.0, False),
+            (2, 0.5, 0.9, 0.04, False),
+            (2, 0.5, 0.9, 0.08, True),
+            # Steps of the kernel's counter.
+            (2, 0.05, 0.09, 0.02, False),
+            # Where half of the cores are idle, others may have more.
+            (32, 1.0, 4.0, 1.5, False),
+            (32, 1.0, 4.0, 1.7, True),
+            (32, 1.0, 31.0, 0.2, True),
+        )
+    ):
+        root = tmp_path / str(number)
+        root.mkdir()
+        found = during(Machine(root, n_cores=n_cores), seconds, own_s=own_s, unseen_s=others_s)
+        assert [cause.kind for cause in found.causes] == [Kind.UNSEEN] * is_disturbed
+        assert found.others_s.value == pytest.approx(others_s, abs=2 / TICKS_PER_S)
+        assert found.own_s == pytest.approx(own_s)
 
 
 @pytest.mark.parametrize(
     ("what", "causes"),
     [
-        ({"own_s": 1.6, "steal_s": 0.24}, ["the hypervisor took 24 % of a core (steal) for 1.0 s"]),
-        (
-            {"own_s": 1.0, "unseen_s": 0.5},
-            ["other processes, small, short-lived or hidden, took 50 % of a core for 1.0 s"],
-        ),
+        ({"own_s": 1.6, "steal_s": 0.24}, ["the hypervisor took 24 % of a core (steal)"]),
         (
             {"own_s": 1.6, "steal_s": 0.07, "unseen_s": 0.07},
             [
-                "other processes, small, short-lived or hidden, took 7 % of a core for 1.0 s",
-                "the hypervisor took 7 % of a core (steal) for 1.0 s",
+                "other processes, small, short-lived or hidden, took 7 % of a core",
+                "the hypervisor took 7 % of a core (steal)",
             ],
         ),
-        (
-            {"own_s": 1.0, "memory_wait_s": 0.3},
-            ["tasks waited for memory 30 % of the time for 1.0 s"],
-        ),
+        ({"own_s": 1.0, "memory_wait_s": 0.3}, ["tasks waited for memory 30 % of the time"]),
         ({"own_s": 1.0, "memory_wait_s": 0.05}, []),
     ],
 )
 def test_what_disturbs_is_told(machine: Machine, what: dict[str, float], causes: list[str]) -> None:
-    assert [cause.text for cause in during(machine, 1.0, **what).causes] == causes
+    found = during(machine, 1.0, **what)
+    assert [cause.text for cause in found.causes] == [f"{cause} for 1.0 s" for cause in causes]
 
 
 def test_only_the_cores_that_we_may_use_count(
@@ -141,24 +109,20 @@ def test_only_the_cores_that_we_may_use_count(
 def test_clocks_that_jump_are_told(
     machine: Machine, seconds: float, slept_s: float, set_s: float, causes: list[str]
 ) -> None:
+    machine_slept = "this process was stopped, or got no processor, for 40 s"
     with machine.watch() as watch:
         before = watch.mark()
         machine.slept_s += slept_s
         machine.wall_offset_s += set_s
         machine.run(seconds, own_s=1.0)
         found = between(before, watch.mark())
-    assert found.wall_s == seconds
-    assert found.slept_s == slept_s
+    assert (found.wall_s, found.slept_s) == (seconds, slept_s)
     assert found.jumped_s == pytest.approx(set_s if causes else 0.0)
     assert [cause.text for cause in found.causes] == causes
-
-
-def test_a_process_that_was_stopped_is_told(machine: Machine) -> None:
     with machine.watch() as watch:
         machine.run(40.0)
         watch.tick()
-        (cause,) = watch.summary().causes
-    assert cause.text == "this process was stopped, or got no processor, for 40 s"
+        assert [cause.text for cause in watch.summary().causes] == [machine_slept]
 
 
 def test_a_kernel_without_pressure_says_so(tmp_path: Path) -> None:
@@ -176,7 +140,7 @@ def test_a_kernel_without_pressure_says_so(tmp_path: Path) -> None:
     assert "/proc/pressure/memory" in document["pressure_memory_s_reason"]
 
 
-def test_a_steal_counter_that_goes_backwards_is_no_zero(machine: Machine) -> None:
+def test_counters_that_go_backwards_are_no_zeros(machine: Machine) -> None:
     machine.run(1.0, steal_s=50.0)
     # A small step back is a correction.
     assert during(machine, 1.0, own_s=1.0, steal_s=-0.02).steal_s == Reading(0.0)
@@ -188,15 +152,12 @@ def test_a_steal_counter_that_goes_backwards_is_no_zero(machine: Machine) -> Non
     # From begin to end it fell, and in its last second it rose: the sum is not known.
     assert found.whole.steal_s == Reading(None, "the system's counter of steal went backwards")
     assert [cause.kind for cause in found.causes] == [Kind.STEAL]
-
-
-def test_a_core_that_is_turned_off_leaves_no_wrong_number(machine: Machine) -> None:
     with machine.watch() as watch:
         before = watch.mark()
         machine.n_cores = 1
         machine.run(1.0, own_s=1.0)
-        found = between(before, watch.mark())
-    assert found.others_s == Reading(None, "a core was turned on or off meanwhile")
+        off = "a core was turned on or off meanwhile"
+        assert between(before, watch.mark()).others_s == Reading(None, off)
 
 
 def test_a_sandbox_that_answers_zeros_is_not_taken_for_an_idle_machine(machine: Machine) -> None:
@@ -285,6 +246,15 @@ def test_throttling_is_read_of_the_first_version_too(machine: Machine, inside: s
 
 
 def test_a_process_is_named_with_what_it_took(machine: Machine) -> None:
+    # Processes of one name are one cause.
+    with machine.watch() as watch:
+        for pid in range(300, 304):
+            machine.process(pid, "cc1plus")
+            machine.run(1.0, {pid: 0.8}, own_s=1.2)
+            watch.tick()
+            machine.end(pid)
+        (cause,) = watch.summary().causes
+    assert cause.text == "4 other processes (cc1plus) took 80 % of a core for 4.0 s"
     machine.process(COMPILER, "cc1plus", used_s=70.0)
     with machine.watch() as watch:
         for n, used_s in ((31, 0.4), (29, 0.0)):
@@ -293,7 +263,6 @@ def test_a_process_is_named_with_what_it_took(machine: Machine) -> None:
                 watch.tick()
         found = watch.summary()
         (cause,) = found.causes
-        assert (cause.kind, cause.name, cause.n_processes) == (Kind.PROCESS, "cc1plus", 1)
         assert cause.text == "another process (cc1plus) took 40 % of a core for 31 s"
         assert found.disturbed_s == pytest.approx(31.0)
         assert found.whole.wall_s == pytest.approx(60.0)
@@ -301,19 +270,17 @@ def test_a_process_is_named_with_what_it_took(machine: Machine) -> None:
         assert note == f"The machine was disturbed for 31 s of 1 min 00 s: {cause.text}."
         # What disturbed for a moment of a long time is in the document alone.
         machine.run(2000.0, own_s=2000.0)
-        assert watch.summary().notes == ()
-        assert watch.summary().document()["causes"][0]["name"] == "cc1plus"
-
-
-def test_processes_of_one_name_are_one_cause(machine: Machine) -> None:
-    with machine.watch() as watch:
-        for pid in range(COMPILER, COMPILER + 4):
-            machine.process(pid, "cc1plus")
-            machine.run(1.0, {pid: 0.8}, own_s=1.2)
-            watch.tick()
-            machine.end(pid)
-        (cause,) = watch.summary().causes
-    assert cause.text == "4 other processes (cc1plus) took 80 % of a core for 4.0 s"
+        found = watch.summary()
+        assert found.notes == ()
+        assert found.document()["causes"] == [
+            {
+                "kind": "process",
+                "name": "cc1plus",
+                "n_processes": 1,
+                "seconds": pytest.approx(31.0),
+                "share": pytest.approx(0.4),
+            }
+        ]
 
 
 def test_a_number_that_is_used_again_is_another_process(machine: Machine) -> None:
@@ -331,7 +298,7 @@ def test_a_number_that_is_used_again_is_another_process(machine: Machine) -> Non
     assert cause.share == pytest.approx(0.6)
 
 
-def test_started_servers_are_our_own(machine: Machine) -> None:
+def test_servers_are_our_own(machine: Machine) -> None:
     with machine.watch() as watch:
         # A keeper and its server, which the next scan finds: until then they were strangers.
         machine.process(500, "python", parent=OWN)
@@ -352,9 +319,7 @@ def test_started_servers_are_our_own(machine: Machine) -> None:
         found = between(before, watch.mark())
     assert found.own_s == pytest.approx(1.8)
     assert not found.is_disturbed
-
-
-def test_a_server_that_ran_before_is_our_own_where_its_number_is_given(machine: Machine) -> None:
+    # One that ran before is, where its number is given.
     machine.process(700, "llama-server", used_s=60.0)
     for others, is_disturbed in (((), True), ((700,), False)):
         with machine.watch(*others) as watch:
@@ -363,13 +328,34 @@ def test_a_server_that_ran_before_is_our_own_where_its_number_is_given(machine: 
             assert bool(watch.summary().causes) is is_disturbed
 
 
-@pytest.fixture
-def knows_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_known_of_a_gpus_processes_has_a_reason(
+    nvml: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpu = nvml.add_gpu(pid=7, own_percent=90, sampled_us=1)
+    knows_ids = "spectui.monitor.gpu_clients.driver_knows_our_ids"
+    with GpuClients() as gpus:
+
+        def others() -> Reading:
+            return gpus.read(frozenset({OWN})).others
+
+        monkeypatch.setattr(knows_ids, lambda: True)
+        assert others() == Reading(None, "this process uses no GPU")
+        monkeypatch.setattr(knows_ids, lambda: False)
+        unknown = "in a container the driver does not know processes by their ids"
+        assert others() == Reading(None, unknown)
+        # It lists this process by its id here, and samples by that outside.
+        gpu.pid, gpu.other_pid, gpu.sampled_us = OWN, 0, 2
+        assert others() == Reading(0.0)
+        nvml.rule("nvmlDeviceGetProcessUtilization", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
+        assert others() == Reading(
+            None, "the driver does not report the use of the GPU by processes"
+        )
+
+
+def test_another_process_on_our_gpu_is_named(
+    nvml: StandIn, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("spectui.monitor.gpu_clients.driver_knows_our_ids", lambda: True)
-
-
-@pytest.mark.usefixtures("knows_ids")
-def test_another_process_on_our_gpu_is_named(nvml: StandIn, machine: Machine) -> None:
     gpu = nvml.add_gpu(pid=OWN, own_percent=60, other_pid=COMPILER, other_percent=35)
     machine.process(COMPILER, "blender")
     with GpuClients() as gpus, machine.watch() as watch:
@@ -385,44 +371,6 @@ def test_another_process_on_our_gpu_is_named(nvml: StandIn, machine: Machine) ->
         assert Kind.GPU_SLOWED in {cause.kind for cause in watch.summary().causes}
 
 
-@pytest.mark.usefixtures("knows_ids")
-def test_what_is_not_known_of_a_gpus_processes_has_a_reason(nvml: StandIn) -> None:
-    gpu = nvml.add_gpu(pid=7, own_percent=90, sampled_us=1)
-    with GpuClients() as gpus:
-        assert gpus.read(frozenset({OWN})).others == Reading(None, "this process uses no GPU")
-        gpu.pid = OWN
-        nvml.rule("nvmlDeviceGetProcessUtilization", code=pynvml.NVML_ERROR_NOT_SUPPORTED)
-        assert gpus.read(frozenset({OWN})).others == Reading(
-            None, "the driver does not report the use of the GPU by processes"
-        )
-
-
-def test_in_a_container_the_gpus_processes_are_unknown(
-    nvml: StandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("spectui.monitor.gpu_clients.driver_knows_our_ids", lambda: False)
-    gpu = nvml.add_gpu(pid=7, own_percent=90, sampled_us=1)
-    with GpuClients() as gpus:
-        unknown = "in a container the driver does not know processes by their ids"
-        assert gpus.read(frozenset({OWN})).others == Reading(None, unknown)
-        # It lists this process by its id here, and samples by that outside.
-        gpu.pid, gpu.other_pid, gpu.sampled_us = OWN, 0, 2
-        assert gpus.read(frozenset({OWN})).others == Reading(0.0)
-
-
-@pytest.fixture
-def busy_child(tmp_path: Path) -> Iterator[str]:
-    """A program of a name of its own that does nothing but work, as another session's."""
-    name = "spectuibusy"
-    program = tmp_path / name
-    program.write_text(f"#!{sys.executable}\nwhile True: pass\n")
-    program.chmod(0o755)
-    child = Popen([program], stdout=DEVNULL)
-    yield name
-    child.kill()
-    child.wait()
-
-
 @pytest.fixture
 def bystander() -> Iterator[int]:
     """The number of a program that does nothing, in whose place a test watches."""
@@ -431,23 +379,29 @@ def bystander() -> Iterator[int]:
 
 
 def test_a_busy_process_of_this_machine_is_found_by_its_name(
-    busy_child: str, bystander: int
+    tmp_path: Path, bystander: int
 ) -> None:
-    with MachineWatch(own=bystander, own_cpu_s=lambda: 0.0) as watch:
-        watch.start()
-        until(lambda: any(cause.name == busy_child for cause in watch.summary().causes))
-        found = watch.summary()
-    (cause,) = (cause for cause in found.causes if cause.name == busy_child)
-    assert cause.n_processes == 1
-    assert 0.0 < cause.seconds <= found.disturbed_s <= found.whole.wall_s
-    assert cause.text.startswith(f"another process ({busy_child}) took ")
-
-
-def test_our_own_children_disturb_nobody(busy_child: str) -> None:
-    with MachineWatch() as watch:
-        before = watch.mark()
-        until(lambda: between(before, watch.mark()).own_s > 0.2)
-        assert all(cause.name != busy_child for cause in watch.summary().causes)
+    # A program of a name of its own that does nothing but work, as another session's.
+    program = tmp_path / "spectuibusy"
+    program.write_text(f"#!{sys.executable}\nwhile True: pass\n")
+    program.chmod(0o755)
+    with Popen([program], stdout=DEVNULL) as child:
+        try:
+            with MachineWatch(own=bystander, own_cpu_s=lambda: 0.0) as watch:
+                watch.start()
+                until(lambda: any(one.name == program.name for one in watch.summary().causes))
+                found = watch.summary()
+            (cause,) = (cause for cause in found.causes if cause.name == program.name)
+            assert cause.n_processes == 1
+            assert 0.0 < cause.seconds <= found.disturbed_s <= found.whole.wall_s
+            assert cause.text.startswith("another process (spectuibusy) took ")
+            # Our own children disturb nobody.
+            with MachineWatch() as watch:
+                before = watch.mark()
+                until(lambda: between(before, watch.mark()).own_s > 0.2)
+                assert all(cause.name != program.name for cause in watch.summary().causes)
+        finally:
+            child.kill()
 
 
 def test_a_watch_that_fails_says_so(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -475,29 +429,15 @@ def test_who_asks_often_loses_no_disturbance(machine: Machine) -> None:
     assert cause.seconds == pytest.approx(1.5, abs=0.3)
 
 
-def test_marks_may_be_made_on_any_thread_while_the_watch_runs() -> None:
-    with MachineWatch() as watch, ThreadPoolExecutor(4) as pool:
-        watch.start()
-        before = watch.mark()
-        found = [between(before, mark) for mark in pool.map(lambda _: watch.mark(), range(200))]
-    assert all(min(one.wall_s, one.own_s, one.others_s.value or 0.0) >= 0 for one in found)
-
-
-def test_a_summary_is_a_document(machine: Machine) -> None:
-    machine.process(COMPILER, "cc1plus")
-    document = watched(machine, {COMPILER: 0.6}, own_s=1.0).document()
-    assert (document["watched_s"], document["disturbed_share"]) == (1.0, 1.0)
-    (cause,) = document["causes"]
-    expected = {"kind": "process", "name": "cc1plus", "n_processes": 1, "seconds": 1.0}
-    assert cause == {**expected, "share": pytest.approx(0.6)}
-
-
 def test_the_largest_causes_are_told(machine: Machine) -> None:
     names = ("one", "two", "three", "four", "five", "six")
     for number, name in enumerate(names):
         machine.process(COMPILER + number, name)
     took_s = {COMPILER + number: 0.30 - number / 25 for number in range(len(names))}
-    (note,) = watched(machine, took_s, own_s=0.5).notes
+    with machine.watch() as watch:
+        machine.run(1.0, took_s, own_s=0.5)
+        watch.tick()
+        (note,) = watch.summary().notes
     assert [name in note for name in names] == [True] * 4 + [False] * 2
     assert note.endswith("; and 2 causes more.")
 
@@ -537,3 +477,39 @@ def test_who_listens_at_an_endpoint_of_this_machine_belongs_to_it(bystander: int
                 assert (os.getpid() in {key[0] for key in watch.mark().started}) is bool(own)
     assert not listening(rpc)
     assert not listening([])
+
+
+# Under which conditions a search measured
+
+COOL = Reading(50.0)
+
+
+def trial(anchor: float | None, *, noisy: bool = False) -> TrialRecord:
+    return TrialRecord(
+        number=0, state=TrialState.COMPLETE, arm=OFF, anchor_tokens_per_s=anchor, noisy=noisy
+    )
+
+
+def test_drift_and_heat_are_told() -> None:
+    found = conditions([trial(10.0), trial(10.5), trial(None)], COOL, COOL, QUIET)
+    assert found.drift == pytest.approx(0.05)
+    assert (found.n_noisy, found.notes) == (0, ())
+    found = conditions([trial(10.0), trial(13.0, noisy=True)], COOL, Reading(91.2), QUIET)
+    assert found.n_noisy == 1
+    moved, hot = found.notes
+    assert "moved by 30 %" in moved
+    assert "91 °C" in hot
+    assert conditions([trial(10.0)], COOL, COOL, QUIET).drift is None
+
+
+def test_the_hottest_sensor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = {
+        "coretemp": [SimpleNamespace(current=61.0), SimpleNamespace(current=72.5)],
+        "nvme": [SimpleNamespace(current=40.0)],
+    }
+    for told, expected in (
+        (groups, Reading(72.5)),
+        ({}, Reading(None, "the system tells no temperature")),
+    ):
+        monkeypatch.setattr(psutil, "sensors_temperatures", lambda told=told: told)
+        assert hottest_c() == expected

@@ -79,10 +79,6 @@ def flat(own: DrafterOptions, ahead: tuple[NgramDrafter, ...] = ()) -> dict[str,
 def test_every_way_of_drafting_is_read_as_it_was_kept(speculation: Speculation) -> None:
     kept = json.loads(json.dumps(flat(speculation.own, speculation.ahead)))
     assert msgspec.convert(speculation_from_flat(kept), Speculation) == speculation
-
-
-@given(speculation=speculations())
-def test_todays_form_is_left_as_it_is(speculation: Speculation) -> None:
     arm = Arm(draft=None, speculation=speculation)
     assert msgspec.convert(current(msgspec.to_builtins(arm)), Arm) == arm
 

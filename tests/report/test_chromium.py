@@ -56,16 +56,6 @@ def test_a_page_fits_and_is_quiet(
         assert (light < 3 * 128) is is_dark
 
 
-def test_the_verdict_is_the_largest_text(page: Browser, files: dict[str, Path]) -> None:
-    for width in WIDTHS:
-        page.open(files["one"], width=width)
-        sizes = page.value(
-            "[...document.querySelectorAll('body *')].map(one => "
-            "[one.tagName, parseFloat(getComputedStyle(one).fontSize)])"
-        )
-        assert max(sizes, key=lambda one: one[1])[0] == "H1"
-
-
 def test_a_button_copies_its_command(page: Browser, files: dict[str, Path]) -> None:
     page.open(files["one"], width=768)
     command = page.value("document.getElementById('command').textContent")

@@ -2,9 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from threading import Barrier
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from tests.support.attached import (
     OLD_METRICS,
     PROPS,
     SLOTS,
-    Handler,
     Play,
     Script,
     bomb,
@@ -94,10 +92,6 @@ def test_a_server_that_tells_all() -> None:
         (page("[" * 100_000), Trouble.STRANGE, "is not what llama-server answers"),
         (bomb, Trouble.STRANGE, "is compressed"),
     ],
-    ids=[
-        *("503", "500", "html", "status", "redirect", "loop", "relative", "escapes"),
-        *("half", "slam", "nested", "bomb"),
-    ],
 )
 def test_what_is_no_server_now(play: Play, trouble: Trouble, reason: str) -> None:
     with serving() as script:
@@ -109,16 +103,16 @@ def test_what_is_no_server_now(play: Play, trouble: Trouble, reason: str) -> Non
         raise AssertionError(failure.reason)
 
 
-@pytest.mark.parametrize("play", [hang, trickle], ids=["hang", "trickle"])
-def test_a_server_that_never_answers_is_given_up(play: Play) -> None:
-    with serving() as script:
-        script.plays["/health"] = play
-        failure = failed(script, SHORT_S)
-    assert failure.trouble is Trouble.SILENT
-    assert "/health was not answered within 0.3 s" in failure.reason
+def test_a_server_that_never_answers_is_given_up() -> None:
+    for play in (hang, trickle):
+        with serving() as script:
+            script.plays["/health"] = play
+            failure = failed(script, SHORT_S)
+        assert failure.trouble is Trouble.SILENT
+        assert "/health was not answered within 0.3 s" in failure.reason
 
 
-def test_a_port_where_nobody_listens() -> None:
+def test_a_port_where_nobody_listens_and_a_server_without_tls() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         script = Script()
@@ -126,9 +120,6 @@ def test_a_port_where_nobody_listens() -> None:
         failure = failed(script)
     assert failure.trouble is Trouble.UNREACHABLE
     assert failure.reason.endswith("(Connection refused)")
-
-
-def test_a_plain_server_does_not_speak_tls() -> None:
     with serving() as script:
         script.address = f"https://{script.address}"
         failure = failed(script, 2.0)
@@ -221,38 +212,6 @@ async def _without(late: Sequence[str], wanted: Attachment) -> tuple[Sample, lis
         return await interview.ask(), given_s
 
 
-def test_a_server_at_work_is_asked_for_both_at_once() -> None:
-    """Both wait for the end of a batch, so that the one is no reason to give the other less."""
-    both = Barrier(2, timeout=LONG_S)
-
-    def met(answer: Play) -> Play:
-        def play(handler: Handler) -> None:
-            both.wait()
-            answer(handler)
-
-        return play
-
-    with serving() as script:
-        found = asyncio.run(_twice_with(attachment(script), script, met))
-    assert isinstance(found, ServerSample)
-    assert found.slots.value is not None
-    assert found.counters.value is not None
-    assert script.most_at_once == 2
-
-
-async def _twice_with(
-    wanted: Attachment, script: Script, changed: Callable[[Play], Play]
-) -> Sample:
-    """Ask again, once counters are too old to be taken again, with other answers then."""
-    now_s = 0.0
-    async with wanted.interview(lambda: now_s) as interview:
-        first = await interview.ask()
-        assert isinstance(first, ServerSample)
-        now_s = 1.0
-        script.plays |= {path: changed(script.plays[path]) for path in ("/metrics", "/slots")}
-        return await interview.ask()
-
-
 def test_an_address_for_other_programs() -> None:
     with serving() as script:
         own = script.address
@@ -276,16 +235,14 @@ def test_an_older_server() -> None:
     assert found.slots.value[0].n_decoded == 4
 
 
-@pytest.mark.parametrize(
-    ("api_key", "reason"), [(None, "wants an API key"), ("other", "refuses the API key")]
-)
-def test_a_server_with_a_key(api_key: str | None, reason: str) -> None:
+def test_a_server_with_a_key() -> None:
     with serving() as script:
         script.api_key = "sesame"
-        found = asked(script, api_key=api_key)
-        assert isinstance(found, FailedSample)
-        assert found.failure.trouble is Trouble.LOCKED
-        assert reason in found.failure.reason
+        for api_key, reason in ((None, "wants an API key"), ("other", "refuses the API key")):
+            found = asked(script, api_key=api_key)
+            assert isinstance(found, FailedSample)
+            assert found.failure.trouble is Trouble.LOCKED
+            assert reason in found.failure.reason
         assert isinstance(asked(script, api_key="sesame"), ServerSample)
 
 
@@ -310,25 +267,19 @@ ROUTED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("model", "listed", "trouble", "reason"),
-    [
+def test_a_model_that_cannot_be_watched() -> None:
+    for model, listed, trouble, reason in (
         ("fourth", ROUTED, Trouble.MODEL, "has no model fourth; name one of its models: Qwen3 8B,"),
         ("other", ROUTED, Trouble.MODEL, "has not loaded other, which is unloaded"),
         ("third", ROUTED, Trouble.LOADING, "is loading third"),
         ("Qwen3-8B", MODELS, Trouble.MODEL, "is no router and runs one model alone; leave out"),
-    ],
-    ids=["unknown", "unloaded", "loading", "no router"],
-)
-def test_a_model_that_cannot_be_watched(
-    model: str, listed: object, trouble: Trouble, reason: str
-) -> None:
-    with serving() as script:
-        script.plays["/v1/models"] = page(listed)
-        found = asyncio.run(ask_once(replace(attachment(script), model=model)))
-    assert isinstance(found, FailedSample)
-    assert found.failure.trouble is trouble
-    assert reason in found.failure.reason
+    ):
+        with serving() as script:
+            script.plays["/v1/models"] = page(listed)
+            found = asyncio.run(ask_once(replace(attachment(script), model=model)))
+        assert isinstance(found, FailedSample)
+        assert found.failure.trouble is trouble
+        assert reason in found.failure.reason
 
 
 def test_a_sleeping_server_is_not_woken() -> None:

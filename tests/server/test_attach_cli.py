@@ -80,28 +80,15 @@ def test_two_looks_tell_a_rate(spectui: Spectui, script: Script) -> None:
     assert found["slots"][0]["tokens_per_s"] == found["throughput"]["tokens_per_s"]
 
 
-def test_a_file(spectui: Spectui, script: Script, tmp_path: Path) -> None:
-    path = tmp_path / "now.json"
-    assert spectui("attach", script.address, "--interval", "0", "--json", path) == 0
-    assert json.loads(path.read_text())["schema"] == "spectui.attach/1"
-    assert spectui.out == ""
-
-
-@pytest.mark.parametrize(
-    ("name", "others"),
-    [("LLAMA_API_KEY", {}), ("SPECTUI_API_KEY", {"LLAMA_API_KEY": "that of another server"})],
-)
 def test_the_key_comes_from_the_environment(
-    spectui: Spectui,
-    script: Script,
-    name: str,
-    others: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
+    spectui: Spectui, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script.api_key = "sesame"
-    for key, value in {**others, name: " sesame\n"}.items():
-        monkeypatch.setenv(key, value)
-    assert spectui("attach", script.address, "--interval", "0", "--json", "-") == 0
+    for name in ("LLAMA_API_KEY", "SPECTUI_API_KEY"):
+        # That of another server, at the second time.
+        monkeypatch.setenv("LLAMA_API_KEY", "another")
+        monkeypatch.setenv(name, " sesame\n")
+        assert spectui("attach", script.address, "--interval", "0", "--json", "-") == 0
 
 
 def test_a_key_that_no_header_can_carry(
@@ -135,21 +122,14 @@ def test_the_key_is_asked_for_until_it_fits(
     ]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("localhost",), "names no port"),
-        (("http://a:b@c:1",), "leave them out"),
+def test_wrong_usage(spectui: Spectui) -> None:
+    for arguments, words in (
         (("localhost:1", "--interval", "0.01"), "is too short"),
         (("localhost:1", "--json", "-", "--theme", "x"), "--theme is for the screen"),
         (("localhost:1", "--interval", "nan"), "is no finite number"),
-        ((), "Missing argument 'ADDRESS'"),
-    ],
-    ids=["address", "password", "interval", "theme", "nan", "nothing"],
-)
-def test_wrong_usage(spectui: Spectui, arguments: tuple[str, ...], words: str) -> None:
-    assert spectui("attach", *arguments) == 2
-    assert words in " ".join(spectui.err.split())
+    ):
+        assert spectui("attach", *arguments) == 2
+        assert words in " ".join(spectui.err.split())
 
 
 def test_the_screen_needs_a_terminal(
@@ -182,36 +162,26 @@ def test_the_key_is_typed_unseen(script: Script, tmp_path: Path) -> None:
         assert "sesame" not in written
 
 
-ROUTER = {**PROPS, "role": "router"}
-
-
 def listed(*names: str, loaded: int = 0) -> Play:
     states = ["loaded"] * loaded + ["unloaded"] * (len(names) - loaded)
     data = [{"id": n, "status": {"value": s}} for n, s in zip(names, states, strict=True)]
     return page({"data": data})
 
 
-@pytest.mark.parametrize(
-    ("models", "told"),
-    [
+def test_of_a_router_a_model_has_to_be_chosen(spectui: Spectui, script: Script) -> None:
+    script.plays["/props"] = page({**PROPS, "role": "router"})
+    for models, told in (
         (listed("qwen", "gemma", loaded=1), "with --model: qwen (loaded), gemma\n"),
-        (listed(*map(str, range(15))), "with --model: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 3"),
+        (listed(*map(str, range(15))), "--model: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 3"),
         (listed(), "is a router without models; give the address of a server that runs one\n"),
         (error(500, "out of order"), "does not list its models (/v1/models was answered with"),
-    ],
-    ids=["two", "many", "none", "unlisted"],
-)
-@pytest.mark.parametrize(
-    "options", [("--interval", "0", "--json", "-"), ()], ids=["json", "screen"]
-)
-def test_of_a_router_a_model_has_to_be_chosen(
-    spectui: Spectui, script: Script, models: Play, told: str, options: tuple[str, ...]
-) -> None:
-    script.plays |= {"/props": page(ROUTER), "/v1/models": models}
-    assert spectui("attach", script.address, *options) == 2
-    assert f"error: http://{script.address} is a router" in spectui.err
-    assert told in spectui.err
-    assert spectui.out == ""
+    ):
+        script.plays["/v1/models"] = models
+        for options in (("--interval", "0", "--json", "-"), ()):
+            assert spectui("attach", script.address, *options) == 2
+            assert f"error: http://{script.address} is a router" in spectui.err
+            assert told in spectui.err
+            assert spectui.out == ""
 
 
 def test_a_model_of_a_router_is_shown(spectui: Spectui, script: Script) -> None:

@@ -12,7 +12,7 @@ from spectui.server.address import parse_address
 from spectui.server.watch import interview
 from spectui.server.watch.poller import Attachment, ask_once
 from spectui.server.watch.sample import FailedSample, Sample, ServerSample
-from spectui.server.watch.tracker import SlotPhase, Tracker, Work, phase_of
+from spectui.server.watch.tracker import SlotPhase, Tracker, phase_of
 from tests.server.test_attach_poller import Watch
 from tests.support.models import TARGET, TinyPath
 
@@ -46,17 +46,6 @@ def speculating(
     log = tmp_path_factory.mktemp("attach") / "server.log"
     arguments = ["-m", str(smollm2), "-md", str(smollm2), "--metrics", *SMALL]
     arguments += ["--spec-type", "draft-simple", "--spec-draft-n-max", "4"]
-    with LlamaServer(llama_server_binary, arguments, log_path=log) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def silent(
-    llama_server_binary: Path, smollm2: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[LlamaServer]:
-    """Neither metrics nor slots."""
-    log = tmp_path_factory.mktemp("attach") / "server.log"
-    arguments = ["-m", str(smollm2), "--no-slots", *SMALL]
     with LlamaServer(llama_server_binary, arguments, log_path=log) as server:
         yield server
 
@@ -123,17 +112,6 @@ def test_a_connection_is_used_longer_than_the_server_keeps_it(speculating: Llama
     samples = [watch.next() for _ in range(250)]
     watch.poller.close()
     assert not [each for each in samples if isinstance(each, FailedSample)]
-
-
-def test_a_server_that_tells_little(silent: LlamaServer) -> None:
-    found = asked(silent)
-    assert found.counters.reason == "/metrics is off; start the server with --metrics"
-    assert found.slots.reason == "/slots is off; start the server with --slots"
-    tracker = Tracker(silent.base_url)
-    tracker.add(found)
-    assert tracker.state().served.work is Work.UNKNOWN
-    assert found.facts.value is not None
-    assert found.facts.value.n_ctx == 512
 
 
 def test_a_server_may_fall_asleep_while_it_is_watched(

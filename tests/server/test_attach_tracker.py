@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from spectui.known import Known
 from spectui.server.metrics import NO_DRAFTS, Counters, DraftCounts
-from spectui.server.replies import SlotReply
 from spectui.server.watch.meters import (
     Columns,
     Window,
@@ -88,9 +87,8 @@ def test_nothing_is_negative_whatever_the_server_counts(one: Counters, other: Co
     assert min(*numbers, *drafts, *counts.accepted_per_position, 0) == 0
 
 
-@pytest.mark.parametrize(
-    ("difference", "total", "known"),
-    [
+def test_what_six_digits_tell() -> None:
+    for difference, total, known in (
         (1, 999_999, True),
         (1, 1_000_000, False),
         (200, 1_000_000, True),
@@ -98,10 +96,8 @@ def test_nothing_is_negative_whatever_the_server_counts(one: Counters, other: Co
         (20.0, 123_456.0, True),
         (0.5, 16.2675, True),
         (0, 10, False),
-    ],
-)
-def test_what_six_digits_tell(*, difference: float, total: float, known: bool) -> None:
-    assert is_exact_enough(difference, total) is known
+    ):
+        assert is_exact_enough(difference, total) is known, (difference, total)
 
 
 def test_rates_wait_until_rounded_totals_tell_enough() -> None:
@@ -120,20 +116,18 @@ def test_rates_wait_until_rounded_totals_tell_enough() -> None:
     assert tracker.state().served.n_watched_predicted == 250
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "n"),
-    [
-        (slot(decoded=10, task=1), slot(decoded=14, task=1), 4),
-        (slot(decoded=10, task=1), slot(decoded=3, task=2), 3),
-        (slot(decoded=10, task=1), slot(decoded=3, task=1), 3),
+def test_tokens_between_two_looks() -> None:
+    busy = slot(decoded=10, task=1)
+    for before, after, n in (
+        (busy, slot(decoded=14, task=1), 4),
+        # Another request, another server, the first request.
+        (busy, slot(decoded=3, task=2), 3),
+        (busy, slot(decoded=3, task=1), 3),
         (slot(), slot(decoded=3, task=1), 3),
-        (slot(decoded=10, task=1), slot(decoded=10, task=1), 0),
+        (busy, busy, 0),
         (slot(), slot(), 0),
-    ],
-    ids=["goes on", "another request", "another server", "the first request", "rests", "unused"],
-)
-def test_tokens_between_two_looks(before: object, after: object, n: int) -> None:
-    assert decoded_between(before, after) == n  # type: ignore[arg-type]
+    ):
+        assert decoded_between(before, after) == n
 
 
 @given(st.lists(st.tuples(st.floats(0.01, 10), st.integers(0, 1000)), min_size=2, max_size=40))
@@ -223,29 +217,25 @@ def test_a_restart_is_counted_and_loses_nothing_that_was_watched() -> None:
     assert state.drafts.overall == NO_DRAFTS
 
 
-@pytest.mark.parametrize(
-    ("drafts", "speculates", "n_processing", "reason"),
-    [
-        (None, True, 0, "this llama-server does not count drafts"),
-        (None, True, 1, "this llama-server does not count drafts"),
+def test_why_nothing_was_drafted() -> None:
+    uncounted = "this llama-server does not count drafts"
+    for drafts, speculates, n_processing, reason in (
+        (None, True, 0, uncounted),
+        (None, True, 1, uncounted),
         (NO_DRAFTS, False, 0, "this server does not speculate"),
         (NO_DRAFTS, True, 1, "drafts count when their request has ended"),
         (NO_DRAFTS, True, 0, "nothing was drafted since the server was started"),
-    ],
-)
-def test_why_nothing_was_drafted(
-    drafts: DraftCounts | None, n_processing: int, reason: str, *, speculates: bool
-) -> None:
-    slots = (slot(speculates=speculates),)
-    counters = replace(COUNTERS, drafts=drafts, n_processing=n_processing)
-    first = sample(0.0, slots=slots, counters=counters)
-    state = tracked(first)
-    assert reason in str(state.drafts.reason)
-    assert state.drafts.overall == drafts
-    if not speculates:
-        # Nor does it once it fell asleep.
-        asleep = tracked(first, sample(1.0, slots="the server sleeps", counters=counters))
-        assert asleep.drafts.reason == reason
+    ):
+        slots = (slot(speculates=speculates),)
+        counters = replace(COUNTERS, drafts=drafts, n_processing=n_processing)
+        first = sample(0.0, slots=slots, counters=counters)
+        state = tracked(first)
+        assert reason in str(state.drafts.reason)
+        assert state.drafts.overall == drafts
+        if not speculates:
+            # Nor does it once it fell asleep.
+            asleep = tracked(first, sample(1.0, slots="the server sleeps", counters=counters))
+            assert asleep.drafts.reason == reason
 
 
 def test_without_slots_and_without_metrics_nothing_is_made_up() -> None:
@@ -312,34 +302,24 @@ def test_while_an_answer_is_waited_for_nothing_is_shown_as_it_was() -> None:
     assert tracker.state().link.waits_s is None
 
 
-@pytest.mark.parametrize(
-    ("trouble", "reason"),
-    [
-        (Trouble.LOCKED, "the server tells nothing without its API key"),
+def test_why_panels_are_empty() -> None:
+    locked = "the server tells nothing without its API key"
+    for trouble, reason in (
+        (Trouble.LOCKED, locked),
         (Trouble.LOADING, "the server loads its model"),
         (Trouble.UNREACHABLE, "there is no connection"),
-    ],
-)
-def test_why_panels_are_empty(trouble: Trouble, reason: str) -> None:
-    tracker = Tracker(URL)
-    tracker.add(lost(0.0, Failure(trouble=trouble, reason="it is so")))
-    state = tracker.state()
-    reasons = {state.facts.reason, state.slots.reason, state.drafts.reason}
-    assert reasons | {state.served.now_tokens_per_s.reason} == {reason}
-
-
-@pytest.mark.parametrize("drafts", [NO_DRAFTS, None], ids=["none drafted", "none counted"])
-@pytest.mark.parametrize("slots", [(slot(speculates=False),), "/slots is off"])
-def test_nothing_is_said_of_a_server_that_tells_nothing_any_more(
-    drafts: DraftCounts | None, slots: tuple[SlotReply, ...] | str
-) -> None:
-    quiet = replace(COUNTERS, drafts=drafts, n_processing=0)
-    tracker = Tracker(URL)
-    tracker.add(sample(0.0, counters=quiet, slots=slots))
-    tracker.add(lost(1.0, Failure(trouble=Trouble.LOCKED, reason="it is so")))
-    assert tracker.state().drafts.reason == "the server tells nothing without its API key"
-    tracker.add(WaitingSample(time_s=2.0, waited_s=3.0))
-    assert tracker.state().drafts.reason == "the server tells nothing without its API key"
+    ):
+        state = tracked(lost(0.0, Failure(trouble=trouble, reason="it is so")))
+        reasons = {state.facts.reason, state.slots.reason, state.drafts.reason}
+        assert reasons | {state.served.now_tokens_per_s.reason} == {reason}
+    # Nothing is said any more of what the server told before.
+    failure = lost(1.0, Failure(trouble=Trouble.LOCKED, reason="it is so"))
+    for drafts in (NO_DRAFTS, None):
+        quiet = replace(COUNTERS, drafts=drafts, n_processing=0)
+        for slots in ((slot(speculates=False),), "/slots is off"):
+            before = (sample(0.0, counters=quiet, slots=slots), failure)
+            for after in ((), (WaitingSample(time_s=2.0, waited_s=3.0),)):
+                assert tracked(*before, *after).drafts.reason == locked
 
 
 def test_another_server_is_not_taken_for_the_one_before() -> None:

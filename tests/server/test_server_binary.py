@@ -1,4 +1,4 @@
-"""What a llama-server says of itself, and programs that are none."""
+"""What a llama-server says of itself, programs that are none, and which one is taken."""
 
 import os
 import re
@@ -10,10 +10,13 @@ import psutil
 import pytest
 
 from spectui.errors import ServerError
+from spectui.llama.search import find_server
 from spectui.options.dialect import Dialect
 from spectui.server.binary import ask, examine
 from spectui.server.help_text import read_help, read_version
+from spectui.server.listeners import runs_llama
 from tests.support.binaries import BETWEEN, CURRENT, IK, LEGACY, OLDEST, write_binary, write_script
+from tests.support.scripted_server import write_server
 
 pytest_plugins = ["tests.support.fixtures"]
 pytestmark = pytest.mark.usefixtures("no_process_is_left")
@@ -55,24 +58,19 @@ def test_nothing_of_the_real_help_is_passed_over(llama_server_binary: Path) -> N
     assert all(read_help(line)[0].flags for line in heads)
 
 
-@pytest.mark.parametrize(
-    ("text", "dialect", "default"),
-    [
-        pytest.param(CURRENT, Dialect.LLAMA_CPP, ("3", None), id="current"),
-        pytest.param(BETWEEN, Dialect.LLAMA_CPP, ("3", None), id="between"),
-        pytest.param(LEGACY, Dialect.LEGACY, (None, "16"), id="legacy"),
-        pytest.param(OLDEST, Dialect.LEGACY, (None, "16"), id="oldest"),
-        pytest.param(IK, Dialect.IK, (None, None), id="ik"),
-    ],
-)
-def test_builds_of_all_times_are_told_apart(
-    tmp_path: Path, text: str, dialect: Dialect, default: tuple[str | None, str | None]
-) -> None:
-    binary = examine(str(write_binary(tmp_path / "llama-server", text)))
-    assert binary.dialect is dialect
-    assert (binary.default("--spec-draft-n-max"), binary.default("--draft-max")) == default
-    assert binary.version is not None
-    assert (binary.version.build, binary.version.commit) == (6945, "c0ffee12")
+def test_builds_of_all_times_are_told_apart(tmp_path: Path) -> None:
+    for name, text, dialect, default in (
+        ("current", CURRENT, Dialect.LLAMA_CPP, ("3", None)),
+        ("between", BETWEEN, Dialect.LLAMA_CPP, ("3", None)),
+        ("legacy", LEGACY, Dialect.LEGACY, (None, "16")),
+        ("oldest", OLDEST, Dialect.LEGACY, (None, "16")),
+        ("ik", IK, Dialect.IK, (None, None)),
+    ):
+        binary = examine(str(write_binary(tmp_path / name, text)))
+        assert binary.dialect is dialect
+        assert (binary.default("--spec-draft-n-max"), binary.default("--draft-max")) == default
+        assert binary.version is not None
+        assert (binary.version.build, binary.version.commit) == (6945, "c0ffee12")
 
 
 def test_what_ik_llama_cpp_does_not_list_is_taken_for_granted(tmp_path: Path) -> None:
@@ -252,3 +250,39 @@ def test_what_cannot_be_started_is_named(tmp_path: Path, kind: str, reason: str)
             write_script(path, "#!/nowhere/sh\n")
     with pytest.raises(ServerError, match=rf"cannot start {path} \({reason}\); give the path"):
         examine(str(path), timeout_s=20)
+
+
+def test_which_llama_server_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setattr("spectui.llama.search._running", lambda: iter(()))
+    folder = tmp_path / "llama.cpp" / "build" / "bin"
+    folder.mkdir(parents=True)
+    build = write_server(folder / "llama-server")
+    assert find_server() == build
+    # What others can write is not taken.
+    build.parent.chmod(0o777)
+    assert find_server() is None
+    build.parent.chmod(0o755)
+    build.chmod(0o644)
+    assert find_server() is None
+    build.chmod(0o755)
+    # That of the PATH comes first.
+    (tmp_path / "bin").mkdir()
+    first = write_server(tmp_path / "bin" / "llama-server")
+    assert find_server() == first
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"), [("llama-server", True), ("llama-swap", False), ("forward", False)]
+)
+def test_a_program_by_its_name(tmp_path: Path, name: str, *, is_one: bool) -> None:
+    shell = shutil.which("sh")
+    assert shell is not None
+    program = tmp_path / name
+    shutil.copy(shell, program)
+    with subprocess.Popen([program, "-c", "read line"], stdin=subprocess.PIPE) as started:
+        process = psutil.Process(started.pid)
+        assert runs_llama(process) is is_one
+        started.kill()
+    assert not runs_llama(process)

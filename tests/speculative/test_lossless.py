@@ -50,15 +50,13 @@ def test_what_speculation_wrote_for_the_target_is_not_compared() -> None:
         assert document == {"lossless": True, "n_compared": n_compared, "divergence": None}
 
 
-def test_a_server_that_tells_no_rounds_is_counted_by_its_tokens() -> None:
+def test_what_is_compared_without_rounds_without_a_check_and_in_an_old_one() -> None:
+    # A server that tells no rounds is counted by its tokens.
     totals = replace(result(10.0, n_tokens=33), counters=Counters(detail=Detail.TOTALS))
     (item,) = items(1)
     pairs = [Pair(item=item, baseline=totals, speculative=replace(totals, tokens=(1,)))]
     document = lossless_document(check_lossless(Silent(gain=1.0), pairs))
     assert (document["lossless"], document["n_compared"]) == (None, 32)
-
-
-def test_nothing_is_compared_without_a_check_and_not_known_of_an_old_one() -> None:
     assert lossless_document(None)["n_compared"] == 0
     old = lossless_document(LosslessCheck(divergence=None))
     assert old["n_compared"] is None

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spectui.options.drafters import NgramSimple
 from spectui.speculative.drafters import Draft
-from spectui.speculative.ngram import NgramSimpleDrafter, ngram_drafter
+from spectui.speculative.ngram import NgramSimpleDrafter
 
 tokens = st.lists(st.integers(1, 3), max_size=40)
 
@@ -53,30 +52,3 @@ def test_drafts_are_llama_cpps(
         drafter.verified(batch)
         drafter.accept(min(n_accepted, len(batch) - 1))
         text += batch[: 1 + n_accepted]
-
-
-TEXT = (9, 1, 2, 3, 4, 5, 6, 7, 8, 1)
-
-
-def drafted(
-    text: Sequence[int], last: int, *, size_n: int = 2, size_m: int = 4, n_max: int = 99
-) -> tuple[int, ...]:
-    drafter = ngram_drafter(NgramSimple(size_n=size_n, size_m=size_m))
-    drafter.begin(text)
-    return drafter.draft(last, n_max).tokens
-
-
-def test_where_an_ngram_is_looked_for_and_what_is_copied() -> None:
-    assert drafted(TEXT, 2) == (3, 4, 5, 6)
-    assert drafted(TEXT, 3) == ()
-    # The bound of a round shortens a draft and never drops it.
-    assert drafted(TEXT, 2, n_max=1) == (3,)
-    # The latest place counts, but never the first token of a text.
-    assert drafted((0, 1, 2, 7, 7, 7, 0, 1, 2, 8, 8, 8, 1), 2) == (8, 8, 8, 1)
-    assert drafted(TEXT[1:], 2, size_m=3) == ()
-    # A text must be longer than both sizes.
-    assert drafted(TEXT, 2, size_m=6) == (3, 4, 5, 6, 7, 8)
-    assert drafted(TEXT, 2, size_m=7) == ()
-    # The latest 1, 2 has one token after it, and a draft needs as many as the n-gram has.
-    assert drafted((0, 1, 2, 5, 5, 5, 5, 1, 2, 1), 2) == ()
-    assert drafted((0, 1, 2, 5, 5, 5, 5, 1, 2, 6, 1), 2) == (6, 1)

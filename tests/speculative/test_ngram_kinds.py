@@ -15,9 +15,10 @@ from spectui.options.drafters import (
 )
 from spectui.speculative.counters import count
 from spectui.speculative.decoder import Decoder
-from spectui.speculative.drafters import Drafter, NoDrafter
+from spectui.speculative.drafters import Draft, Drafter, NoDrafter
 from spectui.speculative.ngram import NgramMemory, ngram_drafter
-from tests.support.ngrams import play, say
+from spectui.speculative.ngram_cache import Followers, NgramCacheDrafter, NgramCacheState
+from spectui.speculative.ngram_mod import NgramModDrafter, NgramModState
 from tests.support.replay import Scene, repetitive_scenes
 from tests.support.scripted import FakeClock, ScriptedTarget
 
@@ -97,6 +98,16 @@ def test_a_kind_takes_its_own_settings(config: Ngram, drafted: tuple[int, ...]) 
     assert drafter.draft(2, 99).tokens == drafted
 
 
+def played(drafter: Drafter, last: int, n_accepted: int) -> tuple[int, ...]:
+    """One round: what was drafted, of which ``n_accepted`` tokens are accepted."""
+    drafted = drafter.draft(last, 99).tokens
+    drafter.verified((last, *drafted))
+    if drafted:
+        drafter.judged(n_accepted)
+    drafter.accept(n_accepted)
+    return drafted
+
+
 def test_what_is_remembered_of_the_last_turn_is_so_only_in_a_chat() -> None:
     """Maps remember lengths of drafts, and tables the tokens."""
     for kind, prompt, said, alone, chatting in (
@@ -108,9 +119,32 @@ def test_what_is_remembered_of_the_last_turn_is_so_only_in_a_chat() -> None:
         config, memory = short(kind, 2, 2), NgramMemory()
         first = ngram_drafter(config, memory)
         first.begin(TEXT)
-        assert play(first, 2, 1)[:2] == (3, 4)
+        assert played(first, 2, 1)[:2] == (3, 4)
         for known, drafted in ((None, alone), (memory, chatting)):
             drafter = ngram_drafter(config, known)
             drafter.begin(prompt)
-            say(drafter, *said)
+            for token in said:
+                drafter.verified((token,))
+                drafter.accept(0)
             assert drafter.draft(2, 2).tokens == drafted
+
+
+def test_slots_share_a_table_and_not_their_bad_drafts() -> None:
+    one = NgramModState()
+    other = NgramModState(entries=one.entries, n_low=4)
+    drafter, neighbour = (NgramModDrafter(2, 4, n_min=0, state=state) for state in (one, other))
+    drafter.begin((1, 2, 3, 4, 5, 6, 1))
+    neighbour.begin((8, 8, 1))
+    assert played(neighbour, 2, 0) == (3, 4, 5, 6)
+    # That was the neighbour's fifth.
+    assert drafter.draft(2, 9) == Draft()
+    assert (one.n_low, other.n_low) == (0, 0)
+
+
+def test_two_tokens_of_earlier_runs_are_certain_from_the_third_time_on() -> None:
+    for n_seen, drafted in ((2, ()), (3, (6,))):
+        state = NgramCacheState(dynamic={(1, 5): Followers()})
+        state.dynamic[1, 5].add(6, n_seen)
+        drafter = NgramCacheDrafter(state=state)
+        drafter.begin((3, 0, 1))
+        assert drafter.draft(5, 9).tokens == drafted

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +21,9 @@ from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.models import Outputs, Rollback
-from tests.support.architectures import write_cohere2, write_lfm2, write_mamba
-from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless
-from tests.support.models import Tiny, write_tiny
+from tests.support.architectures import write_lfm2
+from tests.support.engine import ARCHITECTURES, ENDLESS, MAX_DRAFT, assert_lossless
+from tests.support.models import Tiny
 
 NOISE = 0.05
 """Batches of another size move logits of up to 20 by a thousandth; a wrong state by units."""
@@ -31,11 +32,8 @@ N_BEFORE = 320
 """More tokens than a layer with a window has room for: it has forgotten some."""
 LONG = ContextOptions(ctx_size=1024, batch_size=64, ubatch_size=64, threads=1)
 WRITERS: dict[str, Callable[[Tiny, Path], None]] = {
-    "llama": write_tiny,
-    "cohere2": write_cohere2,
-    "mamba": write_mamba,
-    "lfm2": write_lfm2,
-    "lfm2-window": lambda recipe, path: write_lfm2(recipe, path, window=32),
+    **{name: write for name, write in ARCHITECTURES.items() if name != "qwen35"},
+    "lfm2-window": partial(write_lfm2, window=32),
 }
 ATTENTION_ONLY = ("llama", "cohere2")
 
@@ -121,33 +119,28 @@ def test_what_is_left_is_what_a_fresh_context_would_hold(
         assert np.allclose(context.logits(0), opened.expected((*kept, 7)), atol=NOISE)
 
 
-def test_an_aborted_decode_leaves_a_beginning_that_can_be_gone_on_from(opened: Opened) -> None:
+@pytest.mark.parametrize("is_aborted", [False, True])
+def test_a_decode_that_ends_early_leaves_a_beginning_that_can_be_gone_on_from(
+    opened: Opened, *, is_aborted: bool
+) -> None:
     context = opened.context
     context.clear()
-    text = tuple(range(20, 50))
-    context.decode(text[:10], Outputs.LAST)
+    n_before, text = (10, text_of(30)) if is_aborted else (40, text_of(N_BEFORE + 40))
+    context.decode(text[:n_before], Outputs.LAST)
     context.mark()
-    opened.abort.set()
-    with pytest.raises(CancelledError):
-        context.decode(text[10:], Outputs.LAST)
-    opened.abort.clear()
-    assert tuple(context.tokens) == text[: context.n_past]
-    context.decode(text[context.n_past :], Outputs.LAST)
-    assert np.allclose(context.logits(0), opened.expected(text), atol=NOISE)
-
-
-def test_a_decode_that_fails_late_has_not_cost_the_window(opened: Opened) -> None:
-    context = opened.context
-    context.clear()
-    text = text_of(N_BEFORE + 40)
-    context.decode(text[:40], Outputs.NONE)
-    context.mark()
-    # The last token is none: what came before it in other pieces has been decoded by then.
-    with pytest.raises(BadInputError):
-        context.decode((*text[40:], 1 << 20), Outputs.NONE)
-    assert tuple(context.tokens) == text[: context.n_past]
-    context.decode((*text[context.n_past : 50], 7), Outputs.LAST)
-    assert np.allclose(context.logits(0), opened.expected((*text[:50], 7)), atol=NOISE)
+    if is_aborted:
+        opened.abort.set()
+        with pytest.raises(CancelledError):
+            context.decode(text[n_before:], Outputs.LAST)
+        opened.abort.clear()
+    else:
+        # The last token is none: what came before it in other pieces has been decoded by then.
+        with pytest.raises(BadInputError):
+            context.decode((*text[n_before:], 1 << 20), Outputs.NONE)
+    n_past, n_kept = context.n_past, n_before + 10
+    assert tuple(context.tokens) == text[:n_past]
+    context.decode((*text[n_past:n_kept], 7), Outputs.LAST)
+    assert np.allclose(context.logits(0), opened.expected((*text[:n_kept], 7)), atol=NOISE)
 
 
 def test_a_saved_state_comes_back_whatever_was_marked_since(opened: Opened) -> None:

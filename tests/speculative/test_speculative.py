@@ -26,6 +26,7 @@ from spectui.speculative.drafters import (
 from spectui.speculative.models import Outputs, Rollback, usable_snapshots
 from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
+from tests.support.engine import drafting
 from tests.support.scripted import (
     EOG,
     N_VOCAB,
@@ -91,14 +92,6 @@ class Run:
     stop: Stop | None
     target: ScriptedTarget
     draft: ScriptedDraft
-
-    @property
-    def decisions(self) -> list[tuple[object, ...]]:
-        """Everything of the rounds that is no time."""
-        return [
-            (r.draft, r.probabilities, r.tokens, r.n_accepted, r.end, r.n_steps)
-            for r in self.rounds
-        ]
 
 
 @st.composite
@@ -220,27 +213,14 @@ def test_a_draft_changes_no_output_and_every_round_keeps_its_bounds(case: Case) 
 
 
 @given(case=cases(), lengths=st.lists(st.integers(0, 9), min_size=1, max_size=9))
-def test_drafts_of_varied_lengths_change_no_output(case: Case, lengths: list[int]) -> None:
+def test_varied_lengths_and_drafters_ahead_change_no_output(case: Case, lengths: list[int]) -> None:
     found = run(case, lengths=lengths)
     assert (found.tokens, found.stop) == target_only(case)
     for finished, length in zip(found.rounds, cycle(lengths), strict=False):
         assert finished.n_drafted <= min(length, case.config.draft_max)
-
-
-@given(case=cases())
-def test_drafters_ahead_of_the_model_change_no_output(case: Case) -> None:
     chosen = (NgramSimple(size_n=1, size_m=2), NgramMod(n_match=1, n_min=0, n_max=5))
-    ahead = [ngram_drafter(one) for one in chosen]
-    finished = run(case, ahead=ahead)
-    assert (finished.tokens, finished.stop) == target_only(case)
-
-
-@given(case=cases())
-@settings(max_examples=50)
-def test_output_without_a_draft_is_the_targets_own(case: Case) -> None:
-    plain = run(case, drafts=False)
-    assert (plain.tokens, plain.stop) == target_only(case)
-    assert all(len(r.tokens) == 1 and not r.draft for r in plain.rounds)
+    found = run(case, ahead=[ngram_drafter(one) for one in chosen])
+    assert (found.tokens, found.stop) == target_only(case)
 
 
 @given(case=cases())
@@ -337,42 +317,27 @@ def test_draft_cap_follows_llama_server() -> None:
         assert draft_cap(n_ctx=n_ctx, n_past=n_past, n_remaining=n_remaining) == cap
 
 
-P_MIN_IN_FLOAT32 = float32(0.9)  # 0.89999998: below 0.9 in double precision
-
-CHAINS: dict[str, tuple[dict[str, float], int, list[float], int, int]] = {
-    "draft_max": ({"draft_max": 3}, 9, [0.9, 0.8, 0.7, 0.6], 3, 3),
-    "cap of the round": ({"draft_max": 5}, 2, [0.9, 0.8, 0.7], 2, 2),
-    "floor": ({"draft_max": 5, "draft_p_min": 0.5}, 9, [0.9, 0.5, 0.4], 2, 3),
-    "floor per token, not for the product": (
-        *({"draft_max": 3, "draft_p_min": 0.5}, 9, [0.6, 0.6, 0.6]),
-        *(3, 3),
-    ),
-    "floor in single precision": (
-        *({"draft_max": 1, "draft_p_min": 0.9}, 9, [P_MIN_IN_FLOAT32]),
-        *(1, 1),
-    ),
-    "nothing likely": ({"draft_max": 5, "draft_p_min": 0.5}, 9, [0.4], 0, 1),
-    "shorter than draft_min": (
-        *({"draft_max": 5, "draft_min": 3, "draft_p_min": 0.5}, 9, [0.9, 0.9, 0.1]),
-        *(0, 3),
-    ),
-    "as long as draft_min": (
-        *({"draft_max": 5, "draft_min": 2, "draft_p_min": 0.5}, 9, [0.9, 0.9, 0.1]),
-        *(2, 3),
-    ),
-    "cap below draft_min": ({"draft_max": 5, "draft_min": 3}, 2, [0.9, 0.9], 0, 2),
-    "min above max": ({"draft_max": 2, "draft_min": 3}, 9, [0.9, 0.9], 0, 2),
+CHAINS: dict[str, tuple[DraftSimple, int, list[float], int, int]] = {
+    "draft_max": (drafting(3), 9, [0.9, 0.8, 0.7, 0.6], 3, 3),
+    "cap of the round": (drafting(5), 2, [0.9, 0.8, 0.7], 2, 2),
+    "floor": (drafting(5, 0, 0.5), 9, [0.9, 0.5, 0.4], 2, 3),
+    "floor per token, not for the product": (drafting(3, 0, 0.5), 9, [0.6, 0.6, 0.6], 3, 3),
+    "floor in single precision": (drafting(1, 0, 0.9), 9, [float32(0.9)], 1, 1),
+    "nothing likely": (drafting(5, 0, 0.5), 9, [0.4], 0, 1),
+    "shorter than draft_min": (drafting(5, 3, 0.5), 9, [0.9, 0.9, 0.1], 0, 3),
+    "as long as draft_min": (drafting(5, 2, 0.5), 9, [0.9, 0.9, 0.1], 2, 3),
+    "cap below draft_min": (drafting(5, 3), 2, [0.9, 0.9], 0, 2),
+    "min above max": (drafting(2, 3), 9, [0.9, 0.9], 0, 2),
 }
-"""By name: limits, the round's cap, what is offered, and how many are drafted in how many steps."""
+"""Setting, the round's cap, what is offered, and how many are drafted in how many steps."""
 
 
 @pytest.mark.parametrize("name", CHAINS)
 def test_draft_chain_stops_where_llama_cpp_stops(name: str) -> None:
-    limits, n_max, offered, n_drafted, n_steps = CHAINS[name]
+    config, n_max, offered, n_drafted, n_steps = CHAINS[name]
     pairs = [(21 + index, probability) for index, probability in enumerate(offered)]
     model = ScriptedDraft(64, scripted_draft(len(PROMPT) + 1, pairs))
     model.decode(PROMPT, Outputs.LAST)
-    config = DraftSimple(**limits)  # type: ignore[arg-type]
     draft = draft_chain(model, 20, config, n_max, FakeClock())
     assert draft.probabilities == tuple(offered[:n_drafted])
     assert draft.tokens == tuple(range(21, 21 + n_drafted))
@@ -441,16 +406,14 @@ some_rounds = st.lists(rounds(), max_size=8)
 
 @given(one=some_rounds, two=some_rounds, three=some_rounds)
 @settings(max_examples=60)
-def test_counters_add_up(one: list[Round], two: list[Round], three: list[Round]) -> None:
+def test_counters_are_sums_over_rounds(
+    one: list[Round], two: list[Round], three: list[Round]
+) -> None:
     a, b, c = count(one), count(two), count(three)
-    assert (a + b) + c == a + (b + c) == count(one + two + three)
-    assert a + Counters() == Counters() + a == a
-
-
-@given(finished=some_rounds)
-@settings(max_examples=60)
-def test_counters_are_sums_over_rounds(finished: list[Round]) -> None:
+    finished = one + two + three
     counters = count(finished)
+    assert (a + b) + c == a + (b + c) == counters
+    assert a + Counters() == Counters() + a == a
     longest = max((r.n_drafted for r in finished), default=0)
     assert counters.n_rounds == len(finished)
     assert counters.n_drafted == sum(r.n_drafted for r in finished)
@@ -464,16 +427,7 @@ def test_counters_are_sums_over_rounds(finished: list[Round]) -> None:
     assert counters.n_steps == sum(r.n_steps for r in finished)
 
 
-def test_a_redone_round_emits_a_token_more_and_accepts_none() -> None:
-    redone = replace(made_round(4, 1, RoundEnd.MISMATCH), tokens=(1, 2, 3), is_redone=True)
-    counters = count([made_round(4, 4, RoundEnd.EXHAUSTED), redone])
-    assert counters.n_redone == 1
-    assert counters.mean_accepted_length == 1 + 5 / 2
-    assert counters.tokens_per_round == 1 + 6 / 2
-    assert counters.reached_per_position == (2, 2, 1, 1)
-
-
-def test_rates_of_a_known_generation() -> None:
+def test_rates_of_known_generations() -> None:
     counters = count(
         [
             made_round(4, 4, RoundEnd.EXHAUSTED, 2.0),
@@ -494,6 +448,12 @@ def test_rates_of_a_known_generation() -> None:
     for none in (Counters(), plain):
         assert (none.acceptance_rate, none.alpha, none.draft_step_s) == (None, None, None)
         assert none.conditional_acceptance == ()
+    # A redone round emits a token more and accepts none.
+    redone = replace(made_round(4, 1, RoundEnd.MISMATCH), tokens=(1, 2, 3), is_redone=True)
+    counters = count([made_round(4, 4, RoundEnd.EXHAUSTED), redone])
+    assert (counters.n_redone, counters.mean_accepted_length) == (1, 1 + 5 / 2)
+    assert counters.tokens_per_round == 1 + 6 / 2
+    assert counters.reached_per_position == (2, 2, 1, 1)
 
 
 class Ticking:
@@ -525,31 +485,32 @@ class Ticking:
         return Decoder(self._target, drafter, n_predict=case.n_predict, clock=self.clock)
 
 
-def test_time_is_booked_on_who_spent_it() -> None:
+@pytest.mark.parametrize(
+    ("rollback", "drafts", "mark_s"),
+    [
+        (Rollback.TRUNCATE, True, 0.0),
+        # Saving the state before a draft is rollback.
+        (Rollback.CHECKPOINT, True, 7.0),
+        (Rollback.CHECKPOINT, False, 0.0),
+    ],
+)
+def test_time_is_booked_on_who_spent_it(rollback: Rollback, mark_s: float, *, drafts: bool) -> None:
     config = DraftSimple(draft_max=4)
     case = Case(config=config, prompt=PROMPT, n_ctx=64, n_predict=6, agreement=1.0)
-    models = Ticking(case)
-    decoder = models.decoder(case)
-    (finished,) = decoder.rounds(decoder.start(PROMPT))
-    assert finished.n_accepted == 4
-    assert finished.chain_s == 40.0
-    assert finished.times == RoundTimes(
-        draft_s=50.0, verify_s=100.0, sample_s=5.0, rollback_s=3.0, other_s=0.0
-    )
-
-
-@pytest.mark.parametrize(("drafts", "mark_s"), [(True, 7.0), (False, 0.0)])
-def test_saving_the_state_before_a_draft_is_rollback(*, drafts: bool, mark_s: float) -> None:
-    case = Case(
-        config=DraftSimple(draft_max=4), prompt=PROMPT, n_ctx=64, n_predict=6, agreement=1.0
-    )
-    models = Ticking(case, Rollback.CHECKPOINT)
+    models = Ticking(case, rollback)
     decoder = models.decoder(case, drafts=drafts)
     finished = next(decoder.rounds(decoder.start(PROMPT)))
-    assert finished.mark_s == mark_s
-    assert finished.times.verify_s == 100.0
-    assert finished.times.rollback_s == mark_s + 3.0
-    assert count((finished, finished)).mark_s == 2 * finished.mark_s
+    n_drafted = 4 if drafts else 0
+    assert (finished.n_accepted, finished.mark_s) == (n_drafted, mark_s)
+    assert finished.chain_s == 10.0 * n_drafted
+    assert finished.times == RoundTimes(
+        draft_s=50.0 if drafts else 0.0,
+        verify_s=100.0,
+        sample_s=1.0 + n_drafted,
+        rollback_s=mark_s + 3.0,
+        other_s=0.0,
+    )
+    assert count((finished, finished)).mark_s == 2 * mark_s
 
 
 @given(case=cases())

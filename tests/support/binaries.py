@@ -29,7 +29,6 @@ def write_binary(path: Path, help_text: str, version: str = "version: 6945 (c0ff
 
 
 def write_script(path: Path, source: str) -> Path:
-    """An executable file."""
     path.write_text(source, "utf-8")
     path.chmod(0o755)
     return path

@@ -109,7 +109,6 @@ class Browser:
         self.frames = drawn(self.frames)[at + len(text) :]
 
     def type(self, text: str) -> None:
-        """Type into what has the focus."""
         self("Input.insertText", text=text)
 
     def press(self, key: str, code: int) -> None:
@@ -130,12 +129,10 @@ class Browser:
         return found["result"].get("value")
 
     def picture(self) -> bytes:
-        """The whole page as PNG."""
         shot = self("Page.captureScreenshot", captureBeyondViewport=True)
         return base64.b64decode(shot["data"])
 
     def printed(self) -> bytes:
-        """The page as PDF."""
         return base64.b64decode(self("Page.printToPDF", printBackground=True)["data"])
 
 

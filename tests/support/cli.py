@@ -3,12 +3,12 @@
 import json
 import signal
 import sys
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from shutil import copytree
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
@@ -16,7 +16,18 @@ from spectui.cli import main
 from tests.support.machine import QUIET, seen_by_watches
 from tests.support.scripted_server import LAST_WORDS
 
-_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+@contextmanager
+def signals_kept() -> Iterator[None]:
+    """Let a command's handlers of signals be gone behind it."""
+    handled = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in handled}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
 
 PROMPTS = [
     '{"id": "a", "category": "x", "prompt": "the rain on the other tin ring"}',
@@ -30,8 +41,6 @@ PROMPTS = [
 
 
 class Spectui:
-    """Runs the command line in this process."""
-
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch
         monkeypatch.delenv("COLUMNS", raising=False)
@@ -41,13 +50,8 @@ class Spectui:
 
     def __call__(self, *arguments: object) -> int:
         self._monkeypatch.setattr(sys, "argv", ["spectui", *map(str, arguments)])
-        before = {number: signal.getsignal(number) for number in _HANDLED}
-        try:
-            with pytest.raises(SystemExit) as caught:
-                main()
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        with signals_kept(), pytest.raises(SystemExit) as caught:
+            main()
         self.out, self.err = self._capsys.readouterr()
         assert isinstance(caught.value.code, int)
         return caught.value.code
@@ -63,24 +67,16 @@ class Searched:
     data: Path
     prompts: Path
 
-    def kept_in(self, home: Path) -> Self:
-        """Let the study be one of this user's."""
-        copytree(self.data, home / "data", dirs_exist_ok=True)
-        return self
-
 
 def done(home: Path, *arguments: object) -> tuple[str, str]:
     """Run a command that succeeds, apart from a test; what it wrote to stdout and stderr."""
     out, err = StringIO(), StringIO()
-    handled = {number: signal.getsignal(number) for number in _HANDLED}
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         seen_by_watches(patch, QUIET)
         patch.setenv("SPECTUI_HOME", str(home))
         patch.setattr(sys, "argv", ["spectui", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
+        with signals_kept(), pytest.raises(SystemExit) as caught:
             main()
-    for number, handler in handled.items():
-        signal.signal(number, handler)
     assert caught.value.code == 0, err.getvalue()
     return out.getvalue(), err.getvalue()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -20,7 +21,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def prompts(tmp_path: Path) -> Path:
-    """Six short prompts."""
     path = tmp_path / "prompts.jsonl"
     path.write_text("\n".join(PROMPTS))
     return path
@@ -61,11 +61,10 @@ def one_search(tiny: TinyPath, tmp_path_factory: pytest.TempPathFactory) -> Sear
 
 @pytest.fixture
 def study(one_search: Searched, home: Path) -> Searched:
-    """That search, whose study is this user's."""
-    return one_search.kept_in(home)
+    copytree(one_search.data, home / "data", dirs_exist_ok=True)
+    return one_search
 
 
 @pytest.fixture
 def run(spectui: Spectui, pair: list[object], prompts: Path) -> Run:
-    """Commands on that pair and these prompts."""
     return Run(spectui, [*pair, "--prompts", prompts])

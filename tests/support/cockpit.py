@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 from unittest.mock import patch
 
 from textual._compositor import Compositor
 from textual._queue import Queue
-from textual.app import App
+from textual.app import App, ComposeResult
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.message import Message
@@ -46,23 +47,25 @@ from spectui.live.setup import (
     Pair,
     TuningChanged,
 )
-from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
+from spectui.llama.buffers import BufferKind, ModelMemory
 from spectui.models.facts import ModelFacts
-from spectui.models.weights import WeightTraffic
+from spectui.models.files import FoundModel
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import GREEDY, ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.settings import Settings
-from spectui.speculative.counters import Round, RoundEnd, RoundTimes, count
+from spectui.speculative.counters import Round, RoundTimes, count
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
+from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.colours import ColouredApp
 from spectui.tui.glyphs import UNICODE, Glyphs
 from spectui.tui.mailbox import Mailbox, Pace
 from spectui.tui.threads import EngineStarted, ServersFound, Threads
 from spectui.tune.progress import TuningState
+from tests.support.live import make_round, placed, traffic
 
 Post = Callable[[object], None]
 
@@ -102,54 +105,60 @@ def launch(**changes: Any) -> Launch:  # noqa: ANN401 - any field of a launch
 
 
 def memory(role: Role) -> ModelMemory:
+    """A draft on the GPU; a target with its experts in RAM."""
     if role is Role.DRAFT:
-        return ModelMemory(
-            buffers=(
-                Buffer(device="CUDA0", kind=BufferKind.WEIGHTS, size_bytes=GIB * 3 // 4),
-                Buffer(device="CUDA0", kind=BufferKind.KV, size_bytes=GIB // 4),
-            ),
-            traffic=None,
-        )
-    return ModelMemory(
-        buffers=(
-            Buffer(device="CUDA0", kind=BufferKind.WEIGHTS, size_bytes=GIB * 3 // 2),
-            Buffer(device="CPU_Mapped", kind=BufferKind.WEIGHTS, size_bytes=GIB * 16),
-            Buffer(device="CUDA0", kind=BufferKind.KV, size_bytes=GIB * 3 // 2),
-            Buffer(device="CUDA0", kind=BufferKind.COMPUTE, size_bytes=GIB // 3),
-        ),
-        traffic=WeightTraffic(
-            cpu_dense_bytes=0,
-            cpu_expert_bytes=16 * GIB,
-            gpu_dense_bytes=GIB * 3 // 2,
-            gpu_expert_bytes=0,
-            n_experts=128,
-            n_experts_used=8,
-        ),
+        weights = ("CUDA0", BufferKind.WEIGHTS, GIB * 3 // 4)
+        return placed(weights, ("CUDA0", BufferKind.KV, GIB // 4), reads=None)
+    read = {"cpu_expert_bytes": 16 * GIB, "gpu_dense_bytes": GIB * 3 // 2}
+    return placed(
+        ("CUDA0", BufferKind.WEIGHTS, GIB * 3 // 2),
+        ("CPU_Mapped", BufferKind.WEIGHTS, GIB * 16),
+        ("CUDA0", BufferKind.KV, GIB * 3 // 2),
+        ("CUDA0", BufferKind.COMPUTE, GIB // 3),
+        reads=traffic(**read, n_experts=128, n_experts_used=8),
     )
 
 
+def found(name: str, size_bytes: int = 1000, missing: tuple[str, ...] = ()) -> FoundModel:
+    """A model that a scan finds."""
+    path = Path(f"/models/{name}.gguf")
+    shards = 1 + len(missing)
+    return FoundModel(path=path, name=name, size_bytes=size_bytes, n_shards=shards, missing=missing)
+
+
+def facts(path: Path, size_bytes: int = 1000, **changes: Any) -> ModelFacts:  # noqa: ANN401 - any field
+    """What becomes known of a dense model."""
+    made = ModelFacts(
+        path=path,
+        arch="qwen3",
+        name=path.stem,
+        n_params=size_bytes,
+        size_bytes=size_bytes,
+        file_bytes=size_bytes,
+        n_layers=28,
+        n_ctx_train=40960,
+        n_vocab=151936,
+        kv_bytes_per_token=28_672,
+        n_experts=0,
+        read_bytes_per_token=size_bytes,
+    )
+    return replace(made, **changes)
+
+
 def loaded(role: Role, *, has_chat_template: bool = True) -> ModelLoaded:
-    path = TARGET if role is Role.TARGET else DRAFT
+    info = facts(
+        TARGET if role is Role.TARGET else DRAFT,
+        18 * GIB,
+        arch="qwen3moe",
+        n_params=30_000_000_000,
+        n_layers=48,
+        n_experts=128,
+        kv_bytes_per_token=None,
+        read_bytes_per_token=None,
+        has_chat_template=has_chat_template,
+    )
     return ModelLoaded(
-        role=role,
-        info=ModelFacts(
-            path=path,
-            arch="qwen3moe",
-            name=path.stem,
-            n_params=30_000_000_000,
-            size_bytes=18 * GIB,
-            file_bytes=18 * GIB,
-            n_layers=48,
-            n_ctx_train=40960,
-            n_vocab=151936,
-            n_experts=128,
-            kv_bytes_per_token=None,
-            read_bytes_per_token=None,
-            has_chat_template=has_chat_template,
-        ),
-        rollback=Rollback.TRUNCATE,
-        n_ctx=16384,
-        memory=memory(role),
+        role=role, info=info, rollback=Rollback.TRUNCATE, n_ctx=16384, memory=memory(role)
     )
 
 
@@ -169,36 +178,22 @@ def answer_events(
         emitted = pieces[at : at + n_accepted + 1]
         rejected = (b" maybe", b" not")[: draft_max - n_accepted]
         n_drafted = n_accepted + len(rejected)
-        finished = Round(
-            draft=tuple(range(n_drafted)),
-            probabilities=(0.9,) * n_drafted,
-            tokens=tuple(range(len(emitted))),
-            n_accepted=n_accepted,
-            end=RoundEnd.MISMATCH if rejected else RoundEnd.EXHAUSTED,
-            n_steps=n_drafted,
-            chain_s=0.006 * n_drafted,
-            times=RoundTimes(
-                draft_s=0.007 * n_drafted,
-                verify_s=0.05 + 0.01 * n_drafted,
-                sample_s=0.001,
-                rollback_s=0.0002,
-                other_s=0.0008,
-            ),
+        times = RoundTimes(
+            draft_s=0.007 * n_drafted,
+            verify_s=0.05 + 0.01 * n_drafted,
+            sample_s=0.001,
+            rollback_s=0.0002,
+            other_s=0.0008,
         )
-        rounds.append(finished)
+        rounds.append(make_round(n_drafted, n_accepted, times, step_s=0.006))
         events += [
             TokenEmitted(token=index, piece=piece, from_draft=index < n_accepted)
             for index, piece in enumerate(emitted)
         ]
-        events.append(RoundFinished(round=finished, rejected=rejected))
+        events.append(RoundFinished(round=rounds[-1], rejected=rejected))
         at += n_accepted + 1
-    events.append(GenerationFinished(result=result(words, rounds)))
-    return events
-
-
-def result(words: Sequence[str], rounds: Sequence[Round]) -> GenerationResult:
     counters = count(rounds)
-    return GenerationResult(
+    result = GenerationResult(
         tokens=tuple(range(len(words))),
         text="".join(words),
         n_prompt_tokens=42,
@@ -208,22 +203,17 @@ def result(words: Sequence[str], rounds: Sequence[Round]) -> GenerationResult:
         counters=counters,
         stop=Stop.END_OF_GENERATION,
     )
+    events.append(GenerationFinished(result=result))
+    return events
 
 
 class ScriptedSearch:
     """Notes how a search is steered."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
-        self._note = note
-
-    def pause(self) -> None:
-        self._note("pause_tuning")
-
-    def resume(self) -> None:
-        self._note("resume_tuning")
-
-    def stop(self) -> None:
-        self._note("end_tuning")
+        self.pause = partial(note, "pause_tuning")
+        self.resume = partial(note, "resume_tuning")
+        self.stop = partial(note, "end_tuning")
 
 
 class ScriptedInspector:
@@ -231,12 +221,10 @@ class ScriptedInspector:
 
     def __init__(self, note: Callable[..., None]) -> None:
         self._note = note
+        self.forget = partial(note, "forget_comparisons")
 
     def compare(self, wanted: LiveSetup) -> None:
         self._note("compare", (wanted.target.path, wanted.draft and wanted.draft.path))
-
-    def forget(self) -> None:
-        self._note("forget_comparisons")
 
 
 class ScriptedSession:
@@ -253,6 +241,8 @@ class ScriptedSession:
         self.max_draft = 16
         self.records_chats = True
         self.is_lost = False
+        self.load_again = partial(self._note, "load_again")
+        self.close = partial(self._note, "close")
 
     def _note(self, what: str, value: object = None) -> None:
         self.asked.append((what, value))
@@ -277,9 +267,6 @@ class ScriptedSession:
             recording = ChatRecording(draft=options.path.stem, depth=self.max_draft)
             self._post(ChatRecorded(recording=recording))
         self._post_all(events)
-
-    def load_again(self) -> None:
-        self._note("load_again")
 
     def measure_baseline(self) -> None:
         self._note("measure_baseline")
@@ -306,9 +293,6 @@ class ScriptedSession:
         assert path is None or path.exists()
         self.depths, self.time_budget_s = depths, time_budget_s
         self._note("start_tuning", (wanted, prompts))
-
-    def close(self) -> None:
-        self._note("close")
 
 
 class ScriptedThreads(Threads):
@@ -347,6 +331,29 @@ class ScriptedThreads(Threads):
         del folders
         for event in self.found:
             self.post(event)
+
+
+class Alone(ColouredApp[None]):
+    """Nothing but a widget."""
+
+    def __init__(self, widget: Widget, glyphs: Glyphs) -> None:
+        super().__init__()
+        self.animation_level = "none"
+        self.glyphs = glyphs
+        self.widget = widget
+
+    def compose(self) -> ComposeResult:
+        yield self.widget
+
+
+@asynccontextmanager
+async def alone(
+    widget: Widget, size: tuple[int, int], glyphs: Glyphs = UNICODE
+) -> AsyncIterator[Pilot[None]]:
+    """A widget that is drawn."""
+    async with Alone(widget, glyphs).run_test(size=size) as pilot:
+        await handled(pilot)
+        yield pilot
 
 
 class Recorder:
@@ -456,26 +463,67 @@ def notices(app: App[Any]) -> list[str]:
 class Cockpit:
     """An app with its script."""
 
+    pilot: Pilot[None]
+
     def __init__(self, wanted: Launch | None = None) -> None:
         self.app = SpectuiApp(wanted or launch(), ScriptedThreads)
         self.threads = cast("ScriptedThreads", self.app.threads)
         self.script = self.threads.script
 
     @asynccontextmanager
-    async def shown(
-        self,
-        size: tuple[int, int] = (120, 40),
-        message_hook: Callable[[Message], None] | None = None,
-    ) -> AsyncIterator[Pilot[None]]:
+    async def shown(self, size: tuple[int, int] = (120, 40)) -> AsyncIterator[None]:
         """The app, which is running."""
         with without_idle_work():
-            async with self.app.run_test(size=size, message_hook=message_hook) as pilot:
-                await handled(pilot)
-                yield pilot
+            async with self.app.run_test(size=size) as self.pilot:
+                await handled(self.pilot)
+                yield
+
+    @asynccontextmanager
+    async def loaded(self, size: tuple[int, int] = (120, 40)) -> AsyncIterator[None]:
+        """The app, which has loaded its pair."""
+        async with self.shown(size):
+            await self.is_ready()
+            yield
+
+    async def press(self, *keys: str) -> None:
+        await press_keys(self.pilot, *keys)
+
+    async def ask(self, text: str = "hello") -> None:
+        """Send a prompt."""
+        self.app.live.query_one(PromptBox).text = text
+        await self.press("enter")
+
+    async def resize(self, width: int, height: int) -> None:
+        await resize(self.pilot, width, height)
+
+    async def settled(self, condition: Callable[[], bool] = lambda: True) -> None:
+        await settled(self.pilot, condition)
+
+    async def reach(self, activity: Activity) -> None:
+        await self.settled(lambda: self.app.live.activity is activity)
+
+    async def is_ready(self) -> None:
+        await self.reach(Activity.READY)
+
+    async def tell(self, state: TuningState) -> None:
+        """Tell of a search, and wait until it is shown."""
+        self.tuning(state)
+        await self.settled(lambda: self.app.tune.state == state)
+
+    @property
+    def setup(self) -> LiveSetup:
+        found = self.app.live.setup
+        assert found is not None
+        return found
 
     def tuning(self, state: TuningState) -> None:
         """Tell of a search."""
         self.threads.post(TuningChanged(state=state))
+
+    @property
+    def is_live(self) -> bool:
+        """Whether no other screen lies over the chat."""
+        return self.app.screen is self.app.live
 
     @property
     def notices(self) -> list[str]:
@@ -606,13 +654,3 @@ async def resize(pilot: Pilot[None], width: int, height: int) -> None:
     """Give the terminal another size, and wait until the app has passed it on."""
     await pilot.resize_terminal(width, height)
     await settled(pilot, lambda: pilot.app._resize_event is None)
-
-
-def setup_of(cockpit: Cockpit) -> LiveSetup:
-    found = cockpit.app.live.setup
-    assert found is not None
-    return found
-
-
-async def ready(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-    await settled(pilot, lambda: cockpit.app.live.activity is Activity.READY)

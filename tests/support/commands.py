@@ -37,7 +37,6 @@ class RealCommand:
 
 
 def real_commands() -> list[RealCommand]:
-    """All of them."""
     entries = tomllib.loads(_FILE.read_text("utf-8"))
     return [
         RealCommand(
@@ -54,12 +53,10 @@ def real_commands() -> list[RealCommand]:
 
 
 def typed(command: ServerCommand) -> tuple[str, ...]:
-    """Its arguments, less those of variables."""
     return words_of(item for item in command.items if item.variable is None)
 
 
 def variables(command: ServerCommand) -> dict[str, tuple[str, ...]]:
-    """The arguments that its variables stand for."""
     return {item.variable: item.words for item in command.items if item.variable is not None}
 
 
@@ -78,6 +75,5 @@ def setup_of(taken: Takeover) -> ExportSetup:
 
 
 def again(setup: ExportSetup, dialect: Dialect) -> tuple[Takeover, list[str]]:
-    """The export read back, and its arguments."""
     arguments = setup.arguments(dialect)
     return take_over(read_command(shlex.join(["llama-server", *arguments]))), arguments

@@ -48,17 +48,9 @@ def small_disk(folder: Path, n_kib: int) -> Iterator[Callable[[str], None]]:
 def killed_while_writing(
     code: str, *arguments: object, seed: int, lines: int = 40, turns: int = 20_000
 ) -> list[str]:
-    """Run Python code, which prints a line for each thing that is stored, until it is killed.
+    """Run code, which prints a line for each thing that is stored, until it is killed; its lines.
 
-    Args:
-        code: the code.
-        arguments: its arguments.
-        seed: of the moment.
-        lines: most lines before that.
-        turns: most turns of an idle loop after them, of some 20 ns each.
-
-    Returns:
-        Lines that it had printed whole.
+    That is behind at most so many lines, and so many turns of an idle loop of some 20 ns each.
     """
     chance = random.Random(seed)  # noqa: S311 - a moment
     with subprocess.Popen(

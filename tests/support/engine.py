@@ -1,18 +1,16 @@
 """Driving the engine in tests: short configurations, and a hook on the engine's own thread."""
 
-import queue
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from spectui.closing import Closing
-from spectui.engine.commands import Command, Generate, LoadTarget, ProbeMargin
+from spectui.engine.commands import Generate, LoadTarget, ProbeMargin
 from spectui.engine.driver import Engine
-from spectui.engine.events import TERMINAL, Event, GenerationResult
+from spectui.engine.events import GenerationResult
 from spectui.engine.thread import EngineThread
-from spectui.engine.worker import LocalWorker, Worker
+from spectui.engine.worker import LocalWorker
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
@@ -57,7 +55,6 @@ def assert_lossless(
 
 
 def local_worker(engine: Engine | EngineThread) -> LocalWorker:
-    """Who executes the commands of an engine of this process, with its models."""
     thread = engine._thread if isinstance(engine, Engine) else engine
     if not isinstance(thread._worker, LocalWorker):
         pytest.skip("its models are in another process")
@@ -87,35 +84,3 @@ def engine_with(architecture: str, folder: Path) -> Iterator[Engine]:
             write(Tiny(noise=0.1), folder / "draft.gguf")
             started.load_draft(ModelOptions(path=folder / "draft.gguf"))
         yield started
-
-
-class HookedEngine(Closing):
-    """An ``EngineThread`` whose every event passes ``hook`` on the engine's thread.
-
-    While the hook runs the engine stands still, so that a test can act at a known moment.
-    """
-
-    def __init__(
-        self, hook: Callable[["HookedEngine", Event], None], worker: Worker | None = None
-    ) -> None:
-        self._hook = hook
-        self.events: list[Event] = []
-        self._answers: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self.thread = EngineThread(worker)
-        self.client = self.thread.connect(self._sink)
-
-    def _sink(self, event: Event) -> None:
-        self.events.append(event)
-        self._hook(self, event)
-        if isinstance(event, TERMINAL):
-            self._answers.put(event)
-
-    def call(self, command: Command) -> Event:
-        self.client.submit(command)
-        return self.answer()
-
-    def answer(self) -> Event:
-        return self._answers.get(timeout=60)
-
-    def close(self) -> None:
-        self.thread.close()

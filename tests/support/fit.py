@@ -34,19 +34,14 @@ class Chosen:
     shortened_to: int | None
     """Context, where its length was open and memory too small for the longest."""
 
-    @classmethod
-    def read(cls, text: str, shortened_to: int | None) -> "Chosen":
-        """Read it from the log of one load."""
-        return cls(
-            layers=tuple(_LAYER.findall(text)),
-            elsewhere=frozenset(_ELSEWHERE.findall(text)),
-            shortened_to=shortened_to,
-        )
+
+def _chosen(text: str, shortened_to: int | None) -> Chosen:
+    layers, elsewhere = tuple(_LAYER.findall(text)), frozenset(_ELSEWHERE.findall(text))
+    return Chosen(layers=layers, elsewhere=elsewhere, shortened_to=shortened_to)
 
 
 @contextmanager
 def small_devices(build: RpcBuild, sizes: Sequence[int]) -> Iterator[tuple[str, ...]]:
-    """RPC servers whose devices have so many bytes."""
     with ExitStack() as stack:
         real = [stack.enter_context(build.serving()).endpoint for _ in sizes]
         pairs = zip(real, sizes, strict=True)
@@ -70,7 +65,7 @@ def server_chooses(
         finally:
             process.kill()
     shortened = _SHORTENED.search(fitting)
-    return Chosen.read(loading, None if shortened is None else int(shortened[1]))
+    return _chosen(loading, None if shortened is None else int(shortened[1]))
 
 
 def _until(lines: Iterator[str], end: str) -> str:
@@ -92,7 +87,7 @@ def engine_chooses(request: PlanRequest, *, open_context: bool = False) -> tuple
         lines = pool.submit(_placed, replace(request, target=fitted.target)).result()
     is_shorter = open_context and fitted.ctx_size < fitted.n_ctx_train
     shortened = request.n_slots * fitted.ctx_size if is_shorter else None
-    return fitted, Chosen.read("\n".join(lines), shortened)
+    return fitted, _chosen("\n".join(lines), shortened)
 
 
 def _placed(request: PlanRequest) -> tuple[str, ...]:

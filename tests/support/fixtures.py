@@ -1,8 +1,5 @@
 """Models as fixtures. Test modules take them with ``pytest_plugins``."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,26 +9,20 @@ import pytest
 from spectui.demo.build import smollm2_path
 from tests.support.kept_planner import kept_pids
 from tests.support.models import Tiny, TinyPath, write_tiny
-from tests.support.rpc import RpcBuild, rpc_backend, rpc_build
-
-_TOOL = Path(__file__).parent.parent.parent / "tools" / "build_llama_server.py"
+from tests.support.rpc import RpcBuild, built, rpc_backend, rpc_build
 
 
 @pytest.fixture(scope="session")
 def llama_server_binary() -> Path:
     """Find the real llama-server; in CI it must be there, elsewhere its tests are skipped."""
-    in_ci = "CI" in os.environ
-    command = [sys.executable, str(_TOOL), *([] if in_ci else ["--no-build"])]
-    found = subprocess.run(command, check=False, capture_output=True, text=True)
-    if found.returncode != 0 and not in_ci:
+    found = built("server")
+    if found is None:
         pytest.skip("llama-server is not built yet: run `python tools/build_llama_server.py`")
-    assert found.returncode == 0, found.stderr
-    return Path(found.stdout.strip())
+    return found
 
 
 @pytest.fixture
 def no_process_is_left() -> Iterator[None]:
-    """Check that a test ends all that it has started."""
     before = psutil.Process().children(recursive=True)
     yield
     left = psutil.Process().children(recursive=True)
@@ -41,7 +32,6 @@ def no_process_is_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyPath:
-    """Build tiny models on demand, each once per session."""
     folder = tmp_path_factory.mktemp("tiny")
     built: dict[Tiny, Path] = {}
 

@@ -47,14 +47,11 @@ _kept: list[KeptPlanner] = []
 
 
 def kept_pids() -> set[int]:
-    """The processes that stay."""
     return {pid for planner in _kept for pid in planner.pids}
 
 
 @contextmanager
 def keeping_planners() -> Iterator[None]:
-    """Let whoever plans without RPC servers share one planner, whose processes stay."""
-
     def opened(
         *, has_drafts: bool = False, timeout_s: float = TIMEOUT_S, rpc: Sequence[str] = ()
     ) -> Planner:
@@ -75,6 +72,5 @@ def keeping_planners() -> Iterator[None]:
 
 
 def end_planners() -> None:
-    """End all that were kept."""
     while _kept:
         _kept.pop().end()

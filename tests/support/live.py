@@ -43,22 +43,30 @@ def round_times(n_drafted: int) -> RoundTimes:
     )
 
 
+def traffic(**read: int) -> WeightTraffic:
+    """What a token reads; nothing but what is named."""
+    names = ("cpu_dense_bytes", "cpu_expert_bytes", "gpu_dense_bytes", "gpu_expert_bytes")
+    return WeightTraffic(**(dict.fromkeys((*names, "n_experts", "n_experts_used"), 0) | read))
+
+
+def placed(*sizes: tuple[str, BufferKind, int], reads: WeightTraffic | None) -> ModelMemory:
+    """A model with these buffers."""
+    return ModelMemory(
+        buffers=tuple(Buffer(device=d, kind=k, size_bytes=n) for d, k, n in sizes), traffic=reads
+    )
+
+
 def target_on_gpu_and_cpu() -> ModelMemory:
     """Return a large MoE: experts in RAM, the rest on the GPU."""
-    sizes = (
+    return placed(
         ("CPU_Mapped", BufferKind.WEIGHTS, 37_500_000_000),
         ("CUDA0", BufferKind.WEIGHTS, 15_200_000_000),
         ("CUDA0", BufferKind.KV, 2_100_000_000),
         ("CUDA0", BufferKind.COMPUTE, 900_000_000),
         ("CUDA_Host", BufferKind.OUTPUT, 1_200_000),
-    )
-    return ModelMemory(
-        buffers=tuple(Buffer(device=d, kind=k, size_bytes=n) for d, k, n in sizes),
-        traffic=WeightTraffic(
-            cpu_dense_bytes=0,
+        reads=traffic(
             cpu_expert_bytes=37_000_000_000,
             gpu_dense_bytes=15_000_000_000,
-            gpu_expert_bytes=0,
             n_experts=128,
             n_experts_used=8,
         ),
@@ -67,34 +75,20 @@ def target_on_gpu_and_cpu() -> ModelMemory:
 
 def draft_on_gpu() -> ModelMemory:
     """Return a small dense draft on the GPU."""
-    sizes = (("CUDA0", BufferKind.WEIGHTS, 650_000_000), ("CUDA0", BufferKind.KV, 240_000_000))
-    return ModelMemory(
-        buffers=tuple(Buffer(device=d, kind=k, size_bytes=n) for d, k, n in sizes),
-        traffic=dense_traffic(gpu_bytes=640_000_000),
+    return placed(
+        ("CUDA0", BufferKind.WEIGHTS, 650_000_000),
+        ("CUDA0", BufferKind.KV, 240_000_000),
+        reads=traffic(gpu_dense_bytes=640_000_000),
     )
 
 
 def model_in_ram(weight_bytes: int, kv_bytes: int) -> ModelMemory:
     """Return a dense model that is mapped into RAM."""
-    sizes = (
+    return placed(
         ("CPU_Mapped", BufferKind.WEIGHTS, weight_bytes),
         ("CPU", BufferKind.KV, kv_bytes),
         ("CPU", BufferKind.COMPUTE, 18_400_000),
-    )
-    return ModelMemory(
-        buffers=tuple(Buffer(device=d, kind=k, size_bytes=n) for d, k, n in sizes),
-        traffic=dense_traffic(cpu_bytes=weight_bytes),
-    )
-
-
-def dense_traffic(*, cpu_bytes: int = 0, gpu_bytes: int = 0) -> WeightTraffic:
-    return WeightTraffic(
-        cpu_dense_bytes=cpu_bytes,
-        cpu_expert_bytes=0,
-        gpu_dense_bytes=gpu_bytes,
-        gpu_expert_bytes=0,
-        n_experts=0,
-        n_experts_used=0,
+        reads=traffic(cpu_dense_bytes=weight_bytes),
     )
 
 
@@ -134,7 +128,7 @@ def _talking(models: dict[Role, ModelMemory], machine: list[Snapshot]) -> LiveTa
     tally.generation_started(Speculation(DraftSimple(draft_max=5)))
     tally.prompt_evaluated(PromptEvaluated(n_tokens=412, seconds=1.84, n_reused=0))
     accepted = (5, 5, 3, 5, 0, 4, 5, 2, 5, 5, 1, 5)
-    for number, snapshot in enumerate(machine[60:]):
+    for number, snapshot in enumerate(machine):
         for part in range(3):
             n_accepted = accepted[(3 * number + part) % len(accepted)]
             n_drafted = 5 if (number + part) % 7 else 3

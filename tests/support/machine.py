@@ -54,7 +54,6 @@ class Machine:
         )
 
     def end(self, pid: int) -> None:
-        """Let a process end."""
         (self.root / f"proc/{pid}/stat").unlink()
         (self.root / f"proc/{pid}").rmdir()
         del self._processes[pid]
@@ -69,7 +68,6 @@ class Machine:
         steal_s: float = 0.0,
         memory_wait_s: float = 0.0,
     ) -> None:
-        """Let time pass, in which processes use the processor."""
         self.now_s += seconds
         self.own_s += own_s
         self._steal_s += steal_s

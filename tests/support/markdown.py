@@ -26,22 +26,17 @@ SHELLS = frozenset({"sh", "console"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A fenced block."""
-
     language: str
     text: str
 
 
 class Document:
-    """A Markdown file."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
         self.text = path.read_text("utf-8")
 
     @property
     def name(self) -> str:
-        """Its path in the repository."""
         return self.path.relative_to(ROOT).as_posix()
 
     @cached_property
@@ -63,12 +58,10 @@ class Document:
 
     @property
     def links(self) -> list[str]:
-        """Addresses of links and pictures."""
         return [address for _picture, _text, address in _LINK.findall(self.prose)]
 
     @property
     def code(self) -> list[str]:
-        """Words set as code."""
         return _CODE.findall(self.prose)
 
     @property

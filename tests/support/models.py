@@ -42,7 +42,7 @@ class Tiny:
     seed: int = 0
     noise: float = 0.0
     """Added to the weights of ``seed``: the larger, the less the model agrees with its original."""
-    noise_seed: int = 1
+
     n_extra: int = 0
     """Tokens beyond the common vocabulary."""
     renamed: tuple[int, str] | None = None
@@ -97,7 +97,7 @@ def weights_of(recipe: Tiny, name: str, shape: tuple[int, ...]) -> Weights:
         return np.ones(shape, np.float32)
     weights = _gaussian(recipe.seed, name, shape)
     if recipe.noise:
-        weights = weights + np.float32(recipe.noise) * _gaussian(recipe.noise_seed, name, shape)
+        weights = weights + np.float32(recipe.noise) * _gaussian(1, name, shape)
     if name.endswith("ssm_a"):
         # A recurrent state decays: else what rounding moves would grow with every token.
         return -4 * abs(weights) / np.float32(shape[-1] ** 0.5)
@@ -115,16 +115,9 @@ def write_architecture(
     changed: Mapping[str, object] = MappingProxyType({}),
     weights: Callable[[Tiny, str, tuple[int, ...]], Weights] = weights_of,
 ) -> None:
-    """Write a model of an architecture in the table.
+    """Write a model of an architecture in the table: its layers, or these, from ``first`` on.
 
-    Args:
-        arch: its name.
-        recipe: says how large and how random it is.
-        path: of the file.
-        layers: their kinds; none for those of the table.
-        first: the first layer whose tensors are written.
-        changed: other values of keys, None for a key that is left out.
-        weights: makes those of a tensor.
+    ``changed`` has other values of keys, None for a key that is left out.
     """
     table, layers = _ARCHITECTURES[arch], layers or _ARCHITECTURES[arch]["layers"]
     sizes = {"V": len(vocabulary(recipe)), "E": recipe.n_experts}
@@ -155,14 +148,12 @@ def _add(writer: gguf.GGUFWriter, key: str, value: object) -> None:
 
 
 def write_tokenizer(recipe: Tiny, path: Path) -> None:
-    """Write a model of nothing but its tokenizer: enough to be compared."""
     writer = gguf.GGUFWriter(path, "llama")
     add_tokenizer(writer, recipe)
     write_file(writer)
 
 
 def write_empty(path: Path) -> None:
-    """Write a GGUF of nothing but a header."""
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 0))
 
 
@@ -213,7 +204,6 @@ def _byte_letters() -> list[str]:
 
 
 def write_file(writer: gguf.GGUFWriter) -> None:
-    """Write header, metadata and tensors."""
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

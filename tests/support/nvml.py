@@ -15,6 +15,13 @@ ANY_GPU = -1
 MIB = 1 << 20
 
 
+_NUMBERS = (
+    *("pid", "counter_type", "received_kib_per_s", "sent_kib_per_s", "utilisation_percent"),
+    *("power_mw", "temperature_c", "clock_mhz", "generation", "width", "max_generation"),
+    *("max_width", "memory_clock_mhz", "memory_bits", "other_pid", "own_percent", "other_percent"),
+)
+
+
 class StandInGpu(ctypes.Structure):
     """One GPU of the stand-in, as ``Gpu`` in the C source; what is assigned is what NVML tells."""
 
@@ -26,23 +33,7 @@ class StandInGpu(ctypes.Structure):
         ("received_bytes", ctypes.c_ulonglong),
         ("sent_bytes", ctypes.c_ulonglong),
         ("process_bytes", ctypes.c_ulonglong),
-        ("pid", ctypes.c_uint),
-        ("counter_type", ctypes.c_uint),
-        ("received_kib_per_s", ctypes.c_uint),
-        ("sent_kib_per_s", ctypes.c_uint),
-        ("utilisation_percent", ctypes.c_uint),
-        ("power_mw", ctypes.c_uint),
-        ("temperature_c", ctypes.c_uint),
-        ("clock_mhz", ctypes.c_uint),
-        ("generation", ctypes.c_uint),
-        ("width", ctypes.c_uint),
-        ("max_generation", ctypes.c_uint),
-        ("max_width", ctypes.c_uint),
-        ("memory_clock_mhz", ctypes.c_uint),
-        ("memory_bits", ctypes.c_uint),
-        ("other_pid", ctypes.c_uint),
-        ("own_percent", ctypes.c_uint),
-        ("other_percent", ctypes.c_uint),
+        *((name, ctypes.c_uint) for name in _NUMBERS),
         ("sampled_us", ctypes.c_ulonglong),
         ("throttle_reasons", ctypes.c_ulonglong),
         ("bus_id", ctypes.c_char * 32),
@@ -53,7 +44,6 @@ class StandIn:
     """The stand-in library: its GPUs, and what goes wrong with them."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        """Control a loaded library."""
         self.library = library
         self._gpus = (StandInGpu * 8).in_dll(library, "stub_gpus")
         self._n_gpus = ctypes.c_int.in_dll(library, "stub_n_gpus")
@@ -87,7 +77,6 @@ class StandIn:
         return gpu
 
     def update_driver(self, version: str) -> None:
-        """Give the driver a version; until then it tells none."""
         self._driver.value = version.encode()
 
     def reorder(self) -> None:
@@ -113,11 +102,9 @@ class StandIn:
         self.library.stub_rule(*arguments)
 
     def calls(self, function: str, gpu: int = 0) -> int:
-        """How often a function was called."""
         return int(self.library.stub_calls(function.encode(), gpu))
 
     def sessions(self) -> int:
-        """How many sessions are open."""
         return int(self.library.stub_sessions())
 
 

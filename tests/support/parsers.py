@@ -11,7 +11,7 @@ import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,25 +19,13 @@ from typing import Any
 HOME = "/home/user"
 """Where ``~`` is for every program that a command is shown to."""
 _OPTION = re.compile(r"(?<![\w-])--?[A-Za-z][\w-]*")
-_SAMPLES = (
-    (),
-    ("1",),
-    ("off",),
-    ("q8_0",),
-    ("a=CPU",),
-    ("a.gguf:0.5",),
-    ("CUDA1",),
-    ("none",),
-    ("draft",),
-    ("mtp",),
-)
+_VALUES = ("1", "off", "q8_0", "a=CPU", "a.gguf:0.5", "CUDA1", "none", "draft", "mtp")
+_SAMPLES = ((), *((value,) for value in _VALUES))
 _TIMEOUT_S = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a llama-server is started with."""
-
     words: tuple[str, ...]
     variables: tuple[tuple[str, str], ...] = ()
     """Those of its environment that it reads."""
@@ -50,8 +38,6 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a parser says of a call."""
-
     error: str | None
     """Why it is not accepted."""
     fields: dict[str, Any] = field(default_factory=dict)
@@ -62,7 +48,6 @@ class Parser:
     """A program that reads arguments as a llama-server does."""
 
     def __init__(self, program: Path) -> None:
-        """Start nothing yet."""
         self.program = program
         self.answers: dict[str, Answer] = {}
         self.fields: dict[str, frozenset[str]] = {}
@@ -119,10 +104,7 @@ class Parser:
 
 
 class RecordedParser:
-    """Answers that a parser gave earlier."""
-
     def __init__(self, path: Path) -> None:
-        """Read the answers."""
         document = json.loads(path.read_text("utf-8"))
         self.answers = {
             line: Answer(told) if isinstance(told, str) else Answer(None, told)
@@ -131,11 +113,7 @@ class RecordedParser:
         self.fields = {name: frozenset(fields) for name, fields in document["fields"].items()}
 
     def ask(self, call: Call, folder: Path | None = None) -> Answer:
-        """Return the answer to a call.
-
-        Raises:
-            LookupError: the parser was not asked this.
-        """
+        """Return the answer to a call, unless the parser was not asked this (LookupError)."""
         del folder
         if str(call) not in self.answers:
             raise LookupError(f"ik_llama.cpp's parser was not asked this: {call}")
@@ -146,28 +124,7 @@ class RecordedParser:
         return self.fields.get(option, frozenset())
 
 
-def record(parser: Parser, path: Path, source: dict[str, str]) -> None:
-    """Write the answers that a parser gave, with where its own source is from."""
-    answers = {
-        line: answer.fields if answer.error is None else answer.error
-        for line, answer in parser.answers.items()
-    }
-    fields = {option: sorted(names) for option, names in parser.fields.items() if names}
-    parts = [
-        f'"source": {json.dumps(source)}',
-        _lines("answers", answers),
-        _lines("fields", fields),
-    ]
-    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", "utf-8")
-
-
-def _lines(name: str, table: Mapping[str, object]) -> str:
-    rows = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in sorted(table.items()))
-    return f'"{name}": {{\n' + ",\n".join(rows) + "\n}"
-
-
 def options_in(text: str) -> set[str]:
-    """Find the words of a text that look like options."""
     return {word.rstrip("-") for word in _OPTION.findall(text)}
 
 

@@ -2,7 +2,6 @@
 
 import os
 import pwd
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -38,26 +37,15 @@ class Postgres:
         password.write_text(PASSWORD)
         if self._user is not None:
             os.chown(password, self._user.pw_uid, self._user.pw_gid)
-        made = (
-            "-A",
-            "scram-sha-256",
-            "-U",
-            USER,
-            f"--pwfile={password}",
-            "--no-sync",
-            "-E",
-            "UTF8",
-        )
-        self._run("initdb", "-D", folder / "data", *made)
+        made = ("-A", "scram-sha-256", "-U", USER, f"--pwfile={password}", "--no-sync")
+        self._run("initdb", "-D", folder / "data", *made, "-E", "UTF8")
         password.unlink()
 
     @property
     def url(self) -> str:
-        """Address with the password, for the environment."""
         return f"postgresql://{USER}:{PASSWORD}@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {self._folder} -c fsync=off"
         self._run(
             *("pg_ctl", "-D", self._folder / "data", "-w", "-t", str(_ENDS_S)),
@@ -65,7 +53,6 @@ class Postgres:
         )
 
     def stop(self) -> None:
-        """End it and all its connections."""
         self._run("pg_ctl", "-D", self._folder / "data", "-w", "-m", "fast", "stop")
 
     def _run(self, program: str, *arguments: object) -> None:
@@ -90,13 +77,10 @@ class Postgres:
 @contextmanager
 def postgres() -> Iterator[Postgres]:
     """A server that runs, and is gone afterwards with all its files."""
-    folder = Path(tempfile.mkdtemp(prefix="spectui-pg-"))
-    try:
-        server = Postgres(folder)
+    with tempfile.TemporaryDirectory(prefix="spectui-pg-", ignore_cleanup_errors=True) as folder:
+        server = Postgres(Path(folder))
         server.start()
         try:
             yield server
         finally:
             server.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

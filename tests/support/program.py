@@ -12,7 +12,6 @@ _SOON_S = 20.0
 
 
 def spawn(home: Path, *arguments: object) -> subprocess.Popen[str]:
-    """Start ``spectui`` with its files below ``home``."""
     return subprocess.Popen(
         [sys.executable, "-m", "spectui", *map(str, arguments)],
         env={**os.environ, "SPECTUI_HOME": str(home), "PYTHONUNBUFFERED": "1"},
@@ -33,7 +32,6 @@ def said_until(process: subprocess.Popen[str], beginning: str) -> list[str]:
 
 
 def servers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """Every process below it."""
     return psutil.Process(process.pid).children(recursive=True)
 
 

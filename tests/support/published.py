@@ -13,25 +13,24 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-import traceback
 from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any
+from unittest.mock import patch
 
-# What the commands import late, so that their forks need not.
-import spectui.cli.export
-import spectui.cli.run_lint
+from spectui.cli import main
+from tests.support.cli import signals_kept
 from tests.support.parsers import HOME, Call, Parser, RecordedParser, options_in
 
 CORPUS = Path(__file__).parent.parent / "commands" / "corpus"
 IK_ANSWERS = CORPUS / "ik-answers.json"
 _OF_FILES = {
-    "llama-cpp": "llama.cpp",
+    **dict.fromkeys(("llama-cpp", "files", "pasted"), "llama.cpp"),
     "older": "older",
     "ik": "ik",
-    "files": "llama.cpp",
-    "pasted": "llama.cpp",
 }
 _SERVER = re.compile(
     r"""(?:"[^"\n]*llama-server(?:\.exe)?"|'[^'\n]*llama-server(?:\.exe)?'"""
@@ -87,7 +86,6 @@ class Published:
 
 
 def corpus() -> list[Published]:
-    """Read all of it."""
     return [
         Published(name=f"{file}/{name}", **{"dialect": dialect, **entry})
         for file, dialect in _OF_FILES.items()
@@ -145,8 +143,6 @@ def _call(line: str) -> Call:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """An option that a parser refuses."""
-
     option: str
     value: str | None
     reason: str
@@ -192,7 +188,6 @@ def _refused_at(
 
 
 def _without(call: Call, at: int) -> Call:
-    """Return the call without an option and its value."""
     words = list(call.words)
     has_value = at + 1 < len(words) and not _OPTION.match(words[at + 1])
     del words[at : at + 1 + has_value]
@@ -208,61 +203,31 @@ def _normal(word: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command of spectui's ended with."""
-
     code: int
     out: str
     err: str
 
 
 def run_spectui(*words: str, folder: Path) -> Said:
-    """Run spectui in a fork of this process, in a folder, as a user would there.
-
-    It is loaded once: a process of its own for each would be most of the time.
-    """
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        child = os.fork()
-        if child == 0:
-            _become_spectui(words, folder, out.fileno(), err.fileno())
-        _, status = os.waitpid(child, 0)
-        return Said(os.waitstatus_to_exitcode(status), *map(_content, (out, err)))
-
-
-def _become_spectui(words: tuple[str, ...], folder: Path, out: int, err: int) -> NoReturn:
-    code = 70
-    try:
-        for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), out, err)):
-            os.dup2(file, number)
-        sys.stdin, sys.stdout, sys.stderr = (
-            open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
-            for number, mode in enumerate("rww")
-        )
-        os.chdir(folder)
-        os.environ.clear()
-        os.environ.update(
-            HOME=HOME, PATH=os.defpath, SPECTUI_HOME=str(folder / ".spectui"), COLUMNS="200"
-        )
-        sys.argv = ["spectui", *words]
-        spectui.cli.main()
-    except SystemExit as ended:
-        code = ended.code if isinstance(ended.code, int) else 1
-    except Exception:  # noqa: BLE001 - a fork must never return
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-
-
-def _content(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read().decode("utf-8", "replace")
+    out, err, code = StringIO(), StringIO(), 1
+    home = {"HOME": HOME, "PATH": os.defpath, "SPECTUI_HOME": str(folder / ".spectui")}
+    with (
+        chdir(folder),
+        patch.dict(os.environ, {**home, "COLUMNS": "200"}, clear=True),
+        patch.object(sys, "argv", ["spectui", *words]),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        signals_kept(),
+    ):
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 1
+    return Said(code, out.getvalue(), err.getvalue())
 
 
 @dataclass(slots=True, kw_only=True)
 class Judged:
-    """How a command fared."""
-
     entry: Published
     lint: str = ""
     """``fine``, ``errors``, or ``refused``."""
@@ -287,7 +252,6 @@ class Judge:
     """The llama-server of the first parser."""
 
     def judge(self, entry: Published) -> Judged:
-        """Judge one command in a folder of its own."""
         with tempfile.TemporaryDirectory() as name:
             folder, judged = Path(name), Judged(entry=entry)
             given = entry.write(folder)
@@ -322,11 +286,9 @@ class Judge:
         self, judged: Judged, given: str, calls: list[Call] | str, folder: Path
     ) -> None:
         entry = judged.entry
-        said = run_spectui("lint", "--json", "-", given, folder=folder)
-        judged.dialect = _document(said).get("dialect", "")
-        taken = {judged.dialect, entry.reader} - {"", "llama.cpp-legacy"}
-        first = said
-        for dialect in sorted(taken):
+        first = run_spectui("lint", "--json", "-", given, folder=folder)
+        judged.dialect = _document(first).get("dialect", "")
+        for dialect in sorted({judged.dialect, entry.reader} - {"", "llama.cpp-legacy"}):
             said = first
             if dialect != judged.dialect or dialect != "ik":
                 reader = self._reader(dialect)
@@ -342,12 +304,8 @@ class Judge:
                 continue
             elif (lint == "fine") != (error is None) and not (entry.refusable and lint != "fine"):
                 told = "; ".join(_errors(said)) or "fine"
-                judged.wrong.append(
-                    (
-                        UNJUDGED if error else "lint",
-                        f"as {dialect}: {told} | parser: {error or 'accepted'}",
-                    )
-                )
+                what = f"as {dialect}: {told} | parser: {error or 'accepted'}"
+                judged.wrong.append((UNJUDGED if error else "lint", what))
 
     def _judge_export(
         self, judged: Judged, given: str, calls: list[Call] | str, folder: Path
@@ -367,11 +325,10 @@ class Judge:
             return
         after, refused = understood(written[0], parser, folder)
         judged.export = "passed on" if refused else "accepted"
-        if not (after or parser.ask(written[0], folder).error is None) or not (
-            {one.option for one in refused} <= _passed_on(said)
-        ):
+        reason = parser.ask(written[0], folder).error
+        is_told = {one.option for one in refused} <= _passed_on(said)
+        if not is_told or not (after or reason is None):
             judged.export = "not accepted"
-            reason = parser.ask(written[0], folder).error
             judged.wrong.append(("export", f"{written[0]} | parser: {reason}"))
             return
         if isinstance(calls, str):

@@ -27,8 +27,6 @@ DEPTH = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Scene:
-    """A scripted pair and what is asked of it."""
-
     choose: Choose
     propose: Propose
     prompt: tuple[int, ...]
@@ -149,7 +147,6 @@ COSTS = Costs(
 
 
 def trace_of(*recordings: Recording) -> Trace:
-    """A trace as a run would store it."""
     return Trace(
         spectui="0.1.0",
         recorded="2026-11-21T10:00:00Z",

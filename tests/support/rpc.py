@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 _TOOL = Path(__file__).parent.parent.parent / "tools" / "build_llama_server.py"
 
@@ -30,13 +31,10 @@ def built(what: str, *, optional: bool = False) -> Path | None:
 
 @dataclass(frozen=True, kw_only=True)
 class RpcServer:
-    """One server, which is one device."""
-
     endpoint: str
     process: "subprocess.Popen[bytes]"
 
     def kill(self) -> None:
-        """End it at once, as a crash would."""
         self.process.kill()
         self.process.wait()
 
@@ -68,7 +66,6 @@ class RpcBuild:
 
     @contextmanager
     def serving(self, *, port: int | None = None, threads: int = 1) -> Iterator[RpcServer]:
-        """Start a server on a free port, and end it in every case."""
         port = port or _free_port()
         command = [str(self.folder / "ggml-rpc-server"), "-H", "127.0.0.1", "-p", str(port)]
         command += ["-t", str(threads)]
@@ -91,14 +88,8 @@ def rpc_build() -> RpcBuild | None:
 @contextmanager
 def rpc_backend(build: RpcBuild) -> Iterator[None]:
     """The RPC backend in every process that is started meanwhile."""
-    before = os.environ.get("GGML_BACKEND_PATH")
-    os.environ["GGML_BACKEND_PATH"] = build.environment["GGML_BACKEND_PATH"]
-    try:
+    with patch.dict(os.environ, build.environment):
         yield
-    finally:
-        os.environ.pop("GGML_BACKEND_PATH")
-        if before is not None:
-            os.environ["GGML_BACKEND_PATH"] = before
 
 
 def _free_port() -> int:
@@ -109,7 +100,6 @@ def _free_port() -> int:
 
 
 def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
-    """Return once it listens at the port."""
     while process.poll() is None:
         with socket.socket() as client:
             if client.connect_ex(("127.0.0.1", port)) == 0:
@@ -136,13 +126,8 @@ def small_device(
 ) -> Iterator[str]:
     """A server in front of another, whose devices say that they have so much memory, all free.
 
-    Like any other it serves one client at a time.
-
-    Args:
-        endpoint: the other server.
-        free_bytes: what is said.
-        has_bytes: what a client can have before it is refused; None for all that there is.
-        held: filled with what the present client has.
+    Like any other it serves one client at a time, which is refused what goes beyond ``has_bytes``;
+    ``held`` is filled with what it has.
     """
     held = {} if held is None else held
     with socket.create_server(("127.0.0.1", 0)) as listener:

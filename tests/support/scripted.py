@@ -122,8 +122,6 @@ class ScriptedTarget(ScriptedSequence):
 
 
 class ScriptedDraft(ScriptedSequence):
-    """Proposes by ``propose``."""
-
     def __init__(self, n_ctx: int, propose: Propose) -> None:
         super().__init__(n_ctx)
         self._propose = propose
@@ -147,7 +145,6 @@ class Stream:
 
 
 def mix(prefix: Prefix, *salt: object) -> int:
-    """Hash ``prefix`` to 32 bits, the same in every process."""
     text = repr((prefix, salt)).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=4).digest(), "little")
 

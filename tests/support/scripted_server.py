@@ -64,7 +64,6 @@ if manner == "stubborn":
 n_answers = 0
 # Behind its warm-up a server with several slots answers only when all of them are busy.
 all_busy = threading.Barrier(n_slots)
-wears_out = manner == "wears out"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -102,7 +101,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer({{"prompt": "user: " + fields["messages"][0]["content"]}})
         else:
             n_answers += 1
-            if n_answers > {n_good} and (is_on or wears_out or {n_good} == 0) and self.misbehaves():
+            if n_answers > {n_good} and (is_on or {n_good} == 0) and self.misbehaves():
                 return
             if n_answers > 1:
                 all_busy.wait({patience_s})
@@ -119,19 +118,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if manner == "is told to end":
             os.kill(os.getpid(), signal.SIGTERM)
             signal.pause()
-        if manner == "is killed" or wears_out:
+        if manner == "is killed":
             os.kill(os.getpid(), signal.SIGKILL)
         if manner == "is garbled":
             self.answer(["no completion"])
         if manner == "answers 500":
             self.answer({{"error": {{"message": "out of luck"}}}}, 500)
-        if manner == "breaks off":
-            self.send_response(200)
-            self.send_header("Content-Length", "100")
-            self.end_headers()
-            self.wfile.write(b"half")
-            self.close_connection = True
-        return manner in ("is garbled", "answers 500", "breaks off")
+        return manner in ("is garbled", "answers 500")
 
 
 def completion(n_prompt, n_predict):
@@ -160,16 +153,7 @@ def write_server(
     version: str = "version: 6945 (c0ffee12)",
     help_text: str | None = None,
 ) -> Path:
-    """Write it.
-
-    Args:
-        path: of the program.
-        manner: what it does in place of the answers that follow the good ones.
-        n_good: answers of the server with speculation (of any, where it wears out), its warm-up
-            included, before that.
-        version: that it says it is.
-        help_text: that it prints; None for that of a current llama-server.
-    """
+    """Write it; its manner shows behind ``n_good`` answers with speculation, a warm-up included."""
     source = _PROGRAM.format(
         python=sys.executable,
         manner=manner,

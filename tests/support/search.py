@@ -38,7 +38,6 @@ def open_study(
     must_exist: bool = False,
     isolated: bool = False,
 ) -> TuningStudy:
-    """A study in the storage of a folder."""
     options = StudyOptions(
         storage=f"sqlite:///{folder / 'studies.sqlite3'}", seed=seed, must_exist=must_exist
     )
@@ -46,7 +45,6 @@ def open_study(
 
 
 def known(value: T | None) -> T:
-    """What is not None."""
     assert value is not None
     return value
 
@@ -106,7 +104,7 @@ class ScriptedMeasurer:
         speed = OFF_TOKENS_PER_S * self._machine()
         if speculation is None:
             return result(speed)
-        return result(speed * self.speedup(speculation) * _spread(item), drafted=48)
+        return result(speed * self.speedup(speculation) * spread(item), drafted=48)
 
     def block(
         self, item: WorkItem, settings: Sequence[Speculation | None], _turn: int
@@ -118,7 +116,6 @@ class ScriptedMeasurer:
         ]
 
     def speedup(self, speculation: Speculation) -> float:
-        """Falls off with the distance from the peak."""
         gain = self.gain if speculation.model else min(self.gain, self.ngram_gain)
         return gain / (1 + 0.05 * abs(speculation.own.longest - self.peak))
 
@@ -140,13 +137,12 @@ class Mortal(ScriptedMeasurer):
         return done
 
 
-def _spread(item: WorkItem) -> float:
+def spread(item: WorkItem) -> float:
+    """How much more than others a prompt gains."""
     return 1 + 0.01 * (item.tokens[-1] % 5 - 2)
 
 
 class NoModels:
-    """Stands where models would be loaded."""
-
     n_interruptions = 0
     waited_s = 0.0
 

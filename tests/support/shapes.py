@@ -4,11 +4,13 @@ The files are as long as the real ones and take no room: they are holes behind t
 Shapes are those of the models' published configurations.
 """
 
+import json
 import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import gguf
 import numpy as np
@@ -16,6 +18,10 @@ import numpy as np
 from tests.support.models import Tiny, vocabulary
 
 Quant = gguf.GGMLQuantizationType
+_PARTS: dict[str, dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "shapes.json").read_bytes()
+)
+"""Shapes; and keys, and the tensors of parts, by the names of their numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,57 +71,26 @@ class Shape:
         return self.linear is None or (layer + 1) % 4 == 0
 
 
-QWEN3_NEXT_80B_A3B = Shape(
-    arch="qwen3next",
-    n_layers=48,
-    n_embd=2048,
-    n_heads=16,
-    n_heads_kv=2,
-    head_dim=256,
-    n_ff=5120,
-    n_ctx_train=262_144,
-    quant=Quant.Q4_K,
-    n_experts=512,
-    n_experts_used=10,
-    n_ff_expert=512,
-    n_ff_shared=512,
-    n_rot=64,
-    linear=Linear(n_heads_k=16, n_heads_v=32, head_dim=128, kernel=4),
-)
-QWEN3_30B_A3B = Shape(
-    arch="qwen3moe",
-    n_layers=48,
-    n_embd=2048,
-    n_heads=32,
-    n_heads_kv=4,
-    head_dim=128,
-    n_ff=6144,
-    n_ctx_train=40_960,
-    quant=Quant.Q4_K,
-    n_experts=128,
-    n_experts_used=8,
-    n_ff_expert=768,
-)
-QWEN3_0_6B = Shape(
-    arch="qwen3",
-    n_layers=28,
-    n_embd=1024,
-    n_heads=16,
-    n_heads_kv=8,
-    head_dim=128,
-    n_ff=3072,
-    n_ctx_train=40_960,
-    quant=Quant.Q8_0,
-    is_tied=True,
-)
+def _shape(arch: str) -> Shape:
+    fields = {**_PARTS["shapes"][arch]}
+    quant, linear = getattr(Quant, fields.pop("quant")), fields.pop("linear", None)
+    linear = None if linear is None else Linear(**linear)
+    return Shape(arch=arch, quant=quant, linear=linear, **fields)
 
-Dims = tuple[int, ...]
+
+QWEN3_NEXT_80B_A3B = _shape("qwen3next")
+QWEN3_30B_A3B = _shape("qwen3moe")
+QWEN3_0_6B = _shape("qwen3")
 
 
 def write_header(shape: Shape, path: Path) -> int:
     """Write the file; return the bytes of all its tensors."""
-    writer = gguf.GGUFWriter(path, shape.arch)
-    _add_metadata(writer, shape)
+    writer, numbers = gguf.GGUFWriter(path, shape.arch), _numbers(shape)
+    writer.add_name(f"A header of {shape.arch}")
+    writer.add_layer_norm_rms_eps(1e-6)
+    for key, name in _PARTS["keys"].items():
+        if numbers.get(name):
+            writer.add_uint32(f"{shape.arch}.{key}", numbers[name])
     _add_tokenizer(writer, shape)
     total = 0
     for name, dims in tensors(shape):
@@ -133,96 +108,31 @@ def write_header(shape: Shape, path: Path) -> int:
     return total
 
 
-def tensors(shape: Shape) -> Iterator[tuple[str, Dims]]:
-    """Yield names and dimensions of all tensors, rows first."""
-    yield "token_embd.weight", (shape.n_vocab, shape.n_embd)
-    yield "output_norm.weight", (shape.n_embd,)
-    if not shape.is_tied:
-        yield "output.weight", (shape.n_vocab, shape.n_embd)
-    for layer in range(shape.n_layers):
-        mixer = _attention(shape) if shape.has_attention(layer) else _delta_net(shape)
-        for name, dims in {**mixer, **_feed_forward(shape)}.items():
-            yield f"blk.{layer}.{name}", dims
-
-
-def _attention(shape: Shape) -> dict[str, Dims]:
-    n_q, n_kv = shape.n_heads * shape.head_dim, shape.n_heads_kv * shape.head_dim
+def _numbers(shape: Shape) -> dict[str, int]:
+    n_out = shape.n_heads * shape.head_dim
     # Beside a delta net the queries carry a gate.
-    n_q_and_gate = n_q if shape.linear is None else 2 * n_q
-    return {
-        "attn_norm.weight": (shape.n_embd,),
-        "attn_q.weight": (n_q_and_gate, shape.n_embd),
-        "attn_k.weight": (n_kv, shape.n_embd),
-        "attn_v.weight": (n_kv, shape.n_embd),
-        "attn_output.weight": (shape.n_embd, n_q),
-        "attn_q_norm.weight": (shape.head_dim,),
-        "attn_k_norm.weight": (shape.head_dim,),
-    }
+    n_q = n_out if shape.linear is None else 2 * n_out
+    found = {**asdict(shape), "n_q": n_q, "n_out": n_out, "n_kv": shape.n_heads_kv * shape.head_dim}
+    if (linear := shape.linear) is not None:
+        inner = {"inner": linear.inner, "conv_dim": linear.conv_dim, "n_ba": 2 * linear.n_heads_v}
+        heads = {"n_heads_k": linear.n_heads_k, "n_heads_v": linear.n_heads_v}
+        found |= {**inner, **heads, "state_dim": linear.head_dim, "kernel": linear.kernel}
+    return found
 
 
-def _delta_net(shape: Shape) -> dict[str, Dims]:
-    linear = shape.linear
-    assert linear is not None
-    return {
-        "attn_norm.weight": (shape.n_embd,),
-        "attn_qkv.weight": (linear.conv_dim, shape.n_embd),
-        "attn_gate.weight": (linear.inner, shape.n_embd),
-        "ssm_conv1d.weight": (linear.conv_dim, linear.kernel),
-        "ssm_dt.bias": (linear.n_heads_v,),
-        "ssm_a": (linear.n_heads_v,),
-        "ssm_ba.weight": (2 * linear.n_heads_v, shape.n_embd),
-        "ssm_norm.weight": (linear.head_dim,),
-        "ssm_out.weight": (shape.n_embd, linear.inner),
-    }
-
-
-def _feed_forward(shape: Shape) -> dict[str, Dims]:
-    n_embd, n_ff, n_experts = shape.n_embd, shape.n_ff, shape.n_experts
+def tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    numbers = _numbers(shape)
     norm = "ffn_norm.weight" if shape.linear is None else "post_attention_norm.weight"
-    if not n_experts:
-        return {norm: (n_embd,), **_gated("", n_ff, n_embd)}
-    routed = _gated("_exps", shape.n_ff_expert, n_embd)
-    parts: dict[str, Dims] = {norm: (n_embd,), "ffn_gate_inp.weight": (n_experts, n_embd)}
-    parts |= {name: (n_experts, *dims) for name, dims in routed.items()}
-    if shape.n_ff_shared:
-        parts["ffn_gate_inp_shexp.weight"] = (n_embd,)
-        parts |= _gated("_shexp", shape.n_ff_shared, n_embd)
-    return parts
-
-
-def _gated(kind: str, n_ff: int, n_embd: int) -> dict[str, Dims]:
-    return {
-        f"ffn_gate{kind}.weight": (n_ff, n_embd),
-        f"ffn_up{kind}.weight": (n_ff, n_embd),
-        f"ffn_down{kind}.weight": (n_embd, n_ff),
-    }
-
-
-def _add_metadata(writer: gguf.GGUFWriter, shape: Shape) -> None:
-    writer.add_name(f"A header of {shape.arch}")
-    writer.add_block_count(shape.n_layers)
-    writer.add_context_length(shape.n_ctx_train)
-    writer.add_embedding_length(shape.n_embd)
-    writer.add_feed_forward_length(shape.n_ff)
-    writer.add_head_count(shape.n_heads)
-    writer.add_head_count_kv(shape.n_heads_kv)
-    writer.add_key_length(shape.head_dim)
-    writer.add_value_length(shape.head_dim)
-    writer.add_layer_norm_rms_eps(1e-6)
-    if shape.n_rot is not None:
-        writer.add_rope_dimension_count(shape.n_rot)
-    if shape.n_experts:
-        writer.add_expert_count(shape.n_experts)
-        writer.add_expert_used_count(shape.n_experts_used)
-        writer.add_expert_feed_forward_length(shape.n_ff_expert)
-    if shape.n_ff_shared:
-        writer.add_expert_shared_feed_forward_length(shape.n_ff_shared)
-    if shape.linear is not None:
-        writer.add_ssm_conv_kernel(shape.linear.kernel)
-        writer.add_ssm_inner_size(shape.linear.inner)
-        writer.add_ssm_state_size(shape.linear.head_dim)
-        writer.add_ssm_time_step_rank(shape.linear.n_heads_v)
-        writer.add_ssm_group_count(shape.linear.n_heads_k)
+    parts = ["experts" if shape.n_experts else "dense", *["shared"] * bool(shape.n_ff_shared)]
+    ends = _PARTS["ends"] | ({} if shape.is_tied else _PARTS["output"])
+    found: dict[str, list[str]] = dict(ends)
+    for layer in range(shape.n_layers):
+        mixer = "attention" if shape.has_attention(layer) else "linear"
+        found[f"blk.{layer}.{norm}"] = ["n_embd"]
+        for part in (mixer, *parts):
+            found |= {f"blk.{layer}.{name}": dims for name, dims in _PARTS[part].items()}
+    for name, dims in found.items():
+        yield name, tuple(numbers[one] for one in dims)
 
 
 def _add_tokenizer(writer: gguf.GGUFWriter, shape: Shape) -> None:

@@ -66,14 +66,14 @@ def decoded(tokens_per_s: float, *, n_drafted: int = 0, n_accepted: int = 0) -> 
     )
 
 
-def run(item: WorkItem, speedup: float, *, off_tokens_per_s: float = 10.0) -> PromptRun:
+def run(item: WorkItem, speedup: float) -> PromptRun:
     # Prompts differ a little, so that intervals have a width.
-    speed = off_tokens_per_s * speedup * (1 + 0.01 * (item.tokens[-1] % 3 - 1))
+    speed = 10.0 * speedup * (1 + 0.01 * (item.tokens[-1] % 3 - 1))
     return PromptRun(
         prompt_id=item.id,
         category=item.category,
         n_prompt_tokens=len(item.tokens),
-        off=decoded(off_tokens_per_s),
+        off=decoded(10.0),
         on=decoded(speed, n_drafted=20, n_accepted=8),
     )
 

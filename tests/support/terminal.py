@@ -76,11 +76,9 @@ class Terminal:
         return drawn(self._read)
 
     def press(self, keys: str) -> None:
-        """Press keys."""
         self.child.send(keys)
 
     def resize(self, rows: int, columns: int) -> None:
-        """Change the terminal's size, as a window manager does."""
         self.child.setwinsize(rows, columns)
 
     @property
@@ -126,7 +124,6 @@ class Terminal:
 
     @property
     def exit_code(self) -> int | None:
-        """Of the guarding process."""
         code: int | None = self.child.exitstatus
         return code
 

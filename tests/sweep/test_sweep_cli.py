@@ -1,23 +1,22 @@
 """``spectui sweep`` as a user meets it, on tiny models."""
 
-import csv
 import json
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spectui.models.gguf import weights_bytes
+from tests.support.architectures import write_eagle3
 from tests.support.cli import Spectui
-from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, Tiny, TinyPath
-from tests.support.program import end, said_until, spawn
+from tests.support.models import CLOSE_DRAFT, ROUGH_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
 Arguments = list[object]
+_AXES = ("--draft-max", 4, "--draft-p-min", 0.1)
 
 
 @pytest.fixture
@@ -73,10 +72,9 @@ def test_a_sweep_measures_every_cell_beside_off(
 def test_counts_are_those_of_bench(
     spectui: Spectui, sweep: Arguments, pair: Arguments, prompts: Path
 ) -> None:
-    document = ran(spectui, *sweep, "--draft-max", 4, "--draft-p-min", 0.1)
+    document = ran(spectui, *sweep, *_AXES)
     cell = next(one for one in document["cells"] if one["config"].get("draft_max") == 4)
-    setting = ["--draft-max", 4, "--draft-p-min", 0.1, "--prompts", prompts, "--json", "-"]
-    bench = ran(spectui, "bench", *pair, *setting)
+    bench = ran(spectui, "bench", *pair, *_AXES, "--prompts", prompts, "--json", "-")
     keys = ("n_drafted", "n_accepted", "n_rounds")
     assert [[run[key] for key in keys] for run in cell["runs"]] == [
         [run[key] for key in keys] for run in bench["prompts"]
@@ -122,20 +120,6 @@ def test_a_dry_run_measures_nothing(spectui: Spectui, sweep: Arguments, home: Pa
     assert plan["left_s"] > 0
 
 
-def test_a_draft_that_cannot_serve_is_a_row(
-    spectui: Spectui, sweep: Arguments, tiny: TinyPath
-) -> None:
-    other = tiny(Tiny(n_extra=3, is_reversed=True))
-    document = ran(spectui, *sweep, "-md", other, "--draft-max", 2)
-    states = [one["state"] for one in document["cells"]]
-    assert states.count("failed") == 1
-    failed = document["cells"][states.index("failed")]
-    assert failed["speedup"] is None
-    assert failed["error"] == failed["speedup_reason"]
-    ran(spectui, *sweep, "-md", other, "--draft-max", 2, "--retry-failed")
-    assert "failed: " in spectui.err
-
-
 def test_what_is_typed_wins_over_a_grid_and_a_preset_over_its_length(
     spectui: Spectui, sweep: Arguments, tmp_path: Path
 ) -> None:
@@ -167,23 +151,6 @@ def test_a_grid_takes_no_more_threads_than_there_are(
         assert [one[:19] for one in plan["left_out"]] == told
 
 
-def test_a_folder_holds_tables_rows_and_a_picture(
-    spectui: Spectui, sweep: Arguments, tmp_path: Path
-) -> None:
-    out, left_out = tmp_path / "deep" / "out", "draft-min 3 is above draft-max 2"
-    axes = ("--draft-max", "2,4", "--draft-min", "0,3")
-    document = ran(spectui, *sweep, *axes, "--out", out)
-    names = {path.name for path in out.iterdir()} - {".spectui-sweep"}
-    assert names == {"results.csv", "summary.csv", "report.md", "results.json", "speedups.svg"}
-    assert json.loads((out / "results.json").read_text()) == document
-    with (out / "results.csv").open() as file:
-        assert len(list(csv.DictReader(file))) == len(document["cells"]) * 6
-    report = (out / "report.md").read_text()
-    assert "(speedups.svg)" in report
-    assert f"Left out: {left_out}" in report
-    assert document["left_out"][0].startswith(left_out)
-
-
 def test_a_folder_of_somebody_else_is_not_written_to(
     spectui: Spectui, sweep: Arguments, tmp_path: Path
 ) -> None:
@@ -202,38 +169,77 @@ def test_a_folder_of_somebody_else_is_not_written_to(
     assert mine.read_text() == "mine"
 
 
-def test_tables_fit_the_terminal(
-    spectui: Spectui, sweep: Arguments, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arguments = [one for one in sweep if one not in ("--json", "-")]
-    for width in (80, 120):
-        monkeypatch.setenv("COLUMNS", str(width))
-        # The second time nothing is left to measure.
-        assert spectui(*arguments, "--draft-max", 2, "--temp", "0,0.8") == 0, spectui.err
-        assert max(map(len, spectui.out.splitlines())) <= width
-        assert "Best of each drafter" in spectui.out
-        rows = [line.split() for line in spectui.out.splitlines()]
-        assert [row for row in rows if row[:1] == ["off"]], "names have room"
+@pytest.fixture
+def served(sweep: Arguments, llama_server_binary: Path, no_process_is_left: None) -> Arguments:
+    assert no_process_is_left is None
+    return [*sweep, *_AXES, "--backend", "server", "--server-bin", llama_server_binary]
 
 
-@pytest.mark.ci
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL], ids=lambda stop: stop.name)
-def test_whatever_ends_it_costs_one_cell(
-    spectui: Spectui, sweep: Arguments, home: Path, stop: signal.Signals
+def counts(document: dict[str, Any]) -> dict[str, list[list[int]]]:
+    return {
+        cell["name"]: [[run[key] for key in ("n_drafted", "n_accepted")] for run in cell["runs"]]
+        for cell in document["cells"]
+    }
+
+
+@pytest.mark.server
+def test_the_server_counts_what_the_engine_counts(
+    spectui: Spectui, sweep: Arguments, served: Arguments
 ) -> None:
-    arguments = [*sweep, "--draft-max", "2,3,4,6,8", "-n", 40]
-    child = spawn(home, *arguments)
-    said_until(child, "cell 4 of 11")
-    out, err = end(child, stop)
-    if stop is signal.SIGKILL:
-        assert child.returncode == -stop
-    else:
-        assert child.returncode == 128 + stop, err
-        assert "the same command goes on from there" in err
-        document = json.loads(out)
-        assert document["interrupted"] is True
-        assert len(document["cells"]) >= 3
-    document = ran(spectui, *arguments)
-    assert "cell 3 of 11" not in spectui.err
-    assert document["n_cells_left"] == 0
-    assert {one["state"] for one in document["cells"]} == {"complete"}
+    through_server = ran(spectui, *served)
+    assert through_server["backend"] == "server"
+    assert through_server["server"]["path"] == str(served[-1])
+    in_process = ran(spectui, *sweep, *_AXES)
+    assert in_process["backend"] == "engine"
+    assert in_process["name"] != through_server["name"]
+    assert counts(through_server) == counts(in_process)
+    ran(spectui, *served)
+    assert "nothing is left to measure" in spectui.err
+
+
+@pytest.mark.server
+def test_drafts_that_only_the_server_runs_or_refuses_take_part(
+    spectui: Spectui, served: Arguments, tmp_path: Path
+) -> None:
+    draft, broken = tmp_path / "eagle3.gguf", tmp_path / "broken.gguf"
+    write_eagle3(TARGET, draft)
+    broken.write_bytes(b"GGUF" + bytes(64))
+    document = ran(spectui, *served, "-md", draft, "-md", broken)
+    cells = {cell["config"]["drafter"]: cell for cell in document["cells"]}
+    assert cells["eagle3"]["n_drafted"] > 0
+    states = {name: cell["state"] for name, cell in cells.items()}
+    assert [name for name, state in states.items() if state == "failed"] == ["broken"]
+    assert spectui(*served, "-md", draft, "--spec-type", "draft-eagle3", "--dry-run") == 0
+    assert json.loads(spectui.out)["n_cells"] == 2
+    assert "drafts as draft-simple, and not as draft-eagle3" in spectui.err
+
+
+@pytest.mark.server
+def test_a_server_that_never_starts_ends_it(
+    spectui: Spectui, served: Arguments, tmp_path: Path
+) -> None:
+    target = tmp_path / "broken.gguf"
+    target.write_bytes(b"GGUF" + bytes(64))
+    arguments = [target if served[index - 1] == "-m" else one for index, one in enumerate(served)]
+    assert spectui(*arguments) == 5
+    assert spectui.err.count("error: ") == 1
+
+
+@pytest.mark.server
+def test_an_existing_command_says_what_is_swept(
+    spectui: Spectui, tiny: TinyPath, prompts: Path, llama_server_binary: Path
+) -> None:
+    command = (
+        f"llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -c 256 -t 1 --port 9 --slots "
+        "--draft-max 9 --spec-draft-p-min 0.2 --no-such-option"
+    )
+    rest = ("--draft-max", "2,4", "-n", 8, "--prompts", prompts, "--json", "-")
+    here = ran(spectui, "sweep", "--from", command, *rest)
+    settings = [cell["config"] for cell in here["cells"] if "draft_max" in cell["config"]]
+    assert [(one["draft_max"], one["draft_p_min"]) for one in settings] == [(2, 0.2), (4, 0.2)]
+    assert "--no-such-option" in spectui.err
+    command = command.replace(" --no-such-option", "")
+    backend = ("--backend", "server", "--server-bin", llama_server_binary)
+    through_server = ran(spectui, "sweep", "--from", command, *rest, *backend)
+    assert sorted(counts(here).items()) == sorted(counts(through_server).items())
+    assert spectui("sweep", "--demo", "--from", command, *rest) == 2

@@ -17,7 +17,7 @@ from spectui.sweep.summary import (
     flattenings,
     summarise,
 )
-from spectui.sweep.tables import markdown, remarks, results_csv, sheets, summary_csv
+from spectui.sweep.tables import markdown, remarks, sheets, summary_csv
 from tests.support.sweep import PLACE, TASK, cell, failed, named, ngram_cell, off_cell, record
 
 pytestmark = pytest.mark.slow
@@ -83,17 +83,6 @@ def test_best_of_each_drafter_and_category_and_where_curves_flatten() -> None:
     curves = {one.category: one for one in flattenings(found)}
     assert set(curves) == {None, *categories}
     assert (curves[None].best, curves[None].flattens_at) == (8, 4)
-
-
-def test_csv_has_a_row_per_cell_and_prompt() -> None:
-    one, two = cell(4), ngram_cell()
-    records = [record(one), record(one, repeat=1), record(two), failed(off_cell(), 'a "reason"')]
-    cells = named(one, two, off_cell())
-    rows = list(csv.DictReader(StringIO(results_csv(cells, records))))
-    assert len(rows) == 3 * 8 + 1
-    assert {row["draft-max"] for row in rows} == {"4", ""}
-    assert rows[-1]["error"] == 'a "reason"'
-    assert sum(int(row["n_drafted"] or 0) for row in rows) == 24 * 20
 
 
 def test_ngram_drafters_that_draft_nothing_are_noise() -> None:

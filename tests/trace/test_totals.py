@@ -1,13 +1,13 @@
 """Replays added up over recordings."""
 
-import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.record import Recording
-from spectui.trace.replay import replay_trace, speedup_spread
+from spectui.trace.replay import off_part_seconds, off_seconds, replay_trace
 from tests.support.replay import COSTS, DEPTH, Scene, record
 from tests.support.scripted import hashed_draft, hashed_target
 
@@ -30,18 +30,6 @@ def recordings(n: int) -> list[Recording]:
     return [record(scene)[0] for scene in scenes]
 
 
-def test_the_spread_is_that_of_the_logarithms_of_each_settings_speedups() -> None:
-    off_s = [4.0, 4.0, 2.0]
-    seconds = np.array([[2.0, 4.0], [1.0, 4.0], [0.25, 2.0]])
-    of_each = speedup_spread(off_s, seconds)
-    # Twice, four and eight times as fast; never faster.
-    assert of_each == pytest.approx([math.log(2), 0.0])
-    # Recordings that decode nothing have no part in it.
-    some_s = np.array([[2.0], [0.0], [1.0]])
-    assert speedup_spread([4.0, 0.0, 4.0], some_s) == pytest.approx([math.log(2) / math.sqrt(2)])
-    assert speedup_spread([4.0, 0.0], some_s[:2]) == pytest.approx([0.0])
-
-
 def test_totals_are_the_sums_of_the_replays() -> None:
     answers = recordings(3)
     totals = replay_trace(answers, "draft", GRID, COSTS)
@@ -56,3 +44,25 @@ def test_totals_are_the_sums_of_the_replays() -> None:
     assert [list(total.batches) for total in totals] == np.sum(batches, axis=0).T.tolist()
     seconds = [one.seconds.ravel() for one in each if one.seconds is not None]
     assert [total.seconds for total in totals] == pytest.approx(np.sum(seconds, axis=0).tolist())
+    tokens = np.array([total.parts.tokens for total in totals])
+    accepted = np.array([total.parts.accepted for total in totals])
+    assert (tokens.sum(axis=2) == [one.n_decoded for one in answers]).all()
+    assert accepted.sum(axis=(1, 2)).tolist() == [total.n_accepted for total in totals]
+
+
+def test_parts_of_off_are_those_of_the_target_alone() -> None:
+    """However an answer is divided, its tokens cost what they do at their depths."""
+    answers = recordings(3)
+    costs = replace(COSTS, off_growth_s=0.001)
+    tokens = np.array([[1, 0, 2, one.n_decoded - 3] for one in answers], dtype=float)
+    found = off_part_seconds(answers, tokens, costs)
+    assert found.sum(axis=1).tolist() == pytest.approx(off_seconds(answers, costs))
+    first = len(answers[0].prompt)
+    assert found[0].tolist() == pytest.approx(
+        [
+            costs.off_seconds(range(first, first + 1)),
+            0.0,
+            costs.off_seconds(range(first + 1, first + 3)),
+            costs.off_seconds(range(first + 3, first + answers[0].n_decoded)),
+        ]
+    )

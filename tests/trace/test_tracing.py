@@ -1,21 +1,26 @@
 """Recording a workload with the costs of rounds, on tiny random models."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import cast
 
 import psutil
 
 from spectui.children import Child
-from spectui.engine.commands import Command, Generate, LoadDraft, LoadTarget, RecordChains
+from spectui.engine.commands import (
+    Command,
+    Generate,
+    LoadDraft,
+    LoadTarget,
+    RecordChains,
+    WriteAnswers,
+)
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult
 from spectui.engine.isolation import ProcessWorker
 from spectui.engine.worker import Worker
 from spectui.errors import EngineDiedError
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import ModelOptions, SamplingConfig
-from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.candidates import Candidate
@@ -53,10 +58,10 @@ def trace(
     tiny: TinyPath,
     has_time: Callable[[], bool] = lambda: True,
     workload: Workload = WORKLOAD,
-    outputs: Mapping[str, GenerationResult] | None = None,
     worker: Worker | None = None,
     *,
     is_late: Callable[[], bool] = lambda: False,
+    may_write: Callable[[], bool] = lambda: True,
 ) -> tuple[Tracing, list[TracingEvent]]:
     events: list[TracingEvent] = []
     with Engine(worker=worker) as engine:
@@ -69,7 +74,7 @@ def trace(
             rollback=Rollback.TRUNCATE,
             on_event=events.append,
         )
-        return tracer.run(has_time=has_time, is_late=is_late, outputs=outputs), events
+        return tracer.run(has_time=has_time, is_late=is_late, may_write=may_write), events
 
 
 class Mortal(ProcessWorker):
@@ -111,26 +116,22 @@ def test_without_time_costs_are_measured_on_fewer_prompts_that_are_spread_out(
         assert len(probed(events)) == n
 
 
-def test_what_the_target_has_written_already_is_not_decoded_again(tiny: TinyPath) -> None:
-    workload = replace(WORKLOAD, items=WORKLOAD.items[:2])
-    whole, events = trace(tiny, workload=workload)
-    told = {e.prompt_id: e.result for e in events if isinstance(e, OutputRecorded)}
-    # A run of its own would not take a million seconds.
-    outputs = {"p1": replace(told["p1"], decode_s=1e6)}
-    again, _events = trace(tiny, workload=workload, outputs=outputs)
-    assert again.recordings == whole.recordings
-    assert 1e6 < again.baseline_s < 1e6 + 1e3
-    # A part of it is recorded.
-    short, _events = trace(tiny, workload=replace(workload, n_predict=16), outputs=told)
-    for part, one in zip(short.recordings, whole.recordings, strict=True):
-        assert (part.output, part.stop, part.n_predict) == (one.output[:16], Stop.LENGTH, 16)
-        assert part.chains["draft"].tokens[:15] == one.chains["draft"].tokens[:15]
+def test_text_ends_where_its_time_does(tiny: TinyPath) -> None:
+    items = tuple(replace(WORKLOAD.items[0], id=f"p{n}") for n in range(40))
+    may_write = iter((True, False))
+    tracing, _events = trace(
+        tiny,
+        workload=replace(WORKLOAD, items=items),
+        may_write=lambda: next(may_write),
+    )
+    assert len(tracing.recordings) == 32
+    assert all(set(one.chains) == {"draft"} for one in tracing.recordings)
 
 
 def test_a_recording_goes_on_after_a_death(tiny: TinyPath) -> None:
     workload = replace(WORKLOAD, items=WORKLOAD.items[:3])
     alive, _events = trace(tiny, workload=workload)
-    worker = Mortal(Generate, LoadDraft, RecordChains)
+    worker = Mortal(WriteAnswers, Generate, LoadDraft, RecordChains)
     tracing, events = trace(tiny, workload=workload, worker=worker)
     assert worker.deaths == []
     assert tracing.error is None
@@ -139,7 +140,7 @@ def test_a_recording_goes_on_after_a_death(tiny: TinyPath) -> None:
     assert set(tracing.costs) == {"draft"}
     assert len(probed(events)) == 3
     # One that ends twice keeps what is whole.
-    tracing, _events = trace(tiny, workload=workload, worker=Mortal(Generate, Generate))
+    tracing, _events = trace(tiny, workload=workload, worker=Mortal(WriteAnswers, WriteAnswers))
     assert isinstance(tracing.error, EngineDiedError)
     assert tracing.interrupted
     assert tracing.recordings == ()
@@ -161,7 +162,7 @@ def test_a_recording_that_is_late_does_what_has_to_be(tiny: TinyPath) -> None:
 def test_a_recording_that_gets_late_goes_on_with_what_every_draft_was_recorded_along(
     tiny: TinyPath,
 ) -> None:
-    asked = iter([False] * 9 + [False] * 2 + [True] * 20)
+    asked = iter([False] + [False] * 2 + [True] * 20)
     tracing, _events = trace(tiny, is_late=lambda: next(asked))
     assert [one.id for one in tracing.recordings] == ["p0", "p1", "p2"]
     assert all(set(one.chains) == {"draft"} for one in tracing.recordings)

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from textual import events
-from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 from textual.widgets._footer import FooterKey
 
@@ -13,8 +13,6 @@ from spectui.commands.sources.processes import RunningServer
 from spectui.commands.sources.reading import read_command
 from spectui.engine.events import TokenEmitted
 from spectui.live.setup import Activity, Launch, Pair
-from spectui.models.facts import ModelFacts
-from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.presets import Preset
 from spectui.prompts import Prompt, builtin_suite
@@ -22,10 +20,8 @@ from spectui.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, no
 from spectui.settings import Settings
 from spectui.tui import app as app_module
 from spectui.tui.chat.prompt_box import PromptBox
-from spectui.tui.chat.screen import Panels
 from spectui.tui.export import ExportScreen, SaveBar, export_choices
 from spectui.tui.glyphs import plain
-from spectui.tui.panels.base import Panel
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
 from spectui.tui.threads import ScanFinished
@@ -39,14 +35,11 @@ from tests.support.cockpit import (
     TARGET,
     Cockpit,
     answer_events,
+    facts,
+    found,
     handled,
     has_mail,
     launch,
-    press_keys,
-    ready,
-    resize,
-    settled,
-    setup_of,
 )
 from tests.tui.test_tui_tune import (
     FORECASTS,
@@ -58,21 +51,10 @@ from tests.tui.test_tui_tune import (
     tuned,
 )
 
-LOADED = ["load", "load_draft", "measure_baseline"]
 WORDS = ("The", " sea", " is", " wide", ".")
 
 
-async def tell(cockpit: Cockpit, pilot: Pilot[None], state: TuningState) -> None:
-    cockpit.tuning(state)
-    await settled(pilot, lambda: cockpit.app.tune.state == state)
-
-
 # Tuning
-
-
-def is_live(cockpit: Cockpit) -> bool:
-    """Whether no other screen lies over the chat."""
-    return cockpit.app.screen is cockpit.app.live
 
 
 def started_with(cockpit: Cockpit) -> tuple[Prompt, ...]:
@@ -89,18 +71,17 @@ async def test_a_search_has_the_prompts_that_were_asked_for(tmp_path: Path) -> N
     path = tmp_path / "mine.jsonl"
     files = Wanted(source=PromptSource.FILES, path=path)
     turns = Wanted(source=PromptSource.CHAT)
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
+    async with cockpit.loaded():
         # A chat needs turns, and files have to be read.
         cockpit.app.tune.start(turns)
-        await handled(pilot)
+        await handled(cockpit.pilot)
         assert len(cockpit.notices) == 1
-        await press_keys(pilot, "f5", "p")
+        await cockpit.press("f5", "p")
         for content in (None, "not json\n"):
             if content is not None:
                 path.write_text(content)
             cockpit.app.tune.start(files)
-            await handled(pilot)
+            await handled(cockpit.pilot)
             assert isinstance(cockpit.app.focused, PathInput)
             assert "mine.jsonl" in form_problem(cockpit)
         assert "start_tuning" not in cockpit.script.names()
@@ -110,7 +91,7 @@ async def test_a_search_has_the_prompts_that_were_asked_for(tmp_path: Path) -> N
         assert [prompt.text for prompt in started_with(cockpit)] == ["hello"]
         for text in ("one", "two"):
             cockpit.app.session.ask(text)
-            await ready(cockpit, pilot)
+            await cockpit.is_ready()
         cockpit.app.tune.start(turns)
         prompts = started_with(cockpit)
         assert [prompt.messages[-1].content for prompt in prompts] == ["one", "two"]
@@ -123,25 +104,26 @@ async def test_the_form_keeps_what_was_filled_in_and_the_search_names_its_prompt
     path = Path("p.txt")
     monkeypatch.chdir(tmp_path)
     path.write_text("Say something.")
-    async with cockpit.shown(size=(200, 40)) as pilot:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f5", "p", *str(path), "tab", "7", "escape", "escape")
-        assert cockpit.app.screen is cockpit.app.live
-        await press_keys(pilot, "f5")
-        form = cockpit.app.screen.query_one(TuneSetup)
+
+    def is_named() -> bool:
+        return any("p.txt (1 prompt)" in line for line in cockpit.lines())
+
+    async with cockpit.loaded(size=(200, 40)):
+        await cockpit.press("f5", "p", *str(path), "tab", "7", "escape", "escape")
+        assert cockpit.is_live
+        await cockpit.press("f5")
         kept = Filled(source=PromptSource.FILES, path=str(path), minutes="7")
-        assert form.filled == kept
-        await press_keys(pilot, "s")
+        assert cockpit.app.screen.query_one(TuneSetup).filled == kept
+        await cockpit.press("s")
         assert [prompt.text for prompt in started_with(cockpit)] == ["Say something."]
         assert cockpit.script.time_budget_s == 7 * 60
-        await tell(cockpit, pilot, SEARCHING)
-        named = "p.txt (1 prompt)"
-        assert any(named in line for line in cockpit.lines())
-        await press_keys(pilot, "escape", "f5")
-        assert any(named in line for line in cockpit.lines())
-        await tell(cockpit, pilot, USE_IT)
-        assert not any(named in line for line in cockpit.lines())
-        await press_keys(pilot, "s")
+        await cockpit.tell(SEARCHING)
+        assert is_named()
+        await cockpit.press("escape", "f5")
+        assert is_named()
+        await cockpit.tell(USE_IT)
+        assert not is_named()
+        await cockpit.press("s")
         assert cockpit.app.screen.query_one(TuneSetup).filled == kept
 
 
@@ -155,49 +137,48 @@ async def test_a_failed_search_says_why() -> None:
     cockpit = Cockpit()
     reason = "prompt long-1 has 764 tokens, but the context has 512; raise -c"
     never_began = TuningState(phase=Phase.FAILED, error=reason)
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        await tell(cockpit, pilot, USE_IT)
+    async with cockpit.loaded():
+        await cockpit.tell(USE_IT)
         # In the form, while that is shown.
-        await press_keys(pilot, "f5", "s", "s")
-        await tell(cockpit, pilot, TuningState(phase=Phase.STARTING))
+        await cockpit.press("f5", "s", "s")
+        await cockpit.tell(TuningState(phase=Phase.STARTING))
         cockpit.tuning(never_began)
-        await settled(pilot, lambda: not cockpit.app.tune.is_measuring)
+        await cockpit.settled(lambda: not cockpit.app.tune.is_measuring)
         assert reason in form_problem(cockpit)
         failed = TuningState(phase=Phase.FAILED, study="a study", error="the disk is full")
-        await tell(cockpit, pilot, failed)
+        await cockpit.tell(failed)
         assert any("the disk is full" in line for line in cockpit.lines())
         assert not cockpit.notices
-        while not is_live(cockpit):
-            await press_keys(pilot, "escape")
+        while not cockpit.is_live:
+            await cockpit.press("escape")
         # What the search still tells is nobody's to show: the screen is closed.
-        await tell(cockpit, pilot, SEARCHING)
-        assert is_live(cockpit)
-        await tell(cockpit, pilot, TuningState(phase=Phase.STARTING))
+        await cockpit.tell(SEARCHING)
+        assert cockpit.is_live
+        await cockpit.tell(TuningState(phase=Phase.STARTING))
         cockpit.tuning(never_began)
-        await settled(pilot, lambda: cockpit.notices == [f"{reason}."])
+        await cockpit.settled(lambda: cockpit.notices == [f"{reason}."])
 
 
 async def test_without_a_pair_or_a_draft_the_form_says_how_to_get_one() -> None:
     cockpit = Cockpit(launch(pair=None))
-    async with cockpit.shown() as pilot:
-        await picker(cockpit, pilot)
-        await press_keys(pilot, "f6")
+    async with cockpit.shown():
+        await picker(cockpit)
+        await cockpit.press("f6")
         assert any("nothing to export" in told for told in cockpit.notices)
-        await press_keys(pilot, "f5")
+        await cockpit.press("f5")
         tune = cockpit.app.screen
         assert isinstance(tune, TuneScreen)
         # The picker lies below: F7 would lead nowhere.
         assert tune.missing == "Choose a target and a draft first (Esc)"
         assert "Models" not in [one.binding.description for one in tune.active_bindings.values()]
-        await press_keys(pilot, "enter")
-        await press_keys(pilot, "escape")
+        await cockpit.press("enter")
+        await cockpit.press("escape")
         assert isinstance(cockpit.app.screen, PickerScreen)
         cockpit.app.picker.choose(Pair(target=TARGET, draft=None))
-        await ready(cockpit, pilot)
+        await cockpit.is_ready()
         cockpit.app.clear_notifications()
         cockpit.app.tune.start(Wanted(source=PromptSource.BUILTIN))
-        await handled(pilot)
+        await handled(cockpit.pilot)
         (told,) = cockpit.notices
         assert told.startswith("Tuning needs a draft")
         assert "start_tuning" not in cockpit.script.names()
@@ -205,204 +186,153 @@ async def test_without_a_pair_or_a_draft_the_form_says_how_to_get_one() -> None:
 
 async def test_a_search_step_by_step() -> None:
     cockpit = Cockpit()
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f5")
-        assert isinstance(cockpit.app.screen, TuneScreen)
-        await press_keys(pilot, "s")
+    bar = cockpit.app.live.query_one
+    async with cockpit.loaded():
+        await cockpit.press("f5", "s")
         assert started_with(cockpit) == builtin_suite()
-        await tell(cockpit, pilot, SEARCHING)
-        await press_keys(pilot, "space")
-        await tell(cockpit, pilot, replace(SEARCHING, paused=True))
-        await press_keys(pilot, "space", "x")
+        await cockpit.tell(SEARCHING)
+        await cockpit.press("space")
+        await cockpit.tell(replace(SEARCHING, paused=True))
+        await cockpit.press("space", "x")
+        steps = ["start_tuning", "pause_tuning", "resume_tuning", "end_tuning"]
+        assert cockpit.script.names()[3:] == steps
         for state in (SEARCHING, TURN_OFF, USE_IT):
-            await tell(cockpit, pilot, state)
-            await press_keys(pilot, "a")
+            await cockpit.tell(state)
+            await cockpit.press("a")
             wanted = None if state is TURN_OFF else RECORDS[3].arm.speculation
-            assert setup_of(cockpit).speculation == wanted
-        await press_keys(pilot, "e")
+            assert cockpit.setup.speculation == wanted
+        await cockpit.press("e")
         assert isinstance(cockpit.app.screen, ExportScreen)
-    steps = ["start_tuning", "pause_tuning", "resume_tuning", "end_tuning"]
-    assert cockpit.script.names() == [*LOADED, *steps]
-
-
-async def test_ctrl_c_ends_each_search_and_then_the_app() -> None:
-    cockpit = Cockpit()
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        bar = cockpit.app.live.query_one(StatusBar)
-        for _ in range(2):
-            await tell(cockpit, pilot, replace(SEARCHING, paused=True))
-            assert "tuning paused" in bar.right
-            await tell(cockpit, pilot, SEARCHING)
-            assert "tuning •" in bar.right
-            confirming = replace(SEARCHING, phase=Phase.CONFIRMING, n_confirmed=5, n_to_confirm=20)
-            await tell(cockpit, pilot, confirming)
-            assert "tuning 5/20" in bar.right
-            await press_keys(pilot, "ctrl+c")
-            assert cockpit.script.names()[-1] == "end_tuning"
-            assert "stopping the search" in bar.right
-            await tell(cockpit, pilot, USE_IT)
-            assert "tuning" not in bar.right
-        await tell(cockpit, pilot, SEARCHING)
-        await press_keys(pilot, "ctrl+c")
+        await cockpit.press("escape", "escape")
+        # Ctrl+C ends each search, and then the app.
+        confirming = replace(SEARCHING, phase=Phase.CONFIRMING, n_confirmed=5, n_to_confirm=20)
+        for state, said in (
+            (replace(SEARCHING, paused=True), "tuning paused"),
+            (SEARCHING, "tuning •"),
+            (confirming, "tuning 5/20"),
+        ):
+            await cockpit.tell(state)
+            assert said in bar(StatusBar).right
+        await cockpit.press("ctrl+c")
+        assert "stopping the search" in bar(StatusBar).right
+        await cockpit.tell(USE_IT)
+        assert "tuning" not in bar(StatusBar).right
+        await cockpit.tell(SEARCHING)
+        await cockpit.press("ctrl+c")
         # The search tells of a prompt that it has measured, before it hears of the end.
-        await tell(cockpit, pilot, replace(SEARCHING, n_measured=3))
-        await pilot.press("ctrl+c")
+        await cockpit.tell(replace(SEARCHING, n_measured=3))
+        await cockpit.pilot.press("ctrl+c")
         assert not cockpit.app.is_running
     assert cockpit.script.names().count("end_tuning") == 3
 
 
-async def test_the_screen_is_quiet_while_a_trial_is_measured_and_no_first_word_waits() -> None:
-    cockpit = Cockpit()
-    cockpit.script.answers.append(answer_events(WORDS)[:1])
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        pace = cockpit.app._pace
-        lively_s = pace.interval_s
-        await tell(cockpit, pilot, SEARCHING)
-        assert pace.interval_s > lively_s
-        cockpit.app.session.ask("hello")
-        await settled(pilot, lambda: pace.interval_s < lively_s)
-        cockpit.app._mailbox.put(TokenEmitted(token=0, piece=b"Light", from_draft=False))
-        await settled(pilot, lambda: pace.interval_s == lively_s)
-        assert "Light" in cockpit.app.live.transcript.conversation.plain_text
-
-
-async def test_a_question_ends_the_wait_for_the_quiet_repaint(
+async def test_the_screen_is_quiet_while_a_trial_is_measured_and_no_first_word_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Longer than anybody waits here.
     monkeypatch.setattr(app_module, "_QUIET_S", 3600.0)
     cockpit = Cockpit()
     cockpit.script.answers.append(answer_events(WORDS)[:1])
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        await tell(cockpit, pilot, SEARCHING)
+    async with cockpit.loaded():
         pace = cockpit.app._pace
-        # Elsewhere tests wait for no repaint.
+        lively_s = pace.interval_s
+        await cockpit.tell(SEARCHING)
+        assert pace.interval_s > lively_s
+        # Elsewhere tests wait for no repaint; a question ends the wait for this one.
         monkeypatch.setattr(pace, "delay_s", lambda: pace.interval_s)
         cockpit.tuning(SEARCHING)
-        await pilot.pause()
+        await cockpit.pilot.pause()
         assert has_mail(cockpit.app)
         cockpit.app.session.ask("hello")
-        await settled(pilot)
+        await cockpit.settled(lambda: pace.interval_s < lively_s)
+        cockpit.app._mailbox.put(TokenEmitted(token=0, piece=b"Light", from_draft=False))
+        await cockpit.settled(lambda: pace.interval_s == lively_s)
+        assert "Light" in cockpit.app.live.transcript.conversation.plain_text
 
 
 # Export
 
 
-async def exported(cockpit: Cockpit, pilot: Pilot[None]) -> str:
-    await press_keys(pilot, "f6")
-    assert isinstance(cockpit.app.screen, ExportScreen)
-    return cockpit.app.screen.query_one(TextArea).text
-
-
 async def test_the_live_settings_and_what_tuning_found_are_exported(tmp_path: Path) -> None:
     cockpit = Cockpit()
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        text = await exported(cockpit, pilot)
-        assert "--spec-draft-n-max 4" in text
-        assert "--cpu-moe" in text
+
+    def text() -> str:
+        assert isinstance(cockpit.app.screen, ExportScreen)
+        return cockpit.app.screen.query_one(TextArea).text
+
+    async with cockpit.loaded():
+        await cockpit.press("f6")
         # One core is left to the screen: what was measured is what will run.
-        assert "-t 7" in text
-        await press_keys(pilot, "c")
-        assert cockpit.app.clipboard == text
-        await press_keys(pilot, "down", "down", "right", "s")
+        for words in ("--spec-draft-n-max 4", "--cpu-moe", "-t 7"):
+            assert words in text()
+        await cockpit.press("c")
+        assert cockpit.app.clipboard == text()
+        await cockpit.press("down", "down", "right", "s")
         path = tmp_path / "flags"
         cockpit.app.screen.query_one(SaveBar).query_one(Input).value = str(path)
-        await press_keys(pilot, "enter")
+        await cockpit.press("enter")
         assert path.read_text("utf-8")
-        for state, is_on in ((USE_IT, True), (TURN_OFF, False)):
-            while not is_live(cockpit):
-                await press_keys(pilot, "escape")
-            await tell(cockpit, pilot, state)
-            text = await exported(cockpit, pilot)
-            assert ("--spec-draft-n-max 6" in text) is is_on
-            assert ("--spec-draft" in text) is is_on
+        await cockpit.press("escape")
+        await cockpit.tell(USE_IT)
+        await cockpit.press("f6")
+        assert "--spec-draft-n-max 6" in text()
 
 
 # Choosing models
 
 
-def found(path: Path, size_bytes: int = 1000) -> FoundModel:
-    return FoundModel(path=path, name=path.stem, size_bytes=size_bytes, n_shards=1, missing=())
+async def picker(cockpit: Cockpit) -> PickerScreen:
+    def is_there() -> bool:
+        screen = cockpit.app.screen
+        return isinstance(screen, PickerScreen) and bool(screen.query("#targets"))
 
-
-def facts(path: Path) -> ModelFacts:
-    return ModelFacts(
-        path=path,
-        arch="qwen3",
-        name=path.stem,
-        n_params=0,
-        size_bytes=1000,
-        file_bytes=1000,
-        n_layers=2,
-        n_ctx_train=100,
-        n_vocab=100,
-        kv_bytes_per_token=16,
-        n_experts=0,
-        read_bytes_per_token=1000,
-    )
-
-
-async def picker(cockpit: Cockpit, pilot: Pilot[None]) -> PickerScreen:
-    await settled(
-        pilot,
-        lambda: (
-            isinstance(cockpit.app.screen, PickerScreen)
-            and bool(cockpit.app.screen.query("#targets"))
-        ),
-    )
-    screen = cockpit.app.screen
-    assert isinstance(screen, PickerScreen)
-    return screen
+    await cockpit.settled(is_there)
+    return cast("PickerScreen", cockpit.app.screen)
 
 
 async def test_what_may_be_chosen() -> None:
     own = ["~nobody-of-that-name/models", "~/mine"]
     settings = Settings(keep_sessions=False, model_folders=own)
     cockpit = Cockpit(launch(pair=None, settings=settings))
-    cockpit.threads.found = [found(TARGET, 20_000), found(DRAFT), ScanFinished(reasons=())]
-    async with cockpit.shown() as pilot:
-        screen = await picker(cockpit, pilot)
+    cockpit.threads.found = [
+        *(found(TARGET.stem, 20_000), found(DRAFT.stem)),
+        ScanFinished(reasons=()),
+    ]
+    async with cockpit.shown():
+        screen = await picker(cockpit)
         # A user that is unknown does not keep it closed.
         folders = (Path("~nobody-of-that-name/models"), Path.home() / "mine")
         assert tuple(screen._scans.folders)[:2] == folders
         screen.query_one(TargetList).highlight_model(TARGET)
-        await handled(pilot)
+        await handled(cockpit.pilot)
         fits = ModelInspected(target=TARGET, path=DRAFT, facts=facts(DRAFT), reason=None)
         cockpit.threads.post(fits)
-        await settled(pilot)
-        await press_keys(pilot, "enter", "enter")
-        await ready(cockpit, pilot)
+        await cockpit.settled()
+        await cockpit.press("enter", "enter")
+        await cockpit.is_ready()
         steps = [name for name in cockpit.script.names() if name != "forget_comparisons"]
-        assert steps == ["compare", *LOADED]
+        assert steps == ["compare", "load", "load_draft", "measure_baseline"]
         assert ("compare", (TARGET, DRAFT)) in cockpit.script.asked
-        assert is_live(cockpit)
-
-        async def open_again() -> PickerScreen:
-            cockpit.script.asked.clear()
-            await press_keys(pilot, "f7")
-            return await picker(cockpit, pilot)
-
         # Over a loaded pair the picker can be left.
-        await open_again()
-        await press_keys(pilot, "escape")
-        await settled(pilot, lambda: cockpit.app.screen is cockpit.app.live)
+        assert cockpit.is_live
+        await cockpit.press("f7")
+        await picker(cockpit)
+        await cockpit.press("escape")
+        await cockpit.settled(lambda: cockpit.is_live)
         # What a scan still finds is nobody's business any more.
-        cockpit.threads.post(found(TARGET))
-        await settled(pilot)
+        cockpit.threads.post(found(TARGET.stem))
+        await cockpit.settled()
         assert cockpit.app.live.activity is Activity.READY
-        await open_again()
-        cockpit.app.picker.choose(Pair(target=TARGET, draft=None))
-        await ready(cockpit, pilot)
-        assert "load_draft" not in cockpit.script.names()
-        await open_again()
-        cockpit.app.picker.choose(Preset(name="small", path=Path("small.toml")))
-        await ready(cockpit, pilot)
-        assert setup_of(cockpit).target.path == Path("/small.gguf")
+        alone = Pair(target=Path("/alone.gguf"), draft=None)
+        for choice in (alone, Preset(name="small", path=Path("small.toml"))):
+            cockpit.script.asked.clear()
+            await cockpit.press("f7")
+            await picker(cockpit)
+            cockpit.app.picker.choose(choice)
+            await cockpit.is_ready()
+            assert "load_draft" not in cockpit.script.names()
+            name = "alone" if choice is alone else "small"
+            assert cockpit.setup.target.path == Path(f"/{name}.gguf")
 
 
 async def test_a_command_that_is_pasted_or_runs_may_be_chosen() -> None:
@@ -414,30 +344,30 @@ async def test_a_command_that_is_pasted_or_runs_may_be_chosen() -> None:
 
     cockpit = Cockpit(replace(start, with_command=with_command))
 
-    async def is_loaded(pilot: Pilot[None]) -> None:
-        await ready(cockpit, pilot)
-        wanted = setup_of(cockpit)
+    async def is_loaded() -> None:
+        await cockpit.is_ready()
+        wanted = cockpit.setup
         assert wanted.target.path == Path("/mine.gguf")
         assert wanted.draft is not None
         assert wanted.draft.path == Path("/my-draft.gguf")
 
     cockpit.threads.servers = (server,)
-    async with cockpit.shown() as pilot:
-        screen = await picker(cockpit, pilot)
-        await settled(pilot, lambda: screen.targets.value == server)
+    async with cockpit.shown():
+        screen = await picker(cockpit)
+        await cockpit.settled(lambda: screen.targets.value == server)
         assert "http://127.0.0.1:8123" in str(screen.query_one("#detail", Static).content)
-        await press_keys(pilot, "enter")
-        await is_loaded(pilot)
+        await cockpit.press("enter")
+        await is_loaded()
         cockpit.app.picker.open(None)
-        screen = await picker(cockpit, pilot)
+        screen = await picker(cockpit)
         screen.post_message(events.Paste("llama-server -c"))
-        await settled(pilot, lambda: bool(cockpit.notices))
+        await cockpit.settled(lambda: bool(cockpit.notices))
         assert "-c lacks its value" in cockpit.notices[-1]
         assert cockpit.app.screen is screen
         cockpit.script.asked.clear()
         screen.post_message(events.Paste(f"  {words}\n"))
-        await settled(pilot, lambda: "load_draft" in cockpit.script.names())
-        await is_loaded(pilot)
+        await cockpit.settled(lambda: "load_draft" in cockpit.script.names())
+        await is_loaded()
 
 
 def store(name: str, *entries: Entry) -> None:
@@ -456,33 +386,26 @@ async def test_sessions_are_offered_once_each_and_taken_up() -> None:
     for n, entries in enumerate((said[:1], said[:2], (UserTurn(text="other"),), said)):
         store(f"20260101T00000{n}", *entries)
     cockpit = Cockpit(launch(pair=None, settings=Settings()))
-    async with cockpit.shown() as pilot:
-        await picker(cockpit, pilot)
+    cockpit.script.answers.append(answer_events(WORDS))
+    async with cockpit.shown():
+        await picker(cockpit)
         last, other = cockpit.app.picker._recent
         # A chat that was taken up is one.
         assert (last.prompts, other.prompts) == (("2+2?", "3+3?"), ("other",))
         cockpit.app.picker.choose(last)
-        await ready(cockpit, pilot)
+        await cockpit.is_ready()
         assert cockpit.app.live.transcript.conversation.last_answer == "6"
-
-
-async def test_prompts_of_earlier_sessions_are_recalled_once_and_before_those_of_this_one() -> None:
-    for prompts in (("old", "both"), ("both", "new")):
-        store(prompts[0], *(UserTurn(text=prompt) for prompt in prompts))
-    cockpit = Cockpit(launch(settings=Settings()))
-    cockpit.script.answers.append(answer_events(WORDS))
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
+        # Prompts of earlier sessions are recalled once, and before those of this one.
         box = cockpit.app.live.query_one(PromptBox)
-        await press_keys(pilot, "m", "e", "enter")
-        await ready(cockpit, pilot)
+        await cockpit.press("m", "e", "enter")
+        await cockpit.is_ready()
         # The picker looks again at what is stored, which adds nothing.
-        await press_keys(pilot, "f7", "escape")
+        await cockpit.press("f7", "escape")
         seen = []
         for _ in range(5):
-            await press_keys(pilot, "up")
+            await cockpit.press("up")
             seen.append(box.text)
-        assert seen == ["me", "both", "old", "new", "new"]
+        assert seen == ["me", "3+3?", "2+2?", "other", "other"]
 
 
 # Every screen
@@ -506,7 +429,10 @@ SCREENS: dict[str, tuple[str, ...]] = {
 
 
 async def test_every_screen_is_ascii_if_asked_and_has_its_keys_in_80_columns() -> None:
-    cockpit = Cockpit(launch(ascii=True, notice="Something that is worth a toast."))
+    assert plain("a…漢─e\u0301!") == "a~??-e!"
+    pair = Pair(target=Path(f"/models/{'x' * 200}.gguf"), draft=DRAFT)
+    notice = "Something that is worth a toast."
+    cockpit = Cockpit(launch(ascii=True, notice=notice, pair=pair))
 
     def look(screen: str) -> None:
         lines = cockpit.lines()
@@ -520,61 +446,48 @@ async def test_every_screen_is_ascii_if_asked_and_has_its_keys_in_80_columns() -
         assert "^Q" in shown or cockpit.app.screen.is_modal, screen
         if screen == "live":
             assert shown >= {"F1", "F2", "F3", "F4", "F5", "^Q"}
+            # What is cut is cut in ASCII.
+            assert "xxx~" in lines[0]
 
-    async with cockpit.shown(size=(80, 24)) as pilot:
-        await ready(cockpit, pilot)
+    async with cockpit.loaded(size=(80, 24)):
         # While an answer is written.
         cockpit.app.session.ask("hello")
-        await settled(pilot)
+        await cockpit.settled()
         for screen, keys in SCREENS.items():
-            await press_keys(pilot, *keys)
+            await cockpit.press(*keys)
             look(screen)
-            while not is_live(cockpit):
-                await press_keys(pilot, "escape")
-        await press_keys(pilot, "f5")
+            while not cockpit.is_live:
+                await cockpit.press("escape")
+        await cockpit.press("f5")
         for state in (SEARCHING, USE_IT):
-            await tell(cockpit, pilot, state)
+            await cockpit.tell(state)
             look("tune")
-
-
-async def test_in_ascii_what_is_cut_is_cut_in_ascii() -> None:
-    long = Pair(target=Path(f"/models/{'x' * 200}.gguf"), draft=None)
-    cockpit = Cockpit(launch(ascii=True, pair=long))
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        cockpit.app.live.query_one(Panels).query(Panel).first().border_title = "y" * 200
-        await handled(pilot)
-        lines = cockpit.lines()
-        assert "xxx~" in lines[0]
-        assert any("yyy~" in line for line in lines)
-        assert [line for line in lines if not line.isascii()] == []
-    assert plain("a…漢─e\u0301!") == "a~??-e!"
 
 
 async def test_the_footer_has_what_the_screen_does_first_and_then_function_keys_by_number() -> None:
     cockpit = Cockpit()
 
-    def names() -> list[str]:
-        return [key.key_display for key in cockpit.app.screen.query(FooterKey)]
+    def keys() -> list[FooterKey]:
+        return list(cockpit.app.screen.query(FooterKey))
 
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        functions = [f"F{n}" for n in range(1, 11)]
-        assert names() == [*functions, "^Q"]
-        await press_keys(pilot, "f1")
+    def names() -> list[str]:
+        return [key.key_display for key in keys()]
+
+    async with cockpit.loaded():
+        assert names() == [*(f"F{n}" for n in range(1, 11)), "^Q"]
+        await cockpit.press("f1")
         assert names() == ["Esc"]
-        await press_keys(pilot, "escape")
-        await tell(cockpit, pilot, USE_IT)
-        await press_keys(pilot, "f5", "f5")
+        await cockpit.press("escape")
+        await cockpit.tell(USE_IT)
+        await cockpit.press("f5", "f5")
         # Export has a key of this screen, and tuning needs none.
         assert names() == ["s", "a", "e", "p", "Esc", "F1", "F7", "F8", "F10", "^Q"]
-        await resize(pilot, 32, 24)
-        shown = [key.key_display for key in cockpit.app.screen.query(FooterKey) if key.display]
-        assert shown == ["Esc", "F1", "^Q"]
-        await press_keys(pilot, "escape")
+        await cockpit.resize(32, 24)
+        assert [key.key_display for key in keys() if key.display] == ["Esc", "F1", "^Q"]
+        await cockpit.press("escape")
         cockpit.app.session.ask("hello")
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.ANSWERING)
-        assert "Stop" in [key.description for key in cockpit.app.screen.query(FooterKey)]
+        await cockpit.settled(lambda: cockpit.app.live.activity is Activity.ANSWERING)
+        assert "Stop" in [key.description for key in keys()]
 
 
 # What the screens tell
@@ -591,8 +504,8 @@ def test_what_was_found_is_exported_as_the_note_beside_it_says() -> None:
     ):
         first, second, _off = export_choices(live, state, has_gpu=False)
         # What is not confirmed does not come first.
-        found = first if state.confirmed else second
-        assert found.label == ("found by tuning" if state.confirmed else "best so far")
+        shown = first if state.confirmed else second
+        assert shown.label == ("found by tuning" if state.confirmed else "best so far")
         best = FORECASTS[0].arm if state is PREDICTED else RECORDS[3].arm
-        assert found.setup.speculation == (best.speculation if exports else None)
-        assert note in (found.note or "")
+        assert shown.setup.speculation == (best.speculation if exports else None)
+        assert note in (shown.note or "")

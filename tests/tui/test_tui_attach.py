@@ -1,9 +1,11 @@
 """The screen over a running llama-server: pictures, and what its keys do."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from textual.pilot import Pilot
@@ -12,9 +14,11 @@ from textual.widgets import Static
 
 from spectui.known import Known
 from spectui.monitor.readings import Snapshot
+from spectui.server.address import parse_address
+from spectui.server.watch.poller import Attachment, Poller
 from spectui.server.watch.sample import Failure, HostState, Late, Trouble
 from spectui.settings import Settings
-from spectui.tui.attach.app import AttachPanels
+from spectui.tui.attach.app import AttachApp, AttachLaunch, AttachPanels
 from spectui.tui.attach.panels import (
     DraftsPanel,
     MachinePanel,
@@ -25,9 +29,8 @@ from spectui.tui.attach.panels import (
 from spectui.tui.help import HelpScreen, attach_actions
 from spectui.tui.panels.base import Panel
 from spectui.tui.panels.machine import MemoryPanel
-from spectui.tui.threads import MonitorFailed
+from spectui.tui.threads import Monitor, MonitorFailed
 from spectui.tui.widgets import StatusBar
-from tests.support.attach_app import Watched, shown
 from tests.support.attached import (
     COUNTERS,
     ELSEWHERE,
@@ -39,70 +42,119 @@ from tests.support.attached import (
     sample,
     slot,
 )
-from tests.support.cockpit import Cockpit, launch, press_keys, ready, resize
+from tests.support.cockpit import Cockpit, handled, launch, press_keys, resize
 from tests.tui.test_tui_snapshots import SnapCompare, with_gpu, without_gpu
 
-SIZES = [(40, 12), (80, 24), (120, 40), (200, 60)]
-
-Scenario = Callable[[Watched, Pilot[None]], Awaitable[None]]
+URL = "http://localhost:8080"
 
 
-def check(
-    snap_compare: SnapCompare,
-    size: tuple[int, int],
-    events: list[object],
-    readings: list[Snapshot],
-    watched: Watched | None = None,
-) -> None:
-    watched = watched or Watched()
-    watched.monitor.readings = readings
+class ScriptedPoller(Poller):
+    """Asks nobody."""
+
+    n_tries = 0
+    n_started = 0
+
+    def start(self) -> None:
+        self.n_started += 1
+
+    def try_now(self) -> None:
+        self.n_tries += 1
+
+
+class ScriptedMonitor(Monitor):
+    """Reads what the test has laid out."""
+
+    def __init__(self, post: Callable[[object], None]) -> None:
+        super().__init__(post)
+        self.post = post
+        self.readings: list[Snapshot] = []
+
+    def start(self, interval_s: float) -> None:
+        del interval_s
+        readings, self.readings = self.readings, []
+        for snapshot in readings:
+            self.post(snapshot)
+
+
+class Watched:
+    """An app with its script."""
+
+    def __init__(self, *, settings: Settings | None = None, **look: Any) -> None:  # noqa: ANN401 - how it looks
+        launch = AttachLaunch(
+            attachment=Attachment(address=parse_address(URL)),
+            interval_s=0.5,
+            settings=settings or Settings(),
+            **({"theme": None, "ascii": False} | look),
+        )
+        self.app = AttachApp(launch, ScriptedPoller, ScriptedMonitor)
+        self.poller = cast("ScriptedPoller", self.app.poller)
+        self.monitor = cast("ScriptedMonitor", self.app.monitor)
+
+    async def told(self, pilot: Pilot[None], *events: object) -> None:
+        """Let events come, and wait until they are shown."""
+        for event in events:
+            self.monitor.post(event)
+        await shown(pilot)
+
+    @asynccontextmanager
+    async def running(self, size: tuple[int, int] = (120, 40)) -> AsyncIterator[Pilot[None]]:
+        """The app, which is drawn."""
+        async with self.app.run_test(size=size) as pilot:
+            await handled(pilot)
+            yield pilot
+
+
+async def shown(pilot: Pilot[None]) -> None:
+    """Wait until every event is collected, at the pace of the screen."""
+    app = pilot.app
+    assert isinstance(app, AttachApp)
+    async with asyncio.timeout(60):
+        while app._mailbox._is_awake:
+            await pilot.pause(0.02)
+    await handled(pilot)
+
+
+SIZES = {"40": (40, 12), "80": (80, 24), "120": (120, 40), "200": (200, 60)}
+
+
+OTHERS = "the process that listens at port 8080 belongs to another user"
+LITTLE = sample(
+    0.0,
+    counters="/metrics is off; start the server with --metrics",
+    where=HostState(is_here=True, process=Known(None, OTHERS)),
+    slots=IDLE_SLOTS[:1],
+)
+PICTURES: dict[str, tuple[Sequence[object], Sequence[Snapshot], dict[str, Any]]] = {
+    **{f"busy {width}": (busy(), with_gpu(), {}) for width in SIZES},
+    "idle 80": ([sample(step / 2) for step in range(20)], without_gpu(20), {}),
+    "lost": (
+        [*busy(60), lost(30.5, retry_s=0.5), lost(38.0, retry_s=8.0)],
+        *(without_gpu(20), {}),
+    ),
+    "remote 80": ([replace(each, whereabouts=ELSEWHERE) for each in busy()], (), {}),
+    "tells little 80": (
+        [replace(LITTLE, time_s=step / 2) for step in range(9)],
+        *(without_gpu(9), {}),
+    ),
+    "ascii": ([*busy(60), lost(30.5)], without_gpu(9), {"ascii": True}),
+    "light": (busy(), with_gpu(), {"theme": "spectui-light"}),
+}
+"""Pictures by a name that ends with their width, where that is not 120."""
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_server(snap_compare: SnapCompare, name: str) -> None:
+    events, readings, look = PICTURES[name]
+    watched = Watched(**look)
+    watched.monitor.readings = list(readings)
 
     async def run(pilot: Pilot[None]) -> None:
         watched.app.animation_level = "none"
         await watched.told(pilot, *events)
         await shown(pilot)
 
+    size = SIZES.get(name.rpartition(" ")[2], (120, 40))
     assert snap_compare(watched.app, terminal_size=size, run_before=run)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_a_busy_server(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
-    check(snap_compare, size, [*busy()], list(with_gpu()))
-
-
-def test_an_idle_server(snap_compare: SnapCompare) -> None:
-    check(snap_compare, (80, 24), [sample(step / 2) for step in range(20)], without_gpu(20))
-
-
-def test_a_lost_server(snap_compare: SnapCompare) -> None:
-    events: list[object] = [*busy(60), lost(30.5, retry_s=0.5), lost(38.0, retry_s=8.0)]
-    check(snap_compare, (120, 40), events, without_gpu(20))
-
-
-def test_a_remote_server(snap_compare: SnapCompare) -> None:
-    events: list[object] = [replace(each, whereabouts=ELSEWHERE) for each in busy()]
-    check(snap_compare, (80, 24), events, [])
-
-
-def test_a_server_that_tells_little(snap_compare: SnapCompare) -> None:
-    off = "/metrics is off; start the server with --metrics"
-    hidden = HostState(
-        is_here=True,
-        process=Known(None, "the process that listens at port 8080 belongs to another user"),
-    )
-    events: list[object] = [
-        sample(step / 2, counters=off, where=hidden, slots=IDLE_SLOTS[:1]) for step in range(9)
-    ]
-    check(snap_compare, (80, 24), events, without_gpu(9))
-
-
-def test_ascii(snap_compare: SnapCompare) -> None:
-    events: list[object] = [*busy(60), lost(30.5)]
-    check(snap_compare, (120, 40), events, without_gpu(9), Watched(ascii=True))
-
-
-def test_another_look(snap_compare: SnapCompare) -> None:
-    check(snap_compare, (120, 40), [*busy()], list(with_gpu()), Watched(theme="spectui-light"))
 
 
 def text_of(panel: Panel[Any]) -> str:
@@ -160,10 +212,15 @@ async def test_it_asks_when_it_is_drawn_and_says_how_the_connection_is() -> None
         assert len(places) == len(set(places))
         await press_keys(pilot, "f1")
         assert isinstance(pilot.app.screen, HelpScreen)
-        await press_keys(pilot, "escape")
-        assert not watched.app._exit
-        await press_keys(pilot, "q")
-        assert watched.app._exit
+        for key, ends in (("escape", False), ("q", True)):
+            await press_keys(pilot, key)
+            assert watched.app._exit is ends
+    # The cockpit knows the keys of this screen.
+    keys = {"attach.retry": "f12", "attach.nothing": "f11"}
+    cockpit = Cockpit(launch(settings=Settings(keys=keys, keep_sessions=False)))
+    async with cockpit.loaded():
+        (told,) = cockpit.notices
+        assert told.startswith("[keys] names attach.nothing, which is no action")
 
 
 async def test_a_held_picture_keeps_what_happens_meanwhile_and_a_restart_is_told() -> None:
@@ -232,15 +289,6 @@ async def test_slots_and_odd_facts_are_drawn_whatever_the_room() -> None:
         assert "[/bold]" in text_of(panel)
         assert "asleep" in text_of(panel)
         assert "0 of 0 slots" in text_of(pilot.app.screen.query_one(SlotsPanel))
-
-
-async def test_the_cockpit_knows_the_keys_of_this_screen() -> None:
-    keys = {"attach.retry": "f12", "attach.nothing": "f11"}
-    cockpit = Cockpit(launch(settings=Settings(keys=keys, keep_sessions=False)))
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        (told,) = [each.message for each in cockpit.app._notifications]
-        assert told.startswith("[keys] names attach.nothing, which is no action")
 
 
 async def test_a_defect_of_the_poller_ends_the_screen() -> None:

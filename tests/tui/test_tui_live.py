@@ -12,7 +12,6 @@ import pytest
 from msgspec import structs
 from textual.app import SystemCommand
 from textual.events import Key, Paste
-from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Button, Input, Log, Static
 from textual.widgets._footer import FooterKey
@@ -54,7 +53,6 @@ from spectui.settings import Settings, read_settings
 from spectui.tui.base_app import KeyHandled
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.screen import Panels
-from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.chat.transcript import Transcript
 from spectui.tui.help import HelpScreen
 from spectui.tui.mailbox import Mailbox
@@ -63,39 +61,18 @@ from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.question import QuestionScreen
 from spectui.tui.threads import DemoBuilt, EngineStarted, MonitorFailed, StartFailed, Threads
 from spectui.tui.widgets import KeyBar, StatusBar
-from tests.support.cockpit import (
-    DRAFT,
-    TARGET,
-    Cockpit,
-    answer_events,
-    launch,
-    loaded,
-    press_keys,
-    ready,
-    resize,
-    settled,
-    setup_of,
-)
+from tests.support.cockpit import DRAFT, TARGET, Cockpit, answer_events, launch, loaded
 
 WORDS = ("The", " sea", " is", " [bold]", "wide", "\x1b[31m", " and", " deep", ".")
 DEMO = {DemoModel.DENSE: Path("/demo/dense.gguf"), DemoModel.DRAFT: Path("/demo/d.gguf")}
-
-
-async def ask(cockpit: Cockpit, pilot: Pilot[None], text: str = "hello") -> None:
-    cockpit.app.live.query_one(PromptBox).text = text
-    await press_keys(pilot, "enter")
 
 
 def said(cockpit: Cockpit) -> str:
     return cockpit.app.live.transcript.conversation.plain_text
 
 
-async def reach(cockpit: Cockpit, pilot: Pilot[None], activity: Activity) -> None:
-    await settled(pilot, lambda: cockpit.app.live.activity is activity)
-
-
-async def picker_opens(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-    await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+async def picker_opens(cockpit: Cockpit) -> None:
+    await cockpit.settled(lambda: isinstance(cockpit.app.screen, PickerScreen))
     assert not cockpit.app.live.loading_bars.has_class("-busy")
 
 
@@ -114,35 +91,34 @@ async def test_questions_are_answered_copied_and_forgotten() -> None:
     evaluated = PromptEvaluated(n_tokens=3, seconds=0.1, n_reused=0)
     first = [evaluated, TokenEmitted(token=1, piece=b"Soon", from_draft=False)]
     cockpit.script.answers += [answer_events(WORDS), [evaluated, empty], first]
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
+    async with cockpit.loaded():
         transcript = cockpit.app.live.transcript
         chat = cockpit.app.session.conversation.chat
         assert cockpit.script.names() == ["load", "load_draft", "measure_baseline"]
-        await press_keys(pilot, "f9")
+        await cockpit.press("f9")
         assert cockpit.app.clipboard == ""
-        await ask(cockpit, pilot)
-        await ready(cockpit, pilot)
+        await cockpit.ask()
+        await cockpit.is_ready()
         assert "hello" in said(cockpit)
         # As it came: neither markup nor escapes are interpreted.
         assert transcript.conversation.last_answer.startswith("The sea is [bold]wide")
         assert chat.messages()[-1] == ("assistant", "".join(WORDS))
-        await press_keys(pilot, "f9")
+        await cockpit.press("f9")
         assert cockpit.app.clipboard == "".join(WORDS)
         for shows in (True, False):
-            await press_keys(pilot, "f2")
+            await cockpit.press("f2")
             assert transcript.show_rejected is shows
-        await press_keys(pilot, "ctrl+n")
+        await cockpit.press("ctrl+n")
         assert cockpit.app.session.conversation.chat.messages() == ()
         assert "hello" not in said(cockpit)
         # An answer without tokens ends as well.
-        await ask(cockpit, pilot)
-        await ready(cockpit, pilot)
+        await cockpit.ask()
+        await cockpit.is_ready()
         assert cockpit.app.session.conversation.chat.messages() == ()
         # The first token is shown before its round ends; a new chat waits for the answer's end.
-        await ask(cockpit, pilot, "again")
-        await settled(pilot, lambda: "Soon" in said(cockpit))
-        await press_keys(pilot, "ctrl+n")
+        await cockpit.ask("again")
+        await cockpit.settled(lambda: "Soon" in said(cockpit))
+        await cockpit.press("ctrl+n")
         assert cockpit.app.session.conversation.chat.questions == ["again"]
 
 
@@ -152,29 +128,29 @@ async def test_questions_wait_for_the_pair_and_for_each_other_and_answers_are_st
     cockpit.script.load_events[0] = []
     answer = answer_events(WORDS)
     cockpit.script.answers += [answer, answer[:5], answer, answer[:4], answer[:4]]
-    async with cockpit.shown() as pilot:
-        await reach(cockpit, pilot, Activity.LOADING)
-        await ask(cockpit, pilot, "early")
-        await ask(cockpit, pilot, "too many")
+    async with cockpit.shown():
+        await cockpit.reach(Activity.LOADING)
+        await cockpit.ask("early")
+        await cockpit.ask("too many")
         assert cockpit.app.live.query_one(PromptBox).text == "too many"
         assert "send" not in cockpit.script.names()
         for event in target_loaded:
             cockpit.threads.post(event)
-        await settled(pilot, lambda: "send" in cockpit.script.names())
-        await ready(cockpit, pilot)
-        await ask(cockpit, pilot, "one")
-        await ask(cockpit, pilot, "two")
+        await cockpit.settled(lambda: "send" in cockpit.script.names())
+        await cockpit.is_ready()
+        await cockpit.ask("one")
+        await cockpit.ask("two")
         assert cockpit.script.names().count("send") == 2
         for event in answer[5:]:
             cockpit.threads.post(event)
-        await settled(pilot, lambda: cockpit.script.names().count("send") == 3)
-        await ready(cockpit, pilot)
+        await cockpit.settled(lambda: cockpit.script.names().count("send") == 3)
+        await cockpit.is_ready()
         assert cockpit.app.session.conversation.chat.questions == ["early", "one", "two"]
         for n, key in enumerate(("escape", "ctrl+c"), start=1):
-            await ask(cockpit, pilot)
-            await reach(cockpit, pilot, Activity.ANSWERING)
-            await press_keys(pilot, key)
-            await ready(cockpit, pilot)
+            await cockpit.ask()
+            await cockpit.reach(Activity.ANSWERING)
+            await cockpit.press(key)
+            await cockpit.is_ready()
             assert cockpit.script.names().count("stop") == n
             assert not cockpit.app.session.conversation.is_answering
 
@@ -185,18 +161,17 @@ async def test_an_engine_error_is_a_notice_in_the_transcript_and_the_chat_goes_o
     failure = EngineFailed(error=BadInputError(reason), trace=None)
     defect = EngineFailed(error=SpectuiError("KeyError: 3"), trace="Traceback ...")
     cockpit.script.answers += [[failure], answer_events(WORDS), [defect]]
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        await ask(cockpit, pilot, "far too long")
-        await settled(pilot, lambda: reason in said(cockpit))
-        await ready(cockpit, pilot)
-        await ask(cockpit, pilot, "short")
-        await ready(cockpit, pilot)
+    async with cockpit.loaded():
+        await cockpit.ask("far too long")
+        await cockpit.settled(lambda: reason in said(cockpit))
+        await cockpit.is_ready()
+        await cockpit.ask("short")
+        await cockpit.is_ready()
         # The question that got no answer is not part of the conversation.
         assert cockpit.app.session.conversation.chat.questions == ["short"]
         assert "the log" not in said(cockpit)
-        await ask(cockpit, pilot)
-        await settled(pilot, lambda: "defect" in said(cockpit))
+        await cockpit.ask()
+        await cockpit.settled(lambda: "defect" in said(cockpit))
         assert "the log" in said(cockpit)
 
 
@@ -208,66 +183,76 @@ async def test_models_that_are_lost_come_back_and_the_text_stays() -> None:
     died = EngineFailed(error=DIED, trace=None)
     answer = answer_events(WORDS)
     cockpit.script.answers += [[*answer[:4], died], answer, answer, [died]]
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
+    async with cockpit.loaded():
         assert not cockpit.app.live.check_action("load_again", ())
         cockpit.script.is_lost = True
-        await ask(cockpit, pilot, "first")
-        await reach(cockpit, pilot, Activity.LOST)
+        await cockpit.ask("first")
+        await cockpit.reach(Activity.LOST)
         assert f"{DIED}. Ctrl+R loads the models again" in said(cockpit)
         assert WORDS[0] in said(cockpit)
         assert cockpit.app.live.check_action("load_again", ())
-        await press_keys(pilot, "ctrl+r")
-        await reach(cockpit, pilot, Activity.LOADING)
+        await cockpit.press("ctrl+r")
+        await cockpit.reach(Activity.LOADING)
         assert cockpit.script.names()[-1] == "load_again"
         cockpit.script.stop()
-        await reach(cockpit, pilot, Activity.LOST)
+        await cockpit.reach(Activity.LOST)
         assert "The load was cancelled" in said(cockpit)
-        await press_keys(pilot, "ctrl+r")
+        await cockpit.press("ctrl+r")
         cockpit.script.is_lost = False
         cockpit.threads.post(ModelsRestored())
-        await ready(cockpit, pilot)
-        await ask(cockpit, pilot, "second")
-        await ready(cockpit, pilot)
+        await cockpit.is_ready()
+        await cockpit.ask("second")
+        await cockpit.is_ready()
         assert "first" in said(cockpit)
         # While nobody waits: it is said, and a prompt goes on.
         cockpit.script.is_lost = True
         cockpit.threads.post(ModelsLost(error=DIED))
-        await reach(cockpit, pilot, Activity.LOST)
+        await cockpit.reach(Activity.LOST)
         assert said(cockpit).count(str(DIED)) == 2
         cockpit.script.is_lost = False
-        await ask(cockpit, pilot)
-        await ready(cockpit, pilot)
+        await cockpit.ask()
+        await cockpit.is_ready()
         assert cockpit.script.names()[-1] == "send"
         # A search brings them back without a key.
-        await ask(cockpit, pilot)
-        await settled(pilot, lambda: "The search loads the models again" in said(cockpit))
-        await ready(cockpit, pilot)
+        await cockpit.ask()
+        await cockpit.settled(lambda: "The search loads the models again" in said(cockpit))
+        await cockpit.is_ready()
 
 
-async def test_the_users_own_keys_work_and_are_named() -> None:
+async def test_keys_work_and_help_and_log_say_what_they_do_and_what_was_logged() -> None:
     keys = {"live.load_again": "ctrl+l,f12", "app.log": "alt+v", "live.rejected": "ctrl+r"}
     cockpit = Cockpit(launch(settings=Settings(keys=keys, keep_sessions=False)))
     cockpit.script.answers.append([EngineFailed(error=DIED, trace=None)])
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "ctrl+r")
+    async with cockpit.loaded(size=(60, 15)):
+        await cockpit.press("ctrl+r")
         assert cockpit.app.live.transcript.show_rejected
         # Help lists every action with its id and key.
-        await press_keys(pilot, "f1")
+        await cockpit.press("f1")
         assert isinstance(cockpit.app.screen, HelpScreen)
         actions = {action.id: action for action in cockpit.app.screen._actions}
         for name in ("app.quit", "live.stop", "prompt.submit", "tune.start", "export.copy"):
             assert name in actions
         assert actions["live.rejected"].key_display == "Ctrl+R"
-        await press_keys(pilot, "escape")
+        # The present screen's own keys come first, and ids give way to explanations.
+        assert "Live screen" in cockpit.lines()[2]
+        assert "Stop the answer or the load" in "\n".join(cockpit.lines())
+        for width, has_ids in ((60, False), (100, True)):
+            await cockpit.resize(width, 24)
+            assert ("live.stop" in "\n".join(cockpit.lines())) is has_ids
+        await cockpit.press("escape")
         cockpit.script.is_lost = True
-        await ask(cockpit, pilot)
-        await reach(cockpit, pilot, Activity.LOST)
+        await cockpit.ask()
+        await cockpit.reach(Activity.LOST)
         assert "Ctrl+L or F12 loads the models again" in said(cockpit)
         assert "the log (Alt+V) has" in said(cockpit)
-        await press_keys(pilot, "f12")
-        await reach(cockpit, pilot, Activity.LOADING)
+        cockpit.threads.log.add("llama_model_loader: loaded [meta] data")
+        cockpit.threads.log.add("llama_decode: failed to decode, ret = 2")
+        await cockpit.press("alt+v")
+        assert "llama_model_loader: loaded [meta] data" in cockpit.app.screen.query_one(Log).lines
+        # What a stop logs is told to be no error.
+        assert "ended on purpose" in "\n".join(cockpit.lines())
+        await cockpit.press("escape", "f12")
+        await cockpit.reach(Activity.LOADING)
 
 
 async def test_the_palette_offers_what_can_be_done() -> None:
@@ -278,13 +263,13 @@ async def test_the_palette_offers_what_can_be_done() -> None:
         return [command for command in commands if word in command.title]
 
     cockpit.threads.starts = False
-    async with cockpit.shown() as pilot:
+    async with cockpit.shown():
         # Before a target is loaded there is no baseline to measure.
-        await reach(cockpit, pilot, Activity.STARTING)
+        await cockpit.reach(Activity.STARTING)
         assert offered("baseline") == []
         session = cast("LiveSession", cockpit.script)
         cockpit.threads.post(EngineStarted(session=session))
-        await ready(cockpit, pilot)
+        await cockpit.is_ready()
         (command,) = offered("baseline")
         command.callback()
         assert cockpit.script.names().count("measure_baseline") == 2
@@ -299,16 +284,7 @@ async def test_the_palette_offers_what_can_be_done() -> None:
             assert read_settings().isolate is ("own process" not in title)
 
 
-async def test_a_draft_that_fails_leaves_the_target() -> None:
-    cockpit = Cockpit()
-    reason = "token 9 differs; choose a draft of the same model family"
-    cockpit.script.load_events[1] = [EngineFailed(error=BadInputError(reason), trace=None)]
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        assert setup_of(cockpit).draft is None
-        assert reason in said(cockpit)
-        await ask(cockpit, pilot)
-        assert cockpit.script.names()[-1] == "send"
+SLOW = ReadsFromDiskError("RAM has room for half of the weights")
 
 
 async def test_a_target_that_is_not_loaded_opens_the_picker() -> None:
@@ -317,93 +293,79 @@ async def test_a_target_that_is_not_loaded_opens_the_picker() -> None:
     pair = Pair(target=TARGET, draft=DRAFT)
     cockpit.script.load_events[0] = [EngineFailed(error=BadInputError(reason), trace=None)]
 
-    async def load(pilot: Pilot[None], error: DoesNotFitError) -> None:
+    async def load(error: DoesNotFitError) -> None:
         cockpit.script.asked.clear()
         cockpit.script.load_events[0] = [EngineFailed(error=error, trace=None)]
         cockpit.app.screen.dismiss(None)
         cockpit.app.session.loader.load(pair)
-        await settled(pilot, lambda: isinstance(cockpit.app.screen, QuestionScreen))
-        assert question(cockpit) == str(error).partition("; --yes")[0] + "."
+        await cockpit.settled(lambda: isinstance(cockpit.app.screen, QuestionScreen))
+        question = str(cockpit.app.screen.query(Static).first().content)
+        assert question == str(error).partition("; --yes")[0] + "."
 
-    async with cockpit.shown() as pilot:
-        await picker_opens(cockpit, pilot)
+    async with cockpit.shown():
+        await picker_opens(cockpit)
         assert reason in cockpit.notices
         # Without room it says so until that is read.
-        await load(pilot, DoesNotFitError("CUDA0 has no room; use -c 4096"))
+        await load(DoesNotFitError("CUDA0 has no room; use -c 4096"))
         assert len(cockpit.app.screen.query(Button)) == 1
         assert cockpit.app.live.activity is Activity.NO_MODEL
-        await press_keys(pilot, "enter")
-        await picker_opens(cockpit, pilot)
+        await cockpit.press("enter")
+        await picker_opens(cockpit)
         assert cockpit.script.names()[0] == "load"
         # What would be slow is loaded only if the user says so.
         for key in ("enter", "escape"):
-            await load(pilot, SLOW)
-            await press_keys(pilot, key)
-            await picker_opens(cockpit, pilot)
+            await load(SLOW)
+            await cockpit.press(key)
+            await picker_opens(cockpit)
             assert "load from disk" not in cockpit.script.names()
         for key in ("tab", "left"):
-            await load(pilot, SLOW)
+            await load(SLOW)
             cockpit.script.load_events[0] = [loaded(Role.TARGET)]
-            await press_keys(pilot, key, "enter")
-            await ready(cockpit, pilot)
+            await cockpit.press(key, "enter")
+            await cockpit.is_ready()
             names = [name for name in cockpit.script.names() if name.startswith("load")]
             assert names == ["load", "load from disk", "load_draft"]
-            await press_keys(pilot, "f7")
+            await cockpit.press("f7")
         # A load can be cancelled.
         cockpit.script.load_events[0] = []
         cockpit.app.screen.dismiss(None)
         cockpit.app.session.loader.load(pair)
-        await reach(cockpit, pilot, Activity.LOADING)
+        await cockpit.reach(Activity.LOADING)
         assert cockpit.app.live.loading_bars.has_class("-busy")
-        await press_keys(pilot, "escape")
-        await picker_opens(cockpit, pilot)
-
-
-SLOW = ReadsFromDiskError("RAM has room for half of the weights")
-
-
-def question(cockpit: Cockpit) -> str:
-    assert isinstance(cockpit.app.screen, QuestionScreen)
-    return str(cockpit.app.screen.query(Static).first().content)
-
-
-async def test_with_yes_nothing_is_asked() -> None:
-    cockpit = Cockpit(launch(from_disk=True))
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        assert cockpit.script.names()[0] == "load from disk"
+        await cockpit.press("escape")
+        await picker_opens(cockpit)
 
 
 async def test_the_demo_models_are_built_before_they_are_loaded() -> None:
     cockpit = Cockpit(launch(pair=None, demo=DemoModel.DENSE))
     built = cockpit.threads.built
-    async with cockpit.shown() as pilot:
+    async with cockpit.shown():
         for n, key in enumerate(("escape", "ctrl+c"), start=1):
-            await reach(cockpit, pilot, Activity.LOADING)
+            await cockpit.reach(Activity.LOADING)
             assert built == [DemoModel.DENSE] * n
-            await press_keys(pilot, key)
-            await picker_opens(cockpit, pilot)
+            await cockpit.press(key)
+            await picker_opens(cockpit)
             assert cockpit.threads.n_stopped_builds == n
             assert cockpit.notices == ["The build of the demo models was cancelled."] * n
             # What the build has told meanwhile starts nothing any more.
             cockpit.threads.post(DemoBuilt(paths=DEMO))
-            await settled(pilot)
+            await cockpit.settled()
             assert "load" not in cockpit.script.names()
             cockpit.app.picker.choose(DemoModel.DENSE)
-        await reach(cockpit, pilot, Activity.LOADING)
+        await cockpit.reach(Activity.LOADING)
         cockpit.threads.post(DemoBuilt(paths=DEMO))
-        await ready(cockpit, pilot)
-        assert setup_of(cockpit).target.path == DEMO[DemoModel.DENSE]
+        await cockpit.is_ready()
+        assert cockpit.setup.target.path == DEMO[DemoModel.DENSE]
         # Another pair ends a build.
-        await press_keys(pilot, "f7")
+        await cockpit.press("f7")
         cockpit.app.picker.choose(DemoModel.DENSE)
-        await settled(pilot, lambda: len(built) == 4)
+        await cockpit.settled(lambda: len(built) == 4)
         before = cockpit.threads.n_stopped_builds
         cockpit.app.session.loader.load(Pair(target=TARGET, draft=DRAFT))
         assert cockpit.threads.n_stopped_builds > before
         cockpit.threads.post(DemoBuilt(paths=DEMO))
-        await ready(cockpit, pilot)
-        assert setup_of(cockpit).target.path == TARGET
+        await cockpit.is_ready()
+        assert cockpit.setup.target.path == TARGET
 
 
 @pytest.mark.ci
@@ -425,104 +387,47 @@ def test_a_build_that_is_stopped_leaves_no_model_and_tells_nothing_more() -> Non
 async def test_without_an_engine_the_reason_is_shown() -> None:
     cockpit = Cockpit()
     cockpit.threads.starts = False
-    async with cockpit.shown() as pilot:
+    async with cockpit.shown():
         # There is nothing to set yet; keys go on over a screen that is left at once.
         burst(cockpit, "f3", "a", "f1", "escape", "b", "f8", "escape", "c")
         box = cockpit.app.live.query_one(PromptBox)
-        await settled(pilot, lambda: box.text == "abc")
-        cockpit.threads.post(StartFailed(reason="llama-cpp-python cannot be loaded (x)"))
-        await picker_opens(cockpit, pilot)
-        assert "llama-cpp-python cannot be loaded (x)" in cockpit.notices
-
-
-async def test_a_monitor_that_fails_is_told_and_the_rest_goes_on() -> None:
-    cockpit = Cockpit()
-    async with cockpit.shown() as pilot:
+        await cockpit.settled(lambda: box.text == "abc")
         cockpit.threads.post(MonitorFailed(reason="/proc is not there"))
-        await ready(cockpit, pilot)
-        assert "/proc is not there" in cockpit.notices
-
-
-async def test_the_draft_is_switched_off_and_on_with_its_settings() -> None:
-    cockpit = Cockpit()
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        before = setup_of(cockpit).speculation
-        await press_keys(pilot, "f4")
-        assert setup_of(cockpit).speculation is None
-        assert "draft off" in str(cockpit.app.live.query_one(StatusBar).left)
-        await press_keys(pilot, "f4")
-        assert setup_of(cockpit).speculation == before
-        assert cockpit.notices == []
-        # During an answer it is told to be the next one's.
-        await press_keys(pilot, "h", "enter")
-        await reach(cockpit, pilot, Activity.ANSWERING)
-        await press_keys(pilot, "f4", "f4")
-        assert cockpit.notices == [
-            f"The draft is {word} from the next answer on; this one goes on as it is."
-            for word in ("off", "on")
-        ]
-        await press_keys(pilot, "escape", "f3")
-        # From the first field up to the choice.
-        await press_keys(pilot, "shift+tab", "right", "ctrl+s")
-        assert setup_of(cockpit).speculation is None
+        cockpit.threads.post(StartFailed(reason="llama-cpp-python cannot be loaded (x)"))
+        await picker_opens(cockpit)
+        for reason in ("/proc is not there", "llama-cpp-python cannot be loaded (x)"):
+            assert reason in cockpit.notices
 
 
 async def test_settings_are_applied_from_the_next_answer_on() -> None:
     cockpit = Cockpit()
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f3")
-        screen = cockpit.app.screen
-        assert isinstance(screen, SettingsScreen)
-        screen.query_one("#draft_max", Input).value = "8"
-        screen.query_one("#draft_p_min", Input).value = "0.25"
-        screen.query_one("#temp", Input).value = "0.7"
-        screen.query_one("#system", Input).value = "Be brief."
-        await press_keys(pilot, "enter")
-        changed = setup_of(cockpit)
-        assert changed.speculation == Speculation(DraftSimple(draft_max=8, draft_p_min=0.25))
+    # Drafts may be as long as the pair was loaded for.
+    cockpit.script.max_draft = 40
+    values = {"draft_max": "40", "draft_p_min": "0.25", "temp": "0.7", "system": "Be brief."}
+    async with cockpit.loaded():
+        await cockpit.press("f3")
+        for field, value in values.items():
+            cockpit.app.screen.query_one(f"#{field}", Input).value = value
+        await cockpit.press("enter")
+        changed = cockpit.setup
+        assert changed.speculation == Speculation(DraftSimple(draft_max=40, draft_p_min=0.25))
         assert changed.sampling.temp == 0.7
-        await ask(cockpit, pilot)
+        await cockpit.ask()
         (sent,) = [value for name, value in cockpit.script.asked if name == "send"]
         assert isinstance(sent, tuple)
         assert sent[1] == (("system", "Be brief."), ("user", "hello"))
-
-
-WRONG = [
-    ("draft_max", "0", "draft_max must be 1 to 16, which is what the pair was loaded for"),
-    ("draft_max", "17", "draft_max must be 1 to 16"),
-    ("draft_max", "many", "draft_max must be 1 to 16"),
-    ("draft_min", "9", "draft_min 9 is above draft_max"),
-    ("draft_p_min", "1.5", "draft_p_min must be 0 to 1"),
-    ("draft_p_min", "nan", "draft_p_min must be 0 to 1"),
-    ("n_predict", "0", "0 tokens would be no answer"),
-    ("seed", "-1", "seed must be 0"),
-]
-
-
-async def test_wrong_settings_are_explained_and_change_nothing() -> None:
-    cockpit = Cockpit()
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        before = setup_of(cockpit)
-        await press_keys(pilot, "f3")
-        screen = cockpit.app.screen
-        for field, value, reason in WRONG:
-            box = screen.query_one(f"#{field}", Input)
-            right, box.value = box.value, value
-            await press_keys(pilot, "enter")
-            assert cockpit.app.screen is screen, field
-            assert reason in str(screen.query_one("#error").render())
-            box.value = right
-        await press_keys(pilot, "escape")
-        assert setup_of(cockpit) == before
-        # Drafts may be as long as the pair was loaded for.
-        cockpit.script.max_draft = 40
-        await press_keys(pilot, "f3")
-        cockpit.app.screen.query_one("#draft_max", Input).value = "40"
-        await press_keys(pilot, "enter")
-        assert setup_of(cockpit).speculation == Speculation(DraftSimple(draft_max=40))
+        # During an answer the draft's key is told to be the next one's.
+        await cockpit.reach(Activity.ANSWERING)
+        await cockpit.press("f4", "f4")
+        assert cockpit.notices == [
+            f"The draft is {word} from the next answer on; this one goes on as it is."
+            for word in ("off", "on")
+        ]
+        assert cockpit.setup.speculation == changed.speculation
+        await cockpit.press("escape", "f3")
+        # From the first field up to the choice.
+        await cockpit.press("shift+tab", "right", "ctrl+s")
+        assert cockpit.setup.speculation is None
 
 
 def burst(cockpit: Cockpit, *keys: str) -> None:
@@ -539,129 +444,86 @@ async def test_keys_that_come_in_a_burst_go_where_the_focus_is_by_then() -> None
         fields = cockpit.app.screen.query("#draft_max, #draft_min, #draft_p_min")
         return [field.value for field in fields.results(Input)]
 
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
+    async with cockpit.loaded():
         box = cockpit.app.live.query_one(PromptBox)
-        await press_keys(pilot, "f3")
+        await cockpit.press("f3")
         burst(cockpit, "8", "tab", "2", "tab", "0", ".", "5", "shift+tab", "home", "delete", "1")
         cockpit.app.post_message(Paste("3"))
-        await settled(pilot, lambda: typed() == ["8", "13", "0.5"])
+        await cockpit.settled(lambda: typed() == ["8", "13", "0.5"])
         # The widget that had the last one is gone.
         burst(cockpit, "5")
         cockpit.app.pop_screen()
-        await settled(pilot, lambda: cockpit.app.screen is cockpit.app.live)
-        await press_keys(pilot, "x")
+        await cockpit.settled(lambda: cockpit.app.screen is cockpit.app.live)
+        await cockpit.press("x")
         assert box.text.endswith("x")
         box.text = ""
         # Those that follow the one that opens a screen are that screen's.
         burst(cockpit, "f3", "1", "2", "tab", "2")
-        await settled(pilot, lambda: typed()[:2] == ["12", "2"])
+        await cockpit.settled(lambda: typed()[:2] == ["12", "2"])
         assert box.text == ""
-        await press_keys(pilot, "escape")
+        await cockpit.press("escape")
         burst(cockpit, "f8")
         # Of a key whose widget was given up, since it went with its screen.
         cockpit.app.post_message(KeyHandled())
         burst(cockpit, "escape", "c")
-        await settled(pilot, lambda: box.text == "c")
+        await cockpit.settled(lambda: box.text == "c")
         # Ctrl+C empties the prompt before it quits.
-        await press_keys(pilot, "ctrl+c")
+        await cockpit.press("ctrl+c")
         assert cockpit.app.is_running
         assert box.text == ""
-        await press_keys(pilot, "up")
+        await cockpit.press("up")
         assert box.text == "c"
-        await press_keys(pilot, "ctrl+c")
+        await cockpit.press("ctrl+c")
         assert cockpit.app.is_running
-        await pilot.press("ctrl+c")
+        await cockpit.pilot.press("ctrl+c")
         assert not cockpit.app.is_running
 
 
 async def test_a_model_without_a_template_continues_the_text() -> None:
-    cockpit = Cockpit()
+    cockpit = Cockpit(launch(from_disk=True))
     cockpit.script.load_events[0] = [loaded(Role.TARGET, has_chat_template=False)]
+    reason = "token 9 differs; choose a draft of the same model family"
+    cockpit.script.load_events[1] = [EngineFailed(error=BadInputError(reason), trace=None)]
     cockpit.script.answers.append(answer_events(WORDS))
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        await ask(cockpit, pilot, "Once upon a time")
-        await ready(cockpit, pilot)
-        await ask(cockpit, pilot, " Then")
+    async with cockpit.loaded():
+        # With --yes nothing is asked, and a draft that fails leaves the target.
+        assert cockpit.script.names()[0] == "load from disk"
+        assert cockpit.setup.draft is None
+        assert reason in said(cockpit)
+        await cockpit.ask("Once upon a time")
+        await cockpit.is_ready()
+        await cockpit.ask(" Then")
         sent = [value for name, value in cockpit.script.asked if name == "send"]
         texts = [value[2] for value in sent if isinstance(value, tuple)]
         assert texts == ["Once upon a time", "Once upon a time" + "".join(WORDS) + " Then"]
-
-
-async def test_help_and_log_say_what_keys_do_and_what_was_logged() -> None:
-    cockpit = Cockpit()
-    async with cockpit.shown(size=(60, 15)) as pilot:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f1")
-        # The present screen's own keys come first, and ids give way to explanations.
-        assert "Live screen" in cockpit.lines()[2]
-        assert "Stop the answer or the load" in "\n".join(cockpit.lines())
-        for width, has_ids in ((60, False), (100, True)):
-            await resize(pilot, width, 24)
-            assert ("live.stop" in "\n".join(cockpit.lines())) is has_ids
-        await press_keys(pilot, "escape")
-        cockpit.threads.log.add("llama_model_loader: loaded [meta] data")
-        cockpit.threads.log.add("llama_decode: failed to decode, ret = 2")
-        await press_keys(pilot, "f8")
-        assert "llama_model_loader: loaded [meta] data" in cockpit.app.screen.query_one(Log).lines
-        # What a stop logs is told to be no error.
-        assert "ended on purpose" in "\n".join(cockpit.lines())
-        await press_keys(pilot, "escape")
-        assert len(cockpit.app.screen_stack) == 2
 
 
 async def test_at_every_size_what_matters_is_in_view() -> None:
     cockpit = Cockpit()
     cockpit.script.answers.append(answer_events(WORDS))
 
-    def in_view(kind: type[Widget]) -> bool:
-        region = cockpit.app.live.query_one(kind).region
-        return bool(region) and cockpit.app.live.region.contains_region(region)
+    def is_in_view(widget: Widget) -> bool:
+        return bool(widget.region) and cockpit.app.live.region.contains_region(widget.region)
 
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        await ask(cockpit, pilot)
-        await ready(cockpit, pilot)
-        for width, height in (
-            (80, 24),
-            (63, 24),
-            (64, 24),
-            (40, 12),
-            (25, 24),
-            (120, 40),
-            (30, 10),
-        ):
-            await resize(pilot, width, height)
+    async with cockpit.loaded():
+        await cockpit.ask()
+        await cockpit.is_ready()
+        one = cockpit.app.live.query_one
+        for width, height in ((63, 24), (64, 24), (40, 12), (25, 24), (120, 40), (30, 10)):
+            await cockpit.resize(width, height)
             for kind in (StatusBar, Transcript, PromptBox, KeyBar):
-                assert in_view(kind)
-            assert in_view(Panels) == (width >= 64)
+                assert is_in_view(one(kind))
+            assert is_in_view(one(Panels)) == (width >= 64)
             text = "".join(cockpit.lines())
             if height > 12:
                 assert ("Panels: widen the terminal to 64" in text) == (40 < width < 64)
-            if width >= 120:
-                panels = cockpit.app.live.query(Panel)
-                assert all(cockpit.app.live.region.contains_region(one.region) for one in panels)
+            assert width < 120 or all(map(is_in_view, cockpit.app.live.query(Panel)))
             assert "The sea is" in text
             # The footer has whole keys only.
             keys = [key for key in cockpit.app.screen.query(FooterKey) if key.region]
             assert keys
             assert all(key.region.right <= width for key in keys)
             assert all(key.size.width == len(str(key.render())) for key in keys)
-
-
-async def test_sessions_are_stored_as_they_happen() -> None:
-    cockpit = Cockpit(launch(settings=Settings()))
-    cockpit.script.answers.append(answer_events(WORDS))
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        assert recent_sessions(1) == ()
-        await ask(cockpit, pilot)
-        await ready(cockpit, pilot)
-        (stored,) = recent_sessions(1)
-        assert stored.header.target == str(TARGET)
-        parts = [entry for entry in stored.entries if isinstance(entry, AnswerPart)]
-        assert "".join(part.text for part in parts) == "".join(WORDS)
 
 
 LOAD = LoadOptions(
@@ -675,35 +537,29 @@ LOAD = LoadOptions(
 
 
 @asynccontextmanager
-async def resumed(
-    pair: Pair, *entries: Entry, load: LoadOptions = LOAD
-) -> AsyncIterator[tuple[Cockpit, Pilot[None]]]:
+async def resumed(pair: Pair, *entries: Entry, load: LoadOptions = LOAD) -> AsyncIterator[Cockpit]:
     """A stored session, which is taken up with a pair."""
     cockpit = Cockpit(launch(pair=None, settings=Settings()))
     draft = None if load.draft is None else str(DRAFT)
     header = Header(started=now(), target=str(TARGET), draft=draft, load=load)
-    async with cockpit.shown() as pilot:
-        await picker_opens(cockpit, pilot)
+    async with cockpit.shown():
+        await picker_opens(cockpit)
         cockpit.app.pop_screen()
         stored = StoredSession(path=Path("session.jsonl"), header=header, entries=entries)
         cockpit.app.session.loader.resume(stored, pair)
-        await ready(cockpit, pilot)
-        yield cockpit, pilot
-
-
-async def test_another_pair_is_not_loaded_as_the_stored_one() -> None:
-    async with resumed(Pair(target=Path("/other.gguf"), draft=DRAFT)) as (cockpit, _):
-        assert setup_of(cockpit).target.path == Path("/other.gguf")
-
-
-async def test_a_target_that_drafted_for_itself_is_loaded_to_do_so_again() -> None:
-    own = Speculation(DraftMtp(draft_max=2))
-    pair, load = Pair(target=TARGET, draft=None), structs.replace(LOAD, draft=None)
-    async with resumed(pair, SettingsChange(speculation=own), load=load) as (cockpit, _):
-        assert loaded_as(cockpit).speculation == own
+        await cockpit.is_ready()
+        yield cockpit
 
 
 async def test_a_stored_session_is_taken_up() -> None:
+    # Another pair is not loaded as the stored one.
+    async with resumed(Pair(target=Path("/other.gguf"), draft=DRAFT)) as cockpit:
+        assert cockpit.setup.target.path == Path("/other.gguf")
+    # A target that drafted for itself is loaded to do so again.
+    own = Speculation(DraftMtp(draft_max=2))
+    pair, load = Pair(target=TARGET, draft=None), structs.replace(LOAD, draft=None)
+    async with resumed(pair, SettingsChange(speculation=own), load=load) as cockpit:
+        assert loaded_as(cockpit).speculation == own
     wanted = Speculation(DraftSimple(draft_max=7, draft_p_min=0.5))
     entries = (
         UserTurn(text="2+2?"),
@@ -711,19 +567,24 @@ async def test_a_stored_session_is_taken_up() -> None:
         AnswerEnd(note="4 tokens"),
         SettingsChange(speculation=wanted),
     )
-    async with resumed(Pair(target=TARGET, draft=DRAFT), *entries) as (cockpit, pilot):
+    async with resumed(Pair(target=TARGET, draft=DRAFT), *entries) as cockpit:
         assert cockpit.app.live.transcript.conversation.last_answer == "It is 4."
-        found = setup_of(cockpit)
+        found = cockpit.setup
         assert found.speculation == loaded_as(cockpit).speculation == wanted
         assert (found.target, found.draft) == (LOAD.target, LOAD.draft)
         assert (found.context, found.extra) == (LOAD.context, ("--jinja",))
         assert recent_sessions(1) == ()
-        await ask(cockpit, pilot, "And 3+3?")
+        cockpit.script.answers.append(answer_events(WORDS))
+        await cockpit.ask("And 3+3?")
+        await cockpit.is_ready()
         # With what follows, the past is stored again: the next start offers all of it.
         (kept,) = recent_sessions(1)
-        assert kept.entries[: len(entries)] == entries
+        n_past = len(entries)
+        assert kept.entries[:n_past] == entries
+        parts = [entry for entry in kept.entries[n_past:] if isinstance(entry, AnswerPart)]
+        assert "".join(part.text for part in parts) == "".join(WORDS)
         assert kept.header.load == structs.replace(LOAD, sampling=found.sampling)
-        assert cockpit.app.session.conversation.chat.messages() == (
+        assert cockpit.app.session.conversation.chat.messages()[:3] == (
             ("user", "2+2?"),
             ("assistant", "It is 4."),
             ("user", "And 3+3?"),

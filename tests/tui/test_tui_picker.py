@@ -1,14 +1,12 @@
 """The picker: what can be chosen, how, and why not; every action by keyboard and by mouse."""
 
 import asyncio
-import os
-import threading
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -20,38 +18,29 @@ from textual.widgets import Input, Static
 
 from spectui.demo import DemoModel
 from spectui.live.setup import Pair
-from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, Scan
 from spectui.models.ranking import ModelInspected
 from spectui.presets import Preset
 from spectui.sessions import Header, Session, UserTurn
-from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
+from spectui.tui.glyphs import UNICODE, Glyphs
 from spectui.tui.picker.controller import PickerController
 from spectui.tui.picker.drafts import DraftList
 from spectui.tui.picker.folder import FolderScreen
 from spectui.tui.picker.list import Cell, PickerList, Row, short_folder, visible
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import OPEN_FOLDER, PASTE, TargetList
-from spectui.tui.text.display import clip, fit
+from spectui.tui.text.display import aligned, clip, fit
 from tests.support import cockpit
-from tests.support.cockpit import Stage, screen_lines, staged
-from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, write_tiny
+from tests.support.cockpit import Stage, facts, found, screen_lines, staged
+from tests.support.models import TARGET, write_tiny
 
-GB = 10**9
 SIZES = ((80, 24), (120, 40), (200, 60))
 LONG_REASON = (
     "the vocabularies differ in size: 151936 (target), 49152 (draft), at most 128 apart is allowed"
 )
 
 
-def found(name: str, size_bytes: int, missing: tuple[str, ...] = ()) -> FoundModel:
-    return FoundModel(
-        path=Path(f"/models/{name}.gguf"),
-        name=name,
-        size_bytes=size_bytes,
-        n_shards=1 + len(missing),
-        missing=missing,
-    )
+GB = 10**9
 
 
 BIG = found("Big-30B-Q4_K_M", 18 * GB)
@@ -74,54 +63,21 @@ RECENT = Session(
 PRESET = Preset(name="mine", path=Path("mine.toml"), description="Two of mine.", options={})
 
 
-def inspected(
-    draft: FoundModel,
-    reason: str | None = None,
-    *,
-    slowness: str | None = None,
-    read_bytes_per_token: int | None = None,
-) -> ModelInspected:
+def inspected(draft: FoundModel, reason: str | None = None, **changes: Any) -> ModelInspected:  # noqa: ANN401 - any field
     """What became known of a model beside the large one."""
-    facts = ModelFacts(
-        path=draft.path,
-        arch="llama",
-        name=draft.name,
-        n_params=1_000_000_000,
-        size_bytes=draft.size_bytes,
-        file_bytes=draft.size_bytes,
-        n_layers=16,
-        n_ctx_train=8192,
-        n_vocab=32_000,
-        kv_bytes_per_token=1000,
-        n_experts=0,
-        read_bytes_per_token=read_bytes_per_token or draft.size_bytes,
-    )
-    known = ModelInspected(target=BIG.path, path=draft.path, facts=facts, reason=reason)
-    return replace(known, slowness=slowness)
+    known = facts(draft.path, draft.size_bytes)
+    made = ModelInspected(target=BIG.path, path=draft.path, facts=known, reason=reason)
+    return replace(made, **changes)
 
 
 class Host(cockpit.Host):
     """A picker, and what is known of models."""
 
-    def __init__(
-        self,
-        *,
-        folders: Sequence[Path] = (Path("/models"),),
-        recent: Sequence[Session] = (),
-        presets: Sequence[Preset] = (),
-        n_ctx: int = 4096,
-        can_close: bool = False,
-        glyphs: Glyphs = UNICODE,
-    ) -> None:
+    def __init__(self, *, glyphs: Glyphs = UNICODE, **changes: Any) -> None:  # noqa: ANN401 - the picker's
         super().__init__(glyphs)
-        self.picker = self.opened = PickerScreen(
-            cast("PickerController", self.controller),
-            folders=folders,
-            recent=recent,
-            presets=presets,
-            n_ctx=n_ctx,
-            can_close=can_close,
-        )
+        usual: dict[str, Any] = {"folders": (Path("/models"),), "n_ctx": 4096, "can_close": False}
+        usual |= {"recent": (), "presets": (), **changes}
+        self.picker = self.opened = PickerScreen(cast("PickerController", self.controller), **usual)
         self.n_bells = 0
 
     def bell(self) -> None:
@@ -226,8 +182,8 @@ async def test_what_can_be_chosen_and_why_not() -> None:
         assert app.detail.endswith(f"{slowness}.")
         await inspect(stage, inspected(GOOD))
         assert app.detail == (
-            "Fits: 1.1 GB of memory with its cache, llama, 1B parameters, 16 layers, "
-            "trained for 8192 tokens"
+            "Fits: 3.9 GB of memory with its cache, qwen3, 1B parameters, 28 layers, "
+            "trained for 40960 tokens"
         )
 
 
@@ -270,7 +226,10 @@ async def test_the_best_draft_is_highlighted_as_results_arrive_until_the_user_go
             (inspected(GOOD), str(GOOD.path)),
             (inspected(thin), str(GOOD.path)),
             # A target of experts wants a draft as small as what its tokens read.
-            (inspected(BIG, read_bytes_per_token=2 * GB), str(thin.path)),
+            (
+                inspected(BIG, facts=facts(BIG.path, BIG.size_bytes, read_bytes_per_token=2 * GB)),
+                str(thin.path),
+            ),
         ):
             await inspect(stage, known)
             assert app.drafts.key == key
@@ -296,6 +255,13 @@ async def test_models_that_arrive_move_nothing_and_are_one_row_each() -> None:
         shown = await show(stage, *(found(f"m{index}", GB) for index in range(100)))
         assert app.targets.key == str(BIG.path)
         assert f"> {BIG.name}" in shown
+        # A resize keeps the highlighted row in view.
+        await look_at(stage, app.targets.models[-1])
+        for width, height in ((80, 24), (200, 60), (60, 20), (120, 40)):
+            assert f"> {app.targets.models[-1].name}" in await stage.at((width, height))
+            panes = ("#target-pane", "#draft-pane")
+            target, draft = (app.picker.query_one(name, Vertical).region for name in panes)
+            assert (target.y == draft.y) == (width >= 150)
 
 
 async def test_earlier_pairs_presets_and_the_demo_are_one_key_away() -> None:
@@ -312,9 +278,6 @@ async def test_earlier_pairs_presets_and_the_demo_are_one_key_away() -> None:
             does = "takes this chat up again" if choice is RECENT else "starts it with the draft"
             assert f"Enter {does}" in await stage.press("home", *["down"] * n_down, "enter")
             assert app.chosen() == [choice]
-
-
-async def test_own_models_stand_before_all_else_that_was_not_used_yet() -> None:
     async with picking(app=Host(presets=[PRESET]), size=(80, 24)) as (app, stage):
         seen = [app.targets.value]
         # Earlier pairs that come late take the first row; not where someone has gone elsewhere.
@@ -324,6 +287,7 @@ async def test_own_models_stand_before_all_else_that_was_not_used_yet() -> None:
             seen.append(app.targets.value)
             await stage.press("down")
         assert seen == [OPEN_FOLDER, RECENT, OPEN_FOLDER]
+    # Own models stand before all else that was not used yet.
     async with picking(*MODELS, app=Host(presets=[PRESET]), size=(80, 24)) as (app, stage):
         values = [entry.value for entry in app.targets.entries]
         assert values == [*MODELS, OPEN_FOLDER, PASTE, PRESET, DemoModel.DENSE]
@@ -336,15 +300,14 @@ async def test_a_click_looks_and_a_second_one_chooses() -> None:
         await stage.click(app.targets, 2)
         assert app.targets.key == str(BIG.path)
         await inspect(stage, inspected(GOOD))
-
-        async def click(list_: PickerList, key: str) -> None:
+        for list_, model, chosen in (
+            (app.drafts, LARGER_DRAFT, []),
+            (app.drafts, LARGER_DRAFT, [replace(PAIR, draft=LARGER_DRAFT.path)]),
+            (app.targets, GOOD, []),
+        ):
+            key = str(model.path)
             await stage.click(list_, 4, list_._index_to_line[list_.get_option_index(key)])
-            assert list_.key == key
-
-        for chosen in ([], [replace(PAIR, draft=LARGER_DRAFT.path)]):
-            await click(app.drafts, str(LARGER_DRAFT.path))
-            assert app.chosen() == chosen
-        await click(app.targets, str(GOOD.path))
+            assert (list_.key, app.chosen()) == (key, chosen)
 
 
 async def test_the_filter_leaves_what_contains_every_word_and_how_the_picker_is_left() -> None:
@@ -480,37 +443,6 @@ async def test_folders_are_completed_with_tab_entered_from_the_list_and_typed(
         await until(stage, lambda: app.take() == [("look_in", folders / "beta")])
 
 
-@pytest.mark.usefixtures("folders")
-async def test_a_folder_may_be_read_to_its_end_after_the_list_is_gone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As where the dialog is closed meanwhile: its parts go before what waits is cancelled."""
-    began, ended = threading.Event(), threading.Event()
-
-    def slow(_typed: str) -> list[tuple[str, str]]:
-        began.set()
-        ended.wait()
-        return [("late", "/late")]
-
-    async with picking() as (app, stage):
-        dialog = await dialog_of(stage)
-        await until(stage, lambda: names(dialog) == ["alpha", "beta"])
-        monkeypatch.setattr("spectui.tui.picker.folder._sub_folders", slow)
-        dialog.query_one(Input).value += "a"
-        try:
-            await asyncio.to_thread(began.wait)
-            (reading,) = [
-                one for one in dialog.workers if one.is_running and one.name == "_list_folders"
-            ]
-            removed = dialog.query_one(PickerList).remove()
-            await until(stage, lambda: not dialog.query(PickerList))
-        finally:
-            ended.set()
-        await reading.wait()
-        await removed
-        assert app.screen is dialog
-
-
 # States
 
 
@@ -519,100 +451,40 @@ async def test_without_models_it_says_where_it_looked_and_what_to_do() -> None:
         ((Path("/models"), Path("/srv/gguf")), "Looked in /models, /srv/gguf."),
         ((), "none of the folders exists in which models usually lie"),
     ):
-        async with picking(app=Host(folders=folders)) as (app, stage):
+        async with picking(app=Host(folders=folders), size=(80, 24)) as (app, stage):
             assert app.status == "looking… 0 models"
             await show(stage)
-            for size in SIZES:
-                await stage.at(size)
-                assert "No GGUF file was found" in app.words()
-                assert where in app.words()
-                assert "take the demo pair" in app.words()
-
-
-async def test_names_of_any_kind_and_length_are_shown_and_obeyed_by_no_one(tmp_path: Path) -> None:
-    given_names = (b"[bold]m[$x] [@a=q]-7B", b"\x1b[31mred\nline", b"caf\xe9\xff", "模型".encode())
-    for name in given_names:
-        path = os.fsencode(tmp_path) + b"/" + name + b".gguf"
-        write_tiny(Tiny(), Path(os.fsdecode(path)))
-    async with picking() as (app, stage):
-        await show(stage, *Scan((tmp_path,)), found("x" * 200 + "-Q4_K_M", GB))
-        # Away from a model, so that no draft is listed.
-        await stage.press("end")
-        for size in SIZES:
-            text = await stage.at(size)
-            for shown in ("[bold]m[$x] [@a=q]-7B", "␛[31mred␊line", "caf\\xe9\\xff", "模型"):
-                assert shown in text
-            assert "\x1b" not in text
-            text.encode()
-            assert "…" in app.row("Q4_K_M")
-
-
-async def test_in_ascii_nothing_of_ours_is_anything_else() -> None:
-    app = Host(glyphs=ASCII, recent=[RECENT], presets=[PRESET])
-    async with picking(*MODELS, found("y" * 300, GB // 3), app=app) as (_, stage):
-        known = inspected(GOOD), inspected(LARGER_DRAFT, LONG_REASON)
-        assert (await inspect(stage, *known)).isascii()
-        await dialog_of(stage)
-        assert app.text().isascii()
-
-
-async def test_a_resize_keeps_the_highlighted_rows_and_columns_in_view() -> None:
-    models = [found(f"m{index}-7B", GB * (index + 1)) for index in range(40)]
-    async with picking(*models, size=(80, 24)) as (app, stage):
-        await look_at(stage, models[-1])
-        for width, height in ((80, 24), (200, 60), (60, 20), (120, 40)):
-            assert "> m39-7B" in await stage.at((width, height))
-            target, draft = (
-                app.picker.query_one(name, Vertical).region
-                for name in ("#target-pane", "#draft-pane")
-            )
-            assert (target.y == draft.y) == (width >= 150)
-
-
-async def test_real_models_are_offered_as_they_lie_on_disk(tmp_path: Path) -> None:
-    write_tiny(TARGET, tmp_path / "target.gguf")
-    write_tiny(Tiny(n_experts=4), tmp_path / "larger.gguf")
-    write_tiny(CLOSE_DRAFT, tmp_path / "same-size.gguf")
-    async with picking() as (app, stage):
-        models = {model.name: model for model in Scan((tmp_path,))}
-        await show(stage, *models.values())
-        await look_at(stage, models["target"])
-        assert {option.model.name: option.reason for option in app.drafts.ranked} == {
-            "larger": "is larger than the target",
-            "same-size": "is as large as the target",
-        }
+            for words in ("No GGUF file was found", where, "take the demo pair"):
+                assert words in app.words()
 
 
 # Text
 
 
-TEXTS = st.text(st.characters(blacklist_categories=["Cs"]), max_size=40).map(
-    lambda text: visible(text, UNICODE)
+@given(
+    st.text(max_size=40),
+    st.lists(st.text(max_size=40), max_size=3),
+    st.integers(0, 60),
+    st.sampled_from([fit, clip]),
 )
-
-
-@given(st.text(max_size=40), st.integers(0, 60), st.sampled_from([fit, clip]))
 def test_a_text_is_one_printable_line_in_its_room(
-    given_text: str, width: int, cut: Callable[[str, int, str], str]
+    name: str, others: list[str], width: int, cut: Callable[[str, int, str], str]
 ) -> None:
-    text = visible(given_text, UNICODE)
-    assert "\n" not in text
-    assert "\x1b" not in text
+    text = visible(name, UNICODE)
+    assert not {"\n", "\x1b"} & set(text)
     text.encode()
     assert cell_len(cut(text, width, "…")) <= width
     assert cut(text, cell_len(text), "…") == text
-
-
-@given(TEXTS, st.lists(TEXTS, max_size=3), st.integers(22, 200))
-def test_a_row_is_as_wide_as_its_room(name: str, texts: list[str], width: int) -> None:
-    cells = [Cell(text, 8, share=index) for index, text in enumerate(texts)]
-    assert cell_len(Row(name, cells, glyphs=UNICODE).text(width)) <= width
+    cells = [Cell(visible(other, UNICODE), 8, share=n) for n, other in enumerate(others)]
+    assert cell_len(Row(text, cells, glyphs=UNICODE).text(22 + width)) <= 22 + width
 
 
 def test_names_and_folders_are_called_as_people_call_them(monkeypatch: pytest.MonkeyPatch) -> None:
     # Both ends of a name stay.
     assert fit("Qwen3-30B-A3B-Instruct-Q4_K_M", 15, "…") == "Qwen3-3…-Q4_K_M"
     assert clip("a sentence that goes on", 11, "...") == "a senten..."
+    assert aligned("漢字漢字", 4, right=True, ellipsis="...") == " ..."
+    assert aligned("ab", 4, right=True) == "  ab"
     monkeypatch.setenv("HOME", "/home/me")
     snapshot = f"/x/hub/models--unsloth--Qwen3-GGUF/snapshots/{'a' * 40}"
     for folder, name in (

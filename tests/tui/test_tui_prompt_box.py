@@ -81,17 +81,12 @@ async def test_fast_keys_act_in_the_order_they_were_pressed() -> None:
             app.post_message(events.Key(key, key if len(key) == 1 else None))
         await handled(pilot)
         assert app.sent == ["x\n1y", "x\n1y!"]
-
-
-async def test_the_box_grows_to_six_lines_and_then_scrolls() -> None:
-    async with boxed() as (app, pilot):
+        # The box grows to six lines, and then scrolls.
         heights = [app.box.size.height]
         for _ in range(8):
             await press_keys(pilot, "x", "ctrl+j")
             heights.append(app.box.size.height)
         assert heights == [1, 2, 3, 4, 5, 6, 6, 6, 6]
-        await press_keys(pilot, "enter")
-        assert app.box.size.height == 1
 
 
 async def test_up_and_down_walk_through_earlier_prompts_and_back_to_the_current_one() -> None:
@@ -120,17 +115,15 @@ async def test_up_and_down_walk_through_earlier_prompts_and_back_to_the_current_
         assert app.box.prompts == ["old", "a\nb", "a\nb!"]
 
 
-async def test_a_wrapped_line_counts_as_several() -> None:
+@pytest.mark.parametrize("long", ["x" * 200_000, "some words\n" * 20_000])
+async def test_a_paste_is_not_sent_and_a_long_one_stands_as_a_label(long: str) -> None:
     async with boxed(["old"]) as (app, pilot):
+        # A wrapped line counts as several.
         await paste(app, pilot, "word " * 12)
         for shown in ("word " * 12, "old"):
             await press_keys(pilot, "up")
             assert app.box.text == shown
-
-
-@pytest.mark.parametrize("long", ["x" * 200_000, "some words\n" * 20_000])
-async def test_a_paste_is_not_sent_and_a_long_one_stands_as_a_label(long: str) -> None:
-    async with boxed() as (app, pilot):
+        app.box.text = ""
         await paste(app, pilot, "one\ntwo\r\nthree\n")
         assert app.sent == []
         assert app.box.text.splitlines() == ["one", "two", "three"]
@@ -144,12 +137,8 @@ async def test_a_paste_is_not_sent_and_a_long_one_stands_as_a_label(long: str) -
         assert app.box.text.startswith("[long text 1: ")
         await press_keys(pilot, "enter")
         assert app.sent[0] == app.sent[1]
-
-
-async def test_a_prompt_that_is_put_back_does_not_overwrite_a_new_one() -> None:
-    async with boxed() as (app, pilot):
+        # A prompt that is put back does not overwrite a new one.
         app.box.put_back("declined")
-        assert app.box.text == "declined"
         await press_keys(pilot, "!")
         app.box.put_back("declined again")
         assert app.box.text == "declined!"

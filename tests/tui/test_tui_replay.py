@@ -28,11 +28,7 @@ from tests.support.cockpit import (
     handled,
     launch,
     loaded,
-    press_keys,
-    ready,
-    settled,
     setup,
-    setup_of,
     staged,
 )
 from tests.support.engine import drafting, speculation
@@ -141,24 +137,21 @@ async def test_a_cursor_on_the_map_says_what_replay_counts_and_a_key_uses_it() -
         assert app.screen is not app.tune
 
 
-async def test_without_costs_the_map_has_tokens_per_round_and_why() -> None:
-    unpriced = replay_chat(CHAT, None)
-    async with staged(Host(None), (80, 24)) as (app, stage):
-        app.tune.recorded = CHAT, None
-        shown = " ".join((await stage.idle()).split())
-        assert "No speedup is known before the target alone is measured." in shown
-        assert f"to {unpriced.totals[0].tokens_per_round:.2f} tokens/round, replayed" in shown
-        assert counts(at(unpriced, speculation(4))) in shown
-        for unknown in ("predicted", "• best", "of off"):
-            assert unknown not in shown
-
-
 async def test_it_follows_what_is_recorded_and_the_search() -> None:
     async with staged(Host(EMPTY), (80, 24)) as (app, stage):
         app.tune.not_recorded = "Nothing yet."
         assert "Nothing yet." in await stage.idle()
         assert not app.tune.query_one(Heatmap).region
         assert "Use" not in app.footer()
+        # Without costs the map has tokens per round.
+        app.tune.recorded = CHAT, None
+        shown = " ".join((await stage.idle()).split())
+        unpriced = replay_chat(CHAT, None)
+        assert "No speedup is known before the target alone is measured." in shown
+        assert f"to {unpriced.totals[0].tokens_per_round:.2f} tokens/round, replayed" in shown
+        assert counts(at(unpriced, speculation(4))) in shown
+        for unknown in ("predicted", "• best", "of off"):
+            assert unknown not in shown
         app.tune.recorded = replace(CHAT, answers=(ANSWERS[0], WAITING), failure="too long"), COSTS
         shown = " ".join((await stage.idle()).split())
         assert "59 tokens of 1 answer, replayed exactly. 1 answer more to be recorded." in shown
@@ -212,10 +205,10 @@ def post(cockpit: Cockpit, recording: ChatRecording | None) -> None:
     cockpit.threads.post(ChatRecorded(recording=recording))
 
 
-async def looked(cockpit: Cockpit, pilot: Pilot[None]) -> str:
+async def looked(cockpit: Cockpit) -> str:
     """Wait until nothing is replayed any more; return what the screen says."""
-    await handled(pilot)
-    await settled(pilot, lambda: not cockpit.app.workers)
+    await handled(cockpit.pilot)
+    await cockpit.settled(lambda: not cockpit.app.workers)
     return " ".join(" ".join(cockpit.lines()).split())
 
 
@@ -223,73 +216,71 @@ async def test_a_key_opens_it_and_layers_of_the_target_draft_what_is_used() -> N
     cockpit = Cockpit(launch(make_setup=own_setup, pair=Pair(target=TARGET, draft=None)))
     told = [replace(loaded(Role.TARGET), mtp_layers=3), ChatRecorded(recording=MTP_EMPTY)]
     cockpit.script.load_events = [told, []]
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f10")
-        shown = await looked(cockpit, pilot)
+    async with cockpit.loaded():
+        await cockpit.press("f10")
+        shown = await looked(cockpit)
         assert "Nothing is recorded yet" in shown
         assert "the target goes along it once more with its MTP layers" in shown
         post(cockpit, replace(MTP_CHAT, answers=(replace(MTP_CHAT.answers[0], chains={}),)))
-        await settled(pilot)
-        assert "about as long as it takes to write that without" in await looked(cockpit, pilot)
+        await cockpit.settled()
+        assert "about as long as it takes to write that without" in await looked(cockpit)
         post(cockpit, MTP_CHAT)
         cockpit.tuning(TuningState(costs={MTP_KIND: COSTS}))
-        await settled(pilot)
-        shown = await looked(cockpit, pilot)
+        await cockpit.settled()
+        shown = await looked(cockpit)
         assert "What if draft-mtp drafts: 39 tokens of 1 answer" in shown
         assert "as tuning measured them" in shown
         # What is longer than the layers is one of their number, and there are no more columns.
         assert "max 3, min 0, p_min 0.00 • in use" in shown
-        await press_keys(pilot, "right", "left", "enter")
-        assert setup_of(cockpit).speculation == mtp(2)
-        assert "max 2, min 0, p_min 0.00 • in use" in await looked(cockpit, pilot)
+        await cockpit.press("right", "left", "enter")
+        assert cockpit.setup.speculation == mtp(2)
+        assert "max 2, min 0, p_min 0.00 • in use" in await looked(cockpit)
         # Each view has the key of the other.
         screen = cockpit.app.screen
         assert isinstance(screen, TuneScreen)
         for key, shows_replay in (("f10", True), ("f5", False), ("f5", False), ("f10", True)):
-            await press_keys(pilot, key)
+            await cockpit.press(key)
             assert screen.shows_replay is shows_replay
-        await press_keys(pilot, "escape")
+        await cockpit.press("escape")
         assert cockpit.app.screen is cockpit.app.live
 
 
 async def test_the_app_says_why_there_is_nothing_to_replay() -> None:
-    settings = Settings(keep_sessions=False, record_chats=False)
     different = Cockpit()
     reason = EngineFailed(error=BadInputError("the vocabularies differ"), trace=None)
     different.script.load_events[1] = [reason]
+    unrecorded = Settings(keep_sessions=False, record_chats=False)
     for cockpit, words in (
         (Cockpit(launch(pair=Pair(target=TARGET, draft=None))), "No draft is loaded"),
         (different, "start with --spec-type draft-mtp"),
-        (Cockpit(launch(settings=settings)), "config.toml says record_chats = false"),
+        (Cockpit(launch(settings=unrecorded)), "config.toml says record_chats = false"),
     ):
-        async with cockpit.shown() as pilot:
-            await ready(cockpit, pilot)
-            await press_keys(pilot, "f10")
-            assert words in await looked(cockpit, pilot)
+        async with cockpit.loaded():
+            await cockpit.press("f10")
+            assert words in await looked(cockpit)
     assert cockpit.script.records_chats is False
     cockpit = Cockpit(launch(pair=None))
-    async with cockpit.shown() as pilot:
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.NO_MODEL)
-        await press_keys(pilot, "f10")
-        assert "No pair is loaded yet" in await looked(cockpit, pilot)
-        await press_keys(pilot, "escape")
+    async with cockpit.shown():
+        await cockpit.reach(Activity.NO_MODEL)
+        await cockpit.press("f10")
+        assert "No pair is loaded yet" in await looked(cockpit)
+        await cockpit.press("escape")
         cockpit.script.load_events[0], events = [], cockpit.script.load_events[0]
         cockpit.app.picker.choose(Pair(target=TARGET, draft=DRAFT))
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOADING)
-        await press_keys(pilot, "f10")
-        assert "The models are being loaded" in await looked(cockpit, pilot)
+        await cockpit.reach(Activity.LOADING)
+        await cockpit.press("f10")
+        assert "The models are being loaded" in await looked(cockpit)
         for event in events:
             cockpit.threads.post(event)
-        await ready(cockpit, pilot)
-        assert "Nothing is recorded yet" in await looked(cockpit, pilot)
+        await cockpit.is_ready()
         for recording, words in (
+            (EMPTY, "Nothing is recorded yet"),
             (replace(CHAT, answers=(WAITING,)), "The draft is going along what was answered"),
             (replace(EMPTY, failure="no room"), "An answer could not be recorded: no room."),
         ):
             post(cockpit, recording)
-            await settled(pilot)
-            assert words in await looked(cockpit, pilot)
+            await cockpit.settled()
+            assert words in await looked(cockpit)
 
 
 @pytest.mark.parametrize(

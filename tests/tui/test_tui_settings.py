@@ -20,17 +20,7 @@ from spectui.options.speculation import Speculation
 from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.colours import ColouredApp
 from spectui.tui.widgets import ChoiceRow, StatusBar
-from tests.support.cockpit import (
-    DRAFT,
-    TARGET,
-    Cockpit,
-    handled,
-    launch,
-    press_keys,
-    ready,
-    setup,
-    setup_of,
-)
+from tests.support.cockpit import DRAFT, TARGET, Cockpit, handled, launch, press_keys, setup
 
 MOD = NgramMod(n_match=24, n_min=0, n_max=16)
 SIMPLE = NgramSimple(size_n=3, size_m=8)
@@ -62,29 +52,28 @@ async def test_an_ngram_drafter_stays_who_drafts_with_what_was_set(*, draft: boo
     failed = EngineFailed(error=BadInputError("the draft is broken"), trace=None)
     cockpit.script.load_events[1] = [failed]
     wanted = Speculation(NgramMod(n_match=24, n_min=0, n_max=12))
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
+    async with cockpit.loaded():
         # A draft that cannot be loaded does not cost it.
-        assert setup_of(cockpit).drafting == Speculation(MOD)
+        assert cockpit.setup.drafting == Speculation(MOD)
         said = " ".join(cockpit.app.live.transcript.conversation.plain_text.split())
         assert ("the draft is broken. It is not needed." in said) is draft
-        await press_keys(pilot, "f3")
+        await cockpit.press("f3")
         type_into(cockpit, "ngram-mod-n_max", "12")
-        await press_keys(pilot, "enter")
-        assert setup_of(cockpit).drafting == wanted
+        await cockpit.press("enter")
+        assert cockpit.setup.drafting == wanted
         assert "ngram-mod n 24, min 0, max 12" in status(cockpit)
-        await press_keys(pilot, "f4")
+        await cockpit.press("f4")
         assert "draft off (ngram-mod)" in status(cockpit)
-        await press_keys(pilot, "f4")
-        assert setup_of(cockpit).drafting == wanted
+        await cockpit.press("f4")
+        assert cockpit.setup.drafting == wanted
         # What is set while it is off holds when it is switched on.
-        await press_keys(pilot, "f3")
+        await cockpit.press("f3")
         type_into(cockpit, "ngram-mod-n_match", "16")
         cockpit.app.screen.query_one("#draft", ChoiceRow).index = 1
-        await press_keys(pilot, "enter")
-        assert setup_of(cockpit).speculation is None
-        await press_keys(pilot, "f4")
-        assert setup_of(cockpit).speculation == Speculation(NgramMod(n_match=16, n_min=0, n_max=12))
+        await cockpit.press("enter")
+        assert cockpit.setup.speculation is None
+        await cockpit.press("f4")
+        assert cockpit.setup.speculation == Speculation(NgramMod(n_match=16, n_min=0, n_max=12))
 
 
 NUMBERS = ["draft_max", "draft_min", "draft_p_min"]
@@ -126,58 +115,50 @@ WRONG = [
     ),
     ("ngram-simple-size_n", "9", "size_n 9 is above size_m 8, so every draft would be dropped"),
     ("ngram-simple-size_n", "0", "ngram-simple size_n must be 1 to 1024"),
+    ("draft_max", "17", "draft_max must be 1 to 16, which is what the pair was loaded for"),
+    ("draft_max", "many", "draft_max must be 1 to 16"),
     ("draft_min", "9", "draft_min 9 is above draft_max 4, so every draft would be dropped"),
+    ("draft_p_min", "nan", "draft_p_min must be 0 to 1"),
+    ("n_predict", "0", "0 tokens would be no answer"),
+    ("seed", "-1", "seed must be 0"),
 ]
 
 
 async def test_of_a_row_each_drafter_takes_its_own_numbers() -> None:
     cockpit = cockpit_of(MODEL.after((SIMPLE, CACHE)))
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
+    # In a narrow terminal every number is in sight.
+    async with cockpit.loaded(size=(40, 12)):
+        await cockpit.press("f3")
+        for box in cockpit.app.screen.query(Input):
+            box.focus()
+            await handled(cockpit.pilot)
+            assert box.region.width >= len(box.value) + 1
+            assert cockpit.app.screen.region.contains_region(box.region)
         for field, value, reason in WRONG:
-            await press_keys(pilot, "f3")
             type_into(cockpit, field, value)
-            await press_keys(pilot, "enter")
-            assert str(cockpit.app.screen.query_one("#error").render()) == reason
-            await press_keys(pilot, "escape")
-        await press_keys(pilot, "f3")
+            await cockpit.press("enter")
+            error = cockpit.app.screen.query_one("#error")
+            assert reason in str(error.render())
+            assert error.region.height
+            assert cockpit.app.screen.region.contains_region(error.region)
+            await cockpit.press("escape", "f3")
         type_into(cockpit, "ngram-simple-size_m", "10")
         type_into(cockpit, "draft_max", "6")
-        await press_keys(pilot, "enter")
-        simple, cache, model = setup_of(cockpit).wanted.chain
-        assert simple == NgramSimple(size_n=3, size_m=10)
-        assert cache == CACHE
-        assert model == DraftSimple(draft_max=6)
+        await cockpit.press("enter")
+        chain = (NgramSimple(size_n=3, size_m=10), CACHE, DraftSimple(draft_max=6))
+        assert cockpit.setup.wanted.chain == chain
 
 
 async def test_what_drafts_without_a_draft_is_switched_off_and_on() -> None:
     alone = Speculation(DraftMtp(draft_max=2))
     cockpit = cockpit_of(alone, draft=False)
-    async with cockpit.shown() as pilot:
-        await ready(cockpit, pilot)
+    async with cockpit.loaded():
         for expected in (None, alone, None):
-            await press_keys(pilot, "f4")
-            assert setup_of(cockpit).speculation == expected
-        await press_keys(pilot, "f3")
+            await cockpit.press("f4")
+            assert cockpit.setup.speculation == expected
+        await cockpit.press("f3")
         row = cockpit.app.screen.query_one("#draft", ChoiceRow)
         assert (row.index, row.disabled) == (1, False)
         row.index = 0
-        await press_keys(pilot, "enter")
-        assert setup_of(cockpit).speculation == alone
-
-
-async def test_in_a_narrow_terminal_every_number_is_in_sight() -> None:
-    cockpit = cockpit_of(MODEL.after((SIMPLE, MOD)))
-    async with cockpit.shown(size=(40, 12)) as pilot:
-        await ready(cockpit, pilot)
-        await press_keys(pilot, "f3")
-        for field in cockpit.app.screen.query(Input):
-            field.focus()
-            await handled(pilot)
-            assert field.region.width >= len(field.value) + 1
-            assert cockpit.app.screen.region.contains_region(field.region)
-        type_into(cockpit, "ngram-simple-size_n", "9")
-        await press_keys(pilot, "enter")
-        label = cockpit.app.screen.query_one("#error")
-        assert label.region.height
-        assert cockpit.app.screen.region.contains_region(label.region)
+        await cockpit.press("enter")
+        assert cockpit.setup.speculation == alone

@@ -1,11 +1,11 @@
 """Pictures of the screens. ``pytest --snapshot-update`` renews them: look at what changed."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from textual.app import App
@@ -13,23 +13,21 @@ from textual.pilot import Pilot
 
 from spectui.engine.events import EngineFailed
 from spectui.errors import BadInputError, EngineDiedError
-from spectui.known import Known
-from spectui.live.setup import Activity, Launch, RamMeasured
-from spectui.models.facts import ModelFacts
+from spectui.live.setup import Activity, Launch
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
-from spectui.monitor.readings import HostReading, Reading, Snapshot, Throttle
+from spectui.monitor.readings import HostReading, Reading, Snapshot
 from spectui.sessions import Header, SessionLog, UserTurn
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
 from spectui.tui.threads import ScanFinished
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase
-from tests.support.cockpit import Cockpit, answer_events, launch, press_keys, settled
+from tests.support.cockpit import Cockpit, answer_events, facts, found, launch, press_keys, settled
 from tests.support.constructed import snapshots
 from tests.tui.test_tui_tune import DECIDED, PREDICTED, SEARCHING, TURN_OFF, arm
 
-SIZES = [(80, 24), (120, 40), (200, 60)]
+SIZES = {"80": (80, 24), "120": (120, 40), "200": (200, 60)}
 GIB = 1 << 30
 
 HOST = HostReading(
@@ -50,8 +48,6 @@ STORY = (
     " and", " writes", " the", " weather", " into", " his", " book", ":", " 雨", " 🌧️", ".\n",
 )  # fmt: skip
 
-Scenario = Callable[[Pilot[None]], Awaitable[None]]
-
 
 class SnapCompare(Protocol):
     """The fixture of pytest-textual-snapshot."""
@@ -61,7 +57,7 @@ class SnapCompare(Protocol):
         app: App[None],
         *,
         terminal_size: tuple[int, int],
-        run_before: Scenario,
+        run_before: Callable[[Pilot[None]], Awaitable[None]],
     ) -> bool:
         """Whether the picture is the stored one."""
         ...
@@ -76,104 +72,69 @@ def with_gpu() -> list[Snapshot]:
     return list(snapshots())[-40:]
 
 
-async def talk(cockpit: Cockpit, pilot: Pilot[None], n_answers: int = 1) -> None:
+async def ready(cockpit: Cockpit, pilot: Pilot[None]) -> None:
     await settled(pilot, lambda: cockpit.app.live.activity is Activity.READY)
-    for _ in range(n_answers):
-        cockpit.app.session.ask("What does the keeper say about the sea?")
-        await settled(pilot, lambda: cockpit.app.live.activity is Activity.READY)
-
-
-def readings(cockpit: Cockpit, snapshots: list[Snapshot] | tuple[Snapshot, ...]) -> None:
-    for snapshot in snapshots:
-        cockpit.threads.post(snapshot)
 
 
 def check(
     snap_compare: SnapCompare,
     size: tuple[int, int],
-    scenario: Callable[[Cockpit, Pilot[None]], Awaitable[None]],
     *,
+    keys: Sequence[str] = (),
     started: Launch | None = None,
-    words: tuple[str, ...] = SHORT + STORY,
-    n_answers: int = 1,
+    machine: Sequence[Snapshot] = (),
+    answers: Sequence[list[object]] | None = None,
+    then: Callable[[Cockpit, Pilot[None]], Awaitable[None]] | None = None,
 ) -> None:
+    """Start, ask a question for each answer, press keys, do what is left: then it is drawn."""
     cockpit = Cockpit(started)
-    cockpit.script.answers += [answer_events(words) for _ in range(n_answers)]
+    cockpit.script.answers += [answer_events(SHORT + STORY)] if answers is None else answers
 
     async def run(pilot: Pilot[None]) -> None:
         # A blinking cursor would be in one picture and not in the next.
         cockpit.app.animation_level = "none"
-        await scenario(cockpit, pilot)
+        for snapshot in machine:
+            cockpit.threads.post(snapshot)
+        if started is None or started.pair is not None:
+            await ready(cockpit, pilot)
+            while cockpit.script.answers:
+                cockpit.app.session.ask("What does the keeper say about the sea?")
+                await ready(cockpit, pilot)
+        if then is not None:
+            await then(cockpit, pilot)
+        await press_keys(pilot, *keys)
         await settled(pilot)
 
     assert snap_compare(cockpit.app, terminal_size=size, run_before=run)
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_a_machine_without_a_gpu(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, without_gpu(30))
-        await talk(cockpit, pilot)
-
-    check(snap_compare, size, scenario)
-
-
-def test_a_gpu(snap_compare: SnapCompare) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, with_gpu())
-        await talk(cockpit, pilot)
-
-    check(snap_compare, (120, 40), scenario)
-
-
-def with_gpus(n: int) -> Iterator[Snapshot]:
-    """As many cards, each busier, fuller and hotter than the one before; the last is throttled."""
-    for snapshot in with_gpu():
-        (gpu,) = snapshot.gpus
-        yield replace(
-            snapshot,
-            gpus=tuple(
-                replace(
-                    gpu,
-                    index=index,
-                    memory_used_bytes=Reading((index + 2) / (n + 2) * 24 * GIB),
-                    utilisation=Reading((index + 1) / n * 0.9),
-                    power_w=Reading(100.0 + 30 * index),
-                    temperature_c=Reading(50.0 + 5 * index),
-                    memory_clock_hz=Reading(10.5e9),
-                    throttled_by=Known((Throttle.HEAT,) if index == n - 1 else ()),
-                )
-                for index in range(n)
-            ),
-        )
+REASON = "the prompt has 20000 tokens, which leaves no room; raise -c or shorten the prompt"
+ASCII_WORDS = tuple(word for word in SHORT + STORY if word.isascii())
+CHATS: dict[str, dict[str, Any]] = {
+    **{f"without a gpu {width}": {"machine": without_gpu(30)} for width in SIZES},
+    "gpu": {"machine": with_gpu()},
+    "ascii": {
+        "started": launch(ascii=True),
+        "machine": with_gpu(),
+        "answers": [answer_events(ASCII_WORDS)],
+    },
+    **{
+        theme: {"started": launch(theme=theme), "machine": with_gpu()}
+        for theme in ("spectui-light", "spectui-high-contrast", "ansi-dark")
+    },
+    "nothing said 80": {"answers": ()},
+    "error 80": {"answers": [[EngineFailed(error=BadInputError(REASON), trace=None)]]},
+    "long text 80": {"machine": without_gpu(30), "answers": [answer_events(STORY * 12)] * 3},
+    "rejected": {"keys": ("f2",)},
+    "help 80": {"keys": ("f1",)},
+    "settings": {"keys": ("f3",)},
+}
+"""Pictures by a name that ends with their width, where that is not 120."""
 
 
-@pytest.mark.parametrize(("n", "size"), [(2, (120, 40)), (8, (80, 24))])
-def test_as_many_gpus(snap_compare: SnapCompare, n: int, size: tuple[int, int]) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, tuple(with_gpus(n)))
-        cockpit.threads.post(RamMeasured(bytes_per_s=58.1e9))
-        await talk(cockpit, pilot)
-
-    check(snap_compare, size, scenario)
-
-
-def test_nothing_said_yet(snap_compare: SnapCompare) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        await talk(cockpit, pilot, 0)
-
-    check(snap_compare, (80, 24), scenario)
-
-
-def test_an_engine_error(snap_compare: SnapCompare) -> None:
-    reason = "the prompt has 20000 tokens, which leaves no room; raise -c or shorten the prompt"
-
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        failure = EngineFailed(error=BadInputError(reason), trace=None)
-        cockpit.script.answers.insert(0, [failure])
-        await talk(cockpit, pilot)
-
-    check(snap_compare, (80, 24), scenario)
+@pytest.mark.parametrize("name", CHATS)
+def test_a_chat(snap_compare: SnapCompare, name: str) -> None:
+    check(snap_compare, SIZES.get(name.rpartition(" ")[2], (120, 40)), **CHATS[name])
 
 
 def test_models_lost(snap_compare: SnapCompare) -> None:
@@ -183,60 +144,14 @@ def test_models_lost(snap_compare: SnapCompare) -> None:
         "llama.cpp's developers"
     )
 
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, without_gpu(30))
-        await talk(cockpit, pilot)
-        cockpit.script.answers = [
-            [*answer_events(STORY)[:12], EngineFailed(error=died, trace=None)]
-        ]
+    async def lose(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        failure = EngineFailed(error=died, trace=None)
+        cockpit.script.answers = [[*answer_events(STORY)[:12], failure]]
         cockpit.script.is_lost = True
         cockpit.app.session.ask("And what of the lamp?")
         await settled(pilot, lambda: cockpit.app.live.activity is Activity.LOST)
 
-    check(snap_compare, (120, 40), scenario)
-
-
-def test_a_long_text(snap_compare: SnapCompare) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, without_gpu(30))
-        await talk(cockpit, pilot, 3)
-
-    check(snap_compare, (80, 24), scenario, words=STORY * 12, n_answers=3)
-
-
-def test_rejected_drafts(snap_compare: SnapCompare) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        await talk(cockpit, pilot)
-        await press_keys(pilot, "f2")
-
-    check(snap_compare, (120, 40), scenario)
-
-
-def test_ascii(snap_compare: SnapCompare) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, with_gpu())
-        await talk(cockpit, pilot)
-
-    words = tuple(word for word in SHORT + STORY if word.isascii())
-    check(snap_compare, (120, 40), scenario, started=replace(launch(), ascii=True), words=words)
-
-
-@pytest.mark.parametrize("theme", ["spectui-light", "spectui-high-contrast", "ansi-dark"])
-def test_other_looks(snap_compare: SnapCompare, theme: str) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        readings(cockpit, with_gpu())
-        await talk(cockpit, pilot)
-
-    check(snap_compare, (120, 40), scenario, started=replace(launch(), theme=theme))
-
-
-@pytest.mark.parametrize(("key", "size"), [("f1", (80, 24)), ("f3", (120, 40))])
-def test_help_and_settings(snap_compare: SnapCompare, key: str, size: tuple[int, int]) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        await talk(cockpit, pilot)
-        await press_keys(pilot, key)
-
-    check(snap_compare, size, scenario)
+    check(snap_compare, (120, 40), machine=without_gpu(30), then=lose)
 
 
 def replayed() -> tuple[Forecast, ...]:
@@ -254,67 +169,45 @@ def replayed() -> tuple[Forecast, ...]:
     return tuple(sorted(found, key=lambda one: -one.speedup))
 
 
-@pytest.mark.parametrize(
-    ("name", "size"),
-    [
-        ("empty", (80, 24)),
-        ("searching", (120, 40)),
-        ("turn it off", (120, 40)),
-        ("confirming", (120, 40)),
-        *(("use it", size) for size in SIZES),
-    ],
-)
-def test_tuning(snap_compare: SnapCompare, name: str, size: tuple[int, int]) -> None:
-    forecasts = replayed()
-    confirming = replace(PREDICTED, phase=Phase.CONFIRMING, n_confirmed=5, n_to_confirm=36)
-    states = {
-        "searching": SEARCHING,
-        "turn it off": TURN_OFF,
-        "confirming": replace(confirming, forecasts=forecasts, current=forecasts[0].arm),
-        "use it": replace(DECIDED, forecasts=forecasts),
-    }
+STATES = {
+    "empty 80": None,
+    "searching": SEARCHING,
+    "turn it off": TURN_OFF,
+    "confirming": replace(
+        PREDICTED,
+        phase=Phase.CONFIRMING,
+        n_confirmed=5,
+        n_to_confirm=36,
+        forecasts=replayed(),
+        current=replayed()[0].arm,
+    ),
+    **{f"use it {width}": replace(DECIDED, forecasts=replayed()) for width in SIZES},
+}
 
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        await talk(cockpit, pilot, 0)
-        if name in states:
-            cockpit.tuning(states[name])
-            await settled(pilot, lambda: cockpit.app.tune.state == states[name])
-        await press_keys(pilot, "f5")
 
-    check(snap_compare, size, scenario)
+@pytest.mark.parametrize("name", STATES)
+def test_tuning(snap_compare: SnapCompare, name: str) -> None:
+    async def search(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+        state = STATES[name]
+        if state is not None:
+            cockpit.tuning(state)
+            await settled(pilot, lambda: cockpit.app.tune.state == state)
+
+    size = SIZES.get(name.rpartition(" ")[2], (120, 40))
+    check(snap_compare, size, keys=("f5",), answers=(), then=search)
 
 
 @pytest.mark.parametrize(("key", "size"), [("f6", (120, 40)), ("f8", (80, 24))])
 def test_export_and_log(snap_compare: SnapCompare, key: str, size: tuple[int, int]) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+    async def log(cockpit: Cockpit, _pilot: Pilot[None]) -> None:
         cockpit.threads.log.add("llama_model_loader: loaded [meta] data")
-        await talk(cockpit, pilot, 0)
-        await press_keys(pilot, key)
 
-    check(snap_compare, size, scenario)
-
-
-def model(name: str, size_bytes: int) -> FoundModel:
-    path = Path(f"/models/{name}.gguf")
-    return FoundModel(path=path, name=name, size_bytes=size_bytes)
+    check(snap_compare, size, keys=(key,), answers=(), then=log)
 
 
 def compared(target: FoundModel, draft: FoundModel, reason: str | None = None) -> ModelInspected:
-    facts = ModelFacts(
-        path=draft.path,
-        arch="qwen3",
-        name=draft.name,
-        n_params=draft.size_bytes,
-        size_bytes=draft.size_bytes,
-        file_bytes=draft.size_bytes,
-        n_layers=28,
-        n_ctx_train=40960,
-        n_vocab=151936,
-        kv_bytes_per_token=28_672,
-        n_experts=0,
-        read_bytes_per_token=draft.size_bytes,
-    )
-    return ModelInspected(target=target.path, path=draft.path, facts=facts, reason=reason)
+    known = facts(draft.path, draft.size_bytes)
+    return ModelInspected(target=target.path, path=draft.path, facts=known, reason=reason)
 
 
 @pytest.fixture
@@ -330,22 +223,20 @@ def steady() -> Iterator[None]:
 
 @pytest.mark.usefixtures("steady")
 def test_picker_without_models(snap_compare: SnapCompare) -> None:
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
-        cockpit.threads.found = [ScanFinished(reasons=())]
+    async def scan(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
+        cockpit.threads.post(ScanFinished(reasons=()))
 
-    check(snap_compare, (80, 24), scenario, started=launch(pair=None))
+    check(snap_compare, (80, 24), started=launch(pair=None), then=scan)
 
 
 @pytest.mark.usefixtures("steady")
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 def test_picker_with_ranked_drafts(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
-    target = model("Qwen3-30B-A3B-Q4_K_M", 18 * GIB)
-    good, fair, unfit = (
-        model("Qwen3-0.6B-Q8_0", GIB * 3 // 4),
-        model("Qwen3-1.7B-Q8_0", GIB * 7 // 4),
-        model("SmolLM2-135M-Q8_0", GIB // 7),
-    )
+    target = found("Qwen3-30B-A3B-Q4_K_M", 18 * GIB)
+    good = found("Qwen3-0.6B-Q8_0", GIB * 3 // 4)
+    fair = found("Qwen3-1.7B-Q8_0", GIB * 7 // 4)
+    unfit = found("SmolLM2-135M-Q8_0", GIB // 7)
     reason = "the vocabularies differ in size: 151936 (target), 49152 (draft)"
     header = Header(
         started=datetime(2026, 5, 3, 14, 2, tzinfo=UTC),
@@ -356,17 +247,15 @@ def test_picker_with_ranked_drafts(snap_compare: SnapCompare, size: tuple[int, i
     log.append(UserTurn(text="What does the keeper of the lighthouse see at night?\nTell me."))
     log.close()
 
-    async def scenario(cockpit: Cockpit, pilot: Pilot[None]) -> None:
+    async def look(cockpit: Cockpit, pilot: Pilot[None]) -> None:
         await settled(pilot, lambda: isinstance(cockpit.app.screen, PickerScreen))
-        for found in (target, good, fair, unfit, ScanFinished(reasons=())):
-            cockpit.threads.post(found)
+        for event in (target, good, fair, unfit, ScanFinished(reasons=())):
+            cockpit.threads.post(event)
         await settled(pilot)
         cockpit.app.screen.query_one(TargetList).highlight_model(target.path)
-        for event in (compared(target, good), compared(target, fair)):
-            cockpit.threads.post(event)
-        cockpit.threads.post(compared(target, unfit, reason))
+        for draft, why in ((good, None), (fair, None), (unfit, reason)):
+            cockpit.threads.post(compared(target, draft, why))
         await settled(pilot)
-        # The last row, whose reason stands below in full.
-        await press_keys(pilot, "right", "end")
 
-    check(snap_compare, size, scenario, started=launch(pair=None))
+    # The last row, whose reason stands below in full.
+    check(snap_compare, size, keys=("right", "end"), started=launch(pair=None), then=look)

@@ -1,17 +1,24 @@
 """Text for the screen: bytes cut anywhere give the same whole lines, and nothing is obeyed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.segment import Segment
+from textual.app import ComposeResult
+from textual.color import Color
+from textual.widgets import Log, Static
 
-from spectui.tui.glyphs import ASCII, UNICODE
+from spectui.settings import Settings
+from spectui.tui.base_app import BaseApp
+from spectui.tui.glyphs import ASCII, UNICODE, SanitisingFilter
 from spectui.tui.text.conversation import Conversation
 from spectui.tui.text.display import MAX_MARKS, Display
 from spectui.tui.text.layout import CHUNK_CHARS, Kind, Layout, Tape, TextStore, continues
+from tests.support.cockpit import handled, screen_lines
 
 FRAGMENTS = (
     *("a", "word ", "    ", "\n", "\r", "\t", "x" * 30, "[/INST]", "1"),
@@ -167,22 +174,19 @@ def test_what_a_terminal_would_obey_is_shown_instead(
         assert display.feed(said) + display.flush() == expected
 
 
-def test_a_character_left_unfinished_ends_with_its_turn() -> None:
-    conversation = Conversation()
-    conversation.start_turn("assistant")
-    conversation.append_tokens([("é".encode()[:1], True)])
-    conversation.start_turn("assistant")
-    conversation.append_tokens([("é".encode()[1:] + b"b", True)])
-    assert shown(conversation.tape) == "\ufffd\n\n\ufffdb"
-    assert conversation.plain_text == "assistant:\n\ufffd\n\nassistant:\n\ufffdb"
-
-
 def test_a_character_belongs_to_the_token_that_completes_it() -> None:
     conversation = Conversation()
     halves = "é".encode()
     conversation.append_tokens([(b"a" + halves[:1], False), (halves[1:], True)])
     spans = conversation.tape.spans(0, len(conversation.tape), with_rejected=False)
     assert [(span.text, span.kind) for span in spans] == [("a", Kind.TARGET), ("é", Kind.DRAFT)]
+    # One left unfinished ends with its turn.
+    conversation = Conversation()
+    for said in (halves[:1], halves[1:] + b"b"):
+        conversation.start_turn("assistant")
+        conversation.append_tokens([(said, True)])
+    assert shown(conversation.tape) == "\ufffd\n\n\ufffdb"
+    assert conversation.plain_text == "assistant:\n\ufffd\n\nassistant:\n\ufffdb"
 
 
 def test_rejected_drafts_continue_the_text_in_its_line() -> None:
@@ -196,18 +200,15 @@ def test_rejected_drafts_continue_the_text_in_its_line() -> None:
 
 
 def test_tokens_and_rejections_without_a_turn_begin_an_answer() -> None:
-    for conversation in (first := Conversation(), second := Conversation()):
+    first, second, third = (Conversation() for _ in range(3))
+    for conversation in (first, second):
         conversation.end_turn("ignored")
     first.append_tokens([(b"a", True)])
     second.append_rejected([b"a"])
     assert [turn.role for turn in first.turns + second.turns] == ["assistant", "assistant"]
-
-
-def test_an_answer_that_is_not_there_is_empty() -> None:
-    conversation = Conversation()
-    conversation.append_text("only a notice")
-    assert conversation.last_answer == ""
-    assert conversation.plain_text == "notice:\nonly a notice"
+    third.append_text("only a notice")
+    assert third.last_answer == ""
+    assert third.plain_text == "notice:\nonly a notice"
 
 
 @given(st.lists(st.text(max_size=3 * CHUNK_CHARS), max_size=4), st.data())
@@ -248,3 +249,37 @@ def test_appending_to_an_endless_paragraph_reads_only_its_last_line(token: str) 
     longest_line = 40 * (MAX_MARKS + 2)
     assert len(tape) > n_tokens / 2
     assert tape.read <= n_tokens * (longest_line + len(token))
+
+
+# Nothing of others reaches the terminal as a command, whatever widget shows it
+
+HOSTILE = "a\x1b]0;title\x07b\x1b[31mc\x9b2Jd\u202e"
+
+
+class Shown(BaseApp):
+    """Shows hostile text in two widgets that know nothing of it."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(HOSTILE, markup=False)
+        yield Log()
+
+    def _show_events(self, events: Sequence[object]) -> None: ...
+
+
+async def test_no_widget_draws_what_a_terminal_obeys() -> None:
+    app = Shown(Settings(), theme=None, ascii=False)
+    async with app.run_test() as pilot:
+        app.query_one(Log).write_line(HOSTILE)
+        await handled(pilot)
+        drawn = "".join(screen_lines(app))
+    assert "]0;title" in drawn
+    assert not any(one in drawn for one in "\x1b\x07\x9b\u202e")
+
+
+def test_a_line_stays_as_wide_as_it_was() -> None:
+    kept = [Segment("plain"), Segment("é\u0301 👩\u200d💻\u00a0x")]
+    found = SanitisingFilter().apply([*kept, Segment(HOSTILE)], Color.parse("black"))
+    assert found[:2] == kept
+    assert sum(one.cell_length for one in found) == sum(
+        one.cell_length for one in [*kept, Segment(HOSTILE)]
+    )

@@ -1,42 +1,36 @@
 """The transcript on screen: who said what, where the view is, and what a resize may cost."""
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from itertools import count
 
-from textual.app import ComposeResult
+from rich.style import Style
 from textual.pilot import Pilot
 
 from spectui.tui.chat.transcript import Transcript
-from spectui.tui.colours import ColouredApp
 from spectui.tui.text.conversation import Token
-from tests.support.cockpit import handled, press_keys, resize
+from tests.support.cockpit import alone, handled, press_keys, resize
 
 NUMBERED = "\n".join(f"line {i} with several words in it, so that it wraps" for i in range(400))
 
 
-class TranscriptApp(ColouredApp[None]):
-    """Nothing but a transcript."""
-
-    def __init__(self, transcript: Transcript) -> None:
-        super().__init__()
-        self.animation_level = "none"
-        self.transcript = transcript
-
-    def compose(self) -> ComposeResult:
-        yield self.transcript
+async def renewed(transcript: Transcript, pilot: Pilot[None]) -> None:
+    await handled(pilot)
+    while transcript.renewing:
+        await handled(pilot)
 
 
 @asynccontextmanager
 async def shown(
-    *,
-    transcript: Callable[[], Transcript] = Transcript,
+    transcript: Transcript | None = None, said: str = ""
 ) -> AsyncIterator[tuple[Transcript, Pilot[None]]]:
-    """A transcript on the screen."""
-    app = TranscriptApp(transcript())
-    async with app.run_test(size=(60, 12)) as pilot:
-        await handled(pilot)
-        yield app.transcript, pilot
+    """A transcript on the screen, with an answer."""
+    found = transcript or Transcript()
+    async with alone(found, (60, 12)) as pilot:
+        if said:
+            found.conversation.append_tokens(tokens(said))
+            await handled(pilot)
+        yield found, pilot
 
 
 def rows(transcript: Transcript) -> list[str]:
@@ -53,30 +47,10 @@ def say(transcript: Transcript, text: str) -> None:
     transcript.conversation.end_turn("")
 
 
-async def renewed(transcript: Transcript, pilot: Pilot[None]) -> None:
-    await handled(pilot)
-    while transcript.renewing:
-        await handled(pilot)
-
-
-@asynccontextmanager
-async def numbered(
-    transcript: Callable[[], Transcript] = Transcript,
-) -> AsyncIterator[tuple[Transcript, Pilot[None]]]:
-    """A transcript with an answer of many lines."""
-    async with shown(transcript=transcript) as (found, pilot):
-        found.conversation.append_tokens(tokens(NUMBERED))
-        await handled(pilot)
-        yield found, pilot
-
-
 async def test_turns_are_marked_and_notes_stand_below_them() -> None:
-    def filled() -> Transcript:
-        transcript = Transcript(placeholder="Ask [something].")
-        say(transcript, "early")
-        return transcript
-
-    async with shown(transcript=filled) as (transcript, _pilot):
+    filled = Transcript(placeholder="Ask [something].")
+    say(filled, "early")
+    async with shown(filled) as (transcript, _pilot):
         # What was said before the screen was there is kept; an empty one has its placeholder.
         assert rows(transcript)[0] == "> early"
         transcript.clear()
@@ -95,52 +69,39 @@ async def test_turns_are_marked_and_notes_stand_below_them() -> None:
         assert transcript.conversation.last_answer == "An answer"
 
 
-async def test_a_token_of_the_draft_differs_by_colour_and_underline() -> None:
+async def test_tokens_of_the_draft_and_rejected_ones_look_different() -> None:
     async with shown() as (transcript, pilot):
-        transcript.conversation.append_tokens(tokens("target"))
-        transcript.conversation.append_tokens(tokens(" draft", from_draft=True))
+
+        def style(text: str) -> Style:
+            (found,) = (part.style for part in transcript.render_line(0) if part.text == text)
+            assert found is not None
+            return found
+
+        transcript.conversation.append_tokens(tokens("one"))
+        transcript.conversation.append_rejected([b" three", b" four"])
+        transcript.conversation.append_tokens(tokens(" two", from_draft=True))
         for theme in ("textual-dark", "textual-light", "ansi-dark", "ansi-light"):
             pilot.app.theme = theme
             await handled(pilot)
-            styles = {part.text: part.style for part in transcript.render_line(0)}
-            target, draft = styles["target"], styles["draft"]
-            assert target is not None
-            assert draft is not None
+            target, draft = style("one"), style("two")
             assert (bool(target.underline), bool(draft.underline)) == (False, True)
             assert target.color != draft.color
-
-
-async def test_rejected_drafts_appear_on_demand_struck_out_between_brackets() -> None:
-    async with shown() as (transcript, pilot):
-        transcript.conversation.append_tokens(tokens("one"))
-        transcript.conversation.append_rejected([b" three", b" four"])
-        transcript.conversation.append_tokens(tokens(" two"))
+        # Rejected drafts appear on demand.
         for shows, row in ((False, "• one two"), (True, "• one⟨ three four⟩ two")) * 2:
             transcript.show_rejected = shows
             await renewed(transcript, pilot)
             assert rows(transcript)[0] == row
-        styles = {part.text: part.style for part in transcript.render_line(0)}
-        rejected = styles["⟨ three four⟩"]
-        assert rejected is not None
-        assert rejected.strike
+        assert style("⟨ three four⟩").strike
         assert transcript.conversation.last_answer == "one two"
 
 
 async def test_what_a_model_says_is_shown_and_never_obeyed() -> None:
     async with shown() as (transcript, _pilot):
-        for said, expected in (
-            ("[/INST] [bold red]x[/]", "• [/INST] [bold red]x[/]"),
-            ("\x1b[2J\x1b]0;title\x07", "• ␛[2J␛]0;title␇"),
-            ("e\u0301 推測 👩\u200d🔬 ❤\ufe0f", "• e\u0301 推測 👩\u200d🔬 ❤\ufe0f"),
-            ("\u202egnp.exe", "• <U+202E>gnp.exe"),
-        ):
-            transcript.clear()
-            for at, byte in enumerate(said.encode()):
-                transcript.conversation.append_tokens([(bytes([byte]), at % 2 == 0)])
-            assert rows(transcript)[0] == expected
-            scrollbar_cells = 1
-            assert transcript.render_line(0).cell_length == transcript.size.width - scrollbar_cells
-            assert transcript.conversation.last_answer == said
+        said = "[/INST] [red]x[/] \x1b[2J 推測 \u202egnp"
+        for at, byte in enumerate(said.encode()):
+            transcript.conversation.append_tokens([(bytes([byte]), at % 2 == 0)])
+        assert rows(transcript)[0] == "• [/INST] [red]x[/] ␛[2J 推測 <U+202E>gnp"
+        assert transcript.conversation.last_answer == said
         # Characters that are split between tokens are painted whole.
         transcript.clear()
         for part, from_draft in (("ae", False), ("\u0301b👩", True), ("\u200d🔬", False)):
@@ -150,9 +111,21 @@ async def test_what_a_model_says_is_shown_and_never_obeyed() -> None:
 
 
 async def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_at_the_end() -> None:
-    async with numbered() as (transcript, pilot):
+    async with shown(said=NUMBERED) as (transcript, pilot):
+        for size in ((30, 12), (97, 30), (97, 5), (60, 12)):
+            await resize(pilot, *size)
+            await renewed(transcript, pilot)
+            assert "399" in "".join(rows(transcript)[-2:])
+            assert transcript.scroll_offset.y == transcript.max_scroll_y
+        # What is looked at stays in view through changes of size.
+        transcript.scroll_to(y=200, animate=False)
+        for width in (30, 97, 20, 60):
+            await resize(pilot, width, 12)
+            await renewed(transcript, pilot)
+            assert "line 200" in rows(transcript)[0]
+        assert not transcript.following
         transcript.focus()
-        await handled(pilot)
+        await press_keys(pilot, "end")
         assert rows(transcript)[-1].startswith("  line 399")
         await press_keys(pilot, "pageup")
         assert not transcript.following
@@ -171,10 +144,8 @@ async def test_the_view_follows_the_end_until_the_user_scrolls_up_and_again_at_t
         assert steps == [False, False, False, True]
         await press_keys(pilot, "home")
         assert rows(transcript)[0] == "• line 0 with several words in it, so that it wraps"
-
-
-async def test_text_that_arrives_does_not_hold_up_a_user_who_scrolls() -> None:
-    async with numbered() as (transcript, pilot):
+        # Text that arrives does not hold up a user who scrolls.
+        await press_keys(pilot, "end")
         pilot.app.animation_level = "full"
         transcript.scroll_page_up()
         transcript.conversation.append_tokens(tokens("\nmore"))
@@ -182,28 +153,11 @@ async def test_text_that_arrives_does_not_hold_up_a_user_who_scrolls() -> None:
         assert pilot.app.animator.is_being_animated(transcript, "scroll_y")
 
 
-async def test_what_is_looked_at_stays_in_view_through_changes_of_size() -> None:
-    async with numbered() as (transcript, pilot):
-        for size in ((30, 12), (97, 30), (97, 5), (60, 12)):
-            await resize(pilot, *size)
-            await renewed(transcript, pilot)
-            assert "399" in "".join(rows(transcript)[-2:])
-            assert transcript.scroll_offset.y == transcript.max_scroll_y
-        transcript.scroll_to(y=200, animate=False)
-        for width in (30, 97, 20, 60):
-            await resize(pilot, width, 12)
-            await renewed(transcript, pilot)
-            assert "line 200" in rows(transcript)[0]
-        assert not transcript.following
-
-
 async def test_a_long_transcript_is_laid_out_in_slices_what_is_visible_first() -> None:
     ticks: Iterator[int] = count()
     # Time is up at every look at this clock.
-    async with numbered(lambda: Transcript(clock=lambda: float(next(ticks)))) as (
-        transcript,
-        pilot,
-    ):
+    slow = Transcript(clock=lambda: float(next(ticks)))
+    async with shown(slow, NUMBERED) as (transcript, pilot):
         transcript.scroll_to(y=200, animate=False)
         transcript.renew(width=26, with_rejected=False)
         assert transcript.renewing

@@ -424,7 +424,7 @@ def test_prompts_that_change_otherwise_widen_the_interval() -> None:
 
 def test_an_interval_at_depth_needs_three_prompts_and_one_of_the_race() -> None:
     few = deep_speedup(raced(), measured([1.0, 0.9, 1.0]), measured([1.2, 1.2]))
-    told = "an interval at depth needs at least 3 prompts, measured: 2"
+    told = "an interval needs at least 3 timed prompts, measured: 2"
     assert (few.interval, few.interval_reason) == (None, told)
     race = replace(raced(), low=None, high=None, interval_reason="too few")
     found = deep_speedup(race, measured([1.0] * 4), measured([1.2] * 4))

@@ -89,7 +89,7 @@ def test_a_race_of_what_no_trial_has_timed_takes_what_its_forecast_says() -> Non
     assert pace.race_s([off], [arm(3)], items(4)) == pytest.approx(
         4 * (1 + BASELINE_SHARE) * per_prompt_s
     )
-    pace.expect({arm(3): 2.0})
+    pace.expect({arm(3): 0.5 * per_prompt_s})
     assert pace.race_s([off], [arm(3)], items(4)) == pytest.approx(
         4 * (0.5 + BASELINE_SHARE) * per_prompt_s
     )

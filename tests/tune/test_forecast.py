@@ -1,10 +1,12 @@
 """Forecasts: what a recording says of the space, and what is chosen from it."""
 
+import math
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pytest
 
 from spectui.engine.driver import Engine
@@ -17,7 +19,14 @@ from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import ModelIdentity, Recording
 from spectui.tune.experts import Placements
-from spectui.tune.forecast import Forecast, Forecaster, forecasts, in_order, promising
+from spectui.tune.forecast import (
+    Answers,
+    Forecast,
+    Forecaster,
+    forecasts,
+    in_order,
+    promising,
+)
 from spectui.tune.kept import KeptTrace, study_trace
 from spectui.tune.loading import Loader
 from spectui.tune.space import Parameter, SearchSpace
@@ -128,11 +137,17 @@ def test_promising_are_the_best_of_each_length() -> None:
     assert promising([*ngrams, ordered[0]]) == (ngrams[1].arm, ordered[0].arm)
 
 
+def answers(off_s: list[list[float]]) -> Answers:
+    ones = np.ones_like(off_s)
+    return Answers(tokens=ones, accepted=ones, on_s=ones, off_s=np.array(off_s))
+
+
 def test_of_forecasts_that_are_equal_within_their_error_the_evenest_is_the_most_promising() -> None:
     long, middle, short, slow = (
-        replace(one("a", n, 0.0, speedup), spread=spread)
+        replace(one("a", n, 0.0, speedup), answers=answers([[1.0], [math.exp(spread)]]))
         for n, speedup, spread in ((9, 1.5, 0.3), (7, 1.49, 0.2), (3, 1.48, 0.1), (2, 1.47, 0.05))
     )
+    assert long.spread == pytest.approx(0.3 / math.sqrt(2))
     assert promising((long, middle, short, slow)) == (short.arm, middle.arm, long.arm, slow.arm)
 
 

@@ -1,11 +1,12 @@
 """The search and its study, on a measurer whose speeds are known."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+import numpy as np
 import pytest
 
 from spectui.engine.commands import ProbeMargin
@@ -43,7 +44,7 @@ from spectui.tune.events import (
     TrialStarted,
     TuneEvent,
 )
-from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
+from spectui.tune.forecast import Answers, Forecast, Forecaster, Outlook, in_order
 from spectui.tune.loading import Loader
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
@@ -71,6 +72,7 @@ from tests.support.search import (
     items,
     known,
     open_study,
+    spread,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_memory")]
@@ -116,8 +118,7 @@ class ScriptedForecaster:
         self.keeps = False  # an earlier run's trace
         self.recorded: list[tuple[int, int]] = []
         self.recalled: list[tuple[int, int]] = []
-        self.known: list[set[str]] = []
-        self.in_time: list[bool] = []
+        self.in_time: list[tuple[bool, bool]] = []
 
     def n_steps(self, n_prompts: int) -> int:
         return n_prompts
@@ -128,12 +129,9 @@ class ScriptedForecaster:
         n_tokens: int,
         tokens_per_s: float,
         prompt_token_s: float,
-        *,
-        n_written: int,
     ) -> float:
         assert tokens_per_s > 0
         assert prompt_token_s >= 0
-        assert n_written >= n_prompts
         return n_prompts * self._seconds_per_prompt * n_tokens / self.n_tokens
 
     def forecast(self, arm: Arm) -> None:
@@ -145,12 +143,11 @@ class ScriptedForecaster:
         n_tokens: int,
         on_event: Callable[[TracingEvent], None],
         *,
-        outputs: Mapping[str, GenerationResult],
         has_time: Callable[[], bool],
         is_late: Callable[[], bool],
+        may_write: Callable[[], bool],
     ) -> Outlook:
-        self.known.append(set(outputs))
-        self.in_time.append(has_time())
+        self.in_time.append((has_time(), may_write()))
         self.recorded.append((n_prompts, n_tokens))
         if self._interrupted:
             raise KeyboardInterrupt
@@ -172,8 +169,25 @@ class ScriptedForecaster:
     def _forecast(self, speculation: Speculation) -> Forecast:
         measurer = self._measurer
         speedup = measurer.speedup(speculation) if measurer else 1 + speculation.own.longest / 100
-        arm = Arm(draft="good", speculation=speculation)
-        return Forecast(arm=arm, speedup=speedup, n_drafted=10, n_accepted=5)
+        each = np.array([[spread(item)] * 4 for item in items(self.n_prompts)])
+        off_s = np.full(each.shape, 0.8)
+        answers = Answers(
+            tokens=np.full(each.shape, 8.0),
+            accepted=np.full(each.shape, 6.0),
+            on_s=off_s / (speedup * each),
+            off_s=off_s,
+        )
+        return Forecast(
+            arm=Arm(draft="good", speculation=speculation),
+            speedup=float(off_s.sum() / answers.on_s.sum()),
+            n_drafted=10,
+            n_accepted=5,
+            answers=answers,
+        )
+
+    @property
+    def prompts(self) -> tuple[tuple[str, str], ...]:
+        return tuple((item.id, item.category) for item in items(self.n_prompts))
 
 
 def begin(study: TuningStudy, forecasts: Sequence[Forecast] = (), *, chains: bool = True) -> None:
@@ -268,17 +282,13 @@ def test_the_best_forecast_comes_right_after_off_and_the_others_before_the_sampl
         Speculation(DraftSimple(draft_max=5)),
     ]
     told = [type(event) for event in events if not isinstance(event, PromptMeasured)]
-    # What off decodes is the recording's output.
-    assert told[:2] == [TrialStarted, TrialFinished]
-    assert told[2:6] == [TraceProgress, TraceProgress, ForecastMade, TrialStarted]
-    (outputs,) = forecaster.known
-    assert outputs == {score.prompt_id for score in result.trials[0].prompts}
+    assert told[:4] == [TraceProgress, TraceProgress, ForecastMade, TrialStarted]
 
 
 @pytest.mark.parametrize(
     ("seconds_per_prompt", "extent"),
-    # Rather less of each answer than fewer than four prompts, and one at least.
-    [(1.0, (8, 33)), (12.0, (4, 33)), (13.0, (7, 16)), (1000.0, (1, 16))],
+    # Rather less of each answer than fewer than six prompts, and one at least.
+    [(1.0, (8, 33)), (8.0, (6, 33)), (13.0, (7, 16)), (1000.0, (1, 16))],
 )
 def test_something_is_recorded_however_short_the_time_is(
     tmp_path: Path, seconds_per_prompt: float, extent: tuple[int, int]
@@ -301,30 +311,12 @@ def test_something_is_recorded_however_short_the_time_is(
     assert all(f"16 tokens of {extent[0]} answer" in text for text in told)
 
 
-@pytest.mark.parametrize(("off_s", "n_written"), [(1.0, 8), (7.0, 3), (90.0, 1)])
-def test_the_target_writes_as_much_text_as_there_is_time_to_record(
-    tmp_path: Path, off_s: float, n_written: int
-) -> None:
-    forecaster = ScriptedForecaster()
-    result = run(
-        open_study(tmp_path),
-        Timed(off_s=off_s),
-        n_trials=3,
-        time_budget_s=100.0,
-        forecaster=forecaster,
-    )
-    written = [one.prompt_id for one in result.trials[0].prompts]
-    assert len(written) == n_written
-    assert forecaster.known == [set(written)]
-    assert result.forecasts
-    # What is tried as well is tried on the same prompts.
-    assert {len(one.prompts) for one in result.trials if one.prompts} == {n_written}
-    assert result.finalists
-
-
-@pytest.mark.parametrize(("second", "in_time"), [(19.0, True), (21.0, False)])
+@pytest.mark.parametrize(
+    ("second", "in_time"),
+    [(19.0, (True, True)), (21.0, (False, True)), (26.0, (False, False))],
+)
 def test_a_recording_is_told_when_its_share_of_the_time_is_gone(
-    tmp_path: Path, *, second: float, in_time: bool
+    tmp_path: Path, *, second: float, in_time: tuple[bool, bool]
 ) -> None:
     forecaster, now = ScriptedForecaster(), [0.0]
 
@@ -354,7 +346,7 @@ def test_a_resumed_study_records_only_what_was_not_kept(
     again.keeps = keeps
     result = run(open_study(tmp_path), ScriptedMeasurer(), n_trials=6, forecaster=again)
     assert again.recorded == recorded
-    assert again.recalled == [(4, 33)]
+    assert again.recalled == [(6, 33)]
     longest = [r.arm.speculation.own.longest for r in result.trials[1:] if r.arm.speculation]
     assert longest == [*([7, 3] if keeps else [3, 7]), 16, FIRST_NGRAM.longest, 5]
 
@@ -392,18 +384,6 @@ def test_a_long_trial_gives_way_to_the_race_which_ends_soon_after_the_budget(
     assert measurer.measured[8 : 8 + n_prompts] == [Speculation(SERVER_DEFAULTS)] * n_prompts
     assert measurer.measured[8 + n_prompts :][:1] in ([None], [])
     assert result.spent.took_s <= 1.5 * 100.0 + 1 + on_s
-
-
-def test_answers_that_end_at_once_are_no_text(tmp_path: Path) -> None:
-    class Silent(Timed):
-        def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
-            done = super().decode(item, speculation)
-            return done if self.n_runs > 1 else replace(done, tokens=done.tokens[:1])
-
-    forecaster = ScriptedForecaster()
-    run(open_study(tmp_path), Silent(off_s=90.0), time_budget_s=100.0, forecaster=forecaster)
-    (outputs,) = forecaster.known
-    assert len(outputs) == 2
 
 
 def test_a_recording_that_takes_longer_than_estimated_is_told_to_end(tmp_path: Path) -> None:
@@ -593,7 +573,7 @@ def test_an_interrupted_forecast_ends_the_search_and_measures_nothing(tmp_path: 
     forecaster = ScriptedForecaster(interrupted=True)
     result = run(open_study(tmp_path), ScriptedMeasurer(), forecaster=forecaster)
     assert result.interrupted
-    assert [record.arm for record in result.trials] == [OFF]
+    assert (result.trials, result.finalists) == ((), ())
 
 
 @pytest.mark.parametrize("error", [DoesNotFitError("the memory is full"), KeyboardInterrupt()])
@@ -674,10 +654,11 @@ def test_forecasts_choose_without_trials(tmp_path: Path) -> None:
     measurer = ScriptedMeasurer(peak=6, gain=1.4)
     forecaster = ScriptedForecaster(tuple(range(1, 17)), measurer)
     result = run(open_study(tmp_path), measurer, n_trials=None, forecaster=forecaster)
-    assert [record.arm for record in result.trials] == [OFF]
     assert known(known(result.best).speculation).own.longest == 6
-    assert result.verdict.use_speculation
-    assert (result.spent.n_tried, result.spent.n_trials) == (1, 1)
+    assert (result.verdict.answer, result.verdict.basis) == (Answer.USE, Basis.THESE)
+    assert (result.trials, result.spent.n_tried, result.spent.n_trials) == ((), 0, 0)
+    # Every prompt was recorded, and all of so few are timed.
+    assert {pair.item.id for pair in result.pairs} == {item.id for item in items(8)}
     # The user's own setting is raced beside it.
     own = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=2)))
     space = replace(SPACE, present=own)
@@ -688,7 +669,6 @@ def test_forecasts_choose_without_trials(tmp_path: Path) -> None:
         forecaster=ScriptedForecaster((6, 5), measurer),
     )
     assert [one.arm for one in result.finalists][1:] == [own]
-    assert [record.arm for record in result.trials] == [OFF]
 
 
 def test_where_nothing_is_drafted_there_is_nothing_to_race(tmp_path: Path) -> None:
@@ -702,17 +682,59 @@ def test_where_nothing_is_drafted_there_is_nothing_to_race(tmp_path: Path) -> No
 
 
 def test_a_race_without_time_is_told_as_that(tmp_path: Path) -> None:
-    measurer = Timed(off_s=90.0)
+    now_s = [0.0]
+
+    def on_event(event: TuneEvent) -> None:
+        if isinstance(event, ForecastMade):
+            now_s[0] = 200.0
+
     result = run(
         open_study(tmp_path),
-        measurer,
+        ScriptedMeasurer(),
         n_trials=None,
         time_budget_s=50.0,
         forecaster=ScriptedForecaster(),
+        on_event=on_event,
+        clock=lambda: now_s[0],
     )
     assert result.forecasts
     assert result.speedup is None
     assert "there was no time to measure the best forecast" in result.verdict.reason
+
+
+def test_of_many_recorded_prompts_some_are_timed(tmp_path: Path) -> None:
+    class Many(ScriptedForecaster):
+        n_prompts = 30
+
+    measurer = ScriptedMeasurer(peak=6, gain=1.4)
+    forecaster = Many(tuple(range(1, 17)), measurer)
+    result = run(open_study(tmp_path), measurer, n_trials=None, n_prompts=30, forecaster=forecaster)
+    speedup = known(result.speedup)
+    assert (result.verdict.answer, result.verdict.basis) == (Answer.USE, Basis.CROSSED)
+    assert (speedup.n_prompts, speedup.n_timed) == (30, 8)
+    assert speedup.estimate == pytest.approx(1.4, rel=0.01)
+    assert "30 prompts, 8 of them timed" in result.verdict.reason
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_of_a_few_prompts_the_answer_is_for_just_these(tmp_path: Path, n: int) -> None:
+    class Few(ScriptedForecaster):
+        n_prompts = n
+
+    measurer = ScriptedMeasurer(peak=6, gain=1.4)
+    result = run(
+        open_study(tmp_path),
+        measurer,
+        n_trials=None,
+        n_prompts=n,
+        forecaster=Few(tuple(range(1, 17)), measurer),
+    )
+    speedup = known(result.speedup)
+    assert (result.verdict.answer, result.verdict.basis) == (Answer.USE, Basis.THESE)
+    assert (speedup.n_prompts, speedup.n_timed) == (n, n)
+    assert len(result.pairs) >= 6
+    these = "this prompt does" if n == 1 else f"these {n} prompts do"
+    assert f"What other prompts gain, {these} not tell." in result.verdict.reason
 
 
 def test_a_draft_that_fails_is_a_failed_trial_and_the_search_goes_on(tmp_path: Path) -> None:

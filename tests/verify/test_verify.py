@@ -14,7 +14,7 @@ from spectui.engine.events import GenerationResult
 from spectui.engine.guard import request_of
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Pair
-from spectui.measure.promise import Case, Observed, Promise, digest_of, lasting, observed_of
+from spectui.measure.promise import Case, Observed, Promise, lasting, observed_of
 from spectui.measure.served_models import keeps_off
 from spectui.measure.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
 from spectui.measure.verdict import Answer, Basis, Verdict
@@ -30,11 +30,14 @@ from spectui.options.setup import (
     TensorOverride,
 )
 from spectui.options.speculation import Speculation
+from spectui.server.help_text import Version
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.served import preferred
 from spectui.tune.studies.records import from_plain, to_plain
-from spectui.verify.comparison import Agreement, agreement, ratio_of, summarise, verdict
+from spectui.verify.comparison import Agreement, agreement, ratio_of
+from spectui.verify.result import Verified, notes, warnings
+from spectui.verify.subject import Origin
 
 GOOD = Speculation(DraftSimple(draft_max=4))
 CASE = Case(
@@ -100,6 +103,20 @@ PROMISE = Promise(
         ((1.29, 0.80, 2.10), (1.16, 0.70, 1.90), (0.90, 0.88, 0.92), Agreement.LESS),
         ((1.29, 0.80, 2.10), (1.42, 0.90, 2.40), (1.10, 1.08, 1.12), Agreement.MORE),
         ((1.29, 0.80, 2.10), (1.28, 0.79, 2.05), (0.99, 0.80, 1.20), Agreement.OPEN),
+        # What the interval of the ratio excludes.
+        *(
+            ((1.2, 1.1, 1.3), (1.2, 1.1, 1.3), (math.sqrt(low * high), low, high), found)
+            for low, high, found in (
+                (0.96, 1.04, Agreement.HOLDS),
+                (0.96, 0.99, Agreement.HOLDS),
+                (0.92, 0.97, Agreement.OPEN),
+                (0.932, 1.041, Agreement.HOLDS),
+                (0.91, 1.10, Agreement.HOLDS),
+                (0.90, 1.10, Agreement.OPEN),
+                (0.90, 0.951, Agreement.LESS),
+                (1.051, 1.2, Agreement.MORE),
+            )
+        ),
     ],
 )
 def test_intervals_decide_whether_a_promise_holds(
@@ -155,54 +172,6 @@ def test_a_narrower_interval_of_the_same_ratio_never_opens_what_was_decided(
         assert narrow not in {Agreement.LESS, Agreement.MORE} or abs(math.log(center)) > 0.04
 
 
-def test_agreement_follows_from_what_an_interval_excludes() -> None:
-    for low, high, found in (
-        (0.96, 1.04, Agreement.HOLDS),
-        (0.96, 0.99, Agreement.HOLDS),
-        (0.92, 0.97, Agreement.OPEN),
-        (0.932, 1.041, Agreement.HOLDS),
-        (0.91, 1.10, Agreement.HOLDS),
-        (0.90, 1.10, Agreement.OPEN),
-        (0.90, 0.951, Agreement.LESS),
-        (1.051, 1.2, Agreement.MORE),
-    ):
-        ratio = speedup(math.sqrt(low * high), low, high)
-        assert agreement(speedup(1.2, 1.1, 1.3), speedup(1.2, 1.1, 1.3), ratio) is found
-
-
-OPEN = "whether the promise holds is open"
-LESS = "llama-server gives less than was promised"
-
-
-@pytest.mark.parametrize(
-    ("promised", "delivered", "sentence"),
-    [
-        (
-            speedup(1.29, 1.24, 1.35),
-            speedup(1.27, 1.2, 1.34),
-            "+27 % (+20 to +34) where +29 % (+24 to +35) was promised: the promise holds",
-        ),
-        (
-            speedup(1.29, 1.24, 1.35),
-            speedup(0.98, 0.95, 1.01),
-            f"−2.0 % (−5.0 to +1.0) where +29 % (+24 to +35) was promised: {LESS}",
-        ),
-        (
-            speedup(1.29),
-            speedup(1.27, 1.2, 1.34),
-            f"+27 % (+20 to +34) where +29 % was promised; {OPEN}: too few",
-        ),
-        (None, speedup(1.27, 1.2, 1.34), "+27 % (+20 to +34); nothing was promised"),
-        (None, speedup(1.27), "+27 % (too few); nothing was promised"),
-    ],
-    ids=["holds", "less", "open", "no promise", "no interval"],
-)
-def test_the_verdict_is_one_sentence(
-    promised: Speedup | None, delivered: Speedup, sentence: str
-) -> None:
-    assert verdict(promised, delivered) == f"delivered: {sentence}"
-
-
 _gains = st.lists(st.floats(0.3, 3.0), min_size=6, max_size=12)
 
 
@@ -229,15 +198,6 @@ def test_prompts_that_have_changed_are_not_compared() -> None:
     assert ratio_of([seen("a", 1.2, digest="new")], promised) is None
     with pytest.raises(ValueError, match="both sides"):
         paired_ratio([seen("a", 1.0).measurement], [seen("b", 1.0).measurement])
-
-
-def test_a_summary_adds_up() -> None:
-    found = summarise([seen("a", 2.0), seen("b", 2.0)])
-    assert (found.baseline_tokens_per_s, found.tokens_per_s) == (10.0, 20.0)
-    assert found.acceptance_rate == 0.75
-    assert found.speedup.estimate == pytest.approx(2.0)
-    kept = speedup(1.9, 1.8, 2.1)
-    assert summarise([seen("a", 2.0)], kept).speedup is kept
 
 
 def result(
@@ -282,11 +242,6 @@ def test_a_kept_promise_has_absolute_paths(tmp_path: Path, monkeypatch: pytest.M
     assert kept.case.target.n_cpu_moe == 3
 
 
-@given(st.lists(st.integers(0, 100_000)), st.lists(st.integers(0, 100_000)))
-def test_digests_tell_prompts_apart(one: list[int], other: list[int]) -> None:
-    assert (digest_of(one) == digest_of(other)) is (one == other)
-
-
 def test_what_is_observed_of_a_pair() -> None:
     off, on = result((1, 2, 3), seconds=2.0), result((1, 2, 3), 4, 2)
     pair = Pair(item=ITEM, baseline=off, speculative=on)
@@ -297,40 +252,31 @@ def test_what_is_observed_of_a_pair() -> None:
     assert (observed.n_drafted, observed.n_accepted) == (4, 2)
 
 
-@pytest.mark.parametrize(
-    ("gpus", "n_gpu_layers", "free", "fits"),
-    [
+def test_two_servers_of_unknown_models_need_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, size in (("t-00001-of-00002", 400), ("t-00002-of-00002", 600), ("d", 100)):
+        (tmp_path / f"{name}.gguf").write_bytes(b"x" * size)
+    # What no header tells takes a fifth more than the files: 2520 bytes.
+    for gpus, n_gpu_layers, free, fits in (
         ((), -1, 3000, True),
         ((), -1, 2000, False),
         (("a card",), -1, 3000, False),
         (("a card",), 0, 3000, True),
-    ],
-    ids=["room", "no room", "unknown", "all in RAM"],
-)
-def test_two_servers_of_unknown_models_need_room(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    gpus: tuple[str, ...],
-    n_gpu_layers: int,
-    free: int,
-    *,
-    fits: bool,
-) -> None:
-    for name, size in (("t-00001-of-00002", 400), ("t-00002-of-00002", 600), ("d", 100)):
-        (tmp_path / f"{name}.gguf").write_bytes(b"x" * size)
-    memory = type("Memory", (), {"available": free})
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
-    machine = Machine(cpu="", n_cores=1, memory_bytes=free, gpus=gpus)
-    monkeypatch.setattr("spectui.measure.served_models.this_machine", lambda: machine)
-    target, draft = (
-        ModelOptions(path=tmp_path / f"{name}.gguf", n_gpu_layers=n_gpu_layers)
-        for name in ("t-00001-of-00002", "d")
-    )
-    context = ContextOptions(ctx_size=256)
-    off = Setup(target=target, draft=None, context=context, speculation=None)
-    on = replace(request_of(off), draft=draft)
-    # What no header tells takes a fifth more than the files: 2520 bytes.
-    assert keeps_off(off, (on,), wanted=None) is fits
+    ):
+        memory = type("Memory", (), {"available": free})
+        monkeypatch.setattr(psutil, "virtual_memory", lambda memory=memory: memory)
+        machine = Machine(cpu="", n_cores=1, memory_bytes=free, gpus=gpus)
+        place = "spectui.measure.served_models.this_machine"
+        monkeypatch.setattr(place, lambda machine=machine: machine)
+        target, draft = (
+            ModelOptions(path=tmp_path / f"{name}.gguf", n_gpu_layers=n_gpu_layers)
+            for name in ("t-00001-of-00002", "d")
+        )
+        context = ContextOptions(ctx_size=256)
+        off = Setup(target=target, draft=None, context=context, speculation=None)
+        on = replace(request_of(off), draft=draft)
+        assert keeps_off(off, (on,), wanted=None) is fits
 
 
 BEST = Arm(draft="d", speculation=GOOD)
@@ -380,3 +326,103 @@ def test_servers_that_ran_what_chose_a_setting_can_only_turn_it_off(basis: Basis
     if basis is Basis.LATER:
         found = preferred(replace(USE, basis=basis), BEST, {BEST: slow}, min_gain=0.02)
         assert (found.arm, found.verdict.answer) == (OFF, Answer.OFF)
+
+
+# What a verification says besides its numbers
+
+
+def pair(name: str, gain: float) -> Pair:
+    off = result(tuple(range(11)))
+    on = replace(off, decode_s=1.0 / gain, counters=Counters(n_drafted=8, n_accepted=6))
+    item = WorkItem(id=name, category="x", tokens=(1, ord(name)))
+    return Pair(item=item, baseline=off, speculative=on)
+
+
+def delivered(gain: float) -> tuple[Pair, ...]:
+    return tuple(pair(name, gain + 0.01 * n) for n, name in enumerate("abcdef"))
+
+
+def promise(observed: tuple[Observed, ...]) -> Promise:
+    speedup = paired_speedup([one.measurement for one in observed])
+    return replace(PROMISE, prompts=None, observed=observed, speedup=speedup)
+
+
+KEPT = Verified(
+    case=CASE,
+    binary="/llama-server",
+    version=Version(text="0.5.0-dev", build=None, commit=None),
+    arguments={"off": (), "on": ()},
+    promise=promise(observed_of(delivered(1.3))),
+    origin=Origin(study="mine"),
+    pairs=delivered(1.3),
+    keeps_both=True,
+    repeats=1,
+    seed=0,
+)
+
+
+def test_a_kept_promise_needs_no_word() -> None:
+    assert list(warnings(KEPT)) == list(notes(KEPT, {})) == []
+    ratio = KEPT.ratio
+    assert ratio is not None
+    assert ratio.estimate == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("gain", "promised", "said"),
+    [
+        (0.8, 1.3, "by the server's own numbers the verdict is another one. Turn it off"),
+        (1.3, 0.8, "by the server's own numbers the verdict is another one. Use it"),
+    ],
+    ids=["does not pay", "pays"],
+)
+def test_another_verdict_is_a_warning(gain: float, promised: float, said: str) -> None:
+    made = promise(observed_of(delivered(promised)))
+    found = replace(KEPT, pairs=delivered(gain), promise=made)
+    assert [text.startswith(said) for text in warnings(found)] == [True]
+
+
+def test_changed_and_other_prompts_are_told_apart() -> None:
+    assert KEPT.promise is not None
+    observed = KEPT.promise.observed
+    changed = (replace(observed[0], digest="other"), *observed[1:])
+    found = replace(KEPT, promise=replace(KEPT.promise, observed=changed))
+    assert found.other_prompts == ("a",)
+    assert [text.partition(":")[0] for text in notes(found, {})] == ["a"]
+    renamed = tuple(
+        replace(one, measurement=replace(one.measurement, prompt_id=f"{n}"))
+        for n, one in enumerate(observed)
+    )
+    others = replace(KEPT, promise=replace(KEPT.promise, observed=renamed))
+    assert others.ratio is None
+    assert list(notes(others, {})) == ["none of these prompts is one that the promise was made on."]
+
+
+def test_a_promise_on_later_text_is_not_one_on_other_prompts() -> None:
+    assert KEPT.promise is not None
+    observed = tuple(replace(one, digest="longer") for one in KEPT.promise.observed)
+    later = replace(KEPT.promise, observed=observed, basis=Basis.LATER)
+    found = replace(KEPT, promise=later)
+    assert found.ratio is None
+    assert found.other_prompts == ()
+    (told,) = notes(found, {})
+    assert told.startswith("what was promised was measured on later text of these prompts")
+
+
+def test_a_promise_of_one_prompt_at_a_time_beside_others_is_noted() -> None:
+    assert KEPT.promise is not None
+    crowded = replace(KEPT, case=replace(KEPT.case, n_slots=4))
+    (told,) = notes(crowded, {})
+    assert told.startswith("with 4 slots an earlier spectui measured one prompt at a time")
+    assert crowded.is_alone
+    now = replace(crowded, promise=replace(KEPT.promise, streams=True))
+    assert (now.is_alone, list(notes(now, {}))) == (False, [])
+    assert not replace(crowded, promise=None).is_alone
+
+
+def test_older_promises_measured_one_prompt_at_a_time() -> None:
+    assert KEPT.promise is not None
+    stored = json.loads(json.dumps(to_plain(replace(KEPT.promise, streams=True))))
+    assert from_plain(stored, Promise) == replace(KEPT.promise, streams=True)
+    del stored["streams"]
+    assert from_plain(stored, Promise) == KEPT.promise

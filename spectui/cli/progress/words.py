@@ -103,8 +103,8 @@ def traced(event: TracingEvent) -> str:
     match event:
         case DraftLeftOut(draft=draft, reason=reason):
             return f"left out {draft}: {reason}"
-        case OutputRecorded(prompt_id=prompt, result=result):
-            return f"{prompt}: {len(result.tokens)} tokens of the target"
+        case OutputRecorded(prompt_id=prompt, n_tokens=n):
+            return f"{prompt}: {n} tokens of the target"
         case DraftRecorded(prompt_id=prompt, draft=draft, n_tokens=n, seconds=seconds):
             return f"{prompt}: {draft} along {n} tokens in {seconds:.1f} s"
         case PromptProbed(prompt_id=prompt, drafter=drafter):

@@ -1,0 +1,211 @@
+"""Answers to several prompts, of which the target decodes a token each at once.
+
+Reading the weights once for all of them is what saves time. Each answer is a sequence of its own in
+the context's cache, which holds as many as fit. A prompt is evaluated alone, in the context's own
+sequence, so that its cache can be kept as that of any other generation.
+
+Batches of several tokens are rounded otherwise than single ones: where two tokens are all but
+equally good, an answer may part from the one that is written alone. Both are the target's own.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from spectui.engine.commands import Generate, WriteAnswers
+from spectui.engine.events import AnswersWritten, AnswerWritten, TokenEmitted
+from spectui.engine.generation import Emit, Generation, check_request
+from spectui.engine.models import LoadedModels
+from spectui.errors import CancelledError
+from spectui.llama.sampling import SamplerChain
+from spectui.speculative.decoder import Stop, stop_of
+from spectui.speculative.models import Outputs, Row
+
+_MOST_AT_ONCE = 8
+
+
+class _Answer:
+    """An answer that is being written."""
+
+    def __init__(self, index: int, prompt: tuple[int, ...], sampler: SamplerChain) -> None:
+        self.index = index
+        self.prompt = prompt
+        self.sampler = sampler
+        self.sequence = 0
+        self.tokens: list[int] = []
+        self.decode_s = 0.0
+
+    @property
+    def n_past(self) -> int:
+        """Tokens in the cache: all but the last one."""
+        return len(self.prompt) + len(self.tokens) - 1
+
+
+class Writing:
+    """Runs a ``WriteAnswers`` command. Use it once."""
+
+    def __init__(
+        self,
+        models: LoadedModels,
+        command: WriteAnswers,
+        emit: Emit,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        """Prepare; nothing runs yet.
+
+        Args:
+            models: the loaded ones.
+            command: the request.
+            emit: told of every token and answer.
+            cancelled: asked between two decodes.
+
+        Raises:
+            BadInputError: a prompt is empty or does not fit in the context.
+            UsageError: numbers out of range.
+        """
+        self._models, self._target = models, models.target
+        self._command = command
+        self._emit = emit
+        self._cancelled = cancelled
+        for index in range(len(command.prompts)):
+            check_request(models, self._alone(index))
+        self._waiting = list(range(len(command.prompts)))
+        self._open: list[_Answer] = []
+
+    def run(self) -> AnswersWritten:
+        """Write all answers.
+
+        Raises:
+            CancelledError: it was cancelled.
+        """
+        if self._target.n_sequences == 1:
+            self._write_in_turn()
+            return AnswersWritten()
+        self._models.conversation.put_aside(self._models.contexts)
+        try:
+            self._keep_prompts()
+            with ExitStack() as samplers:
+                while self._waiting or self._open:
+                    if self._cancelled():
+                        raise CancelledError("the writing was cancelled")
+                    if self._waiting and self._has_room():
+                        self._begin(self._waiting.pop(0), samplers)
+                    else:
+                        self._step()
+        finally:
+            self._target.sampler = None
+            self._target.clear()
+        return AnswersWritten()
+
+    def _alone(self, index: int) -> Generate:
+        """The generation that an answer equals."""
+        return Generate(
+            prompt=self._command.prompts[index],
+            n_predict=self._command.n_predict,
+            sampling=self._command.sampling,
+            # What is measured afterwards begins with the same prompts.
+            reuse_prompt=True,
+        )
+
+    def _write_in_turn(self) -> None:
+        """Write one answer after the other, where more sequences would take memory."""
+        for index in self._waiting:
+            command = self._alone(index)
+            result = Generation(self._models, command, self._emit, self._cancelled).run().result
+            if result.stop is Stop.CANCELLED:
+                raise CancelledError("the writing was cancelled")
+            self._emit(
+                AnswerWritten(
+                    index=index, tokens=result.tokens, stop=result.stop, decode_s=result.decode_s
+                )
+            )
+
+    def _keep_prompts(self) -> None:
+        """Evaluate the prompts, each alone in the cache, as long as there is memory to keep them.
+
+        Beside other sequences its sums would be rounded in another order.
+        """
+        target, prompts = self._target, self._models.prompts
+        for prompt in self._command.prompts:
+            target.clear()
+            if prompts.restore_target(target, prompt):
+                continue
+            target.decode(prompt, Outputs.LAST)
+            if not prompts.keep_target(target, prompt):
+                break
+        target.clear()
+
+    def _has_room(self) -> bool:
+        """Whether the next answer fits beside the open ones, however long they get."""
+        if not self._open:
+            return True
+        prompts = [one.prompt for one in self._open] + [self._command.prompts[self._waiting[0]]]
+        return len(prompts) <= min(self._target.n_sequences, _MOST_AT_ONCE) and (
+            sum(map(self._most_cells, prompts)) <= self._target.n_cells
+        )
+
+    def _most_cells(self, prompt: tuple[int, ...]) -> int:
+        n_ctx, n_predict = self._target.n_ctx, self._command.n_predict
+        return n_ctx if n_predict < 0 else min(len(prompt) + n_predict, n_ctx)
+
+    def _begin(self, index: int, samplers: ExitStack) -> None:
+        """Read a prompt, and take the first token of its answer from its logits."""
+        target, prompt = self._target, self._command.prompts[index]
+        self._leave_own_sequence()
+        if not self._models.prompts.restore_target(target, prompt):
+            target.decode(prompt, Outputs.LAST)
+        chain = SamplerChain(self._command.sampling, target.vocabulary)
+        answer = _Answer(index, prompt, samplers.enter_context(chain))
+        target.sampler = answer.sampler
+        self._open.append(answer)
+        self._append(answer, target.sample(0))
+
+    def _leave_own_sequence(self) -> None:
+        """Give the answer that holds the context's own sequence another one: prompts need it."""
+        target = self._target
+        taken = {one.sequence for one in self._open}
+        for answer in self._open:
+            if answer.sequence == 0:
+                answer.sequence = min(set(range(1, target.n_sequences)) - taken)
+                target.copy_to(answer.sequence)
+        target.truncate(0)
+
+    def _step(self) -> None:
+        """Decode the last token of each open answer, and sample the next."""
+        began = time.perf_counter()
+        answers = self._open.copy()
+        self._target.decode_each([Row(one.sequence, one.n_past, one.tokens[-1]) for one in answers])
+        tokens = [one.sampler.sample(self._target.logits(i)) for i, one in enumerate(answers)]
+        share_s = (time.perf_counter() - began) / len(answers)
+        for answer, token in zip(answers, tokens, strict=True):
+            answer.decode_s += share_s
+            self._append(answer, token)
+
+    def _append(self, answer: _Answer, token: int) -> None:
+        """Append a token to an answer; tell of it where it is complete, and free its cells."""
+        target = self._target
+        answer.tokens.append(token)
+        piece = target.vocabulary.piece(token)
+        self._emit(TokenEmitted(token=token, piece=piece, from_draft=False))
+        stop = stop_of(
+            target,
+            token,
+            n_emitted=len(answer.tokens),
+            n_predict=self._command.n_predict,
+            n_past=answer.n_past,
+        )
+        if stop is None:
+            return
+        self._open.remove(answer)
+        if answer.sequence == 0:
+            target.truncate(0)
+        else:
+            target.drop(answer.sequence)
+        self._emit(
+            AnswerWritten(
+                index=answer.index,
+                tokens=tuple(answer.tokens),
+                stop=stop,
+                decode_s=answer.decode_s,
+            )
+        )

@@ -1,0 +1,256 @@
+"""The second sample of a verdict: recorded prompts, counted and priced, some of them timed as well.
+
+What one prompt gains more than another is nine tenths of an interval's width, and counts have it
+exactly; what prices are off by is common to all prompts, and a few timed ones tell it. So the
+speedup is that of all recorded prompts by counts and prices, times what the timed ones gained over
+what was predicted of them (``statistics.changed``).
+
+The best of thousands of settings on some prompts is partly the best for just these, and looks
+better on them than it is. So each prompt is counted with the setting that the others have chosen
+(cross-fitting; Chernozhukov et al. 2018, "Double/debiased machine learning"): all prompts judge,
+and none chooses for itself. A choice that varies from prompt to prompt makes such an interval too
+narrow by a quarter at worst; ``CROSSED_ERROR`` allows for that (``benchmarks/race_coverage.py``).
+
+From a dozen prompts or fewer hardly anything follows for others, and a user who gave them wants to
+know of these. Then the answer is for these prompts, with the parts of their answers as the sample;
+what others would gain is told beside it, as wide as it is.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from spectui.measure.arm import Arm
+from spectui.measure.statistics import (
+    MIN_PROMPTS,
+    PairedMeasurement,
+    Speedup,
+    changed,
+    paired_speedup,
+    speedup_within,
+)
+from spectui.measure.verdict import Basis
+from spectui.tune.forecast import EVEN, Answers, Forecast, promising
+
+FEW = 12
+"""Prompts up to which the answer is for just these."""
+CROSSED_ERROR = 0.01
+"""Error of an interval over text that has chosen for each other, both sides."""
+_FOLDS = 12
+"""Groups of prompts that the others choose for."""
+_TIMED_SHARE = 0.2
+"""Share of the variance below which timing is not worth more of it."""
+_LEVEL = 0.95
+"""Level at which parts of an interval are compared."""
+
+_Folds = npt.NDArray[np.int_]
+"""[n_recordings, n_parts]: of each part of an answer, the fold that it is in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Recorded prompts of a search."""
+
+    chosen: Arm
+    """The setting that all of them have chosen."""
+    prompts: tuple[tuple[str, str], ...]
+    """[n_recordings]: names and categories."""
+    answers: Callable[[Arm], Answers | None] = field(repr=False)
+    """The recorded answers with a setting; None where the recording does not hold it."""
+    by_prompts: Answers = field(repr=False)
+    """Each answer with the setting that the other prompts have chosen."""
+    by_parts: Answers = field(repr=False)
+    """Each part with the setting that the other parts of all answers have chosen."""
+    n_resamples: int = 40_000
+    """Of the bootstrap: a look spends a part of the error, far out in the tails."""
+
+    @property
+    def is_of_few(self) -> bool:
+        """Whether the answer is for just these prompts."""
+        return len(self.prompts) <= FEW
+
+    @property
+    def basis(self) -> Basis:
+        """Text that the setting is judged on."""
+        return Basis.THESE if self.is_of_few else Basis.CROSSED
+
+    @property
+    def n_passes(self) -> int:
+        """Passes over the prompts until enough are timed to know the error of a factor."""
+        return -(-MIN_PROMPTS // len(self.prompts))
+
+    def covers(self, arm: Arm) -> bool:
+        """Whether the recording holds what the setting would do."""
+        return self.answers(arm) is not None
+
+    def speedup(
+        self, arm: Arm, timed: Sequence[PairedMeasurement], *, level: float = _LEVEL
+    ) -> Speedup:
+        """The speedup that the verdict is on.
+
+        Args:
+            arm: the setting that was timed.
+            timed: of recorded prompts.
+            level: of the interval.
+
+        Raises:
+            ValueError: none of these prompts was recorded, or not with the setting.
+        """
+        return self._changed(self._counted(arm, level), arm, timed)
+
+    def of_others(self, arm: Arm, timed: Sequence[PairedMeasurement]) -> Speedup | None:
+        """What prompts like these gain, where the verdict is on just these; else None."""
+        if not self.is_of_few or not self.covers(arm):
+            return None
+        whole = paired_speedup(self._judged(arm), level=1 - CROSSED_ERROR)
+        return replace(self._changed(whole, arm, timed), level=_LEVEL)
+
+    def progress(self, arm: Arm, timed: Sequence[PairedMeasurement], n_planned: int) -> float:
+        """Share of the information that ``n_planned`` timed runs will have; 1 for all of it.
+
+        More of them would hardly narrow the interval where timing is a small part of it: then that
+        is all as well.
+        """
+        share = len(timed) / max(n_planned, len(timed))
+        counted, both = self._counted(arm, _LEVEL), self.speedup(arm, timed)
+        if counted.low is None or both.low is None or both.low == both.estimate:
+            return share
+        of_counts, of_all = (math.log(one.estimate / (one.low or 1)) for one in (counted, both))
+        timing = 1 - (of_counts / of_all) ** 2
+        return 1.0 if timing <= _TIMED_SHARE else 1 - timing * (1 - share)
+
+    def _counted(self, arm: Arm, level: float) -> Speedup:
+        if self.is_of_few:
+            return speedup_within(self._rows(self._judged_parts(arm)), level=level)
+        return paired_speedup(self._judged(arm), level=level, n_resamples=self.n_resamples)
+
+    def _judged(self, arm: Arm) -> list[PairedMeasurement]:
+        """Each prompt with the setting that the others chose; with any other arm, with that."""
+        return self._wholes(self.by_prompts if arm == self.chosen else self._own(arm))
+
+    def _judged_parts(self, arm: Arm) -> Answers:
+        return self.by_parts if arm == self.chosen else self._own(arm)
+
+    def _own(self, arm: Arm) -> Answers:
+        found = self.answers(arm)
+        if found is None:
+            raise ValueError(f"{arm.label} was not recorded")
+        return found
+
+    def _changed(self, whole: Speedup, arm: Arm, timed: Sequence[PairedMeasurement]) -> Speedup:
+        """``whole`` as the timed runs change it.
+
+        Few prompts are timed several times, and each run tells of the prices for itself.
+        """
+        expected = {one.prompt_id: one for one in self._wholes(self._own(arm))}
+        ours = [one for one in timed if one.prompt_id in expected]
+        theirs = [expected[one.prompt_id] for one in ours]
+        n_timed = len({one.prompt_id for one in ours})
+        if self.n_passes > 1:
+            ours, theirs = (_numbered(rows) for rows in (ours, theirs))
+        return replace(changed(whole, ours, theirs), n_timed=n_timed)
+
+    def _wholes(self, answers: Answers) -> list[PairedMeasurement]:
+        return self._rows(answers.whole)
+
+    def _rows(self, answers: Answers) -> list[PairedMeasurement]:
+        """Parts of answers in which something was decoded."""
+        return [
+            PairedMeasurement(
+                prompt_id=self.prompts[index][0],
+                category=self.prompts[index][1],
+                baseline_s=float(answers.off_s[index, part]),
+                baseline_tokens=int(answers.tokens[index, part]),
+                speculative_s=float(answers.on_s[index, part]),
+                speculative_tokens=int(answers.tokens[index, part]),
+                n_accepted=int(answers.accepted[index, part]),
+            )
+            for index, part in np.argwhere(answers.on_s > 0).tolist()
+        ]
+
+
+def _numbered(rows: Sequence[PairedMeasurement]) -> list[PairedMeasurement]:
+    return [replace(one, prompt_id=f"{one.prompt_id} {n}") for n, one in enumerate(rows)]
+
+
+def evidence_of(
+    chosen: Arm,
+    forecasts: Sequence[Forecast],
+    prompts: Sequence[tuple[str, str]],
+    replay: Callable[[Arm], Forecast | None],
+) -> Evidence | None:
+    """What recorded prompts say of a setting that was chosen by them.
+
+    Args:
+        chosen: the best of ``forecasts``.
+        forecasts: all that can be chosen.
+        prompts: [n_recordings]: names and categories.
+        replay: replays any other setting.
+
+    Returns:
+        None where nothing was decoded, or only totals are known.
+    """
+    answers = {one.arm: one.answers for one in forecasts if one.answers is not None}
+    own = answers.get(chosen)
+    if own is None or not own.on_s.any():
+        return None
+    able = [one for one in forecasts if one.arm in answers]
+    n, n_parts = own.on_s.shape
+    prompt = np.repeat(np.arange(n)[:, None], n_parts, axis=1)
+    part = np.repeat(np.arange(n_parts)[None, :], n, axis=0)
+
+    def answers_of(arm: Arm) -> Answers | None:
+        other = None if arm in answers else replay(arm)
+        return answers.get(arm) if other is None else other.answers
+
+    return Evidence(
+        chosen=chosen,
+        prompts=tuple(prompts),
+        answers=cache(answers_of),
+        by_prompts=_crossed(able, list(answers.values()), prompt % min(n, _FOLDS)),
+        by_parts=_crossed(able, list(answers.values()), part),
+    )
+
+
+def _crossed(forecasts: Sequence[Forecast], answers: Sequence[Answers], folds: _Folds) -> Answers:
+    """Each fold with the setting that the text of the others chooses.
+
+    Args:
+        forecasts: all that can be chosen.
+        answers: of the same settings.
+        folds: of the text.
+    """
+    on_s, off_s = (np.array([getattr(one, n) for one in answers]) for n in ("on_s", "off_s"))
+    found = np.zeros_like(folds)
+    for fold in range(folds.max() + 1):
+        others = folds != fold
+        if not off_s[:, others].any():
+            # A prompt alone has no others.
+            others = np.ones_like(others)
+        speedups = off_s[:, others].sum(axis=1) / on_s[:, others].sum(axis=1)
+        # Those from which a choice is made, as all text makes it.
+        near = np.flatnonzero(speedups >= (1 - EVEN) * speedups.max())
+        some = {forecasts[index].arm: index for index in near[np.argsort(-speedups[near])].tolist()}
+        choice = promising(
+            [
+                replace(
+                    forecasts[index],
+                    speedup=float(speedups[index]),
+                    answers=answers[index].only(others),
+                )
+                for index in some.values()
+            ],
+            n=1,
+        )
+        found[folds == fold] = next((some[arm] for arm in choice), int(near[0]))
+    rows, columns = np.indices(folds.shape)
+    return Answers(
+        **{
+            name: np.array([getattr(one, name) for one in answers])[found, rows, columns]
+            for name in ("tokens", "accepted", "on_s", "off_s")
+        }
+    )

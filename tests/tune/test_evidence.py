@@ -1,0 +1,161 @@
+"""Evidence of recorded prompts: who chooses for whom, and what the timed ones change."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spectui.measure.arm import Arm
+from spectui.measure.statistics import PairedMeasurement
+from spectui.measure.verdict import Basis
+from spectui.options.drafters import DraftSimple
+from spectui.options.speculation import Speculation
+from spectui.tune.evidence import FEW, Evidence, evidence_of
+from spectui.tune.forecast import Answers, Forecast
+from tests.support.search import known
+
+N_PARTS = 4
+
+
+def arm(longest: int) -> Arm:
+    return Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=longest)))
+
+
+def forecast(longest: int, gains: npt.NDArray[np.float64]) -> Forecast:
+    """Of a setting that gains so much on each part of each answer: [n, n_parts]."""
+    off_s = np.ones_like(gains)
+    answers = Answers(tokens=8 * off_s, accepted=6 * off_s, on_s=off_s / gains, off_s=off_s)
+    speedup = float(off_s.sum() / answers.on_s.sum())
+    return Forecast(arm=arm(longest), speedup=speedup, n_drafted=9, n_accepted=6, answers=answers)
+
+
+def evidence(*gains: npt.NDArray[np.float64], replay: Any = lambda _arm: None) -> Evidence:  # noqa: ANN401 - of the search
+    """Of settings with so many drafted tokens each; the best of all text is chosen."""
+    found = [forecast(index, each) for index, each in enumerate(gains, 1)]
+    best = max(found, key=lambda one: one.speedup)
+    names = [(f"p{index}", "") for index in range(len(gains[0]))]
+    return known(evidence_of(best.arm, found, names, replay))
+
+
+def timed(one: Evidence, arm: Arm, *factors: float) -> list[PairedMeasurement]:
+    """The first answers with a setting, each so many times as slow as it was forecast."""
+    answers = known(one.answers(arm)).whole
+    return [
+        PairedMeasurement(
+            prompt_id=f"p{index}",
+            category="",
+            baseline_s=float(answers.off_s[index, 0]),
+            baseline_tokens=32,
+            speculative_s=float(answers.on_s[index, 0]) * factor,
+            speculative_tokens=32,
+            n_accepted=20,
+        )
+        for index, factor in enumerate(factors)
+    ]
+
+
+def spike(n: int, at: int) -> npt.NDArray[np.float64]:
+    """A setting that gains much on one answer, and loses on all others."""
+    gains = np.full((n, N_PARTS), 0.9)
+    gains[at] = 20.0
+    return gains
+
+
+def test_no_prompt_chooses_for_itself() -> None:
+    """Each setting shines on one prompt: whoever chooses for itself is told of a gain."""
+    n = FEW + 1
+    one = evidence(*(spike(n, at) for at in range(n)))
+    own = known(one.answers(one.chosen)).whole
+    assert own.off_s.sum() / own.on_s.sum() > 0.94
+    judged = one.by_prompts.whole
+    # A fold that shines is judged by what the others choose, which loses there.
+    assert (judged.off_s / judged.on_s)[: FEW - 1] == pytest.approx(0.9)
+    assert one.basis is Basis.CROSSED
+
+
+def test_no_part_of_an_answer_chooses_for_itself() -> None:
+    gains = np.full((N_PARTS, 2, N_PARTS), 0.9)
+    for part in range(N_PARTS):
+        gains[part, :, part] = 20.0
+    one = evidence(*gains)
+    assert one.by_parts.off_s / one.by_parts.on_s == pytest.approx(0.9)
+    assert one.basis is Basis.THESE
+
+
+@given(st.integers(1, 30), st.floats(0.5, 2.0), st.integers(3, 8))
+def test_prices_that_are_wrong_by_a_factor_cost_nothing(
+    n: int, factor: float, n_timed: int
+) -> None:
+    rng = np.random.default_rng(n)
+    gains = np.exp(rng.normal(0.3, 0.1, (n, N_PARTS)))
+    one = evidence(gains, gains * 0.8)
+    expected = one.speedup(arm(1), timed(one, arm(1), *[1.0] * min(n, n_timed)))
+    found = one.speedup(arm(1), timed(one, arm(1), *[factor] * min(n, n_timed)))
+    assert found.estimate == pytest.approx(expected.estimate / factor)
+    assert found.n_prompts == n
+    if n * one.n_passes >= 3 and expected.interval is not None and min(n, n_timed) > 2:
+        assert found.interval == pytest.approx([end / factor for end in expected.interval])
+
+
+def test_few_prompts_are_told_of_with_what_others_gain() -> None:
+    rng = np.random.default_rng(1)
+    by_prompt = np.exp(rng.normal(0.3, 0.3, (8, 1)))
+    one = evidence(
+        np.repeat(by_prompt, N_PARTS, axis=1) * np.exp(rng.normal(0, 0.05, (8, N_PARTS)))
+    )
+    runs = timed(one, arm(1), *np.exp(rng.normal(0, 0.01, 8)))
+    these, others = one.speedup(arm(1), runs), known(one.of_others(arm(1), runs))
+    assert these.estimate == pytest.approx(others.estimate)
+    (low, high), (wide_low, wide_high) = known(these.interval), known(others.interval)
+    assert wide_low < low < high < wide_high
+    assert (wide_high - wide_low) > 3 * (high - low)
+
+
+def test_more_timing_is_worth_it_while_it_is_much_of_the_width() -> None:
+    rng = np.random.default_rng(1)
+    one = evidence(np.exp(rng.normal(0.3, 0.1, (24, 1))) * np.ones((24, N_PARTS)))
+    noisy, quiet = (
+        timed(one, arm(1), *np.exp(rng.normal(0, spread, 8))) for spread in (0.1, 0.005)
+    )
+    assert one.progress(arm(1), quiet, 24) == 1.0
+    assert 0.2 < one.progress(arm(1), noisy, 24) < 0.8
+    assert one.progress(arm(1), noisy, 8) == 1.0
+    # Before anything is known of the width, it is the share of the runs.
+    assert one.progress(arm(1), noisy[:2], 24) == pytest.approx(2 / 24)
+
+
+def test_a_setting_of_the_users_is_counted_as_it_is() -> None:
+    gains, own = np.full((14, N_PARTS), 1.4), np.full((14, N_PARTS), 1.2)
+    one = evidence(gains, replay=lambda asked: forecast(9, own) if asked == arm(9) else None)
+    assert one.covers(arm(9))
+    assert not one.covers(arm(12))
+    assert one.speedup(arm(9), timed(one, arm(9), 1.0, 1.0, 1.0)).estimate == pytest.approx(1.2)
+    with pytest.raises(ValueError, match="max 12"):
+        one.speedup(arm(12), timed(one, arm(1), 1.0))
+
+
+def test_answers_in_which_nothing_was_decoded_are_no_evidence() -> None:
+    gains = np.full((14, N_PARTS), 1.4)
+    empty = replace(
+        forecast(1, gains),
+        answers=known(forecast(1, gains).answers).only(np.zeros(gains.shape, bool)),
+    )
+    assert evidence_of(empty.arm, [empty], [("p", "")] * 14, lambda _arm: None) is None
+    assert evidence_of(arm(2), [forecast(1, gains)], [("p", "")] * 14, lambda _arm: None) is None
+    assert (
+        evidence_of(arm(1), [replace(forecast(1, gains), answers=None)], [], lambda _arm: None)
+        is None
+    )
+    # Some of them without text: they are no prompt of the interval.
+    some = np.ones(gains.shape, bool)
+    some[0] = False
+    partly = replace(forecast(1, gains), answers=known(forecast(1, gains).answers).only(some))
+    one = known(
+        evidence_of(partly.arm, [partly], [(f"p{i}", "") for i in range(14)], lambda _arm: None)
+    )
+    full = evidence(gains)
+    assert one.speedup(arm(1), timed(full, arm(1), *[1.0] * 4)).n_prompts == 13
