@@ -9,7 +9,14 @@ from spectui.engine.commands import Generate
 from spectui.errors import DoesNotFitError, HopelessError, ServerError
 from spectui.measure.arm import Arm
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.server_forecast import Answer, Turn, off_token_s, prices_of, replayed
+from spectui.measure.server_forecast import (
+    Answer,
+    Replayed,
+    Turn,
+    off_token_s,
+    prices_of,
+    replayed,
+)
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import MTP_KIND, DraftSimple
@@ -161,28 +168,10 @@ class ServedForecaster:
         answers = self._answers(workload, draft, min(paying[-1], most))
         if not any(one.rounds for one in answers):
             return []
-        found = list[Forecast]()
-        for n in paying:
-            each = [replayed(one, n, prices) for one in answers]
-            tokens, cost = (
-                np.array([getattr(o, name) for o in each]) for name in ("tokens", "cost")
-            )
-            accepted = np.array([one.accepted for one in each])
-            found.append(
-                Forecast(
-                    arm=Arm(draft=draft, speculation=_speculation(n)),
-                    speedup=float(tokens.sum() / cost.sum()),
-                    n_drafted=round(sum(one.drafted.sum() for one in each)),
-                    n_accepted=round(accepted.sum()),
-                    answers=Answers(
-                        tokens=tokens,
-                        accepted=accepted,
-                        on_s=cost * token_s,
-                        off_s=tokens * token_s,
-                    ),
-                )
-            )
-        return found
+        return [
+            _forecast(draft, n, [replayed(one, n, prices) for one in answers], token_s)
+            for n in paying
+        ]
 
     def _answers(self, workload: Workload, draft: str, longest: int) -> list[Answer]:
         """Answers to the prompts, for each draft to the same."""
@@ -252,3 +241,19 @@ class ServedForecaster:
 
 def _speculation(longest: int) -> Speculation:
     return Speculation(DraftSimple(draft_max=longest, draft_min=0, draft_p_min=0.0))
+
+
+def _forecast(draft: str, longest: int, each: Sequence[Replayed], token_s: float) -> Forecast:
+    tokens, drafted, accepted, cost = (
+        np.array([getattr(one, name) for one in each])
+        for name in ("tokens", "drafted", "accepted", "cost")
+    )
+    return Forecast(
+        arm=Arm(draft=draft, speculation=_speculation(longest)),
+        speedup=float(tokens.sum() / cost.sum()),
+        n_drafted=round(drafted.sum()),
+        n_accepted=round(accepted.sum()),
+        answers=Answers(
+            tokens=tokens, accepted=accepted, on_s=cost * token_s, off_s=tokens * token_s
+        ),
+    )
