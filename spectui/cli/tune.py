@@ -19,7 +19,7 @@ _TUNE = (
         metavar="N",
         help=(
             "Time N settings in trials before the best is confirmed, those of a resumed study "
-            "included (default: none where a recording forecasts them; else 50)."
+            "included (default: none where they are forecast; else 50)."
         ),
     ),
     click.option(
@@ -130,9 +130,9 @@ def command(**options: Any) -> None:
     Records a few prompts once and replays every setting on them, then measures the best against the
     target alone on other prompts. Ends with the verdict, why it is so, and a llama-server command.
     Ctrl-C keeps what was measured; the same command goes on from there. With --backend server your
-    own llama-server measures: nothing is recorded then, settings are tried one by one, and each
-    starts a server; with -np it searches with as many streams at once as the first number says, and
-    measures the best with the others.
+    own llama-server measures: it shows what each draft length accepts and costs, and where it
+    cannot, settings are tried one by one, and each starts a server; with -np it searches with as
+    many streams at once as the first number says, and measures the best with the others.
     """
     from spectui.cli.run_tune import tune
 

@@ -58,6 +58,7 @@ from spectui.tune.evidence import FEW
 from spectui.tune.experts import ExpertPlan, plan_experts
 from spectui.tune.present import PresentArm
 from spectui.tune.result import TuneResult
+from spectui.tune.served_forecast import why_unforecast
 from spectui.tune.setup import MOST_TRIALS, Limits
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.studies.study import StudyOptions
@@ -163,7 +164,11 @@ class Search:
         asked = present_of()
         present = None if asked is None else arm_of(asked, candidates, shared, space)
         placed = {name: one.options for name, one in drafts.items()}
-        with self._fleet(binary, off, placed) as fleet:
+        why_not = why_unforecast(
+            space, binary, n_slots=off.n_slots, redoes_rounds=target.redoes_rounds
+        )
+        forecasts = why_not is None and self.limits.n_trials is None
+        with self._fleet(binary, off, placed, forecasts=forecasts) as fleet:
             n_ctx = off.context.ctx_size
             self._check_lengths(n_ctx, "raise -c")
             backend = ServerBackend(
@@ -180,8 +185,9 @@ class Search:
                 self._served_workload(fleet.of(off), off),
                 mtp_layers=mtp_layers,
             )
-            tuning = Tuning(setup, Served(backend, binary, target, drafts))
-            result = self._run(tuning)
+            served = Served(backend, binary, target, drafts, forecasts=forecasts)
+            tuning = Tuning(setup, served)
+            result = self._run(tuning, why_not)
             by_slots = slots_measured(self.options, setup, result, backend, self.progress)
         return Tuned(
             tuning=tuning,
@@ -199,13 +205,20 @@ class Search:
             by_slots=by_slots,
         )
 
-    def _fleet(self, binary: ServerBinary, off: Setup, drafts: Mapping[str, ModelOptions]) -> Fleet:
+    def _fleet(
+        self,
+        binary: ServerBinary,
+        off: Setup,
+        drafts: Mapping[str, ModelOptions],
+        *,
+        forecasts: bool,
+    ) -> Fleet:
         """The servers, of which none is started yet; says what they cost."""
         options = self.options
         widest = replace(off, n_slots=max(options.slots))
         on = [request_of(widest).beside(draft) for draft in drafts.values()]
         stays = keeps_off(widest, on, wanted=options.keeps_both)
-        self.progress.say(_plan(options, off.target.path, keeps_off=stays))
+        self.progress.say(_plan(options, off.target.path, keeps_off=stays, forecasts=forecasts))
         return open_fleet(
             binary,
             keeps_off=stays,
@@ -295,13 +308,13 @@ class Search:
             options.requests, options.depths, n_predict=n_predict, n_ctx=n_ctx, remedy=remedy
         )
 
-    def _too_few(self) -> str | None:
+    def _too_few(self, *, forecasts: bool) -> str | None:
         """Note on a number of prompts that says little of others; None where it does."""
         n, path = len(self.prompts), self.shared.prompts
         few = counted(n, "prompt")
         if path is not None and path.suffix == ".txt":
             few = f"{few} (a .txt file is one)"
-        if not self.options.is_server:
+        if forecasts:
             more = f"with more than {FEW} it is for prompts like them"
             return f"{few}: the verdict will be for just these; {more}" if n <= FEW else None
         if n < MIN_PROMPTS:
@@ -316,7 +329,7 @@ class Search:
             )
         return None
 
-    def _plan(self, study: str, setup: TuningSetup) -> str:
+    def _plan(self, study: str, setup: TuningSetup, why_not: str | None) -> str:
         """What is going to be done, within which time, and that it may be interrupted."""
         options, limit = self.options, self.options.time_budget
         sampling = setup.workload.sampling.label
@@ -324,8 +337,12 @@ class Search:
         steps = ["the target alone"] if options.is_server else []
         if not options.is_server:
             steps.append("a recording to replay every setting on")
-        if options.trials is not None or options.is_server:
-            steps.append(f"up to {counted(options.trials or MOST_TRIALS, 'trial')}")
+        elif options.trials is None and why_not is None:
+            others = "--trials N tries other values, and n-gram drafters"
+            steps.append(f"a forecast of every draft length with draft_p_min 0 ({others})")
+        if options.trials is not None or why_not is not None:
+            because = f" ({why_not})" if options.trials is None else ""
+            steps.append(f"up to {counted(options.trials or MOST_TRIALS, 'trial')}{because}")
         steps.append("the best against the target alone")
         told = f"{', '.join(steps[:-1])}, and {steps[-1]}"
         takes = "No limit of time (--time-budget sets one)"
@@ -336,8 +353,13 @@ class Search:
             f"{told}. {takes}; Ctrl+C keeps what is finished (study {study})"
         )
 
-    def _run(self, tuning: Tuning) -> TuneResult:
-        """Search; say what happens."""
+    def _run(self, tuning: Tuning, why_not: str | None = None) -> TuneResult:
+        """Search; say what happens.
+
+        Args:
+            tuning: the search.
+            why_not: why nothing is forecast; None where something is.
+        """
 
         def on_event(event: TuneEvent) -> None:
             if isinstance(event, SearchEnded):
@@ -348,8 +370,10 @@ class Search:
                     " --temp 0 goes on with it"
                 )
             if isinstance(event, StudyOpened):
-                self.progress.announce(self._plan(event.name, tuning.setup))
-                if (few := self._too_few()) is not None:
+                self.progress.announce(self._plan(event.name, tuning.setup, why_not))
+                is_server = self.options.is_server
+                forecasts = not is_server or (why_not is None and self.options.trials is None)
+                if (few := self._too_few(forecasts=forecasts)) is not None:
                     self.progress.announce(few)
             if isinstance(event, Notice):
                 self.progress.announce(event.text)
@@ -388,14 +412,13 @@ def _alone(shared: RunOptions, target: ModelOptions, extra: tuple[str, ...]) -> 
     return Setup(target=target, draft=None, context=context, speculation=None, extra=extra)
 
 
-def _plan(options: TuneOptions, target: Path, *, keeps_off: bool) -> str:
+def _plan(options: TuneOptions, target: Path, *, keeps_off: bool, forecasts: bool) -> str:
     """Description of the search's cost."""
     size = bytes_text(size_bytes(target))
-    begun = (
-        f"up to {options.trials or MOST_TRIALS} trials through llama-server; nothing is replayed, "
-        "and each new "
-        "setting starts a server"
-    )
+    n_trials = options.trials or MOST_TRIALS
+    begun = f"up to {n_trials} trials through llama-server, and each new setting starts a server"
+    if forecasts:
+        begun = "two starts of llama-server for each draft, and one for the best setting"
     if keeps_off:
         return f"{begun} ({size} of target to load), beside the one without speculation"
     return f"{begun} and then the one without speculation again ({size} of target to load each)"

@@ -116,15 +116,14 @@ class Writing:
             result = Generation(self._models, command, self._emit, self._cancelled).run().result
             if result.stop is Stop.CANCELLED:
                 raise CancelledError("the writing was cancelled")
+            is_new = result.n_evaluated == result.n_prompt_tokens
             self._emit(
                 AnswerWritten(
                     index=index,
                     tokens=result.tokens,
                     stop=result.stop,
                     decode_s=result.decode_s,
-                    read_s=result.prompt_s
-                    if result.n_evaluated == result.n_prompt_tokens
-                    else None,
+                    read_s=result.prompt_s if is_new else None,
                 )
             )
 

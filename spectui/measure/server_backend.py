@@ -17,6 +17,7 @@ from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.server import Completion, LlamaClient
 from spectui.server.client import completion_body
+from spectui.server.rounds import Round
 from spectui.speculative.counters import Counters, Detail
 from spectui.speculative.decoder import Stop
 
@@ -180,6 +181,34 @@ class ServerBackend:
         Its other slots are kept busy meanwhile. Raises as ``generate_together``.
         """
         return self.generate_together((command,))[0][0]
+
+    def rounds(self, command: Generate, *arguments: str) -> tuple[Round, ...]:
+        """Continue a prompt, and return the rounds that it took.
+
+        Args:
+            command: what to continue.
+            arguments: further arguments of the server.
+
+        Raises:
+            HopelessError: it does not run as it was started.
+            MemoryShortError: memory stays short.
+            ServerError: it does not start, fails, or tells no rounds; it is ended then.
+        """
+        setup = self.setup(command.speculation)
+        setup = replace(setup, extra=(*setup.extra, *arguments))
+        memory = self._servers.memory
+
+        def streamed() -> tuple[Round, ...]:
+            try:
+                return self._started(setup, (command,)).rounds({**_body(command), **self._neutral})
+            except ServerError:
+                self._servers.end(setup)
+                raise
+
+        if memory is None:
+            return streamed()
+        self._started(setup, (command,))
+        return memory.measure(streamed)
 
     def generate_together(
         self, commands: Sequence[Generate]

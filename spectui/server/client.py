@@ -30,6 +30,7 @@ from spectui.server.replies import (
     TemplateReply,
     TokenizeReply,
 )
+from spectui.server.rounds import STREAMED, Round, read_rounds
 from spectui.server.streams import keep_busy
 
 T = TypeVar("T")
@@ -218,6 +219,22 @@ class LlamaClient(Closing):
         try:
             pages = self._wait(keep_busy(ask, wanted, passing, n_streams))
             return [(_completion(page.decode(CompletionReply)), took_s) for page, took_s in pages]
+        except ReplyError as error:
+            raise self._failure(f"POST {self.base_url}{_COMPLETION}", error) from error
+
+    def rounds(self, body: Json) -> tuple[Round, ...]:
+        """Complete a prompt, and return the rounds that it took.
+
+        Args:
+            body: ``completion_body`` of the prompt.
+
+        Raises:
+            ServerError: the server refused, failed or told no rounds.
+        """
+        asked = {**body, **STREAMED}
+        try:
+            page = self._wait(self._connection.ask(_COMPLETION, body=asked, closes=True))
+            return page.read(read_rounds)
         except ReplyError as error:
             raise self._failure(f"POST {self.base_url}{_COMPLETION}", error) from error
 

@@ -81,8 +81,16 @@ class Page:
         Raises:
             MalformedError: it is none, or not what llama-server sends.
         """
+        return self.read(lambda content: msgspec.json.decode(content, type=kind))
+
+    def read(self, reader: Callable[[bytes], T]) -> T:
+        """Read the content.
+
+        Raises:
+            MalformedError: it is not what llama-server sends.
+        """
         try:
-            return msgspec.json.decode(self.content, type=kind)
+            return reader(self.content)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise malformed(self.path, error) from error
 

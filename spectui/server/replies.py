@@ -68,7 +68,9 @@ class TemplateReply(msgspec.Struct):
     prompt: str
 
 
-class _Timings(msgspec.Struct):
+class Timings(msgspec.Struct):
+    """``timings`` of a completion, and of each token of a streamed one."""
+
     predicted_n: _Count
     predicted_ms: _Milliseconds
     prompt_ms: _Milliseconds
@@ -103,7 +105,7 @@ class CompletionReply(msgspec.Struct):
     content: str
     tokens: tuple[_Count, ...]
     stop_type: str
-    timings: _Timings
+    timings: Timings
 
     def __post_init__(self) -> None:
         # It may be more: what an answer ends within was decoded all the same.

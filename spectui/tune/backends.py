@@ -20,6 +20,7 @@ from spectui.tune.division import Division, mixed
 from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader, MovableTarget
+from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.spec import served_spec, study_spec
 from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import Tracing, identity, trace_of
@@ -120,7 +121,7 @@ class InProcess:
 
 
 class Served:
-    """Llama-servers, which replay nothing."""
+    """Llama-servers."""
 
     is_isolated = True
 
@@ -130,9 +131,15 @@ class Served:
         binary: ServerBinary,
         target: ServedModel,
         drafts: Mapping[str, ServedModel],
+        *,
+        forecasts: bool,
     ) -> None:
-        """Measure with servers of one binary; ``drafts`` by name."""
+        """Measure with servers of one binary; ``drafts`` by name.
+
+        ``forecasts`` is whether they show what draft lengths would do; else trials choose.
+        """
         self.measuring = backend
+        self._forecasts = forecasts
         self._binary = binary
         self._target = target
         self._drafts = drafts
@@ -167,7 +174,10 @@ class Served:
         )
 
     def prepare(
-        self, _setup: TuningSetup, _study: TuningStudy, _division: Division
-    ) -> tuple[Loading, None]:
-        """The servers load their own drafts; without rounds nothing can be forecast."""
-        return self.measuring, None
+        self, setup: TuningSetup, study: TuningStudy, _division: Division
+    ) -> tuple[Loading, ServedForecaster | None]:
+        """The servers, which load their own drafts, and the forecaster, which answers all."""
+        if not self._forecasts:
+            return self.measuring, None
+        workload = replace(setup.workload, items=mixed(setup.workload.items))
+        return self.measuring, ServedForecaster(workload, self.measuring, study.space)

@@ -2,8 +2,8 @@
 
 A short recording is replayed for every setting of the space, and the best forecast is raced on
 prompts that no choice was made by. Counts are exact and prices are measured, so that a forecast is
-off by 1 to 2 %, a trial by 5 %: trials choose where nothing can be forecast, as through a
-llama-server, and are run beside forecasts only where the user asks for them.
+off by 1 to 2 %, a trial by 5 %: trials choose where nothing can be forecast, and are run beside
+forecasts only where the user asks for them.
 """
 
 import time
@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from spectui.engine.events import GenerationResult
-from spectui.errors import CancelledError, EngineDiedError, EngineLostError, SpectuiError
+from spectui.errors import (
+    CancelledError,
+    EngineDiedError,
+    EngineLostError,
+    HopelessError,
+    ServerError,
+    SpectuiError,
+)
 from spectui.format import counted, duration_text
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
@@ -35,6 +42,7 @@ from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.pace import RESERVED, RESERVED_IF_FORECAST, OutOfTimeError, Pace, Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult, why_nothing
+from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import MOST_TRIALS, SearchSetup
 from spectui.tune.temperatures import TemperatureRuns
 from spectui.tune.tracing import TracingEvent
@@ -52,14 +60,14 @@ class Search:
         self,
         setup: SearchSetup,
         *,
-        forecaster: Forecaster | None = None,
+        forecaster: Forecaster | ServedForecaster | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; nothing is measured yet.
 
         Args:
             setup: study, prompts, what decodes them, and limits.
-            forecaster: forecasts every setting; None where trials have to choose.
+            forecaster: forecasts settings; None where trials have to choose.
             clock: seconds; what the engine gave to others meanwhile is taken off.
         """
         self._setup = setup
@@ -297,7 +305,7 @@ class Forecasting:
 
     def __init__(
         self,
-        forecaster: Forecaster | None,
+        forecaster: Forecaster | ServedForecaster | None,
         setup: SearchSetup,
         pace: Pace,
         trials: TrialRunner,
@@ -342,9 +350,9 @@ class Forecasting:
         """Record once, and replay everything."""
         try:
             outlook = self._outlook()
-        except EngineLostError:
+        except (EngineLostError, HopelessError):
             raise
-        except EngineDiedError as error:
+        except (EngineDiedError, ServerError) as error:
             # Each trial has a process that is new again; trials choose.
             self._on_event(ForecastFailed(reason=str(error)))
             return
@@ -384,7 +392,7 @@ class Forecasting:
             self._on_event(Notice(text=text))
         return outlook
 
-    def _extent(self, forecaster: Forecaster) -> tuple[int, int]:
+    def _extent(self, forecaster: Forecaster | ServedForecaster) -> tuple[int, int]:
         """Prompts to record, and tokens of each answer."""
         n_prompts = forecaster.n_prompts
         if not self._pace.is_bounded:

@@ -20,8 +20,8 @@ class Limits:
     """Limits of a search."""
 
     n_trials: int | None = None
-    """Settings that trials time before the race, off included; None for none besides off where a
-    recording forecasts all, and else for ``MOST_TRIALS``."""
+    """Settings that trials time before the race, off included; None for none besides off where
+    settings are forecast, and else for ``MOST_TRIALS``."""
     time_budget_s: float | None = None
     """Seconds of the search's own work: pauses and turns of the chat do not count."""
     n_trial_prompts: int = 8

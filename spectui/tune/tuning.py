@@ -37,6 +37,7 @@ from spectui.tune.predictions import predictions_of
 from spectui.tune.race import BASELINE_SHARE
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
+from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
 from spectui.tune.spec import study_name
@@ -137,7 +138,7 @@ class TuningBackend(Protocol):
 
     def prepare(
         self, setup: TuningSetup, study: TuningStudy, division: Division
-    ) -> tuple[Loading, Forecaster | None]:
+    ) -> tuple[Loading, Forecaster | ServedForecaster | None]:
         """Loader of the drafts, and the forecaster if settings can be forecast."""
         ...
 

@@ -1,0 +1,263 @@
+"""Forecasts of draft lengths through a llama-server: two starts a draft, and none for a setting."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from spectui.engine.commands import Generate
+from spectui.errors import DoesNotFitError, HopelessError, ServerError
+from spectui.measure.arm import Arm
+from spectui.measure.server_backend import ServerBackend
+from spectui.measure.server_forecast import (
+    Answer,
+    Replayed,
+    Turn,
+    off_token_s,
+    prices_of,
+    replayed,
+)
+from spectui.measure.statistics import MIN_PROMPTS
+from spectui.measure.workload import WorkItem, Workload
+from spectui.options.drafters import MTP_KIND, DraftSimple
+from spectui.options.speculation import Speculation
+from spectui.server.binary import ServerBinary
+from spectui.server.rounds import Round
+from spectui.tune.forecast import Answers, Forecast, Outlook
+from spectui.tune.space import SearchSpace
+from spectui.tune.tracing import DraftLeftOut, DraftRecorded, PromptProbed, TracingEvent
+
+_RATES = "--spec-synth-rates"
+_TURNS = 6
+"""Answers of which every length's price is the median."""
+_FEWEST_TURNS = 3
+"""As many where there is no time for more."""
+_LONG_ROUND = 2.0
+"""Cost of a mean round of those whose prices are measured, in tokens of the target; roughly."""
+
+
+def why_unforecast(
+    space: SearchSpace, binary: ServerBinary, *, n_slots: int, redoes_rounds: bool
+) -> str | None:
+    """Return why draft lengths cannot be forecast through a server; None where they can."""
+    others = [one for one in space.drafts if one == MTP_KIND or space.layers_of(one)]
+    others += [name for name, _kind in space.readers]
+    if not space.drafts:
+        return "n-gram drafters are not forecast through llama-server"
+    if others:
+        return f"{others[0]} drafts to its full length even where fewer tokens are wanted"
+    if _RATES not in binary.accepted.flags:
+        return f"{binary.path} has no {_RATES}, with which a server shows what rounds cost"
+    if n_slots > 1:
+        return "rounds of several slots share their batches"
+    if redoes_rounds:
+        return "llama-server may have to redo rounds of this target, which changes their number"
+    return None
+
+
+class ServedForecaster:
+    """Forecasts every length of each draft, with ``draft_p_min`` 0.
+
+    As ``Forecaster``; what an earlier run of the study has found is measured again, since the
+    machine may have changed.
+    """
+
+    not_kept = None
+
+    def __init__(self, workload: Workload, backend: ServerBackend, space: SearchSpace) -> None:
+        """Start nothing yet.
+
+        Args:
+            workload: prompts to answer, those first that stand for all.
+            backend: llama-servers.
+            space: its drafts are forecast.
+        """
+        self._workload = workload
+        self._backend = backend
+        self._space = space
+        self._on_event: Callable[[TracingEvent], None] = lambda _event: None
+        self._may_go_on: Callable[[int], bool] = lambda _n_answers: True
+        self._answered: tuple[WorkItem, ...] = ()
+        """Prompts that the forecasts are of."""
+
+    @property
+    def prompts(self) -> tuple[tuple[str, str], ...]:
+        """Names and categories of the answered prompts."""
+        return tuple((one.id, one.category) for one in self._answered)
+
+    @property
+    def n_prompts(self) -> int:
+        """Prompts that can be answered."""
+        return len(self._workload.items)
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of an answer."""
+        return self._workload.n_predict
+
+    def n_steps(self, n_prompts: int) -> int:
+        """Number of events that ``run`` emits, at most."""
+        return len(self._space.drafts) * (n_prompts + _TURNS)
+
+    def seconds(
+        self,
+        n_prompts: int,
+        n_tokens: int,
+        tokens_per_s: float,
+        prompt_token_s: float,
+    ) -> float:
+        """Estimate for ``run``, with few turns; arguments as those of ``Forecaster``."""
+        backend, items = self._backend, self._workload.items
+        reading_s = prompt_token_s * sum(len(item.tokens) for item in items) / max(len(items), 1)
+        ladder_s = (1 + _LONG_ROUND) * (self._space.max_draft + 1) / tokens_per_s
+        starts_s = (2 if backend.n_beside_off else 3) * backend.move_s
+        answers_s = n_prompts * (n_tokens / tokens_per_s + reading_s)
+        turns_s = _FEWEST_TURNS * (ladder_s + 2 * reading_s)
+        return len(self._space.drafts) * (starts_s + answers_s + turns_s)
+
+    def run(
+        self,
+        n_prompts: int,
+        n_tokens: int,
+        on_event: Callable[[TracingEvent], None],
+        *,
+        has_time: Callable[[], bool] = lambda: True,
+        is_late: Callable[[], bool] = lambda: False,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> Outlook:
+        """Measure rounds, answer the prompts with the longest drafts, and replay every length.
+
+        Arguments as those of ``Forecaster``.
+
+        Raises:
+            KeyboardInterrupt: it was stopped.
+            MemoryShortError: memory stayed short.
+            ServerError: no draft could be measured; the last one's reason.
+        """
+        self._on_event = on_event
+        self._may_go_on = lambda n: not is_late() and (n < MIN_PROMPTS or may_write())
+        self._answered = ()
+        workload = replace(self._workload.first(n_prompts), n_predict=n_tokens)
+        found, error = list[Forecast](), None
+        for draft in self._space.drafts:
+            self._backend.load(draft)
+            try:
+                found += self._lengths(workload, draft, has_time)
+            except HopelessError:
+                raise
+            except (DoesNotFitError, ServerError) as problem:
+                error = problem
+                on_event(DraftLeftOut(draft=draft, reason=str(error)))
+        if error is not None and not found:
+            raise ServerError(str(error)) from error
+        return Outlook(forecasts=tuple(sorted(found, key=lambda one: -one.speedup)), costs={})
+
+    def _lengths(
+        self, workload: Workload, draft: str, has_time: Callable[[], bool]
+    ) -> list[Forecast]:
+        """Forecast the lengths of the loaded draft that pay if all is accepted, or the shortest.
+
+        None where no prompt is answered.
+        """
+        lengths = sorted(self._space.grid(draft).draft_max)
+        # No round drafts more than is wanted behind the first token and the one that follows.
+        most = max(1, workload.n_predict - 2)
+        turns = self._turns(workload, draft, min(lengths[-1], most), has_time)
+        prices, token_s = prices_of(turns, min(lengths[-1], most)), off_token_s(turns)
+        paying = [n for n in lengths if n + 1 > prices[min(n, most)]] or lengths[:1]
+        answers = self._answers(workload, draft, min(paying[-1], most))
+        if not any(one.rounds for one in answers):
+            return []
+        return [
+            _forecast(draft, n, [replayed(one, n, prices) for one in answers], token_s)
+            for n in paying
+        ]
+
+    def _answers(self, workload: Workload, draft: str, longest: int) -> list[Answer]:
+        """Answers to the prompts, for each draft to the same."""
+        found = list[Answer]()
+        for item in self._answered or workload.items:
+            if found and not self._answered and not self._may_go_on(len(found)):
+                break
+            rounds = self._rounds(workload, item, longest)
+            self._on_event(
+                DraftRecorded(
+                    prompt_id=item.id,
+                    draft=draft,
+                    n_tokens=sum(one.n_emitted for one in rounds),
+                    seconds=sum(one.seconds for one in rounds),
+                )
+            )
+            found.append(Answer(rounds=rounds, longest=longest, n_wanted=workload.n_predict - 1))
+        self._answered = workload.items[: len(found)]
+        return found
+
+    def _turns(
+        self, workload: Workload, draft: str, longest: int, has_time: Callable[[], bool]
+    ) -> list[Turn]:
+        """Measure rounds of every length, in turn with the target alone if both servers fit."""
+        sampling = replace(workload.sampling, ignore_eos=True)
+        workload = replace(workload, n_predict=longest + 2, sampling=sampling)
+        items = [workload.items[n % len(workload.items)] for n in range(_TURNS)]
+        rates = _RATES, ",".join(["0"] * longest)
+        ladders, alone = list[Sequence[Round]](), list[Sequence[Round]]()
+        for n, item in enumerate(items):
+            if n >= _FEWEST_TURNS and not has_time():
+                break
+            ladders.append(self._rounds(workload, item, longest, *rates))
+            if self._backend.n_beside_off:
+                alone.append(self._rounds(workload, item, None))
+            self._on_event(PromptProbed(prompt_id=item.id, drafter=draft))
+        for item in items[len(alone) : len(ladders)]:
+            alone.append(self._rounds(workload, item, None))
+        told = {
+            (sum(one.n_drafted for one in rounds), sum(one.n_accepted for one in rounds))
+            for rounds in ladders
+        }
+        if told != {(longest * (longest + 1) // 2, 0)}:
+            raise ServerError(
+                f"llama-server does not draft {longest}, {longest - 1}, ... 0 tokens, none of them "
+                f"accepted, with {_RATES}"
+            )
+        return list(zip(alone, ladders, strict=True))
+
+    def _rounds(
+        self, workload: Workload, item: WorkItem, longest: int | None, *arguments: str
+    ) -> tuple[Round, ...]:
+        command = Generate(
+            prompt=item.tokens,
+            n_predict=workload.n_predict,
+            sampling=workload.sampling_of(item),
+            speculation=None if longest is None else _speculation(longest),
+        )
+        return self._backend.rounds(command, *arguments)
+
+    def recall(self, _n_prompts: int, _n_tokens: int) -> None:
+        """Return None: nothing is kept."""
+
+    def forecast(self, _arm: Arm) -> None:
+        """Return None: what is not among the forecasts has none."""
+
+
+def _speculation(longest: int) -> Speculation:
+    return Speculation(DraftSimple(draft_max=longest, draft_min=0, draft_p_min=0.0))
+
+
+def _forecast(draft: str, longest: int, each: Sequence[Replayed], token_s: float) -> Forecast:
+    tokens, drafted, accepted, cost = (
+        np.array([getattr(one, name) for one in each])
+        for name in ("tokens", "drafted", "accepted", "cost")
+    )
+    return Forecast(
+        arm=Arm(draft=draft, speculation=_speculation(longest)),
+        speedup=float(tokens.sum() / cost.sum()),
+        n_drafted=round(drafted.sum()),
+        n_accepted=round(accepted.sum()),
+        answers=Answers(
+            tokens=tokens,
+            drafted=drafted,
+            accepted=accepted,
+            on_s=cost * token_s,
+            off_s=tokens * token_s,
+        ),
+    )
