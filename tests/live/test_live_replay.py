@@ -33,7 +33,7 @@ from spectui.speculative.counters import Counters, Round
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.trace.grid import Grid, replay_grid
-from spectui.trace.record import record_chains
+from spectui.trace.record import read_chains
 from spectui.trace.replay import Total
 from tests.live.conftest import Watched
 from tests.support.engine import ENDLESS, drafting, load_target, speculation
@@ -268,15 +268,15 @@ def test_a_recording_gives_way_to_the_chat_and_begins_again(
         def ask() -> bool:
             nonlocal n_asked
             n_asked += 1
-            if n_asked == 5 and len(began) == 1:
+            if n_asked == 2 and len(began) == 1:
                 assert chat.recorder is not None
                 chat.recorder.begin(second)
                 chat.client.submit(second)
             return cancelled()
 
-        return record_chains(*arguments, cancelled=ask, **more)  # type: ignore[arg-type]
+        return read_chains(*arguments, cancelled=ask, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(inspection, "record_chains", interrupted)
+    monkeypatch.setattr(inspection, "read_chains", interrupted)
     chat.ask(turn())
     # The chat is answered while the first recording is still to be made.
     assert len(chat.answer().tokens) == 12
