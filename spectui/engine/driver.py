@@ -130,9 +130,12 @@ class Engine(Closing):
                 on_answer(event)
             on_event(event)
 
+        if self._gate is not None:
+            # A text that was written while memory was short is as good as any.
+            self._gate.wait(tell=self._tell_pause, is_over=self._whether_stopped())
         self.on_event = hear
         try:
-            self._measure(command, AnswersWritten)
+            self._call(command, AnswersWritten)
         finally:
             self.on_event = on_event
 
