@@ -264,7 +264,9 @@ def _crossed(forecasts: Sequence[Forecast], answers: Sequence[Answers], folds: _
         if not off_s[:, others].any():
             # A prompt alone has no others.
             others = np.ones_like(others)
-        speedups = off_s[:, others].sum(axis=1) / on_s[:, others].sum(axis=1)
+        those_s, those_off_s = on_s[:, others].sum(axis=1), off_s[:, others].sum(axis=1)
+        # One long round may emit all of a short answer, and leave nothing to its other parts.
+        speedups = np.divide(those_off_s, those_s, out=np.zeros_like(those_s), where=those_s > 0)
         # Those from which a choice is made, as all text makes it.
         near = np.flatnonzero(speedups >= (1 - EVEN) * speedups.max())
         some = {forecasts[index].arm: index for index in near[np.argsort(-speedups[near])].tolist()}

@@ -140,6 +140,16 @@ def test_a_setting_of_the_users_is_counted_as_it_is() -> None:
         one.speedup(arm(12), timed(one, arm(1), 1.0))
 
 
+def test_a_round_that_emits_all_of_an_answer_leaves_nothing_to_its_other_parts() -> None:
+    off_s = np.array([[4.0, 0.0, 0.0, 0.0]])
+    counts = {"tokens": 8 * off_s, "drafted": 7 * off_s, "accepted": 6 * off_s}
+    answers = Answers(**counts, on_s=off_s / 2, off_s=off_s)
+    long = replace(forecast(16, np.full((1, N_PARTS), 2.0)), answers=answers)
+    short = forecast(1, np.full((1, N_PARTS), 1.1))
+    one = known(evidence_of(long.arm, [long, short], [("p", "")], lambda _arm: None, {}))
+    assert one.speedup(long.arm, timed(one, long.arm, 1.0)).n_prompts == 1
+
+
 def test_answers_in_which_nothing_was_decoded_are_no_evidence() -> None:
     gains = np.full((14, N_PARTS), 1.4)
     empty = replace(
