@@ -152,7 +152,7 @@ def test_tune_says_whose_temperature_it_measures(
     ):
         tune = ("tune", *arguments, "--trials", 1, "--spec-type", "draft-simple", "-n", 4)
         assert spectui(*tune) == 0, spectui.err
-        assert f"prompts, {told}: the target alone" in spectui.err
+        assert f"prompts, {told}: a recording" in spectui.err
     document = json.loads(spectui.out)
     assert (document["config"]["temp"], document["config"]["top_k"]) == (0.5, 7)
     assert "temperature 0.5" in document["verdict"]["reason"]

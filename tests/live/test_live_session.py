@@ -54,7 +54,6 @@ from spectui.speculative.decoder import Stop
 from spectui.tune.background import BackgroundTuning
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.studies.listing import list_studies
-from spectui.tune.trials import TrialState
 from tests.live.conftest import QUESTION, Watched
 from tests.support.architectures import write_pair
 from tests.support.cli import Spectui
@@ -318,7 +317,7 @@ def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
     assert state.result is not None
     assert state.result.speedup is not None
     assert state.result.not_kept is None
-    assert [record.state for record in state.records] == [TrialState.COMPLETE]
+    assert state.records == ()
     assert state.n_confirmed == state.n_to_confirm == 6
     # What was raced is a forecast's choice.
     assert list(state.raced) == [state.confirmed]
@@ -363,19 +362,18 @@ def test_a_paused_search_waits_and_a_stopped_one_is_taken_up(
 ) -> None:
     watched.load(setup)
 
-    def pause_between_trials(event: object) -> None:
-        state = event.state if isinstance(event, TuningChanged) else None
-        if state is not None and len(state.records) == 1 and state.current is None:
+    def pause_after_the_recording(event: object) -> None:
+        if isinstance(event, TuningChanged) and event.state.forecasts:
             watched.on_event = lambda _event: None
             search_of(watched).pause()
 
-    watched.on_event = pause_between_trials
+    watched.on_event = pause_after_the_recording
     watched.session.start_tuning(setup, prompts(6))
     watched.wait(TuningChanged, lambda event: event.state.paused)
     for _ in range(3):
         watched.ask(setup)
     assert search_of(watched).state.is_running
-    assert len(search_of(watched).state.records) == 1
+    assert not search_of(watched).state.raced
     # What it has is kept.
     search_of(watched).stop()
     stopped = watched.wait(TuningChanged, is_finished).state
@@ -384,7 +382,8 @@ def test_a_paused_search_waits_and_a_stopped_one_is_taken_up(
     assert stopped.result.interrupted
     resumed = tuned(watched, setup)
     assert resumed.study == stopped.study
-    assert sum(record.state is TrialState.COMPLETE for record in resumed.records) == 1
+    assert resumed.result is not None
+    assert resumed.result.speedup is not None
 
 
 def test_a_verdict_that_the_storage_does_not_keep_is_told_so(

@@ -146,7 +146,7 @@ def test_a_round_that_emits_all_of_an_answer_leaves_nothing_to_its_other_parts()
     answers = Answers(**counts, on_s=off_s / 2, off_s=off_s)
     long = replace(forecast(16, np.full((1, N_PARTS), 2.0)), answers=answers)
     short = forecast(1, np.full((1, N_PARTS), 1.1))
-    one = known(evidence_of(long.arm, [long, short], [("p", "")], lambda _arm: None, {}))
+    one = known(evidence_of(long.arm, [long, short], [("p0", "")], lambda _arm: None, {}))
     assert one.speedup(long.arm, timed(one, long.arm, 1.0)).n_prompts == 1
 
 
