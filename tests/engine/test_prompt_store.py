@@ -215,10 +215,10 @@ def test_tune_evaluates_once_what_fits_of_eight_long_prompts(
         *("--tune", "draft_max,draft_p_min", "--quiet", "--ignore-eos"),
     )
     assert code == 0, spectui.err
-    # Four choose. Others judge, of which some go on from the answers of those that chose.
+    # All are recorded, and some of them timed.
     long = {tokens: n for tokens, n in evaluated.items() if len(tokens) > 1000}
     assert len(long) == 8
     assert min(map(len, long)) > 1500
     assert set(long.values()) == {1}
     n_read = sum(len(tokens) * n for tokens, n in evaluated.items())
-    assert n_read == sum(map(len, long)) + 4 * N_PREDICT
+    assert n_read == sum(map(len, long))
