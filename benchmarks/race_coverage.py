@@ -172,6 +172,8 @@ class Simulated(Measurer):
         n, m = setting.n_prompts, setting.n_settings
         self._tokens, self._seconds, self._gains = drawn(rng, setting)
         gain = self._gains
+        # Prompts that gain nothing where gains are rare are those on which nothing is accepted.
+        self._accepts = gain > 0 if setting.rare else np.ones(n, bool)
         self._lasting = rng.normal(0, math.sqrt(LASTING) * TASTE, (m, n))
         text = rng.normal(0, math.sqrt((1 - LASTING) * N_PARTS) * TASTE, (m, n, N_PARTS))
         # What differs from text to text costs the ratio of totals a little.
@@ -196,10 +198,9 @@ class Simulated(Measurer):
     def _forecast(self, arm: Arm, on_s: Array) -> Forecast:
         tokens = np.repeat(self._tokens[:, None] / N_PARTS, N_PARTS, axis=1)
         answers = Answers(
-            # Where nothing is gained nothing was accepted.
             tokens=tokens,
             drafted=tokens,
-            accepted=tokens * (self._gains > 0)[:, None],
+            accepted=tokens * self._accepts[:, None],
             on_s=on_s,
             off_s=self._off_s,
         )

@@ -12,8 +12,6 @@ from spectui.tune.trials import TrialRecord
 
 RESERVED = 2 * LOOK_EVERY
 """Prompts of the race that trials leave time for."""
-RESERVED_IF_FORECAST = 5 * LOOK_EVERY
-"""As ``RESERVED``, where forecasts choose: the time is worth more in the race."""
 
 _GRACE = 0.5
 """Share of the time budget that the first prompts of a race may take beyond it: without them there

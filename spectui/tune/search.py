@@ -1,7 +1,7 @@
 """``tune``: a forecast of every setting, and a race of the best against off.
 
-A short recording is replayed for every setting of the space, and the best forecast is raced on
-prompts that no choice was made by. Counts are exact and prices are measured, so that a forecast is
+A recording is replayed for every setting of the space, and the best forecast is timed on some of
+the recorded prompts. Counts are exact and prices are measured, so that a forecast is
 off by 1 to 2 %, a trial by 5 %: trials choose where nothing can be forecast, and are run beside
 forecasts only where the user asks for them.
 """
@@ -39,7 +39,7 @@ from spectui.tune.events import (
 from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.finalist import finalist
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
-from spectui.tune.pace import RESERVED, RESERVED_IF_FORECAST, OutOfTimeError, Pace, Spent
+from spectui.tune.pace import RESERVED, OutOfTimeError, Pace, Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
@@ -252,8 +252,7 @@ class Search:
 
     def _has_time_for_trial(self) -> bool:
         """Whether one more trial leaves time to race the best against off."""
-        n_reserved = RESERVED_IF_FORECAST if self._forecasting.forecasts else RESERVED
-        race_s = self._confirmation.race_s(self._favourites(), n_reserved)
+        race_s = self._confirmation.race_s(self._favourites(), RESERVED)
         return self._pace.has_time_for_trial(race_s)
 
     def _check_trial(self) -> None:

@@ -528,16 +528,6 @@ def test_time_that_others_have_the_engine_is_no_work(tmp_path: Path) -> None:
     assert searched("interrupted", 1000) == (n_trials, told)
 
 
-def test_where_forecasts_choose_the_time_is_the_races(tmp_path: Path) -> None:
-    def n_trials(forecaster: ScriptedForecaster | None) -> int:
-        study = open_study(tmp_path, name=str(forecaster))
-        found = run(study, Timed(), n_prompts=48, time_budget_s=160, forecaster=forecaster)
-        return len(found.trials)
-
-    assert n_trials(ScriptedForecaster()) == 1
-    assert n_trials(None) > 1
-
-
 def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
     space = SearchSpace(drafts=("a", "b"))
     measurer = ScriptedMeasurer()
