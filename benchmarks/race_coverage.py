@@ -327,9 +327,9 @@ def simulate(setting: Setting, seed: int, *, n: int, n_resamples: int) -> dict[s
         leader, verdict, simulated, others = run(rng, setting, n_resamples)
         basis, everywhere = verdict.basis, 1 + setting.true_gain
         true = simulated.true_here if basis is Basis.THESE else everywhere
-        # What nothing is said of cannot be wrong.
-        is_said = verdict.answer is not Answer.UNDECIDED or verdict.more_prompts is not None
-        inside.append(holds(leader.speedup, true) if is_said else None)
+        # Of other prompts nothing is said where drafts were accepted on few.
+        is_open = basis is not Basis.THESE and leader.speedup and is_sparse(leader.speedup)
+        inside.append(None if is_open else holds(leader.speedup, true))
         of_others.append(None if others and is_sparse(others) else holds(others, everywhere))
         if leader.speedup is not None and leader.speedup.interval is not None:
             low, high = leader.speedup.interval
