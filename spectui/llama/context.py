@@ -202,10 +202,7 @@ class Context(Closing):
         windows of all. llama.cpp rounds a micro-batch up to a multiple of their number.
         """
         model = self.model
-        # What is planned is a server, which has one sequence for each slot.
-        if model.no_alloc or model.rollback is not Rollback.TRUNCATE:
-            return 1
-        if C.llama_model_n_swa(model.c) > 0:
+        if model.rollback is not Rollback.TRUNCATE or C.llama_model_n_swa(model.c) > 0:
             return 1
         most = math.gcd(params.n_ubatch, _MOST_SEQUENCES)
         while most > params.n_outputs_max:

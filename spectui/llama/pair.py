@@ -149,9 +149,7 @@ class DraftContext(Context):
         """
         self._n_shared = min(model.vocabulary.n_tokens, target_vocabulary.n_tokens)
         self._lacks_tokens = self._n_shared < target_vocabulary.n_tokens
-        # A plan is of a server, which asks for one token's.
-        max_outputs = 1 if model.no_alloc else _READ_AT_ONCE
-        super().__init__(model, options, max_outputs=max_outputs, abort=abort, n_slots=n_slots)
+        super().__init__(model, options, max_outputs=_READ_AT_ONCE, abort=abort, n_slots=n_slots)
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
         """Decode like ``Context.decode``; token 0 stands in for what only the target has.
