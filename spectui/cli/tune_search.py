@@ -167,7 +167,7 @@ class Search:
         why_not = why_unforecast(
             space, binary, n_slots=off.n_slots, redoes_rounds=target.redoes_rounds
         )
-        forecasts = why_not is None and self.limits.n_trials is None
+        forecasts = self._forecasts(why_not)
         with self._fleet(binary, off, placed, forecasts=forecasts) as fleet:
             n_ctx = off.context.ctx_size
             self._check_lengths(n_ctx, "raise -c")
@@ -308,6 +308,10 @@ class Search:
             options.requests, options.depths, n_predict=n_predict, n_ctx=n_ctx, remedy=remedy
         )
 
+    def _forecasts(self, why_not: str | None) -> bool:
+        """Whether settings are forecast; a server forecasts in place of trials."""
+        return not self.options.is_server or (why_not is None and self.options.trials is None)
+
     def _too_few(self, *, forecasts: bool) -> str | None:
         """Note on a number of prompts that says little of others; None where it does."""
         n, path = len(self.prompts), self.shared.prompts
@@ -371,9 +375,7 @@ class Search:
                 )
             if isinstance(event, StudyOpened):
                 self.progress.announce(self._plan(event.name, tuning.setup, why_not))
-                is_server = self.options.is_server
-                forecasts = not is_server or (why_not is None and self.options.trials is None)
-                if (few := self._too_few(forecasts=forecasts)) is not None:
+                if (few := self._too_few(forecasts=self._forecasts(why_not))) is not None:
                     self.progress.announce(few)
             if isinstance(event, Notice):
                 self.progress.announce(event.text)

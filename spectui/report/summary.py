@@ -51,6 +51,8 @@ def certainty(content: Content) -> str:
     interval = interval_text(gain.low, gain.high)
     if content.verdict is not None and content.verdict.basis is Basis.SAME:
         return f"{interval} on the {prompts} that chose it, which prove nothing"
+    if content.verdict is not None and content.verdict.basis is Basis.THESE:
+        return f"{interval} with 95 % confidence, for just {prompts}"
     return f"{interval} with 95 % confidence, {prompts}"
 
 

@@ -16,7 +16,7 @@ from spectui.tune.depths import Depths, raced_requests
 from spectui.tune.division import LATER_ERROR, mixed
 from spectui.tune.events import ConfirmationStarted, RaceDecided
 from spectui.tune.evidence import CROSSED_ERROR, Evidence
-from spectui.tune.finalist import finalist
+from spectui.tune.finalist import choosable, finalist
 from spectui.tune.forecast import Forecast
 from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
@@ -61,19 +61,20 @@ class Confirmation:
         self,
         records: Sequence[TrialRecord],
         forecasts: Sequence[Forecast],
-        evidence: Callable[[Arm], Evidence | None],
+        evidence: Callable[[Arm, Sequence[Forecast]], Evidence | None],
     ) -> None:
         """Race, if anything is left to be confirmed.
 
         Args:
             records: trials of arms that may be recommended.
             forecasts: best first.
-            evidence: what recorded prompts say of a setting; None where nothing was recorded.
+            evidence: what recorded prompts say of a setting that they chose of such forecasts; None
+                where nothing was recorded.
         """
         arms = self._finalists(records, forecasts)
         if not arms:
             return
-        self._evidence = evidence(arms[0])
+        self._evidence = evidence(arms[0], choosable(records, forecasts))
         if self._evidence is None:
             self._find_text()
         else:

@@ -14,6 +14,12 @@ _LARGE_ERROR = 0.1
 _UNMEASURABLE = frozenset({TrialState.FAIL, TrialState.PRUNED})
 
 
+def choosable(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> list[Forecast]:
+    """The forecasts of settings that have not failed in a trial, in their order."""
+    failed = {one.arm for one in records if one.state in _UNMEASURABLE}
+    return [one for one in forecasts if one.arm not in failed]
+
+
 def finalist(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> Arm | None:
     """The best forecast that has not failed in a trial; without forecasts, the best trial.
 
@@ -27,8 +33,7 @@ def finalist(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> A
         records: trials of arms that may be recommended.
         forecasts: best first.
     """
-    failed = {one.arm for one in records if one.state in _UNMEASURABLE}
-    chosen = promising([one for one in forecasts if one.arm not in failed], n=1)
+    chosen = promising(choosable(records, forecasts), n=1)
     if chosen:
         return chosen[0]
     best = best_trial(records)

@@ -7,7 +7,7 @@ forecasts only where the user asks for them.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from spectui.engine.events import GenerationResult
@@ -336,13 +336,13 @@ class Forecasting:
             found[off] = float(able[0][1].off_s.sum(axis=1).mean())
         return found
 
-    def evidence(self, chosen: Arm) -> Evidence | None:
-        """What the recorded prompts say of a setting; None where they do not hold it."""
+    def evidence(self, chosen: Arm, forecasts: Sequence[Forecast]) -> Evidence | None:
+        """What the recorded prompts say of a setting that they chose of ``forecasts``."""
         forecaster = self._forecaster
         if forecaster is None:
             return None
         return evidence_of(
-            chosen, self.forecasts, forecaster.prompts, forecaster.forecast, self._readings
+            chosen, forecasts, forecaster.prompts, forecaster.forecast, self._readings
         )
 
     def look_ahead(self) -> None:
