@@ -155,8 +155,8 @@ def _time_notes(result: TuneResult) -> Iterator[str]:
     took, budget = duration_text(spent.took_s), duration_text(spent.budget_s)
     if spent.took_s > _OVER * spent.budget_s and took != budget:
         yield (
-            f"it took {took} in place of {budget}: a step that has begun is finished, and the first "
-            f"{LOOK_EVERY} prompts of a race are timed in any case."
+            f"it took {took} in place of {budget}: a step that has begun is finished, and the "
+            f"first {LOOK_EVERY} prompts of a race are timed in any case."
         )
 
 
