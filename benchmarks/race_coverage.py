@@ -286,7 +286,9 @@ def run(
     error = LATER_ERROR if basis is Basis.LATER else ERROR
     if setting.is_recorded:
         names = [(item.id, "") for item in workload(setting.n_prompts).items]
-        evidence = evidence_of(arm, simulated.forecasts, names, lambda _arm: None, {})
+        evidence = evidence_of(
+            arm, simulated.forecasts, names, lambda _arm: None, {}, n_given=len(names)
+        )
         if evidence is None:
             raise RuntimeError("nothing was decoded")
         evidence = replace(evidence, n_resamples=n_resamples)

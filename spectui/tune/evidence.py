@@ -70,13 +70,10 @@ class Evidence:
     """Each part with the setting that the other parts of all answers have chosen."""
     readings: Mapping[str, Readings] = field(default_factory=dict, repr=False)
     """Prompts that were evaluated for the recording, by draft; under ``NGRAM_COSTS`` without."""
+    is_of_few: bool = False
+    """Whether the answer is for just these prompts: they are all, and a dozen at most."""
     n_resamples: int = 40_000
     """Of the bootstrap: a look spends a part of the error, far out in the tails."""
-
-    @property
-    def is_of_few(self) -> bool:
-        """Whether the answer is for just these prompts."""
-        return len(self.prompts) <= FEW
 
     @property
     def basis(self) -> Basis:
@@ -213,6 +210,8 @@ def evidence_of(
     prompts: Sequence[tuple[str, str]],
     replay: Callable[[Arm], Forecast | None],
     readings: Mapping[str, Readings],
+    *,
+    n_given: int,
 ) -> Evidence | None:
     """What recorded prompts say of a setting that was chosen by them.
 
@@ -222,6 +221,7 @@ def evidence_of(
         prompts: [n_recordings]: names and categories.
         replay: replays any other setting.
         readings: prompts that were evaluated for the recording, by draft.
+        n_given: prompts of the search; where time was too short for all, some were recorded.
 
     Returns:
         None where nothing was decoded, or only totals are known.
@@ -243,6 +243,7 @@ def evidence_of(
         chosen=chosen,
         prompts=tuple(prompts),
         readings=readings,
+        is_of_few=n_given <= FEW,
         answers=cache(answers_of),
         by_prompts=_crossed(able, list(answers.values()), prompt % min(n, _FOLDS)),
         by_parts=_crossed(able, list(answers.values()), part),

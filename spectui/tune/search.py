@@ -319,6 +319,7 @@ class Forecasting:
         """
         self._forecaster = forecaster
         self._measurer = setup.measurer
+        self._n_given = len(setup.workload.items)
         self._on_event = setup.on_event
         self._pace = pace
         self._trials = trials
@@ -342,7 +343,12 @@ class Forecasting:
         if forecaster is None:
             return None
         return evidence_of(
-            chosen, forecasts, forecaster.prompts, forecaster.forecast, self._readings
+            chosen,
+            forecasts,
+            forecaster.prompts,
+            forecaster.forecast,
+            self._readings,
+            n_given=self._n_given,
         )
 
     def look_ahead(self) -> None:

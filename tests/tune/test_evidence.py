@@ -40,7 +40,11 @@ def evidence(*gains: npt.NDArray[np.float64], replay: Any = lambda _arm: None) -
     found = [forecast(index, each) for index, each in enumerate(gains, 1)]
     best = max(found, key=lambda one: one.speedup)
     names = [(f"p{index}", "") for index in range(len(gains[0]))]
-    return known(evidence_of(best.arm, found, names, replay, {}))
+    return known(evidence_of(best.arm, found, names, replay, {}, n_given=len(names)))
+
+
+def found_in(chosen: Arm, found: list[Forecast], names: list[tuple[str, str]]) -> Evidence | None:
+    return evidence_of(chosen, found, names, lambda _arm: None, {}, n_given=len(names))
 
 
 def timed(one: Evidence, arm: Arm, *factors: float) -> list[PairedMeasurement]:
@@ -146,7 +150,7 @@ def test_a_round_that_emits_all_of_an_answer_leaves_nothing_to_its_other_parts()
     answers = Answers(**counts, on_s=off_s / 2, off_s=off_s)
     long = replace(forecast(16, np.full((1, N_PARTS), 2.0)), answers=answers)
     short = forecast(1, np.full((1, N_PARTS), 1.1))
-    one = known(evidence_of(long.arm, [long, short], [("p0", "")], lambda _arm: None, {}))
+    one = known(found_in(long.arm, [long, short], [("p0", "")]))
     assert one.speedup(long.arm, timed(one, long.arm, 1.0)).n_prompts == 1
 
 
@@ -156,12 +160,17 @@ def test_answers_in_which_nothing_was_decoded_are_no_evidence() -> None:
         forecast(1, gains),
         answers=known(forecast(1, gains).answers).only(np.zeros(gains.shape, bool)),
     )
-    assert evidence_of(empty.arm, [empty], [("p", "")] * 14, lambda _arm: None, {}) is None
+    assert found_in(empty.arm, [empty], [("p", "")] * 14) is None
+    assert found_in(arm(2), [forecast(1, gains)], [("p", "")] * 14) is None
     assert (
-        evidence_of(arm(2), [forecast(1, gains)], [("p", "")] * 14, lambda _arm: None, {}) is None
-    )
-    assert (
-        evidence_of(arm(1), [replace(forecast(1, gains), answers=None)], [], lambda _arm: None, {})
+        evidence_of(
+            arm(1),
+            [replace(forecast(1, gains), answers=None)],
+            [],
+            lambda _arm: None,
+            {},
+            n_given=14,
+        )
         is None
     )
     # Some of them without text: they are no prompt of the interval.
@@ -169,7 +178,14 @@ def test_answers_in_which_nothing_was_decoded_are_no_evidence() -> None:
     some[0] = False
     partly = replace(forecast(1, gains), answers=known(forecast(1, gains).answers).only(some))
     one = known(
-        evidence_of(partly.arm, [partly], [(f"p{i}", "") for i in range(14)], lambda _arm: None, {})
+        evidence_of(
+            partly.arm,
+            [partly],
+            [(f"p{i}", "") for i in range(14)],
+            lambda _arm: None,
+            {},
+            n_given=14,
+        )
     )
     full = evidence(gains)
     assert one.speedup(arm(1), timed(full, arm(1), *[1.0] * 4)).n_prompts == 13
@@ -183,3 +199,14 @@ def test_categories_are_of_all_recorded_prompts_at_the_prices_of_the_timed_ones(
     assert code.speedup == pytest.approx(1.5 / 1.1)
     assert prose.speedup == pytest.approx(1.2 / 1.1)
     assert prose.acceptance_rate == pytest.approx(6 / 7)
+
+
+def test_of_many_prompts_a_few_that_time_allowed_are_not_the_answer() -> None:
+    """They were not chosen by the user, who asked of all."""
+    gains = np.full((8, N_PARTS), 1.4)
+    names = [(f"p{i}", "") for i in range(8)]
+    one = known(evidence_of(arm(1), [forecast(1, gains)], names, lambda _arm: None, {}, n_given=48))
+    assert (one.basis, one.of_others(arm(1), timed(one, arm(1), 1.0, 1.0, 1.0))) == (
+        Basis.CROSSED,
+        None,
+    )

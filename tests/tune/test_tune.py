@@ -644,7 +644,7 @@ def test_where_nothing_is_left_to_judge_on_nothing_is_recommended(tmp_path: Path
 def test_forecasts_choose_without_trials(tmp_path: Path) -> None:
     measurer = ScriptedMeasurer(peak=6, gain=1.4)
     forecaster = ScriptedForecaster(tuple(range(1, 17)), measurer)
-    result = run(open_study(tmp_path), measurer, n_trials=None, forecaster=forecaster)
+    result = run(open_study(tmp_path), measurer, n_trials=None, n_prompts=8, forecaster=forecaster)
     assert known(known(result.best).speculation).own.longest == 6
     assert (result.verdict.answer, result.verdict.basis) == (Answer.USE, Basis.THESE)
     assert (result.trials, result.spent.n_tried, result.spent.n_trials) == ((), 0, 0)
