@@ -195,8 +195,10 @@ def test_a_search_through_a_server_forecasts_every_length_and_tries_none(
     served = (*SERVED, llama_server_binary)
     found = run.document("tune", "--spec-type", "draft-simple", "--ignore-eos", *served)
     assert found["trials"] == []
-    # Off, the longest drafts, the same with nothing accepted, and the best setting.
-    assert found["server"]["n_starts"] == spectui.err.count("starting llama-server") == 4
+    # Off, the longest drafts, the same with nothing accepted, and the best setting unless it is the
+    # longest: which one is best of such small models, the clock decides.
+    assert found["server"]["n_starts"] == spectui.err.count("starting llama-server")
+    assert found["server"]["n_starts"] in {3, 4}
     lengths = [one["params"]["draft_max"] for one in found["forecasts"]]
     assert len(lengths) == len(set(lengths)) == found["n_replayed"] > 0
     assert {one["params"]["draft_p_min"] for one in found["forecasts"]} == {0.0}
