@@ -38,6 +38,9 @@ from spectui.tune.studies.storage import check_writable as check_storage
 from spectui.tune.trials import n_measured
 from spectui.verify.verification import Verification
 
+_PLACES_SHARE = 0.3
+"""Share of the time budget in which the target's place is searched."""
+
 
 def tune(parsed: dict[str, Any]) -> None:
     """Load the models, search, confirm, and print.
@@ -82,7 +85,9 @@ def tune(parsed: dict[str, Any]) -> None:
 
 def _limits(options: TuneOptions, verifying: ServerBinary | None) -> Limits:
     has_server = verifying is not None or len(options.slots) > 1
+    budget_s = options.time_budget
     return Limits(
+        places_s=None if budget_s is None else _PLACES_SHARE * budget_s,
         n_trials=options.trials,
         time_budget_s=search_budget_s(options.time_budget, has_server=has_server),
         n_confirmations=options.repeats,

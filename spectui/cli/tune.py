@@ -55,9 +55,10 @@ _TUNE = (
         default=",".join([*(number.name for number in numbers_of(DraftSimple)), "ahead"]),
         show_default=True,
         help=(
-            "Parameters to vary; the others stay at llama-server's defaults, and the draft is a "
-            "choice wherever there are several. n_cpu_moe lets the experts of as few layers stay "
-            "in RAM as leave room for each draft, or for none."
+            "Parameters to vary, or all; the others stay as given, and the draft is a choice "
+            "wherever there are several. threads, threads_batch, ubatch_size, split_mode and "
+            "n_cpu_moe (layers with their experts in RAM) are searched first, without a draft; "
+            "n_cpu_moe leaves room for each draft as well."
         ),
     ),
     click.option(

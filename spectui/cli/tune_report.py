@@ -12,6 +12,7 @@ from spectui.cli.next_step import described
 from spectui.cli.output import complain, write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
 from spectui.cli.tune_depths import depth_lines
+from spectui.cli.tune_places import place_lines
 from spectui.cli.tune_present import present_lines
 from spectui.commands.launch import OFF
 from spectui.cores import default_threads, threads_to_take
@@ -78,6 +79,7 @@ def _summary(found: Tuned) -> list[str]:
         lines.append(wrapped(predicted))
     if result.requests.value:
         lines += ["", *map(wrapped, map(_request_line, result.requests.value))]
+    lines += place_lines(found)
     lines += depth_lines(result.depths)
     if result.speedup is not None:
         lines += [

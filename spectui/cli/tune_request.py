@@ -17,7 +17,10 @@ from spectui.options.request import RequestShape
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.candidates import Candidate
 from spectui.tune.experts import Placements
-from spectui.tune.space import Parameter, SearchSpace
+from spectui.tune.space import PLACING, Parameter, SearchSpace
+
+_ALL = "all"
+"""``--tune`` for every parameter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +73,11 @@ class TuneOptions:
             )
         if not self.is_server:
             check_one_stream(is_one={*self.parallel} <= {1})
-        if self.is_server and Parameter.N_CPU_MOE in self.parameters():
+        moving = [str(one) for one in PLACING if one in self.parameters()]
+        if self.is_server and moving:
             raise UsageError(
-                f"--tune {Parameter.N_CPU_MOE} plans with spectui's own engine; leave it out with "
-                "--backend server"
+                f"--tune {','.join(moving)} moves the target in spectui's own engine; leave it out "
+                "with --backend server"
             )
 
     def parameters(self) -> frozenset[Parameter]:
@@ -83,9 +87,11 @@ class TuneOptions:
             UsageError: it names an unknown parameter, or none in some place.
         """
         wanted = [name.strip() for name in self.tuned.split(",")]
+        if wanted == [_ALL]:
+            return frozenset(Parameter)
         known = [str(parameter) for parameter in Parameter]
         if not any(wanted):
-            raise UsageError(f"--tune names nothing; choose among {', '.join(known)}")
+            raise UsageError(f"--tune names nothing; choose among {', '.join(known)}, or {_ALL}")
         if not all(wanted):
             raise UsageError(
                 f"--tune {self.tuned!r} has an empty place; write one or more of "

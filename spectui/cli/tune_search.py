@@ -28,12 +28,14 @@ from spectui.cli.tune_request import (
     takes_mtp,
 )
 from spectui.cli.tune_slots import slots_measured
+from spectui.cores import usable_processors
 from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.engine.guard import request_of
 from spectui.engine.placing import left_open
 from spectui.format import bytes_text, counted, duration_text
 from spectui.interrupts import interrupts
+from spectui.llama.buffers import HOST
 from spectui.llama.planned import PlanRequest
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
@@ -56,6 +58,7 @@ from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.evidence import FEW
 from spectui.tune.experts import ExpertPlan, plan_experts
+from spectui.tune.places import Place, knobs_of
 from spectui.tune.present import PresentArm
 from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
@@ -102,7 +105,17 @@ class Search:
                 tokenized(engine, self.prompts, shared, target, self.progress.say),
                 mtp_layers=target.mtp_layers,
             )
-            tuning = Tuning(replace(setup, experts=experts), InProcess(engine, target, command))
+            given = self._given_place(command, experts, models)
+            knobs = knobs_of(
+                self.options.parameters(),
+                Place(target=given.options, context=given.context),
+                n_processors=usable_processors(),
+                n_devices=len({one.memory for one in target.memory.buffers} - {HOST}),
+                least_n_cpu_moe=None if experts is None else experts.placements.alone,
+                n_layers=0 if experts is None else experts.n_layers,
+            )
+            setup = replace(setup, experts=experts, knobs=knobs, given=given)
+            tuning = Tuning(setup, InProcess(engine, target, command))
             result = self._run(tuning)
         return Tuned(
             tuning=tuning,
@@ -144,6 +157,17 @@ class Search:
             mtp_file=bool(models.mtp_files),
         )
         return shared, models, experts, command
+
+    def _given_place(
+        self, command: LoadTarget, experts: ExpertPlan | None, models: Models
+    ) -> LoadTarget:
+        """How the target is loaded as the user's command has it; what does not fit is moved."""
+        if experts is None:
+            return command
+        target = self.shared.target_options(models.target)
+        if not experts.fits_as_given:
+            target = with_n_cpu_moe(target, experts.placements.alone)
+        return replace(command, options=target)
 
     def served(self, binary: ServerBinary) -> Tuned:
         """Search through llama-server.

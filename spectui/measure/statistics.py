@@ -286,6 +286,20 @@ def changed(
     return replace(found, low=found.estimate * math.exp(-low), high=found.estimate * math.exp(high))
 
 
+def product(one: Speedup, other: Speedup) -> Speedup:
+    """One speedup on top of another that was measured apart: errors add in quadrature of logs."""
+    found = replace(
+        other, estimate=one.estimate * other.estimate, low=None, high=None, ceiling=None
+    )
+    if one.interval is None or other.interval is None:
+        return found
+    low, high = (
+        math.hypot(math.log(ends[0] / one.estimate), math.log(ends[1] / other.estimate))
+        for ends in zip(one.interval, other.interval, strict=True)
+    )
+    return replace(found, low=found.estimate * math.exp(-low), high=found.estimate * math.exp(high))
+
+
 def paired_ratio(
     ours: Sequence[PairedMeasurement],
     theirs: Sequence[PairedMeasurement],

@@ -1,6 +1,6 @@
 """Backends of a search: the engine in this process, or llama-servers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,13 +14,19 @@ from spectui.measure.backend import Loading
 from spectui.measure.served_models import ServedModel
 from spectui.measure.server_backend import ServerBackend
 from spectui.monitor.machine import this_machine
+from spectui.options.setup import ModelOptions
 from spectui.server.binary import ServerBinary
 from spectui.trace.record import Trace
+from spectui.tune.candidates import Candidate
 from spectui.tune.division import Division, mixed
 from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader, MovableTarget
+from spectui.tune.places import Placing, moved
+from spectui.tune.placing import PlaceSearch
+from spectui.tune.placing import Target as MovedTarget
 from spectui.tune.served_forecast import ServedForecaster
+from spectui.tune.space import Parameter
 from spectui.tune.spec import served_spec, study_spec
 from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import Tracing, identity, trace_of
@@ -79,7 +85,45 @@ class InProcess:
             context=setup.off.context,
             workload=setup.workload,
             searches_experts=setup.space.placements is not None,
+            knobs=[one.name for one in setup.knobs],
         )
+
+    def settle(
+        self, setup: TuningSetup, study: TuningStudy, say: Callable[[str], None]
+    ) -> tuple[TuningSetup, Placing | None]:
+        """Find the place in which the target is fastest, and load it there."""
+        if not setup.knobs:
+            return setup, None
+        target = MovedTarget(
+            command=setup.given or self._command,
+            mtp=bool(self._target.mtp_layers) and not self._command.mtp_file,
+            draft=None if setup.experts else _largest_draft(setup.candidates),
+        )
+        placing = study.placing
+        if placing is None:
+            search = PlaceSearch(
+                self.measuring,
+                target,
+                setup.knobs,
+                study.places(setup.knobs),
+                workload=setup.workload,
+                shape=setup.shapes[0],
+                min_gain=setup.min_gain,
+                say=say,
+                budget_s=setup.limits.places_s,
+            )
+            placing = search.run()
+            study.keep_placing(placing)
+        for knob in setup.knobs:
+            placements = study.space.placements
+            if knob.parameter is Parameter.N_CPU_MOE and placements is not None:
+                n = placing.best.get(knob.name, knob.own)
+                study.place(placements.at_least(n) if isinstance(n, int) else None)
+        place = moved(target.place, setup.knobs, placing.best)
+        self._command = target.load(self.measuring, place)
+        self._draft = None
+        off = replace(setup.off, target=place.target, context=place.context)
+        return replace(setup, off=off), placing
 
     def prepare(
         self, setup: TuningSetup, study: TuningStudy, _division: Division
@@ -120,6 +164,15 @@ class InProcess:
         )
 
 
+def _largest_draft(candidates: Sequence[Candidate]) -> ModelOptions | None:
+    """The draft in a file of its own that takes most memory; None without one."""
+    usable = [one for one in candidates if one.loaded is not None and not one.is_mtp]
+    largest = max(
+        usable, key=lambda one: one.loaded.info.size_bytes if one.loaded else 0, default=None
+    )
+    return None if largest is None else largest.options
+
+
 class Served:
     """Llama-servers."""
 
@@ -154,6 +207,12 @@ class Served:
     def library(self) -> None:
         """None: the binary is known by its version."""
         return None
+
+    def settle(
+        self, setup: TuningSetup, _study: TuningStudy, _say: Callable[[str], None]
+    ) -> tuple[TuningSetup, None]:
+        """The target stays where the command has it."""
+        return setup, None
 
     def spec(self, setup: TuningSetup) -> dict[str, Any]:
         """Conditions that must be equal for two trials to be comparable."""

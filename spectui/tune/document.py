@@ -52,6 +52,7 @@ class Tuned:
             served: results on llama-server.
         """
         result, setup, placements = self.result, self.tuning.setup, self.tuning.space.placements
+        placing = self.tuning.placing
         unknown = "no speculative setting could be measured"
         advice = self.launch(advised(result))
         best_command = None if result.best is None else self.launch(result.best).text
@@ -63,6 +64,7 @@ class Tuned:
             "target": self.target,
             "drafts": [one.document(self.memory_bytes.get(one.name)) for one in setup.candidates],
             "config": _config(setup),
+            **or_reason("placing", placing and placing.document(), "no place was searched"),
             **or_reason("placements", placements and encoded(placements), not_placed),
             "baseline": {"params": result.off.document(), **result.baseline_document()},
             "trials": [record.document(result.trials) for record in result.trials],

@@ -43,6 +43,12 @@ class Placements:
         """Largest number of layers in RAM, with which every draft fits."""
         return max((self.alone, *self.beside.values()))
 
+    def at_least(self, n: int) -> "Placements":
+        """The same with the experts of ``n`` layers in RAM without a draft, and no fewer beside."""
+        return Placements(
+            alone=n, beside={draft: max(n, own) for draft, own in self.beside.items()}
+        )
+
     @property
     def text(self) -> str:
         """The placements in words, for a line of progress."""
@@ -144,6 +150,10 @@ class ExpertPlan:
     drafts: Mapping[str, ModelOptions]
     free: FreeMemory
     placements: Placements
+    n_layers: int
+    """Layers of the target."""
+    fits_as_given: bool
+    """Whether the target fits without a draft as the request places it."""
 
     def check(self, kept: Placements, study: str) -> None:
         """Refuse to go on with placements that were made when more memory was free.
@@ -196,11 +206,19 @@ def plan_experts(
             return None, ()
         free = planner.free_memory().with_margins(margins, request.target.devices, gpus)
         placed = place_experts(plan, request, drafts, free)
+        without = plan(alone(request))
+        found = ExpertPlan(
+            request=request,
+            drafts=drafts,
+            free=free,
+            placements=placed.placements,
+            n_layers=without.target.info.n_layers,
+            fits_as_given=can_load(without, free),
+        )
     refused = tuple(
         Candidate(name=name, options=drafts[name], loaded=None, error=error)
         for name, error in placed.refused.items()
     )
-    found = ExpertPlan(request=request, drafts=drafts, free=free, placements=placed.placements)
     say(
         f"layers with their experts in RAM{_instead(request.target)}: {found.placements.text}; "
         "fewer do not fit, and more are not tried"

@@ -24,6 +24,8 @@ class Limits:
     settings are forecast, and else for ``MOST_TRIALS``."""
     time_budget_s: float | None = None
     """Seconds of the search's own work: pauses and turns of the chat do not count."""
+    places_s: float | None = None
+    """Seconds that the search of the target's place may take; None for as long as it takes."""
     n_trial_prompts: int = 8
     """Prompts per trial, at most; they choose, and the others judge."""
     n_confirmations: int = 1

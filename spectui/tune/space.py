@@ -65,6 +65,20 @@ class Parameter(StrEnum):
     """A choice wherever there are several, named or not."""
     N_CPU_MOE = "n_cpu_moe"
     """Layers that keep their experts in RAM: follows from the draft, see ``Placements``."""
+    SPLIT_MODE = "split_mode"
+    THREADS = "threads"
+    THREADS_BATCH = "threads_batch"
+    UBATCH_SIZE = "ubatch_size"
+
+
+PLACING = (
+    Parameter.N_CPU_MOE,
+    Parameter.SPLIT_MODE,
+    Parameter.THREADS,
+    Parameter.THREADS_BATCH,
+    Parameter.UBATCH_SIZE,
+)
+"""Those of where the target lies and how it runs: they are searched before any draft."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

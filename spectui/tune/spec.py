@@ -23,10 +23,12 @@ def study_spec(
     context: ContextOptions,
     workload: Workload,
     searches_experts: bool = False,
+    knobs: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Conditions that must be equal for two trials to be comparable.
 
-    Where the study searches how many layers have their experts in RAM, that is not of it.
+    Where the study searches how many layers have their experts in RAM, that is not of it. Where it
+    searches the target's place, the command's own is, with the parameters that may change it.
     """
     given = _identity(options, target)
     if searches_experts:
@@ -46,6 +48,7 @@ def study_spec(
         "prompts": digest([item.tokens for item in workload.items]),
         "n_predict": workload.n_predict,
         "sampling": workload.sampling,
+        **({"knobs": sorted(knobs)} if knobs else {}),
     }
     return as_stored(spec)
 

@@ -1,5 +1,6 @@
 """One search from its study to the verdict that it keeps, for the command line and the screen."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -10,6 +11,7 @@ from spectui.commands.command import Start
 from spectui.commands.launch import ExportSetup
 from spectui.commands.takeover import Takeover
 from spectui.documents import Json
+from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import BadInputError, HopelessError, ServerError
 from spectui.llama.facts import LibraryFacts
@@ -33,6 +35,7 @@ from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.experts import ExpertPlan
 from spectui.tune.forecast import Forecaster
 from spectui.tune.outcome import advised, outcome_of
+from spectui.tune.places import Knob, Placing
 from spectui.tune.predictions import predictions_of
 from spectui.tune.race import BASELINE_SHARE
 from spectui.tune.result import TuneResult
@@ -88,6 +91,10 @@ class TuningSetup:
     """Least gain with which speculation is worth it; 0.02 is 2 %."""
     study: StudyOptions = field(default_factory=StudyOptions)
     command: CommandOptions = field(default_factory=CommandOptions)
+    knobs: tuple[Knob, ...] = ()
+    """What may be varied of the target's place; empty where it stays as it is."""
+    given: LoadTarget | None = None
+    """Loads the target as the user's command has it, where it was loaded otherwise so far."""
     experts: ExpertPlan | None = None
     """How ``space.placements`` were planned; None where the placement is not searched."""
     prompts: Path | None = None
@@ -136,6 +143,12 @@ class TuningBackend(Protocol):
         """Conditions that must be equal for two trials to be comparable."""
         ...
 
+    def settle(
+        self, setup: TuningSetup, study: TuningStudy, say: Callable[[str], None]
+    ) -> tuple[TuningSetup, Placing | None]:
+        """Find the target's place and load it there; the setup with it, and how it was found."""
+        ...
+
     def prepare(
         self, setup: TuningSetup, study: TuningStudy, division: Division
     ) -> tuple[Loading, Forecaster | ServedForecaster | None]:
@@ -153,6 +166,8 @@ class Tuning:
         self._spec = backend.spec(setup)
         self._study: TuningStudy | None = None
         self.name = setup.study.name or study_name(setup.off.target.path, self._spec)
+        self.placing: Placing | None = None
+        """How the target's place was found; None where it was not searched."""
         self.space = setup.space
         """Search space, with the placements that the study keeps once it was opened."""
 
@@ -171,10 +186,10 @@ class Tuning:
             ServerError: llama-server measured nothing, so that nothing can be advised.
             UsageError: the study belongs to another machine, pair or workload, or is missing.
         """
-        setup = self.setup
         with self._open(on_event) as study:
             self._begin(study, on_event)
             self._study = study
+            setup = self._settled(study, on_event)
             tried = {one.prompt_id for record in study.records() for one in record.prompts}
             division = divide(setup.workload, setup.limits.n_trial_prompts, tried)
             loader, forecaster = self._backend.prepare(setup, study, division)
@@ -203,6 +218,19 @@ class Tuning:
             setup.experts.check(study.space.placements, study.name)
         twin = self._greedy_twin(study)
         on_event(StudyOpened(name=study.name, greedy_twin=twin))
+
+    def _settled(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> TuningSetup:
+        """The setup with the target where it is fastest, and with the time that is left."""
+        began_s = time.monotonic()
+        setup, self.placing = self._backend.settle(
+            self.setup, study, lambda text: on_event(Notice(text=text))
+        )
+        limits, took_s = setup.limits, time.monotonic() - began_s
+        if self.placing is not None and limits.time_budget_s is not None:
+            limits = replace(limits, time_budget_s=max(0.0, limits.time_budget_s - took_s))
+        self.space = study.space
+        self.setup = replace(setup, limits=limits)
+        return self.setup
 
     def _search_setup(
         self,
@@ -341,6 +369,9 @@ class Tuning:
         given = command.given
         if given is not None and self.space.placements is not None:
             given |= _PLACING
+        if given is not None and self.placing is not None:
+            changed = [one.option for one in self.setup.knobs if one.name in self.placing.best]
+            given |= frozenset(changed)
         found = ExportSetup(
             target=self._target_beside(arm.draft),
             draft=self._draft_of(arm),

@@ -1,5 +1,6 @@
 """A study in a real storage: what is kept, who may work on it, and what is asked for next."""
 
+import math
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -16,7 +17,9 @@ from spectui.errors import BadInputError, UsageError
 from spectui.measure.arm import OFF
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.space import SearchSpace
+from spectui.tune.places import Knob, PlaceTrial, Placing
+from spectui.tune.space import Parameter, SearchSpace
+from spectui.tune.studies.listing import delete_studies, list_studies
 from spectui.tune.studies.storage import close_storage, open_storage
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 from spectui.tune.trials import TrialRecord, TrialState, n_measured, score
@@ -167,3 +170,32 @@ def test_a_study_from_before_ngrams_goes_on(tmp_path: Path) -> None:
     assert asked[0] == "off"
     assert {*asked, draft} == {"off", "a", "b", "ngram-simple"}
     study.close()
+
+
+def test_places_go_with_their_study_and_are_none_themselves(tmp_path: Path) -> None:
+    found = Placing(given={"threads": 2}, best={"threads": 4})
+    threads = Knob(
+        parameter=Parameter.THREADS,
+        option="threads",
+        own=2,
+        values=(2, 4),
+        write=lambda place, _value: place,
+    )
+    trial = PlaceTrial(values={"threads": 4}, token_s=0.1, prompt_token_s=0.01)
+    failed = PlaceTrial(values={"threads": 2}, error="no room")
+    with open_study(tmp_path) as opened:
+        opened.keep_placing(found)
+        assert opened.placing == found
+        opened.places((threads,)).add(trial, 2.0)
+        opened.places((threads,)).add(failed, math.inf)
+        assert opened.places((threads,)).trials() == (trial, failed)
+        assert not opened.records()
+    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
+    assert [one.name for one in list_studies(url)] == ["s"]
+    # Optuna's own tools see them.
+    seen = optuna.load_study(study_name="s.places", storage=url)
+    assert (seen.best_params, seen.best_value) == ({"threads": 4}, 0.5)
+    delete_studies(url, ["s"])
+    with open_study(tmp_path) as again:
+        assert again.placing is None
+        assert again.places((threads,)).trials() == ()

@@ -21,6 +21,7 @@ from spectui.tune.outcome import Outcome
 from spectui.tune.studies.records import (
     OUTCOME,
     OWNER,
+    PLACES_OF,
     PROMISE,
     SPEC,
     check_study,
@@ -114,7 +115,8 @@ def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
 def entries_of(studies: optuna.storages.BaseStorage) -> tuple[StudyEntry, ...]:
     """All studies of an open storage, the latest first."""
     # A summary of Optuna's would read all trials.
-    found = [_entry(studies, study) for study in studies.get_all_studies()]
+    own = (one for one in studies.get_all_studies() if PLACES_OF not in one.user_attrs)
+    found = [_entry(studies, study) for study in own]
     # What a wrong clock dates in the future is not the latest for ever.
     now = datetime.now(UTC)
     return tuple(sorted(found, key=lambda one: (one.changed <= now, one.changed), reverse=True))
@@ -297,7 +299,12 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
                         f"{at_work} is working on the study {name}, or has ended within the last "
                         "minute; nothing is deleted, so end it, and delete then"
                     )
-            for name in names:
+            belonging = {
+                one.study_name
+                for one in studies.get_all_studies()
+                if one.user_attrs.get(PLACES_OF, one.study_name) in names
+            }
+            for name in belonging:
                 optuna.delete_study(study_name=name, storage=studies)
         finally:
             for lock in filter(None, locks):

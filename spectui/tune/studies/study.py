@@ -17,8 +17,10 @@ from spectui.closing import Closing
 from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError, UsageError
 from spectui.measure.arm import Arm
 from spectui.tune.experts import Placements
+from spectui.tune.places import Knob, Placing
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies import records
+from spectui.tune.studies.places import PlaceStudy
 from spectui.tune.studies.sampling import N_SEEDS, give_sampler
 from spectui.tune.studies.storage import (
     close_storage,
@@ -149,6 +151,26 @@ class TuningStudy(Closing):
             self.stored.set_user_attr(records.PLACEMENTS, msgspec.to_builtins(found))
         else:
             self.space = replace(self.space, placements=msgspec.convert(kept, Placements))
+
+    @property
+    def placing(self) -> Placing | None:
+        """Where the target was found to be fastest by itself; None where that was not searched."""
+        with storage_errors(self._url):
+            return records.from_plain(self.stored.user_attrs.get(records.PLACING), Placing)
+
+    def place(self, placements: Placements | None) -> None:
+        """Take other placements; None where the target lies as it does for all drafts."""
+        self.space = replace(self.space, placements=placements)
+
+    def keep_placing(self, placing: Placing) -> None:
+        """Store where the target is fastest by itself."""
+        with storage_errors(self._url):
+            self.stored.set_user_attr(records.PLACING, records.to_plain(placing))
+
+    def places(self, knobs: Sequence[Knob]) -> PlaceStudy:
+        """The study of the places that ``knobs`` give, which goes with this one."""
+        with storage_errors(self._url):
+            return PlaceStudy(self._storage, self.name, knobs)
 
     def ask(self) -> Proposal:
         """Choose the next arm and note that this process is at it."""

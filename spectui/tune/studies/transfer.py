@@ -23,6 +23,7 @@ from spectui.options.stored import check_schema, schema_of
 from spectui.reading import read_file
 from spectui.tune.experts import Placements
 from spectui.tune.outcome import Outcome
+from spectui.tune.places import Placing
 from spectui.tune.predictions import Predictions
 from spectui.tune.studies.listing import REPORT, Report, opened
 from spectui.tune.studies.records import (
@@ -31,6 +32,7 @@ from spectui.tune.studies.records import (
     OUTCOME,
     OWNER,
     PLACEMENTS,
+    PLACING,
     PREDICTIONS,
     PROMISE,
     QUEUED,
@@ -58,6 +60,7 @@ _HINT = "give a file that spectui studies export wrote"
 _KINDS: dict[str, Any] = {
     SPEC: dict[str, Any],
     PLACEMENTS: Placements,
+    PLACING: Placing,
     OUTCOME: Outcome,
     PROMISE: Promise,
     PREDICTIONS: Predictions,

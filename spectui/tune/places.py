@@ -1,0 +1,250 @@
+"""Places of a target: what ``--tune`` may vary of where and with how many threads it runs."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from spectui.cores import default_threads
+from spectui.documents import Json, or_reason
+from spectui.engine.fitting import expert_overrides, with_n_cpu_moe
+from spectui.format import rate_text
+from spectui.measure.statistics import Speedup
+from spectui.options.request import RequestShape
+from spectui.options.setup import ContextOptions, ModelOptions, SplitMode
+from spectui.tune.space import Parameter
+
+Value = int | str
+Values = Mapping[str, Value]
+"""Values by parameter; one that is not in it stays as the command has it."""
+
+GIVEN = "given"
+"""Value of a parameter that the command says in words of its own."""
+_UBATCHES = (128, 256, 512, 1024, 2048)
+_STEPS = 4
+"""Steps between the fewest layers with experts in RAM and all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A target, and the context options that say how it runs."""
+
+    target: ModelOptions
+    context: ContextOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knob:
+    """One parameter of a place."""
+
+    parameter: Parameter
+    option: str
+    """Of llama-server, without dashes."""
+    own: Value
+    """In the user's command."""
+    values: tuple[Value, ...]
+    """All that may be tried, in order: neighbours are alike."""
+    write: Callable[[Place, Value], Place]
+
+    @property
+    def name(self) -> str:
+        """Its name in studies and documents."""
+        return str(self.parameter)
+
+    def text(self, value: Value) -> str:
+        """The option with a value, as a command has it; empty where it stands in none."""
+        follows = self.parameter is Parameter.THREADS_BATCH and value == 0
+        return "" if follows or value == GIVEN else f"--{self.option} {value}"
+
+
+def _in_context(name: str) -> Callable[[Place, Value], Place]:
+    def write(place: Place, value: Value) -> Place:
+        changed: dict[str, Any] = {name: int(value)}
+        return replace(place, context=replace(place.context, **changed))
+
+    return write
+
+
+def _split(place: Place, value: Value) -> Place:
+    devices = replace(place.target.devices, split_mode=SplitMode(str(value)))
+    return replace(place, target=replace(place.target, devices=devices))
+
+
+def _experts(place: Place, value: Value) -> Place:
+    return replace(place, target=with_n_cpu_moe(place.target, int(value)))
+
+
+def knobs_of(
+    tuned: frozenset[Parameter],
+    place: Place,
+    *,
+    n_processors: int,
+    n_devices: int = 0,
+    least_n_cpu_moe: int | None = None,
+    n_layers: int = 0,
+) -> tuple[Knob, ...]:
+    """The parameters that are searched, and have several values here.
+
+    Args:
+        tuned: parameters that ``--tune`` names.
+        place: as the user's command has it.
+        n_processors: that this process may use.
+        n_devices: that the target may lie on.
+        least_n_cpu_moe: fewest layers whose experts are in RAM, by free memory; None where experts
+            have one place.
+        n_layers: of the target.
+    """
+    context = place.context
+    threads = context.threads or default_threads()
+    counts = {max(1, n_processors * n // 8) for n in range(1, 9)}
+    ubatches = {n for n in _UBATCHES if n <= context.batch_size}
+    found = (
+        _experts_knob(place, least_n_cpu_moe, n_layers),
+        Knob(
+            parameter=Parameter.SPLIT_MODE,
+            option="split-mode",
+            own=str(place.target.devices.split_mode),
+            values=tuple(map(str, SplitMode)) if n_devices > 1 else (),
+            write=_split,
+        ),
+        Knob(
+            parameter=Parameter.THREADS,
+            option="threads",
+            own=threads,
+            values=tuple(sorted(counts | {threads})),
+            write=_in_context("threads"),
+        ),
+        Knob(
+            parameter=Parameter.THREADS_BATCH,
+            option="threads-batch",
+            own=context.threads_batch,
+            # 0, as many as ``threads``, stands where that number would.
+            values=tuple(
+                sorted(counts - {threads} | {context.threads_batch}, key=lambda n: n or threads)
+            ),
+            write=_in_context("threads_batch"),
+        ),
+        Knob(
+            parameter=Parameter.UBATCH_SIZE,
+            option="ubatch-size",
+            own=context.ubatch_size,
+            values=tuple(sorted(ubatches | {context.ubatch_size})),
+            write=_in_context("ubatch_size"),
+        ),
+    )
+    return tuple(one for one in found if one.parameter in tuned and len(one.values) > 1)
+
+
+def _experts_knob(place: Place, least: int | None, n_layers: int) -> Knob:
+    target = place.target
+    own: Value = n_layers if target.cpu_moe else target.n_cpu_moe
+    if expert_overrides(target):
+        own = GIVEN
+    counts: tuple[Value, ...] = ()
+    if least is not None:
+        steps = {least + (n_layers - least) * n // _STEPS for n in range(_STEPS + 1)}
+        counts = tuple(sorted(steps | ({own} if isinstance(own, int) else set())))
+    return Knob(
+        parameter=Parameter.N_CPU_MOE,
+        option="n-cpu-moe",
+        own=own,
+        values=(*([GIVEN] if own == GIVEN else []), *counts) if counts else (),
+        write=_experts,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceTrial:
+    """One place, and how fast the target was in it."""
+
+    values: Values
+    prompt_token_s: float | None = None
+    """Seconds per token of a prompt; None where it was not measured."""
+    token_s: float | None = None
+    """Seconds per token of an answer."""
+    error: str | None = None
+    """Why it could not be measured."""
+
+    def request_s(self, shape: RequestShape) -> float:
+        """Seconds of a request; infinite where nothing was measured."""
+        if self.prompt_token_s is None or self.token_s is None:
+            return math.inf
+        return shape.n_prompt * self.prompt_token_s + shape.n_answer * self.token_s
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Of an answer."""
+        return None if self.token_s is None else 1 / self.token_s
+
+    @property
+    def prompt_tokens_per_s(self) -> float | None:
+        """Of a prompt."""
+        return None if self.prompt_token_s is None else 1 / self.prompt_token_s
+
+    @property
+    def text(self) -> str:
+        """Its speeds, or why there are none."""
+        speeds = rate_text(self.tokens_per_s), rate_text(self.prompt_tokens_per_s)
+        return self.error or f"{speeds[0]} tokens/s, prompts {speeds[1]}"
+
+    def document(self) -> Json:
+        """A trial as JSON."""
+        why = self.error or "it was not measured"
+        return {
+            "params": self.values,
+            **or_reason("tokens_per_s", self.tokens_per_s, why),
+            **or_reason("prompt_tokens_per_s", self.prompt_tokens_per_s, why),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placing:
+    """What a search of places has found. Kept with the study."""
+
+    given: Values
+    """As the user's command has it."""
+    best: Values
+    """What differs from it and is faster; empty where nothing was shown to be."""
+    trials: tuple[PlaceTrial, ...] = ()
+    decoding: Speedup | None = None
+    """Of the best over the given place, without a draft; None where none was worth comparing."""
+    requests: Speedup | None = None
+    """The same of whole requests."""
+    given_tokens_per_s: float | None = None
+    best_tokens_per_s: float | None = None
+    was_short: bool = False
+    """Whether time ended the search."""
+
+    @property
+    def n_tried(self) -> int:
+        """Places that were measured beside the command's own."""
+        return sum(one.token_s is not None for one in self.trials[1:])
+
+    def document(self) -> Json:
+        """A search of places as JSON."""
+        plain = asdict(self)
+        nothing = "no other place was worth comparing"
+        return {
+            **{name: plain[name] for name in ("given", "best", "was_short")},
+            "trials": [one.document() for one in self.trials],
+            **{
+                name: None if one is None else one.document()
+                for name, one in (("decoding", self.decoding), ("requests", self.requests))
+            },
+            **or_reason("given_tokens_per_s", self.given_tokens_per_s, nothing),
+            **or_reason("best_tokens_per_s", self.best_tokens_per_s, nothing),
+        }
+
+
+def moved(place: Place, knobs: Iterable[Knob], values: Values) -> Place:
+    """The place with some values changed; those that are the command's own are left to it."""
+    for knob in knobs:
+        value = values.get(knob.name, knob.own)
+        place = place if value == knob.own else knob.write(place, value)
+    return place
+
+
+def text_of(knobs: Iterable[Knob], values: Values) -> str:
+    """The values as a command has them."""
+    told = (one.text(values[one.name]) for one in knobs if one.name in values)
+    return " ".join(filter(None, told)) or "as given"

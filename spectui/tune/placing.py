@@ -1,0 +1,300 @@
+"""The place in which the target is fastest by itself, before anything drafts for it.
+
+Threads and placement move a speed by as much as a draft does, and cost no memory; a draft's gain
+over a place that nobody tuned would partly be theirs. So the place is found first, without a draft:
+one parameter after the other, from the best value so far outwards for as long as it gains, until no
+neighbour of the best is left. Parameters hardly depend on each other, so that this takes a dozen
+loads, where a sampler would draw places that are far too slow. The best is held against the
+command's own in turns, and taken only where the interval of its gain is above nothing.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from spectui.engine.commands import Generate, LoadTarget
+from spectui.engine.driver import Engine
+from spectui.engine.events import GenerationResult
+from spectui.errors import (
+    BadInputError,
+    CancelledError,
+    DoesNotFitError,
+    EngineDiedError,
+    UsageError,
+)
+from spectui.measure.measurer import throughput
+from spectui.measure.statistics import PairedMeasurement, paired_speedup
+from spectui.measure.workload import WorkItem, Workload
+from spectui.options.request import RequestShape
+from spectui.options.setup import ModelOptions
+from spectui.speculative.decoder import Stop
+from spectui.tune.places import Knob, Place, PlaceTrial, Placing, Values, moved, text_of
+from spectui.tune.studies.places import PlaceStudy
+from spectui.tune.tracing import spread_out
+
+_TRIAL_PROMPTS = 2
+_JUDGING_PROMPTS = 8
+_N_TOKENS = 24
+"""Tokens of an answer that are timed."""
+_LONGEST = 512
+"""Tokens of a prompt that are timed: longer ones take as long for each."""
+_FAR = 0.95
+"""A place that is slower than the best by more than this is followed no farther."""
+_HOPELESS = 0.8
+"""A place that is slower than the best by more than this on one prompt is timed on no other."""
+
+
+class _OutOfTimeError(Exception):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """The target of a search, and how it is loaded anywhere."""
+
+    command: LoadTarget
+    """Loads it in its first place."""
+    mtp: bool = False
+    """Whether its own MTP layers are loaded with it."""
+    draft: ModelOptions | None = None
+    """The largest draft, for which there has to be room in every place."""
+
+    @property
+    def place(self) -> Place:
+        """Its first place."""
+        return Place(target=self.command.options, context=self.command.context)
+
+    def load(self, engine: Engine, place: Place) -> LoadTarget:
+        """Load it in a place.
+
+        Raises:
+            SpectuiError: it cannot be loaded there.
+        """
+        command = replace(self.command, options=place.target, context=place.context)
+        engine.load_target(
+            command.options,
+            command.context,
+            max_draft=command.max_draft,
+            mtp=self.mtp,
+            mtp_file=command.mtp_file,
+            draft=self.draft,
+        )
+        return command
+
+
+class PlaceSearch:
+    """Searches the place of a target. Use it once."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        target: Target,
+        knobs: Sequence[Knob],
+        study: PlaceStudy,
+        *,
+        workload: Workload,
+        shape: RequestShape,
+        min_gain: float,
+        say: Callable[[str], None],
+        budget_s: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; nothing is loaded yet.
+
+        Args:
+            engine: loads and decodes.
+            target: in the place that the user's command gives it.
+            knobs: what may be varied.
+            study: keeps what was tried: an earlier run's trials are taken up.
+            workload: prompts, and sampling.
+            shape: requests that are to gain.
+            min_gain: least gain that makes another place worth it; 0.02 is 2 %.
+            say: told what was tried.
+            budget_s: seconds that it may take; None for as long as it takes.
+            clock: seconds.
+        """
+        self._engine = engine
+        self._target = target
+        self._knobs = tuple(knobs)
+        self._workload = workload
+        self._shape = shape
+        self._study = study
+        self._min_gain = min_gain
+        self._say = say
+        self._clock = clock
+        self._ends_s = math.inf if budget_s is None else self._now_s() + budget_s
+        self._given: Values = {one.name: one.own for one in knobs}
+        self._loaded: Place | None = None
+        """Where the target lies."""
+
+    def run(self) -> Placing:
+        """Search; leaves the target loaded in some place.
+
+        Raises:
+            SpectuiError: the engine failed, or the target does not run in its first place.
+        """
+        was_short = False
+        try:
+            self._search()
+        except _OutOfTimeError:
+            was_short = True
+        trials = sorted(self._study.trials(), key=lambda one: one.values != self._given)
+        placing = Placing(given=self._given, best={}, trials=tuple(trials), was_short=was_short)
+        best = self._best()
+        if self._request_s(best) * (1 + self._min_gain) > self._request_s(trials[0]):
+            return placing
+        return self._judged(placing, best.values)
+
+    def _search(self) -> None:
+        self._tried(self._given)
+        n_before = 0
+        while n_before < len(self._study.trials()):
+            n_before = len(self._study.trials())
+            for knob in self._knobs:
+                self._climb(knob)
+
+    def _climb(self, knob: Knob) -> None:
+        """Try values of one parameter from the best so far outwards, for as long as they gain."""
+        best = self._best().values
+        at = knob.values.index(best[knob.name])
+        for side in (knob.values[at + 1 :], knob.values[:at][::-1]):
+            for value in side:
+                found = self._tried({**best, knob.name: value})
+                is_far = _FAR * self._request_s(found) > self._request_s(self._best())
+                # Of a place without room it is not known which way leads out of it.
+                if found.error is None and is_far:
+                    break
+
+    def _best(self) -> PlaceTrial:
+        return min(self._study.trials(), key=self._request_s)
+
+    def _request_s(self, trial: PlaceTrial) -> float:
+        return trial.request_s(self._shape)
+
+    def _tried(self, values: Values) -> PlaceTrial:
+        """A place as an earlier trial has it, or measured now."""
+        known = (one for one in self._study.trials() if one.values == values)
+        return next(known, None) or self._run(values)
+
+    def _run(self, values: Values) -> PlaceTrial:
+        """Measure a place, and keep what was found.
+
+        Raises:
+            SpectuiError: the target cannot run in the command's own.
+        """
+        self._check_time(values)
+        try:
+            found = self._timed(values)
+        except (BadInputError, DoesNotFitError, EngineDiedError, UsageError) as error:
+            if values == self._given:
+                raise
+            self._loaded = None
+            found = PlaceTrial(values=values, error=str(error))
+        self._study.add(found, self._request_s(found))
+        self._say(f"place {text_of(self._knobs, values)}: {found.text}")
+        return found
+
+    def _timed(self, values: Values) -> PlaceTrial:
+        """Time a place on some prompts, or on one where it is far too slow."""
+        best_s = min(map(self._request_s, self._study.trials()), default=math.inf)
+        timed: list[GenerationResult] = []
+        found = PlaceTrial(values=values)
+        for item in spread_out(self._workload.items, _TRIAL_PROMPTS):
+            timed.append(self._decode(item, values))
+            read_s, token_s = (sum(one) / len(timed) for one in _per_token(timed))
+            found = replace(found, prompt_token_s=read_s, token_s=token_s)
+            if _HOPELESS * self._request_s(found) > best_s:
+                break
+        return found
+
+    def _now_s(self) -> float:
+        """Clock of this search's own work: it stands still while others have the engine."""
+        return self._clock() - self._engine.waited_s
+
+    def _check_time(self, values: Values) -> None:
+        """Raise where there is none for another place than the command's own."""
+        if values != self._given and self._now_s() >= self._ends_s:
+            raise _OutOfTimeError
+
+    def _decode(self, item: WorkItem, values: Values) -> GenerationResult:
+        """Read a prompt anew in a place, and begin its answer."""
+        place = moved(self._target.place, self._knobs, values)
+
+        def decode() -> GenerationResult:
+            if place != self._loaded:
+                self._target.load(self._engine, place)
+                self._loaded = place
+                # The first tokens after a load are slower than the rest.
+                self._generate(item, 2)
+            return self._generate(item, _N_TOKENS)
+
+        try:
+            return decode()
+        except EngineDiedError:
+            self._loaded = None
+            return decode()
+
+    def _generate(self, item: WorkItem, n_predict: int) -> GenerationResult:
+        sampling = replace(self._workload.sampling, ignore_eos=True)
+        command = Generate(prompt=item.tokens[:_LONGEST], n_predict=n_predict, sampling=sampling)
+        result = self._engine.generate(command)
+        if result.stop is Stop.CANCELLED:
+            raise CancelledError("the measurement was cancelled")
+        return result
+
+    def _judged(self, placing: Placing, best: Values) -> Placing:
+        """Hold the best place against the command's own, in turns."""
+        items = spread_out(self._workload.items, _JUDGING_PROMPTS)
+        # Few prompts are timed several times: here they differ less than the machine does.
+        items = (items * _JUDGING_PROMPTS)[: max(len(items), _JUDGING_PROMPTS)]
+        middle = len(items) // 2
+        found: dict[bool, list[GenerationResult]] = {False: [], True: []}
+        for half, order in ((items[:middle], (False, True)), (items[middle:], (True, False))):
+            for is_best in order:
+                values = best if is_best else self._given
+                found[is_best] += [self._decode(item, values) for item in half]
+        given, ours = found[False], found[True]
+        decoding = paired_speedup(
+            _pairs([one.decode_s for one in given], [one.decode_s for one in ours])
+        )
+        requests = paired_speedup(_pairs(self._requests_s(given), self._requests_s(ours)))
+        takes = requests.low is not None and requests.low > 1
+        takes = takes and requests.estimate > 1 + self._min_gain
+        changed = {name: value for name, value in best.items() if value != self._given[name]}
+        return replace(
+            placing,
+            best=changed if takes else {},
+            decoding=decoding,
+            requests=requests,
+            given_tokens_per_s=throughput(given),
+            best_tokens_per_s=throughput(ours),
+        )
+
+    def _requests_s(self, results: Sequence[GenerationResult]) -> list[float]:
+        """Seconds of a request each, by what its tokens took."""
+        shape = self._shape
+        per_token = zip(*_per_token(results), strict=True)
+        return [shape.n_prompt * read_s + shape.n_answer * token_s for read_s, token_s in per_token]
+
+
+def _per_token(results: Sequence[GenerationResult]) -> tuple[list[float], list[float]]:
+    """Seconds per token of prompts, and of answers."""
+    read_s = [one.prompt_s / one.n_prompt_tokens for one in results]
+    return read_s, [one.decode_s / one.n_decoded for one in results]
+
+
+def _pairs(given_s: Sequence[float], best_s: Sequence[float]) -> list[PairedMeasurement]:
+    """Seconds of the same work in two places."""
+    return [
+        PairedMeasurement(
+            prompt_id=str(n),
+            category="",
+            baseline_s=before_s,
+            baseline_tokens=1,
+            speculative_s=after_s,
+            speculative_tokens=1,
+            n_accepted=None,
+        )
+        for n, (before_s, after_s) in enumerate(zip(given_s, best_s, strict=True))
+    ]
