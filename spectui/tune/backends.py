@@ -114,12 +114,12 @@ class InProcess:
             )
             placing = search.run()
             study.keep_placing(placing)
-        for knob in setup.knobs:
-            placements = study.space.placements
-            if knob.parameter is Parameter.N_CPU_MOE and placements is not None:
-                n = placing.best.get(knob.name, knob.own)
-                study.place(placements.at_least(n) if isinstance(n, int) else None)
-        place = moved(target.place, setup.knobs, placing.best)
+        n_cpu_moe, placements = placing.values.get(Parameter.N_CPU_MOE), study.space.placements
+        if n_cpu_moe is not None and placements is not None:
+            # In words of the user's own, it lies alike beside every draft.
+            is_number = isinstance(n_cpu_moe, int)
+            study.place(placements.at_least(int(n_cpu_moe)) if is_number else None)
+        place = moved(target.place, setup.knobs, placing.values)
         self._command = target.load(self.measuring, place)
         self._draft = None
         off = replace(setup.off, target=place.target, context=place.context)

@@ -1,9 +1,10 @@
 """Placement of the target's experts beside each draft (``--tune n_cpu_moe``).
 
 A draft and the target's experts compete for the memory of the GPUs. Of two placements that fit, the
-one with more experts in RAM reads more from the slower memory and gains nothing for it. So each
-draft has one placement that is worth trying, and having none has one, too: as few layers with their
-experts in RAM as leave room for it.
+one with more experts in RAM reads more from the slower memory and gains nothing for it, where that
+is the slower one. So each draft has a placement of its own, and having none has one, too: as few
+layers with their experts in RAM as leave room for it, or as many as the target is fastest with by
+itself (``placing``).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -220,8 +221,8 @@ def plan_experts(
         for name, error in placed.refused.items()
     )
     say(
-        f"layers with their experts in RAM{_instead(request.target)}: {found.placements.text}; "
-        "fewer do not fit, and more are not tried"
+        f"layers with their experts in RAM{_instead(request.target)}: {found.placements.text} at "
+        "least; fewer do not fit"
     )
     return found, refused
 

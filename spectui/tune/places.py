@@ -216,6 +216,11 @@ class Placing:
     """Whether time ended the search."""
 
     @property
+    def values(self) -> Values:
+        """The place to go on in."""
+        return {**self.given, **self.best}
+
+    @property
     def n_tried(self) -> int:
         """Places that were measured beside the command's own."""
         return sum(one.token_s is not None for one in self.trials[1:])

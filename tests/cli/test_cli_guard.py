@@ -124,7 +124,8 @@ def test_a_trial_that_has_lost_its_room_is_pruned(
     assert "pruned: " in spectui.err
 
 
-SEARCHED = ["--tune", "n_cpu_moe,draft"]
+SEARCHED = ["--tune", "n_cpu_moe,draft", "--min-gain", 9]
+"""All places are as fast here, whatever the clock says."""
 
 
 class ScriptedPlanner(Closing):
@@ -178,7 +179,7 @@ def test_the_draft_and_its_placement_are_searched(
     assert document["placements"] == {"alone": 1, "beside": {draft: 2}}
     assert (
         f"layers with their experts in RAM, instead of --cpu-moe: 1 without a draft, 2 beside "
-        f"{draft}; fewer do not fit, and more are not tried\n"
+        f"{draft} at least; fewer do not fit\n"
     ) in spectui.err
     assert document["baseline"]["params"] == {"draft": None, "n_cpu_moe": 1}
     tried = {(one["params"]["draft"], one["params"]["n_cpu_moe"]) for one in document["trials"]}
