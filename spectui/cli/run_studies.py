@@ -46,7 +46,8 @@ _WORDS = {
 }
 _UNKNOWN = "the search ended early, or an older spectui made the study"
 _PARTS = (
-    *("engine", "machine", "drafts", "config", "placements", "baseline", "forecasts", "n_replayed"),
+    *("engine", "machine", "drafts", "config", "placing", "placements", "baseline"),
+    *("forecasts", "n_replayed"),
     *("time", "best", "best_command", "finalists", "requests", "depths"),
     *("temperatures", "per_category", "conditions", "prompts", "lossless", "flags"),
     *("command", "notes", "backend"),

@@ -55,10 +55,10 @@ _TUNE = (
         default=",".join([*(number.name for number in numbers_of(DraftSimple)), "ahead"]),
         show_default=True,
         help=(
-            "Parameters to vary, or all; the others stay as given, and the draft is a choice "
-            "wherever there are several. threads, threads_batch, ubatch_size, split_mode and "
-            "n_cpu_moe (layers with their experts in RAM) are searched first, without a draft; "
-            "n_cpu_moe leaves room for each draft as well."
+            "Parameters to vary, or all; the others stay as the command or llama-server has them, "
+            "and the draft is a choice wherever there are several. threads, threads_batch, "
+            "ubatch_size, split_mode and n_cpu_moe (layers with their experts in RAM) are searched "
+            "first, without a draft; n_cpu_moe leaves room for each draft as well."
         ),
     ),
     click.option(

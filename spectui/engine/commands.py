@@ -155,6 +155,8 @@ class RecordChains:
     """The target's continuation of the prompt."""
     depth: int
     """Longest draft that the chains shall answer for."""
+    floor: float = 0.0
+    """Least ``draft_p_min`` above 0 that they shall answer for, see ``Chains.floor``."""
     reuse_prompt: bool = False
     """Keep the caches of the prompt for the next time, and use kept ones."""
     mtp: bool = False

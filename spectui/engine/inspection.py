@@ -164,7 +164,7 @@ def _of_draft(
         draft.settle()
     began = time.perf_counter()
     run = read_chains if can_read(draft, len(prompt) + len(output), depth) else record_chains
-    chains = run(draft, prompt, output, depth=depth, cancelled=cancelled)
+    chains = run(draft, prompt, output, depth=depth, floor=command.floor, cancelled=cancelled)
     if chains is None:
         return None
     return ChainsRecorded(chains=chains, seconds=time.perf_counter() - began, read_s=read_s)
@@ -186,6 +186,7 @@ def _of_mtp(
             mtp,
             command.output,
             depth=command.depth,
+            floor=command.floor,
             n_layers=mtp.n_layers,
             cancelled=cancelled,
         )

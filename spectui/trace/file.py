@@ -258,6 +258,7 @@ def _read(path: Path) -> bytes:
 
 _MAX_VOCAB = _MAX_CTX = 2**31 - 1
 _MAX_SPREAD = 100.0
+_MOST_FLOOR = 2.0
 _MAX_SECONDS = 3600.0
 """Limit of any part of a round."""
 
@@ -324,6 +325,8 @@ def _check_end(recording: Recording, where: str) -> None:
 def _check_chains(recording: Recording, chains: Chains, where: str) -> None:
     if not 1 <= chains.depth <= MAX_DEPTH:
         raise ValueError(f"{where} has chains of {chains.depth} tokens, not 1 to {MAX_DEPTH}")
+    if not 0 <= chains.floor <= _MOST_FLOOR:
+        raise ValueError(f"{where} has a floor of {chains.floor:g}, not 0 to {_MOST_FLOOR:g}")
     if not 0 <= chains.mtp_layers <= MAX_DEPTH:
         raise ValueError(f"{where} has {chains.mtp_layers} MTP layers, not 0 to {MAX_DEPTH}")
     if len(chains.tokens) != len(chains.probabilities):

@@ -110,19 +110,24 @@ def replay_grid(
         batches: also count rounds by the length of their draft.
 
     Raises:
-        UsageError: a ``draft_max`` is longer than the chains.
+        UsageError: the chains do not answer for a setting.
         ValueError: the chains belong to another output.
     """
-    check_depth(grid, chains)
+    check_covered(grid, chains)
     return _Walk(recording, chains, grid, prices, with_batches=batches).run()
 
 
-def check_depth(grid: Grid, chains: Chains) -> None:
-    """Refuse drafts that ``chains`` cannot answer for.
+def check_covered(grid: Grid, chains: Chains) -> None:
+    """Refuse settings that ``chains`` do not answer for.
 
     Raises:
-        UsageError: a ``draft_max`` is longer than the chains, or below 1.
+        UsageError: a ``draft_max`` is longer than the chains, or below 1; a ``draft_p_min`` is
+            above 0 and below their floor.
     """
+    if any(0 < p_min < chains.floor for p_min in grid.draft_p_min):
+        raise UsageError(
+            f"this recording answers for draft_p_min 0 and from {chains.floor:g} on; record a trace"
+        )
     if not grid.draft_max or min(grid.draft_max) < 1:
         raise UsageError("draft_max must be at least 1; to run without a draft, give no draft")
     if max(grid.draft_max) > chains.depth:
@@ -157,7 +162,7 @@ class _Walk:
         self._recording = recording
         self._prices = prices
         self._runs, rows = spread_out(recording.output, chains)
-        self._floors = _ascending_floors(rows, chains.depth)
+        self._floors = _ascending_floors(rows, chains)
         self._depth = chains.depth
         self._longest = chains.longest
         self._is_mtp = chains.mtp_layers > 0
@@ -291,13 +296,17 @@ def _differences(sums: Sequence[Counts]) -> Counts:
     return whole[1:] - whole[:-1]
 
 
-def _ascending_floors(chains: Sequence[Tail], depth: int) -> npt.NDArray[np.float32]:
+def _ascending_floors(rows: Sequence[Tail], chains: Chains) -> npt.NDArray[np.float32]:
     """[n_output, depth]: lowest probability up to each place of a chain, longest chain first.
 
     A chain goes on as long as no token is below the floor, so its length under ``draft_p_min`` is
     the number of entries that are not below it.
+
+    Args:
+        rows: [n_output]: each position's chain.
+        chains: of which they are.
     """
-    rows = np.full((len(chains), depth), -1.0, np.float32)
-    for row, chain in zip(rows, chains, strict=True):
+    found = np.full((len(rows), chains.depth), chains.unknown, np.float32)
+    for row, chain in zip(found, rows, strict=True):
         row[: len(chain.probabilities)] = chain.probabilities
-    return np.ascontiguousarray(np.minimum.accumulate(rows, axis=1)[:, ::-1])
+    return np.ascontiguousarray(np.minimum.accumulate(found, axis=1)[:, ::-1])

@@ -19,7 +19,7 @@ from spectui.speculative.models import Outputs, can_forget, usable_snapshots
 from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
 from spectui.trace.costs import Costs, Prices, RoundPrices
-from spectui.trace.grid import N_PARTS, Grid, check_depth, part_ends
+from spectui.trace.grid import N_PARTS, Grid, check_covered, part_ends
 from spectui.trace.record import Chains, Recording, spread_out
 from spectui.trace.replay import Parts, Total, mean_past, off_seconds
 
@@ -100,14 +100,21 @@ def replay_chained(
         A total per setting, in their order.
 
     Raises:
-        UsageError: a ``draft_max`` is longer than the chains.
+        UsageError: the chains do not answer for a setting.
     """
     found = []
     for setting in settings:
         for recording in recordings:
-            check_depth(Grid(draft_max=(setting.own.longest,)), recording.chains[draft])
+            check_covered(_covering(setting), recording.chains[draft])
         found.append(_total(recordings, setting, draft, costs))
     return tuple(found)
+
+
+def _covering(setting: Speculation) -> Grid:
+    """The numbers that a recording has to answer for."""
+    model = setting.model
+    p_min = 0.0 if model is None else model.draft_p_min
+    return Grid(draft_max=(setting.own.longest,), draft_p_min=(p_min,))
 
 
 def _total(
@@ -253,6 +260,7 @@ class RecordedDraft:
             ValueError: the chains belong to another output.
         """
         _runs, self._rows = spread_out(recording.output, chains)
+        self._unknown = chains.unknown
         self._n_prompt = len(recording.prompt)
         self._marked = False
         self._began = 0
@@ -279,8 +287,7 @@ class RecordedDraft:
         position, step = self._began - self._n_prompt - 1, self.n_past - self._began
         row = self._rows[position]
         if step >= len(row.tokens):
-            # As the grid has it: where a chain was cut off, it ended below every floor.
-            return -1, -1.0
+            return -1, self._unknown
         # Written with nine digits, and compared in single precision.
         return row.tokens[step], float32(row.probabilities[step])
 

@@ -45,11 +45,24 @@ class Chains:
     tails: tuple[Tail, ...]
     """Tails of positions whose token is not the output's next one, in order; the last position,
     which has no next one, always has a tail. Shorter than ``depth`` - 1 only where the context
-    ends, or where MTP layers do."""
+    ends, where MTP layers do, or where a token is below ``floor``."""
+    floor: float = 0.0
+    """Least ``draft_p_min`` above 0 that the chains answer for; all of them answer for 0 itself. A
+    tail ends with its first token that is less probable: what a draft adds behind an error is never
+    accepted, and with ``draft_p_min`` 0 its length is known. Above 1 there are no tails."""
     mtp_layers: int = 0
     """Those of the target's own that draft, 0 for a draft model. A chain of theirs goes on from
     hidden states of their own, where the next position's begins with the target's; so none is part
     of another, and every position has a tail."""
+
+    @property
+    def unknown(self) -> float:
+        """Probability that stands for tokens behind the end of a chain.
+
+        Those that were left out are below every ``draft_p_min`` but 0. Where none was, the context
+        or the MTP layers end the chain.
+        """
+        return 0.0 if self.floor else -1.0
 
     @property
     def longest(self) -> int:
@@ -183,6 +196,7 @@ def record_chains(
     output: Sequence[int],
     *,
     depth: int,
+    floor: float = 0.0,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Chains | None:
     """Ask a draft for its chain at every position of an output.
@@ -197,6 +211,7 @@ def record_chains(
         prompt: tokens that the output continues.
         output: output of the target.
         depth: longest draft that the chains shall answer for.
+        floor: as of the chains.
         cancelled: asked after every position; True ends the recording.
 
     Returns:
@@ -219,10 +234,11 @@ def record_chains(
         if position + 1 == len(output) or top != output[position + 1]:
             cap = draft_cap(n_ctx=model.n_ctx, n_past=n_past, n_remaining=0)
             model.mark()
-            tails.append(_tail(model, top, min(depth, cap) - 1))
+            tails.append(_tail(model, (top, probability), min(depth, cap) - 1, floor))
             model.truncate(n_past + 1)
     return Chains(
         depth=depth,
+        floor=floor,
         tokens=tuple(tokens),
         probabilities=tuple(probabilities),
         tails=tuple(tails),
@@ -240,6 +256,7 @@ def read_chains(
     output: Sequence[int],
     *,
     depth: int,
+    floor: float = 0.0,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Chains | None:
     """``record_chains`` in batches, of a draft for which ``can_read``.
@@ -256,47 +273,103 @@ def read_chains(
         tops += model.tops()
     whole = _of_tops(tops)
     n_free = model.n_cells - model.n_past
-    n_at_once = min(model.n_sequences - 1, n_free // max(depth - 1, 1))
-    tails: list[Tail] = []
-    for positions in _in_pieces(tuple(mismatches(output, whole.tokens)), n_at_once):
+    wrong = list(mismatches(output, whole.tokens))
+    tails = _Tails(
+        model,
+        begins={len(prompt) + position: tops[position] for position in wrong},
+        depth=depth,
+        floor=floor,
+        n_at_once=min(model.n_sequences - 1, n_free // max(depth - 1, 1)),
+    )
+    while tails.is_open:
         if cancelled():
+            tails.close()
             return None
-        begins = {len(prompt) + position: whole.tokens[position] for position in positions}
-        tails += _tails_at_once(model, begins, depth)
+        tails.step()
     return Chains(
         depth=depth,
+        floor=floor,
         tokens=whole.tokens,
         probabilities=whole.probabilities,
-        tails=tuple(tails),
+        tails=tails.found,
     )
 
 
-def _tails_at_once(model: BatchedDraft, begins: Mapping[int, int], depth: int) -> list[Tail]:
-    """Continue the draft's own tokens, each in a sequence of its own.
+class _Tails:
+    """Continues a draft's own tokens, several at once, each in a sequence of its own."""
 
-    Args:
-        model: holds the text.
-        begins: by number of tokens before the last one of the text so far, the draft's next token.
-        depth: as of the chains.
-    """
-    chains = [[(token, 1.0)] for token in begins.values()]
-    places = [n_past + 1 for n_past in begins]
-    lengths = [
-        min(depth, draft_cap(n_ctx=model.n_ctx, n_past=n_past, n_remaining=0)) - 1
-        for n_past in begins
-    ]
-    for index, place in enumerate(places):
-        model.copy_to(index + 1, place)
-    for step in range(max(lengths)):
-        going = [index for index, length in enumerate(lengths) if step < length]
-        model.decode_each(
-            [Row(index + 1, places[index] + step, chains[index][-1][0]) for index in going]
-        )
-        for index, top in zip(going, model.tops(), strict=True):
-            chains[index].append(top)
-    for index in range(len(places)):
-        model.drop(index + 1)
-    return [_of_tops(chain[1:]) for chain in chains]
+    def __init__(
+        self,
+        model: BatchedDraft,
+        *,
+        begins: Mapping[int, tuple[int, float]],
+        depth: int,
+        floor: float,
+        n_at_once: int,
+    ) -> None:
+        """Begin nothing yet.
+
+        Args:
+            model: holds the text.
+            begins: by number of tokens before the last one of the text so far, the draft's next
+                token and its probability.
+            depth: as of the chains.
+            floor: as of the chains.
+            n_at_once: sequences that there is room for.
+        """
+        self._model = model
+        self._floor = floor
+        self._chains = [[begin] for begin in begins.values()]
+        self._places = [n_past + 1 for n_past in begins]
+        self._lengths = [
+            min(depth, draft_cap(n_ctx=model.n_ctx, n_past=n_past, n_remaining=0))
+            for n_past in begins
+        ]
+        self._waiting = [index for index in range(len(begins)) if self._goes_on(index)][::-1]
+        self._free = list(range(n_at_once, 0, -1))
+        self._going: dict[int, int] = {}
+        """Tails that are continued, by sequence."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any goes on."""
+        return bool(self._waiting or self._going)
+
+    @property
+    def found(self) -> tuple[Tail, ...]:
+        """The tails, in order."""
+        return tuple(_of_tops(chain[1:]) for chain in self._chains)
+
+    def step(self) -> None:
+        """Continue as many as there is room for by a token each."""
+        while self._waiting and self._free:
+            sequence = self._free.pop()
+            self._going[sequence] = self._waiting.pop()
+            self._model.copy_to(sequence, self._places[self._going[sequence]])
+        going = list(self._going.items())
+        self._model.decode_each([self._next_row(*one) for one in going])
+        for (sequence, index), top in zip(going, self._model.tops(), strict=True):
+            self._chains[index].append(top)
+            if not self._goes_on(index):
+                self._end(sequence)
+
+    def close(self) -> None:
+        """Let go of all sequences."""
+        for sequence in list(self._going):
+            self._end(sequence)
+
+    def _goes_on(self, index: int) -> bool:
+        chain = self._chains[index]
+        return len(chain) < self._lengths[index] and chain[-1][1] >= self._floor
+
+    def _next_row(self, sequence: int, index: int) -> Row:
+        chain = self._chains[index]
+        return Row(sequence, self._places[index] + len(chain) - 1, chain[-1][0])
+
+    def _end(self, sequence: int) -> None:
+        del self._going[sequence]
+        self._model.drop(sequence)
+        self._free.append(sequence)
 
 
 def _of_tops(tops: Sequence[tuple[int, float]]) -> Tail:
@@ -317,6 +390,7 @@ def record_own_chains(
     output: Sequence[int],
     *,
     depth: int,
+    floor: float = 0.0,
     n_layers: int,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Chains | None:
@@ -330,6 +404,7 @@ def record_own_chains(
         model: holds the prompt. Afterwards both hold the output as well, but for its last token.
         output: output of the target.
         depth: longest draft that the chains shall answer for.
+        floor: as of the chains.
         n_layers: MTP layers that draft.
         cancelled: asked after every position; True ends the recording.
 
@@ -343,7 +418,8 @@ def record_own_chains(
             return None
         n_past = model.n_past
         model.mark()
-        chains.append(_tail(model, token, min(longest, model.n_ctx - n_past)))
+        room = min(longest, model.n_ctx - n_past)
+        chains.append(_own_tail(model, token, output[position + 1 :], room, floor))
         model.truncate(n_past)
         if position + 1 < len(output):
             target.decode((token,), Outputs.NONE)
@@ -355,16 +431,32 @@ def record_own_chains(
         tails=tuple(
             Tail(tokens=chain.tokens[1:], probabilities=chain.probabilities[1:]) for chain in chains
         ),
+        floor=floor,
         mtp_layers=n_layers,
     )
 
 
-def _tail(model: DraftModel, token: int, length: int) -> Tail:
-    tops: list[tuple[int, float]] = []
-    for _ in range(length):
-        model.decode((token,), Outputs.LAST)
+def _tail(model: DraftModel, begin: tuple[int, float], length: int, floor: float) -> Tail:
+    """Continue a token of some probability by ``length`` at most, while none is below ``floor``."""
+    tops = [begin]
+    while len(tops) <= length and tops[-1][1] >= floor:
+        model.decode((tops[-1][0],), Outputs.LAST)
         tops.append(model.top())
-        token = tops[-1][0]
+    return _of_tops(tops[1:])
+
+
+def _own_tail(
+    model: DraftModel, token: int, coming: Sequence[int], length: int, floor: float
+) -> Tail:
+    """Continue a token of the text: until the chain is wrong, and from there on as ``_tail``."""
+    tops: list[tuple[int, float]] = []
+    is_right, least = True, 1.0
+    while len(tops) < length and (is_right or least >= floor):
+        model.decode((token,), Outputs.LAST)
+        token, probability = model.top()
+        is_right = is_right and tuple(coming[len(tops) : len(tops) + 1]) == (token,)
+        least = min(least, probability)
+        tops.append((token, probability))
     return _of_tops(tops)
 
 

@@ -11,7 +11,7 @@ from spectui.options.drafters import Model
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Tally
 from spectui.trace.costs import Costs, Vector
-from spectui.trace.grid import N_PARTS, Counts, Grid, Replayed, check_depth, replay_grid
+from spectui.trace.grid import N_PARTS, Counts, Grid, Replayed, check_covered, replay_grid
 from spectui.trace.record import Recording
 
 _COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch", "n_redone")
@@ -94,10 +94,10 @@ def replay_trace(
         A total per setting, in the order of ``grid.settings``.
 
     Raises:
-        UsageError: a ``draft_max`` is longer than the chains.
+        UsageError: the chains do not answer for a setting.
     """
     for recording in recordings:
-        check_depth(grid, recording.chains[draft])
+        check_covered(grid, recording.chains[draft])
     sums = _Sums(recordings, draft, grid, costs)
     off_s = None if costs is None else sum(off_seconds(recordings, costs))
     deepness = mean_past(recordings)

@@ -402,6 +402,7 @@ class Forecaster:
             replace(self._workload.first(n_prompts), n_predict=n_tokens),
             self._loader,
             depth=self._space.max_draft,
+            floor=self._space.floor,
             n_ctx=self._n_ctx,
             rollback=self._rollback,
             on_event=on_event,
@@ -424,15 +425,16 @@ class Forecaster:
         None if it recorded less than ``n_tokens`` of ``n_prompts`` answers.
         """
         trace = None if self._kept is None else self._kept.read()
-        if trace is None or not self._is_deep_enough(trace.recordings):
+        if trace is None or not self._covers_space(trace.recordings):
             return None
         if sum(one.n_predict >= n_tokens for one in trace.recordings) < n_prompts:
             return None
         return self._outlook(trace.recordings, trace.costs, has_text=trace.has_text)
 
-    def _is_deep_enough(self, recordings: Sequence[Recording]) -> bool:
-        depths = [chains.depth for one in recordings for chains in one.chains.values()]
-        return min(depths, default=self._space.max_draft) >= self._space.max_draft
+    def _covers_space(self, recordings: Sequence[Recording]) -> bool:
+        space = self._space
+        every = [chains for one in recordings for chains in one.chains.values()]
+        return all(one.depth >= space.max_draft and one.floor <= space.floor for one in every)
 
     def _outlook(
         self,
@@ -461,6 +463,9 @@ class Forecaster:
             # Longer than what was recorded, and than what costs are known for.
             return None
         if hashes_tokens(speculation) and not known.has_text:
+            return None
+        model = speculation.model
+        if model is not None and 0 < model.draft_p_min < self._space.floor:
             return None
         if arm.draft is None:
             own = off = ngram_costs(known.costs)

@@ -117,6 +117,7 @@ class Tracer:
         loader: Loader,
         *,
         depth: int,
+        floor: float = 0.0,
         n_ctx: int,
         rollback: Rollback,
         with_costs: bool = True,
@@ -129,6 +130,7 @@ class Tracer:
             loader: has loaded the target, and loads the drafts; without any it is a trace for
                 n-gram drafters alone.
             depth: longest draft that the trace shall answer for.
+            floor: least ``draft_p_min`` above 0 that it shall answer for; 0 for all.
             n_ctx: context size of the target.
             rollback: the target's way to forget.
             with_costs: whether the costs of rounds are measured as well.
@@ -138,6 +140,7 @@ class Tracer:
         self._workload = workload
         self._loader = loader
         self._depth = depth
+        self._floor = floor
         self._n_ctx = n_ctx
         self._rollback = rollback
         self._with_costs = with_costs
@@ -267,6 +270,7 @@ class Tracer:
                 prompt=recording.prompt,
                 output=recording.output,
                 depth=self._depth,
+                floor=self._floor,
                 reuse_prompt=True,
                 mtp=self._loader.is_mtp(draft),
             )

@@ -1,4 +1,4 @@
-"""The target's place is searched before any draft, on tiny models: threads that wait for each other."""
+"""The target's place is searched before any draft: of tiny models whose threads get in the way."""
 
 import json
 from pathlib import Path

@@ -98,6 +98,9 @@ def test_a_trace(name: str, spectui: Spectui, golden: Golden, tmp_path: Path) ->
     assert {costs.pop("catch_up_s") for costs in trace["costs"].values()} <= {0.0}
     # Verifying included it then.
     assert {costs.pop("mark_s") for costs in again["costs"].values()} <= {0.0}
+    # Chains went on behind errors, however improbable they were.
+    chains = [one for recording in again["recordings"] for one in recording["chains"].values()]
+    assert {one.pop("floor") for one in chains} <= {0.0}
     assert again == trace
     about = {key: value for key, value in trace.items() if key not in {"recordings", "costs"}}
     few = ("--draft-max", "1,2,4") if trace["drafts"] else ("--spec-type", "ngram-simple")

@@ -1,6 +1,6 @@
 """Scripted pairs, and their traces."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
@@ -9,6 +9,7 @@ from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import NoDrafter
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
+from spectui.trace.grid import Grid
 from spectui.trace.record import Chains, ModelIdentity, Recording, Trace, record_chains
 from tests.support.scripted import (
     EOG,
@@ -102,13 +103,22 @@ def repetitive_scenes(draw: st.DrawFn) -> Scene:
     )
 
 
-def record(scene: Scene) -> tuple[Recording, Chains]:
+FLOORS = st.sampled_from([0.0, 0.3, 0.5, 2.0])
+"""Least ``draft_p_min`` above 0 that chains answer for."""
+
+
+def covered(grid: Grid, floor: float) -> Grid:
+    """The settings of a grid that chains with a floor answer for."""
+    return replace(grid, draft_p_min=tuple(p for p in grid.draft_p_min if not 0 < p < floor))
+
+
+def record(scene: Scene, floor: float = 0.0) -> tuple[Recording, Chains]:
     target = scene.target()
     decoder = Decoder(target, NoDrafter(), n_predict=scene.n_predict, clock=lambda: 0.0)
     output = [decoder.start(scene.prompt)]
     for finished in decoder.rounds(output[0]):
         output += finished.tokens
-    chains = record_chains(scene.draft(), scene.prompt, output, depth=DEPTH)
+    chains = record_chains(scene.draft(), scene.prompt, output, depth=DEPTH, floor=floor)
     assert chains is not None
     assert decoder.stop is not None
     recording = Recording(

@@ -10,7 +10,7 @@ from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import NoDrafter
 from spectui.speculative.models import Outputs, Row
 from spectui.trace.record import can_read, read_chains, record_chains
-from tests.support.replay import SCENE, Scene, scenes
+from tests.support.replay import FLOORS, SCENE, Scene, scenes
 from tests.support.scripted import DisciplineError, Prefix, Propose, ScriptedDraft
 
 
@@ -70,9 +70,15 @@ def written(scene: Scene) -> list[int]:
     return output
 
 
-@given(scenes(), st.integers(1, 8), st.sampled_from([1, 2, 3, 8]), st.sampled_from([1, 4, 100]))
+@given(
+    scenes(),
+    st.integers(1, 8),
+    FLOORS,
+    st.sampled_from([1, 2, 3, 8]),
+    st.sampled_from([1, 4, 100]),
+)
 def test_what_is_read_is_what_is_recorded(
-    scene: Scene, depth: int, n_sequences: int, max_outputs: int
+    scene: Scene, depth: int, floor: float, n_sequences: int, max_outputs: int
 ) -> None:
     output = written(scene)
     draft = ScriptedBatchedDraft(
@@ -80,8 +86,8 @@ def test_what_is_read_is_what_is_recorded(
     )
     if not can_read(draft, len(scene.prompt) + len(output), depth):
         return
-    chains = read_chains(draft, scene.prompt, output, depth=depth)
-    assert chains == record_chains(scene.draft(), scene.prompt, output, depth=depth)
+    chains = read_chains(draft, scene.prompt, output, depth=depth, floor=floor)
+    assert chains == record_chains(scene.draft(), scene.prompt, output, depth=depth, floor=floor)
     assert draft.tokens == [*scene.prompt, *output]
     assert draft._others == {}
 
@@ -112,3 +118,4 @@ def test_reading_can_be_cancelled(n_asked: int) -> None:
     assert (
         read_chains(draft, SCENE.prompt, output, depth=6, cancelled=lambda: next(answers)) is None
     )
+    assert draft._others == {}

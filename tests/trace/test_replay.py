@@ -15,7 +15,7 @@ from spectui.speculative.drafters import DraftModelDrafter
 from spectui.speculative.models import Outputs, Rollback
 from spectui.trace.costs import Prices, RoundPrices
 from spectui.trace.grid import Grid, replay_grid
-from tests.support.replay import DEPTH, SCENE, Scene, record, scenes
+from tests.support.replay import DEPTH, FLOORS, SCENE, Scene, covered, record, scenes
 from tests.support.scripted import EOG, ScriptedDraft, ScriptedTarget, Stream
 
 pytestmark = pytest.mark.slow
@@ -34,12 +34,13 @@ def run(scene: Scene, config: DraftSimple | DraftMtp) -> list[Round]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(scene=scenes())
-def test_every_setting_is_replayed_exactly(scene: Scene) -> None:
-    recording, chains = record(scene)
-    replayed = replay_grid(recording, chains, GRID, batches=True)
+@given(scene=scenes(), floor=FLOORS)
+def test_every_setting_is_replayed_exactly(scene: Scene, floor: float) -> None:
+    recording, chains = record(scene, floor)
+    grid = covered(GRID, floor)
+    replayed = replay_grid(recording, chains, grid, batches=True)
     assert replayed.batches is not None
-    for index, config in enumerate(GRID.settings(mtp=False)):
+    for index, config in enumerate(grid.settings(mtp=False)):
         rounds = run(scene, config)
         counted: Counters = count(rounds)
         assert replayed.n_rounds.flat[index] == counted.n_rounds
@@ -146,6 +147,18 @@ def test_a_draft_longer_than_the_trace_is_refused() -> None:
         replay_grid(recording, chains, Grid(draft_max=(DEPTH + 1,)))
     with pytest.raises(UsageError, match="at least 1"):
         replay_grid(recording, chains, Grid(draft_max=(0, 3)))
+
+
+def test_a_floor_leaves_chains_out_and_settings_below_it_are_refused() -> None:
+    lengths = {}
+    for floor in (0.0, 0.3, 0.5, 2.0):
+        recording, chains = record(SCENE, floor)
+        lengths[floor] = sum(len(tail.tokens) for tail in chains.tails)
+        replay_grid(recording, chains, Grid(draft_max=(3,), draft_p_min=(0.0, 0.5 + floor)))
+        if floor:
+            with pytest.raises(UsageError, match=f"draft_p_min 0 and from {floor:g} on"):
+                replay_grid(recording, chains, Grid(draft_max=(3,), draft_p_min=(floor / 2,)))
+    assert lengths[0.0] > lengths[0.3] > lengths[0.5] > lengths[2.0] == 0
 
 
 def test_chains_of_another_output_are_refused() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spectui.errors import UsageError
 from spectui.options.drafters import DraftSimple, NgramMapK, NgramSimple
@@ -36,9 +37,9 @@ def run(scene: Scene, setting: Speculation) -> list[Round]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(scene=repetitive_scenes() | scenes())
-def test_every_setting_is_replayed_exactly(scene: Scene) -> None:
-    recording, _chains = record(scene)
+@given(scene=repetitive_scenes() | scenes(), floor=st.sampled_from([0.0, 0.3]))
+def test_every_setting_is_replayed_exactly(scene: Scene, floor: float) -> None:
+    recording, _chains = record(scene, floor)
     for total in replay_chained((recording,), "draft", SETTINGS):
         rounds = run(scene, total.speculation)
         counted = count(rounds)

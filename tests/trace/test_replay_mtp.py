@@ -20,7 +20,17 @@ from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.ngrams import replay_chained
 from spectui.trace.record import Chains, Recording, bare, record_own_chains, spread_out
 from spectui.trace.replay import replay_trace
-from tests.support.replay import COSTS, DEPTH, SCENE, Scene, record, repetitive_scenes, scenes
+from tests.support.replay import (
+    COSTS,
+    DEPTH,
+    FLOORS,
+    SCENE,
+    Scene,
+    covered,
+    record,
+    repetitive_scenes,
+    scenes,
+)
 from tests.support.replay import trace_of as trace_of_draft
 from tests.support.scripted import N_VOCAB, ScriptedDraft, mix
 
@@ -54,12 +64,14 @@ def layers_of(scene: Scene) -> ScriptedMtp:
     return ScriptedMtp(scene.n_ctx, scene.propose)
 
 
-def record_mtp(scene: Scene, n_layers: int) -> tuple[Recording, Chains]:
+def record_mtp(scene: Scene, n_layers: int, floor: float = 0.0) -> tuple[Recording, Chains]:
     recording, _ = record(scene)
     target, layers = scene.target(), layers_of(scene)
     target.decode(scene.prompt, Outputs.LAST)
     layers.decode(scene.prompt, Outputs.NONE)
-    chains = record_own_chains(target, layers, recording.output, depth=DEPTH, n_layers=n_layers)
+    chains = record_own_chains(
+        target, layers, recording.output, depth=DEPTH, floor=floor, n_layers=n_layers
+    )
     assert chains is not None
     assert target.n_past == layers.n_past == len(scene.prompt) + len(recording.output) - 1
     return replace(recording, chains={MTP_KIND: chains}), chains
@@ -80,11 +92,12 @@ def run(scene: Scene, config: Speculation, n_layers: int) -> list[Round]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(scene=scenes(), n_layers=N_LAYERS)
-def test_every_setting_is_replayed_exactly(scene: Scene, n_layers: int) -> None:
-    recording, chains = record_mtp(scene, n_layers)
-    steps = replay_grid(recording, chains, GRID).n_steps
-    for index, total in enumerate(replay_trace((recording,), MTP_KIND, GRID)):
+@given(scene=scenes(), n_layers=N_LAYERS, floor=FLOORS)
+def test_every_setting_is_replayed_exactly(scene: Scene, n_layers: int, floor: float) -> None:
+    recording, chains = record_mtp(scene, n_layers, floor)
+    grid = covered(GRID, floor)
+    steps = replay_grid(recording, chains, grid).n_steps
+    for index, total in enumerate(replay_trace((recording,), MTP_KIND, grid)):
         assert total.speculation.is_mtp
         counted = count(run(scene, total.speculation, n_layers))
         for name in COUNTS:
@@ -93,9 +106,9 @@ def test_every_setting_is_replayed_exactly(scene: Scene, n_layers: int) -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(scene=repetitive_scenes(), n_layers=N_LAYERS)
-def test_behind_an_ngram_drafter_as_well(scene: Scene, n_layers: int) -> None:
-    recording, _chains = record_mtp(scene, n_layers)
+@given(scene=repetitive_scenes(), n_layers=N_LAYERS, floor=st.sampled_from([0.0, 0.3]))
+def test_behind_an_ngram_drafter_as_well(scene: Scene, n_layers: int, floor: float) -> None:
+    recording, _chains = record_mtp(scene, n_layers, floor)
     own = (Speculation(DraftMtp(draft_max=n, draft_p_min=0.3)) for n in (1, DEPTH))
     for total in replay_chained((recording,), MTP_KIND, [one.after((AHEAD,)) for one in own]):
         counted = count(run(scene, total.speculation, n_layers))
