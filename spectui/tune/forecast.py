@@ -13,6 +13,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.reading import Readings
 from spectui.measure.workload import Workload
 from spectui.options.drafters import Ngram
+from spectui.options.setup import SamplingConfig
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs, Vector
 from spectui.trace.ngrams import (
@@ -287,6 +288,15 @@ def _best_of_each_length(ordered: Sequence[Forecast]) -> list[Forecast]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resampled:
+    """A setting on some recorded prompts that were answered with another sampling."""
+
+    total: Total
+    change: float
+    """Of its forecast speedup, by the same prompts as they were recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
     """Recorded data that forecasts start from."""
 
@@ -454,10 +464,75 @@ class Forecaster:
             tuple((one.id, one.category) for one in self._known.recordings) if self._known else ()
         )
 
+    @property
+    def prompt_s(self) -> float:
+        """Estimate of what answering a recorded prompt again and reading that takes."""
+        known = self._known
+        off = [] if known is None else [one.off_s for one in known.costs.values()]
+        return max(off, default=0.0) * self.n_tokens * (_TEXT_PASSES + _RECORDING_PASSES)
+
+    def resampled(self, arm: Arm, sampling: SamplingConfig, n: int) -> Resampled | None:
+        """Have the first ``n`` recorded prompts answered with another sampling, and replay an arm.
+
+        Returns:
+            None where the recording does not hold the arm, or no round is in the answers.
+
+        Raises:
+            EngineDiedError: its process ended twice at one prompt.
+            KeyboardInterrupt: it was stopped.
+            MemoryShortError: memory stayed short.
+        """
+        known, speculation = self._known, arm.speculation
+        before = None if known is None else self._replayed(known.recordings[:n], arm)
+        if known is None or before is None or speculation is None:
+            return None
+        names = {one.id for one in known.recordings[:n]}
+        own, model = self._workload, speculation.model
+        self._loader.load(arm.draft)
+        tracing = Tracer(
+            replace(
+                own,
+                items=tuple(one for one in own.items if one.id in names),
+                sampling=sampling,
+            ),
+            self._loader,
+            depth=speculation.longest,
+            floor=(0.0 if model is None else model.draft_p_min) or self._space.floor,
+            n_ctx=self._n_ctx,
+            rollback=self._rollback,
+            with_costs=False,
+            drafts=() if arm.draft is None else (arm.draft,),
+            on_event=lambda _event: None,
+        ).run()
+        if tracing.interrupted:
+            raise tracing.error or KeyboardInterrupt
+        after = self._replayed(tracing.recordings, arm)
+        if after is None or not after[0].n_rounds or not before[1]:
+            return None
+        return Resampled(total=after[0], change=after[1] / before[1])
+
     def forecast(self, arm: Arm) -> Forecast | None:
         """Replay one arm; None where no recording covers it."""
+        known = self._known
+        found = None if known is None else self._total(known.recordings, arm)
+        if known is None or found is None:
+            return None
+        total, off = found
+        return _forecast(total, recordings=known.recordings, space=self._space, off=off)
+
+    def _replayed(self, recordings: Sequence[Recording], arm: Arm) -> tuple[Total, float] | None:
+        """An arm on some recordings, and the speedup that it is forecast."""
+        found = self._total(recordings, arm)
+        if found is None:
+            return None
+        total, off = found
+        forecast = _forecast(total, recordings=recordings, space=self._space, off=off)
+        return total, forecast.speedup
+
+    def _total(self, recordings: Sequence[Recording], arm: Arm) -> tuple[Total, Costs] | None:
+        """An arm on some recordings, and the costs of off; None where they do not cover it."""
         known, speculation = self._known, arm.speculation
-        if known is None or speculation is None or not known.recordings:
+        if known is None or speculation is None or not recordings:
             return None
         if speculation.longest > self._space.max_draft:
             # Longer than what was recorded, and than what costs are known for.
@@ -475,8 +550,8 @@ class Forecaster:
         if own is None or off is None:
             return None
         (total,) = (
-            replay_ngrams(known.recordings, (speculation,), own)
+            replay_ngrams(recordings, (speculation,), own)
             if arm.draft is None
-            else replay_chained(known.recordings, arm.draft, (speculation,), own)
+            else replay_chained(recordings, arm.draft, (speculation,), own)
         )
-        return _forecast(total, recordings=known.recordings, space=self._space, off=off)
+        return total, off

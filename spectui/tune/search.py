@@ -81,7 +81,8 @@ class Search:
         self._confirmation = Confirmation(
             self._setup, self._pace, self._trials, on_decoded=self._decoded
         )
-        self._temperatures = TemperatureRuns(self._setup, self._pace)
+        recorder = forecaster if isinstance(forecaster, Forecaster) else None
+        self._temperatures = TemperatureRuns(self._setup, self._pace, recorder)
         self._depths = DepthRuns(self._setup, self._pace, self._decoded)
 
     def _begun_pace(self) -> Pace:

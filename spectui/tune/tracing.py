@@ -121,6 +121,7 @@ class Tracer:
         n_ctx: int,
         rollback: Rollback,
         with_costs: bool = True,
+        drafts: Sequence[str] | None = None,
         on_event: Callable[[TracingEvent], None],
     ) -> None:
         """Prepare; nothing runs yet.
@@ -129,6 +130,7 @@ class Tracer:
             workload: prompts to record.
             loader: has loaded the target, and loads the drafts; without any it is a trace for
                 n-gram drafters alone.
+            drafts: those to record; None for all that the loader has.
             depth: longest draft that the trace shall answer for.
             floor: least ``draft_p_min`` above 0 that it shall answer for; 0 for all.
             n_ctx: context size of the target.
@@ -144,6 +146,7 @@ class Tracer:
         self._n_ctx = n_ctx
         self._rollback = rollback
         self._with_costs = with_costs
+        self._drafts = loader.drafts if drafts is None else drafts
         self._on_event = on_event
         self._has_time: Callable[[], bool] = lambda: True
         self._is_late: Callable[[], bool] = lambda: False
@@ -177,11 +180,11 @@ class Tracer:
         interrupted, failure = False, None
         try:
             self._record_outputs()
-            if probes_without_draft(self._loader):
+            if self._with_costs and probes_without_draft(self._loader):
                 self._loader.load(None)
                 # It drafts wherever a token stood before: many rounds that verify real text.
                 self._probe(NGRAM_COSTS, NgramSimple(size_n=1, size_m=self._depth))
-            for draft in self._loader.drafts:
+            for draft in self._drafts:
                 try:
                     again_after_a_death(partial(self._loader.load, draft))
                 except DoesNotFitError as error:

@@ -145,7 +145,7 @@ def test_a_study_without_a_document_says_what_it_lacks() -> None:
     assert "older spectui" in page.text
     assert "only what was measured is on the map" in page.text
     page = page_of(content_of(replace(study(), predictions=None)))
-    assert "only the best 50 of 1,585 predictions" in page.text
+    assert "only the best 50 of 1,215 predictions" in page.text
     page = page_of(content_of(replace(bare, outcome=None, trials=())))
     assert page.one("h1").text == "No verdict yet"
 

@@ -22,7 +22,7 @@ from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.setup import GREEDY, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.settings import Settings
-from spectui.speculative.counters import Counters
+from spectui.speculative.counters import Tally
 from spectui.tui.export import export_choices
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.tune import words
@@ -354,7 +354,7 @@ UNHEARD = Reading(None, "no sensor")
 
 async def test_the_facts_of_a_verdict_stand_below_it() -> None:
     assert USE_IT.result is not None
-    greedy = Predicted(sampling=GREEDY, n_prompts=6, counters=Counters(), speedup=1.52)
+    greedy = Predicted(sampling=GREEDY, n_prompts=6, counts=Tally(), speedup=1.52)
     warm = replace(greedy, sampling=SamplingConfig(temp=1.0), speedup=0.9)
     told = replace(
         USE_IT.result,
