@@ -12,7 +12,7 @@ from spectui.cli.options_common import BackendKind
 _OWN = frozenset(
     {
         *("study", "storage", "resume", "trials", "time_budget", "json_path", "quiet", "verbose"),
-        *("yes", "min_gain", "repeats", "requests", "depths", "pin", "command_line"),
+        *("yes", "min_gain", "until", "repeats", "requests", "depths", "pin", "command_line"),
         *("isolate", "timeout"),
     }
 )

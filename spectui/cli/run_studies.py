@@ -47,7 +47,7 @@ _WORDS = {
 _UNKNOWN = "the search ended early, or an older spectui made the study"
 _PARTS = (
     *("engine", "machine", "drafts", "config", "placing", "placements", "baseline"),
-    *("forecasts", "n_replayed"),
+    *("forecasts", "n_replayed", "drafters"),
     *("time", "best", "best_command", "finalists", "requests", "depths"),
     *("temperatures", "per_category", "conditions", "prompts", "lossless", "flags"),
     *("command", "notes", "backend"),

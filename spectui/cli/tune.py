@@ -69,6 +69,16 @@ _TUNE = (
         metavar="SHARE",
         help="Least gain that makes speculation worth it.",
     ),
+    click.option(
+        "--until",
+        type=click.Choice(["decided", "precise"]),
+        default="decided",
+        show_default=True,
+        help=(
+            "End as soon as the answer is decided, or with the time budget and the prompts, for a "
+            "narrower interval."
+        ),
+    ),
     REQUEST,
     click.option(
         "--depth",

@@ -1,7 +1,7 @@
 """Final report of ``spectui tune``, as text and JSON."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 from rich.table import Table
@@ -29,6 +29,7 @@ from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.evidence import FEW
 from spectui.tune.finalist import forecast_error, forecast_errors
+from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.outcome import advised
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
@@ -37,6 +38,10 @@ from spectui.tune.temperatures import temperatures_sentence
 from spectui.tune.trials import speedup_estimate
 
 _BUILDS = "https://github.com/ggml-org/llama.cpp/releases"
+_DRAFTERS = (
+    "Forecast from exact counts on the recorded prompts and measured prices; the verdict's setting "
+    "was timed as well."
+)
 _OVER = 1.1
 """Factor of the time budget above which the excess is reported."""
 
@@ -89,6 +94,9 @@ def _summary(found: Tuned) -> list[str]:
         ]
     if result.pairs:
         lines += ["", drawn(_categories(result)), ""]
+    drafters = best_by_drafter(result.forecasts)
+    if len(drafters) > 1:
+        lines += [drawn(_drafters(drafters)), wrapped(_DRAFTERS), ""]
     return lines
 
 
@@ -241,6 +249,20 @@ def _wanted_prompts(found: Tuned, measured: Speedup) -> int | None:
     if verdict.more_prompts is not None and measured.n_prompts >= n_prompts - n_chose:
         return max(FEWEST_FOR_BOTH, n_prompts + verdict.more_prompts)
     return FEWEST_FOR_BOTH if n_prompts < FEWEST_FOR_BOTH else None
+
+
+def _drafters(best: Sequence[Forecast]) -> Table:
+    """The best forecast of each drafter."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("drafter", overflow="fold", min_width=len("drafter"))
+    table.add_column("best setting", overflow="fold", min_width=len("best setting"))
+    for heading in ("forecast", "accepted"):
+        table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
+    for one in best:
+        setting = one.arm.label.removeprefix(f"{one.arm.drafter}: ")
+        rates = times_text(one.speedup), percent_text(one.acceptance_rate)
+        table.add_row(Text(one.arm.drafter), Text(setting), *rates)
+    return table
 
 
 def _categories(result: TuneResult) -> Table:

@@ -34,6 +34,7 @@ class TuneOptions:
     resume: bool
     tuned: str
     min_gain: float
+    until: str
     dialect: str
     repeats: int
     server_bin: str | None

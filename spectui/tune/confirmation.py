@@ -83,7 +83,12 @@ class Confirmation:
         if self.race_s(arms, RESERVED) > self._pace.left_s:
             arms = arms[:1]
         n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arms, self._items)))
-        self._setup.on_event(ConfirmationStarted(arm=arms[0], others=arms[1:], n_prompts=n))
+        until_decided = not self._setup.limits.until_precise
+        self._setup.on_event(
+            ConfirmationStarted(
+                arm=arms[0], others=arms[1:], n_prompts=n, until_decided=until_decided
+            )
+        )
         runs = race_runs(
             self._setup.measurer,
             arms,
@@ -103,7 +108,7 @@ class Confirmation:
             error=self._error,
         )
         with suppress(OutOfTimeError):
-            self._race.run()
+            self._race.run(until_decided=until_decided)
         n_raced = runs.n_items
         if self._race.is_decided and n_raced < n:
             self._setup.on_event(RaceDecided(n_prompts=n_raced, n_planned=n))

@@ -13,6 +13,7 @@ from spectui.measure.requests import requests_document
 from spectui.measure.slots import slots_document
 from spectui.monitor.machine import this_machine
 from spectui.tune.explain import Explanation, explain_result
+from spectui.tune.forecast import best_by_drafter
 from spectui.tune.outcome import advised
 from spectui.tune.present import PresentArm, present_document
 from spectui.tune.result import TuneResult
@@ -70,6 +71,7 @@ class Tuned:
             "trials": [record.document(result.trials) for record in result.trials],
             "forecasts": [one.document() for one in result.forecasts[:_FORECASTS]],
             "n_replayed": len(result.forecasts),
+            "drafters": [one.document() for one in best_by_drafter(result.forecasts)],
             "time": result.spent.document(),
             **or_reason("best", result.best_document(), unknown),
             **or_reason("best_command", best_command, unknown),

@@ -47,7 +47,9 @@ class ConfirmationStarted:
     others: tuple[Arm, ...] = ()
     """The user's own setting, where no trial has measured it."""
     n_prompts: int
-    """Upper bound: the race ends when it is decided."""
+    """Upper bound."""
+    until_decided: bool = True
+    """Whether the race ends when it is decided."""
 
     @property
     def n_runs(self) -> int:

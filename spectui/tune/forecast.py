@@ -233,6 +233,15 @@ def _forecast(
     )
 
 
+def best_by_drafter(ordered: Sequence[Forecast]) -> tuple[Forecast, ...]:
+    """The best forecast of each draft and of n-gram drafters together, best first."""
+    found: dict[str | None, Forecast] = {}
+    for one in ordered:
+        if one.n_drafted:
+            found.setdefault(one.arm.draft, one)
+    return tuple(found.values())
+
+
 def promising(ordered: Sequence[Forecast], n: int = _PROMISING) -> tuple[Arm, ...]:
     """Choose the best setting of each of the ``n`` best pairs of drafter and ``draft_max``.
 

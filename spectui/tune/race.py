@@ -128,19 +128,27 @@ class Race:
         self.leader = runs.arms[0]
         """The favourite, or the finalist that was shown to be faster by the last look."""
 
-    def run(self) -> None:
-        """Measure until it is decided, time is up, or prompts are. May be interrupted."""
+    def run(self, *, until_decided: bool = True) -> None:
+        """Measure until it is decided, time is up, or prompts are. May be interrupted.
+
+        Args:
+            until_decided: whether to end as soon as it is decided, and where more timed prompts
+                would hardly narrow the interval; else time and prompts alone end it.
+        """
         step = max(LOOK_EVERY, -(-len(self._affordable(0)) // _MAX_LOOKS))
         start, leg = 0, self._items[:step]
         while leg:
             self._runs.measure(self._running, start, leg)
             start += len(leg)
             rest = self._affordable(start)
-            fraction = self._progress(start, len(rest))
+            fraction = start / (start + len(rest))
+            if until_decided:
+                fraction = self._progress(start, len(rest))
             # With more time than there seemed to be, there is nothing to spend on this look.
             if fraction > self._fraction:
                 self._look(fraction)
-            if self.is_decided or (self._evidence is not None and fraction >= 1):
+            is_enough = self.is_decided or (self._evidence is not None and fraction >= 1)
+            if until_decided and is_enough:
                 return
             # A short rest is no look of its own: each one spends some of the error.
             leg = rest if len(rest) < step + _SHORTEST_LEG else rest[:step]

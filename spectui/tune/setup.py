@@ -28,6 +28,8 @@ class Limits:
     """Seconds that the search of the target's place may take; None for as long as it takes."""
     n_trial_prompts: int = 8
     """Prompts per trial, at most; they choose, and the others judge."""
+    until_precise: bool = False
+    """Whether a race goes on with the time and the prompts that there are, once it is decided."""
     n_confirmations: int = 1
     """Limit of measurements of each prompt in the race."""
 

@@ -95,7 +95,8 @@ def confirming(event: ConfirmationStarted | DepthStarted | TemperatureStarted) -
         return f"counting what is accepted of {prompts} ({event.sampling.label})"
     arms = " and ".join(arm.label for arm in (event.arm, *event.others))
     most = counted(event.n_prompts, "prompt")
-    return f"confirming {arms} against off, until it is decided, on {most} at most"
+    until = ", until it is decided" if event.until_decided else ""
+    return f"confirming {arms} against off{until}, on {most} at most"
 
 
 def traced(event: TracingEvent) -> str:
