@@ -189,6 +189,21 @@ class StandingPart(Struct, frozen=True):
     speedup_ci95: Interval | None = None
 
 
+class GainPart(Struct, frozen=True):
+    """A speedup with its interval."""
+
+    speedup: Amount
+    speedup_ci95: Interval | None = None
+
+
+class PlacingPart(Struct, frozen=True):
+    """The place in which the target is fastest by itself."""
+
+    best: dict[str, int | str]
+    """What differs from the user's command; empty for nothing."""
+    decoding: GainPart | None = None
+
+
 class ForecastPart(Struct, frozen=True):
     """A replayed setting."""
 
@@ -243,6 +258,7 @@ class TuneDocument(Struct, frozen=True, kw_only=True):
     drafts: tuple[ModelPart, ...] | None = None
     config: ConfigPart | None = None
     baseline: Throughput | None = None
+    placing: PlacingPart | None = None
     best: BestPart | None = None
     forecasts: tuple[ForecastPart, ...] | None = None
     n_replayed: Count | None = None

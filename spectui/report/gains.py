@@ -36,6 +36,12 @@ def gain_section(content: Content) -> Known[Section]:
             is_strong=True,
         )
     ]
+    placing = content.document.placing
+    if placing is not None and placing.best and placing.decoding is not None:
+        low, high = placing.decoding.speedup_ci95 or (None, None)
+        values = ", ".join(f"{name} {value}" for name, value in placing.best.items())
+        label = f"before that, {values} over your command"
+        rows.append(Row(label=short(label), speedup=placing.decoding.speedup, low=low, high=high))
     for request in (content.document.requests or ())[:MOST]:
         low, high = request.speedup_ci95 or (None, None)
         label = f"whole request, {_shape(request)}"

@@ -142,7 +142,7 @@ class PlaceSearch:
         trials = sorted(self._study.trials(), key=lambda one: one.values != self._given)
         placing = Placing(given=self._given, best={}, trials=tuple(trials), was_short=was_short)
         best = self._best()
-        if self._request_s(best) * (1 + self._min_gain) > self._request_s(trials[0]):
+        if self.request_s(best) * (1 + self._min_gain) > self.request_s(trials[0]):
             return placing
         return self._judged(placing, best.values)
 
@@ -161,15 +161,16 @@ class PlaceSearch:
         for side in (knob.values[at + 1 :], knob.values[:at][::-1]):
             for value in side:
                 found = self._tried({**best, knob.name: value})
-                is_far = _FAR * self._request_s(found) > self._request_s(self._best())
+                is_far = _FAR * self.request_s(found) > self.request_s(self._best())
                 # Of a place without room it is not known which way leads out of it.
                 if found.error is None and is_far:
                     break
 
     def _best(self) -> PlaceTrial:
-        return min(self._study.trials(), key=self._request_s)
+        return min(self._study.trials(), key=self.request_s)
 
-    def _request_s(self, trial: PlaceTrial) -> float:
+    def request_s(self, trial: PlaceTrial) -> float:
+        """Seconds of a request in a place."""
         return trial.request_s(self._shape)
 
     def _tried(self, values: Values) -> PlaceTrial:
@@ -185,26 +186,30 @@ class PlaceSearch:
         """
         self._check_time(values)
         try:
-            found = self._timed(values)
+            found = self.timed(values)
         except (BadInputError, DoesNotFitError, EngineDiedError, UsageError) as error:
             if values == self._given:
                 raise
             self._loaded = None
             found = PlaceTrial(values=values, error=str(error))
-        self._study.add(found, self._request_s(found))
+        self._study.add(found, self.request_s(found))
         self._say(f"place {text_of(self._knobs, values)}: {found.text}")
         return found
 
-    def _timed(self, values: Values) -> PlaceTrial:
-        """Time a place on some prompts, or on one where it is far too slow."""
-        best_s = min(map(self._request_s, self._study.trials()), default=math.inf)
+    def timed(self, values: Values, *, n_prompts: int = _TRIAL_PROMPTS) -> PlaceTrial:
+        """Time a place on some prompts, or on one where it is far too slow.
+
+        Raises:
+            SpectuiError: the target cannot run there.
+        """
+        best_s = min(map(self.request_s, self._study.trials()), default=math.inf)
         timed: list[GenerationResult] = []
         found = PlaceTrial(values=values)
-        for item in spread_out(self._workload.items, _TRIAL_PROMPTS):
+        for item in spread_out(self._workload.items, n_prompts):
             timed.append(self._decode(item, values))
             read_s, token_s = (sum(one) / len(timed) for one in _per_token(timed))
             found = replace(found, prompt_token_s=read_s, token_s=token_s)
-            if _HOPELESS * self._request_s(found) > best_s:
+            if _HOPELESS * self.request_s(found) > best_s:
                 break
         return found
 

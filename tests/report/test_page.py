@@ -137,6 +137,17 @@ def test_ten_thousand_trials_and_long_words_fit() -> None:
     assert "off" in {one.text for one in rows}
 
 
+def test_a_page_has_the_gain_of_the_place() -> None:
+    gain = {"speedup": 1.34, "speedup_ci95": [1.3, 1.39]}
+    placing = {"given": {"threads": 16}, "best": {"threads": 8}, "decoding": gain}
+    page = page_of(content_of(study(found=document() | {"placing": placing})))
+    for told in ("before that, threads 8 over your command", "1.34×", "1.30× to 1.39×"):
+        assert told in page.text, told
+    # A place that was shown to be no faster is none.
+    page = page_of(content_of(study(found=document() | {"placing": {**placing, "best": {}}})))
+    assert "over your command" not in page.text
+
+
 def test_a_study_without_a_document_says_what_it_lacks() -> None:
     bare = replace(study(), report=None, predictions=None)
     page = page_of(content_of(bare))
