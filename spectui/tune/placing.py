@@ -12,6 +12,8 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
+from statistics import fmean, median
 
 from spectui.engine.commands import Generate, LoadTarget
 from spectui.engine.driver import Engine
@@ -23,7 +25,6 @@ from spectui.errors import (
     EngineDiedError,
     UsageError,
 )
-from spectui.measure.measurer import throughput
 from spectui.measure.statistics import PairedMeasurement, paired_speedup
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.request import RequestShape
@@ -33,7 +34,7 @@ from spectui.tune.places import Knob, Place, PlaceTrial, Placing, Values, moved,
 from spectui.tune.studies.places import PlaceStudy
 from spectui.tune.tracing import spread_out
 
-_TRIAL_PROMPTS = 2
+_TRIAL_PROMPTS = 3
 _JUDGING_PROMPTS = 8
 _N_TOKENS = 24
 """Tokens of an answer that are timed."""
@@ -42,7 +43,7 @@ _LONGEST = 512
 _FAR = 0.95
 """A place that is slower than the best by more than this is followed no farther."""
 _HOPELESS = 0.8
-"""A place that is slower than the best by more than this on one prompt is timed on no other."""
+"""A place that is slower than the best by more than this on two prompts is timed on no other."""
 
 
 class _OutOfTimeError(Exception):
@@ -197,7 +198,7 @@ class PlaceSearch:
         return found
 
     def timed(self, values: Values, *, n_prompts: int = _TRIAL_PROMPTS) -> PlaceTrial:
-        """Time a place on some prompts, or on one where it is far too slow.
+        """Time a place on some prompts, or on two where it is far too slow.
 
         Raises:
             SpectuiError: the target cannot run there.
@@ -207,9 +208,11 @@ class PlaceSearch:
         found = PlaceTrial(values=values)
         for item in spread_out(self._workload.items, n_prompts):
             timed.append(self._decode(item, values))
-            read_s, token_s = (sum(one) / len(timed) for one in _per_token(timed))
+            # What disturbs the machine makes neither faster.
+            read_s = min(map(_read_s, timed))
+            token_s = median(chain.from_iterable(map(_token_times_s, timed)))
             found = replace(found, prompt_token_s=read_s, token_s=token_s)
-            if _HOPELESS * self.request_s(found) > best_s:
+            if len(timed) > 1 and _HOPELESS * self.request_s(found) > best_s:
                 break
         return found
 
@@ -232,7 +235,8 @@ class PlaceSearch:
                 self._loaded = place
                 # The first tokens after a load are slower than the rest.
                 self._generate(item, 2)
-            return self._generate(item, _N_TOKENS)
+            # There is room for as many as are predicted.
+            return self._generate(item, max(2, min(_N_TOKENS, self._workload.n_predict)))
 
         try:
             return decode()
@@ -260,9 +264,8 @@ class PlaceSearch:
                 values = best if is_best else self._given
                 found[is_best] += [self._decode(item, values) for item in half]
         given, ours = found[False], found[True]
-        decoding = paired_speedup(
-            _pairs([one.decode_s for one in given], [one.decode_s for one in ours])
-        )
+        tokens_s = [[median(_token_times_s(one)) for one in runs] for runs in (given, ours)]
+        decoding = paired_speedup(_pairs(*tokens_s))
         requests = paired_speedup(_pairs(self._requests_s(given), self._requests_s(ours)))
         takes = requests.low is not None and requests.low > 1
         takes = takes and requests.estimate > 1 + self._min_gain
@@ -272,21 +275,27 @@ class PlaceSearch:
             best=changed if takes else {},
             decoding=decoding,
             requests=requests,
-            given_tokens_per_s=throughput(given),
-            best_tokens_per_s=throughput(ours),
+            given_tokens_per_s=1 / fmean(tokens_s[0]),
+            best_tokens_per_s=1 / fmean(tokens_s[1]),
         )
 
     def _requests_s(self, results: Sequence[GenerationResult]) -> list[float]:
         """Seconds of a request each, by what its tokens took."""
         shape = self._shape
-        per_token = zip(*_per_token(results), strict=True)
-        return [shape.n_prompt * read_s + shape.n_answer * token_s for read_s, token_s in per_token]
+        return [
+            shape.n_prompt * _read_s(one) + shape.n_answer * median(_token_times_s(one))
+            for one in results
+        ]
 
 
-def _per_token(results: Sequence[GenerationResult]) -> tuple[list[float], list[float]]:
-    """Seconds per token of prompts, and of answers."""
-    read_s = [one.prompt_s / one.n_prompt_tokens for one in results]
-    return read_s, [one.decode_s / one.n_decoded for one in results]
+def _read_s(result: GenerationResult) -> float:
+    """Seconds per token of the prompt."""
+    return result.prompt_s / result.n_prompt_tokens
+
+
+def _token_times_s(result: GenerationResult) -> list[float]:
+    """Seconds of each token of the answer."""
+    return [one.seconds for one in result.rounds]
 
 
 def _pairs(given_s: Sequence[float], best_s: Sequence[float]) -> list[PairedMeasurement]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spectui.engine.commands import Generate, LoadTarget
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult
+from spectui.engine.events import GenerationResult, RoundPrice
 from spectui.errors import CancelledError, DoesNotFitError, EngineDiedError
 from spectui.measure.statistics import Speedup, product
 from spectui.measure.workload import Workload
@@ -93,6 +93,8 @@ class Machine:
             for one in self.speed(known(self.place))
         )
         done = result(answers, n_tokens=command.n_predict)
+        price = RoundPrice(n_drafted=0, n_steps=0, n_tokens=1, is_redone=False, seconds=1 / answers)
+        done = replace(done, rounds=(price,) * (command.n_predict - 1))
         stop = Stop.CANCELLED if self.n_runs == self.cancelled_at else Stop.LENGTH
         return replace(done, prompt_s=3 / prompts, stop=stop)
 
