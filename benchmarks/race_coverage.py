@@ -24,7 +24,7 @@ import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, partial
 from itertools import product
 from typing import Any, cast
@@ -51,6 +51,7 @@ from spectui.tune.forecast import Answers, Forecast, promising
 from spectui.tune.looks import ERROR
 from spectui.tune.race import Race, Standing
 from spectui.tune.race_runs import race_runs
+from spectui.tune.search import STAGE
 
 MIN_GAIN = 0.02
 TASTE = 0.06
@@ -184,7 +185,9 @@ class Simulated(Measurer):
         wrong = rng.normal(0, PRICES, (m, 1, 1)) + rng.normal(0, PRICES / 2, (m, n, 1))
         predicted = self._on_s * np.exp(wrong)
         both = zip(ARMS, predicted, strict=False)
-        self.forecasts = [self._forecast(arm, on_s) for arm, on_s in both]
+        self.all_forecasts = [self._forecast(arm, on_s) for arm, on_s in both]
+        self.forecasts = [part(one, slice(STAGE)) for one in self.all_forecasts]
+        """Of the prompts that are recorded at first."""
         if setting.is_recorded:
             self.best = [one.arm for one in self.forecasts].index(
                 promising(sorted(self.forecasts, key=lambda one: -one.speedup), 1)[0]
@@ -204,8 +207,7 @@ class Simulated(Measurer):
             on_s=on_s,
             off_s=self._off_s,
         )
-        speedup = float(self._off_s.sum() / on_s.sum())
-        return Forecast(arm=arm, speedup=speedup, n_drafted=9, n_accepted=6, answers=answers)
+        return forecast_of(arm, answers)
 
     @property
     def true_here(self) -> float:
@@ -260,6 +262,22 @@ def drawn(rng: np.random.Generator, setting: Setting) -> tuple[Array, Array, Arr
     return tokens, seconds, np.where(is_rare, math.log(RARE), 0.0)
 
 
+def forecast_of(arm: Arm, answers: Answers) -> Forecast:
+    """The forecast that follows from answers."""
+    speedup = float(answers.off_s.sum() / answers.on_s.sum())
+    return Forecast(arm=arm, speedup=speedup, n_drafted=9, n_accepted=6, answers=answers)
+
+
+def part(one: Forecast, rows: slice) -> Forecast:
+    """A forecast from some of its prompts."""
+    if one.answers is None:
+        raise RuntimeError("only totals are known")
+    whole = one.answers
+    return forecast_of(
+        one.arm, Answers(**{name.name: getattr(whole, name.name)[rows] for name in fields(whole)})
+    )
+
+
 def answer(n_tokens: int, seconds: float) -> GenerationResult:
     """An answer that goes on, by a single round: what is accepted bounds nothing here."""
     return GenerationResult(
@@ -281,20 +299,26 @@ def run(
     simulated = Simulated(rng, setting)
     arm = simulated.forecasts[simulated.best].arm
     runs = race_runs(simulated, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None)
-    evidence, judged = None, setting.judged
+    evidence, judged, names = None, setting.judged, list[tuple[str, str]]()
     items, basis = judged.items, judged.basis
     error = LATER_ERROR if basis is Basis.LATER else ERROR
     if setting.is_recorded:
         names = [(item.id, "") for item in workload(setting.n_prompts).items]
         evidence = evidence_of(
-            arm, simulated.forecasts, names, lambda _arm: None, {}, n_given=len(names)
+            arm,
+            simulated.forecasts,
+            names[:STAGE],
+            lambda _arm: None,
+            {},
+            n_given=len(names),
+            n_planned=len(names),
         )
         if evidence is None:
             raise RuntimeError("nothing was decoded")
         evidence = replace(evidence, n_resamples=n_resamples)
         whole, n = workload(setting.n_prompts), evidence.n_passes
         items, basis, error = (
-            tuple(whole.passes(whole.items, range(n))),
+            tuple(whole.passes(whole.items[:STAGE], range(n))),
             evidence.basis,
             CROSSED_ERROR,
         )
@@ -308,6 +332,14 @@ def run(
         n_resamples=n_resamples,
     )
     race.run()
+    if evidence is not None and len(names) > STAGE and not race.is_decided:
+        further = part(simulated.all_forecasts[simulated.best], slice(STAGE, None))
+        if further.answers is None:
+            raise RuntimeError("only totals are known")
+        evidence = evidence.followed_by(names[STAGE:], further.answers)
+        race.extend(evidence)
+        if not race.is_decided:
+            race.run()
     leader = race.conclude()[0]
     others = None if evidence is None else evidence.of_others(arm, measurements(leader.pairs))
     return leader, judge(leader.speedup, min_gain=MIN_GAIN, basis=basis), simulated, others

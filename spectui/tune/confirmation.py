@@ -62,6 +62,7 @@ class Confirmation:
         records: Sequence[TrialRecord],
         forecasts: Sequence[Forecast],
         evidence: Callable[[Arm, Sequence[Forecast]], Evidence | None],
+        further: Callable[[Evidence], Evidence | None],
     ) -> None:
         """Race, if anything is left to be confirmed.
 
@@ -70,6 +71,8 @@ class Confirmation:
             forecasts: best first.
             evidence: what recorded prompts say of a setting that they chose of such forecasts; None
                 where nothing was recorded.
+            further: records further prompts for that setting; None where there are none, or no
+                time.
         """
         arms = self._finalists(records, forecasts)
         if not arms:
@@ -109,9 +112,23 @@ class Confirmation:
         )
         with suppress(OutOfTimeError):
             self._race.run(until_decided=until_decided)
+            while (more := self._further(further, until_decided=until_decided)) is not None:
+                self._evidence = more
+                self._race.extend(more)
+                if not (until_decided and self._race.is_decided):
+                    self._race.run(until_decided=until_decided)
         n_raced = runs.n_items
         if self._race.is_decided and n_raced < n:
             self._setup.on_event(RaceDecided(n_prompts=n_raced, n_planned=n))
+
+    def _further(
+        self, record: Callable[[Evidence], Evidence | None], *, until_decided: bool
+    ) -> Evidence | None:
+        """Evidence with further prompts; None where no more are needed, or to be had."""
+        race, evidence = self._race, self._evidence
+        if race is None or evidence is None or race.leader != evidence.chosen:
+            return None
+        return None if until_decided and race.is_decided else record(evidence)
 
     def _requests(self, standings: Sequence[Standing]) -> tuple[Request, ...]:
         """Whole requests that the verdict takes in, as far as they are known before the depths."""

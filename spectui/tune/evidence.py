@@ -72,6 +72,8 @@ class Evidence:
     """Prompts that were evaluated for the recording, by draft; under ``NGRAM_COSTS`` without."""
     is_of_few: bool = False
     """Whether the answer is for just these prompts: they are all, and a dozen at most."""
+    n_planned: int = 0
+    """Prompts that may be recorded in all, in several stages; 0 for just these."""
     n_resamples: int = 40_000
     """Of the bootstrap: a look spends a part of the error, far out in the tails."""
 
@@ -79,6 +81,31 @@ class Evidence:
     def basis(self) -> Basis:
         """Text that the setting is judged on."""
         return Basis.THESE if self.is_of_few else Basis.CROSSED
+
+    @property
+    def share(self) -> float:
+        """Share of the planned prompts that is recorded."""
+        return len(self.prompts) / max(self.n_planned, len(self.prompts))
+
+    def followed_by(self, prompts: Sequence[tuple[str, str]], answers: Answers) -> "Evidence":
+        """The same with further prompts, which had no part in choosing the setting.
+
+        Args:
+            prompts: [n_recordings]: names and categories.
+            answers: to them, with ``chosen``.
+        """
+        earlier, chosen = self.answers, self.chosen
+
+        def answers_of(arm: Arm) -> Answers | None:
+            own = earlier(arm)
+            return own if own is None or arm != chosen else own.followed_by(answers)
+
+        return replace(
+            self,
+            prompts=(*self.prompts, *prompts),
+            answers=cache(answers_of),
+            by_prompts=self.by_prompts.followed_by(answers),
+        )
 
     @property
     def n_passes(self) -> int:
@@ -122,7 +149,8 @@ class Evidence:
         whole = paired_speedup(self._wholes(own), n_resamples=1)
         factor = self._changed(whole, arm, timed).estimate / whole.estimate
         found: dict[str, list[int]] = {}
-        for index, (_name, category) in enumerate(self.prompts):
+        # Of another setting than the chosen one, those of the first stage are known.
+        for index, (_name, category) in enumerate(self.prompts[: len(own.on_s)]):
             if own.on_s[index] > 0:
                 found.setdefault(category, []).append(index)
         return tuple(
@@ -212,6 +240,7 @@ def evidence_of(
     readings: Mapping[str, Readings],
     *,
     n_given: int,
+    n_planned: int = 0,
 ) -> Evidence | None:
     """What recorded prompts say of a setting that was chosen by them.
 
@@ -222,6 +251,7 @@ def evidence_of(
         replay: replays any other setting.
         readings: prompts that were evaluated for the recording, by draft.
         n_given: prompts of the search; where time was too short for all, some were recorded.
+        n_planned: prompts that may be recorded in all; 0 for just these.
 
     Returns:
         None where nothing was decoded, or only totals are known.
@@ -244,6 +274,7 @@ def evidence_of(
         prompts=tuple(prompts),
         readings=readings,
         is_of_few=n_given <= FEW,
+        n_planned=n_planned,
         answers=cache(answers_of),
         by_prompts=_crossed(able, list(answers.values()), prompt % min(n, _FOLDS)),
         by_parts=_crossed(able, list(answers.values()), part),

@@ -1,7 +1,7 @@
 """Forecasts of every setting from a short recording, and the choice of those worth a real trial."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 
 import numpy as np
@@ -74,6 +74,15 @@ class Answers:
     def whole(self) -> "Answers":
         """Each answer as one part."""
         return self._mapped(lambda values: values.sum(axis=1, keepdims=True))
+
+    def followed_by(self, others: "Answers") -> "Answers":
+        """These and other answers with the same setting."""
+        return Answers(
+            **{
+                one.name: np.concatenate([getattr(self, one.name), getattr(others, one.name)])
+                for one in fields(self)
+            }
+        )
 
     def only(self, some: npt.NDArray[np.bool_]) -> "Answers":
         """Zeros but for ``some`` parts: [n_recordings, n_parts]."""
@@ -344,6 +353,8 @@ class Forecaster:
         self.not_kept: str | None = None
         """Why the trace could not be kept; None where it was."""
         self._known: _Known | None = None
+        self._further: list[Recording] = []
+        """Recorded for one arm alone."""
         self._workload = workload
         self._loader = loader
         self._space = space
@@ -379,18 +390,27 @@ class Forecaster:
             tokens_per_s: throughput of the target alone.
             prompt_token_s: seconds per token of a prompt.
         """
-        drafts, items = self._loader.drafts, self._workload.items
-        n_drafts, alone = len(drafts), probes_without_draft(self._loader)
-        pass_s = n_tokens / tokens_per_s
-        reading_s = prompt_token_s * sum(len(item.tokens) for item in items) / max(len(items), 1)
-        draft_s = _RECORDING_PASSES * pass_s + _DRAFT_READING * reading_s
-        n_probed = min(n_prompts, FEWEST_COST_PROMPTS) * (n_drafts + alone)
+        drafts, alone = self._loader.drafts, probes_without_draft(self._loader)
+        prompt_s = self._prompt_s(n_tokens / tokens_per_s, prompt_token_s, len(drafts))
+        n_probed = min(n_prompts, FEWEST_COST_PROMPTS) * (len(drafts) + alone)
         return (
             self._loader.moving_s([*[None] * alone, *drafts])
-            + n_prompts * (_TEXT_PASSES * pass_s + reading_s)
-            + n_prompts * n_drafts * draft_s
-            + n_probed * _PROBING_PASSES * pass_s
+            + n_prompts * prompt_s
+            + n_probed * _PROBING_PASSES * n_tokens / tokens_per_s
         )
+
+    def _prompt_s(self, pass_s: float, prompt_token_s: float, n_drafts: int) -> float:
+        """Estimate for the recording of a prompt.
+
+        Args:
+            pass_s: seconds in which the target decodes an answer.
+            prompt_token_s: seconds per token of a prompt.
+            n_drafts: that are recorded.
+        """
+        items = self._workload.items
+        reading_s = prompt_token_s * sum(len(item.tokens) for item in items) / max(len(items), 1)
+        draft_s = _RECORDING_PASSES * pass_s + _DRAFT_READING * reading_s
+        return _TEXT_PASSES * pass_s + reading_s + n_drafts * draft_s
 
     def run(
         self,
@@ -473,12 +493,40 @@ class Forecaster:
             tuple((one.id, one.category) for one in self._known.recordings) if self._known else ()
         )
 
-    @property
-    def prompt_s(self) -> float:
-        """Estimate of what answering a recorded prompt again and reading that takes."""
+    def prompt_s(self, prompt_token_s: float = 0.0) -> float:
+        """Estimate of what answering a further prompt, and reading that by one draft, takes.
+
+        Args:
+            prompt_token_s: seconds per token of a prompt; 0 for one that was read.
+        """
         known = self._known
         off = [] if known is None else [one.off_s for one in known.costs.values()]
-        return max(off, default=0.0) * self.n_tokens * (_TEXT_PASSES + _RECORDING_PASSES)
+        return self._prompt_s(max(off, default=0.0) * self.n_tokens, prompt_token_s, 1)
+
+    def further(self, arm: Arm, n: int) -> tuple[Sequence[Recording], Answers] | None:
+        """Record up to ``n`` further prompts for one arm, and replay it on them.
+
+        Returns:
+            None where there are none, or the recording does not hold the arm.
+
+        Raises:
+            EngineDiedError: its process ended twice at one prompt.
+            KeyboardInterrupt: it was stopped.
+            MemoryShortError: memory stayed short.
+        """
+        known = self._known
+        if known is None:
+            return None
+        names = {one.id for one in (*known.recordings, *self._further)}
+        n_tokens = max((one.n_predict for one in known.recordings), default=0)
+        items = [one for one in self._workload.items if one.id not in names][:n]
+        workload = replace(self._workload, items=tuple(items), n_predict=n_tokens)
+        recordings = self._recorded(arm, workload) if items else ()
+        found = self._replayed(recordings, arm)
+        if found is None or found[1].answers is None:
+            return None
+        self._further += recordings
+        return recordings, found[1].answers
 
     def resampled(self, arm: Arm, sampling: SamplingConfig, n: int) -> Resampled | None:
         """Have the first ``n`` recorded prompts answered with another sampling, and replay an arm.
@@ -496,14 +544,22 @@ class Forecaster:
         if known is None or before is None or speculation is None:
             return None
         names = {one.id for one in known.recordings[:n]}
-        own, model = self._workload, speculation.model
+        items = tuple(one for one in self._workload.items if one.id in names)
+        workload = replace(self._workload, items=items, sampling=sampling)
+        after = self._replayed(self._recorded(arm, workload), arm)
+        if after is None or not after[0].n_rounds or not before[1].speedup:
+            return None
+        return Resampled(total=after[0], change=after[1].speedup / before[1].speedup)
+
+    def _recorded(self, arm: Arm, workload: Workload) -> Sequence[Recording]:
+        """Record prompts as far as a replay of one arm needs it."""
+        speculation = arm.speculation
+        if speculation is None:
+            return ()
+        model = speculation.model
         self._loader.load(arm.draft)
         tracing = Tracer(
-            replace(
-                own,
-                items=tuple(one for one in own.items if one.id in names),
-                sampling=sampling,
-            ),
+            workload,
             self._loader,
             depth=speculation.longest,
             floor=(0.0 if model is None else model.draft_p_min) or self._space.floor,
@@ -515,28 +571,21 @@ class Forecaster:
         ).run()
         if tracing.interrupted:
             raise tracing.error or KeyboardInterrupt
-        after = self._replayed(tracing.recordings, arm)
-        if after is None or not after[0].n_rounds or not before[1]:
-            return None
-        return Resampled(total=after[0], change=after[1] / before[1])
+        return tracing.recordings
 
     def forecast(self, arm: Arm) -> Forecast | None:
         """Replay one arm; None where no recording covers it."""
         known = self._known
-        found = None if known is None else self._total(known.recordings, arm)
-        if known is None or found is None:
-            return None
-        total, off = found
-        return _forecast(total, recordings=known.recordings, space=self._space, off=off)
+        found = None if known is None else self._replayed(known.recordings, arm)
+        return None if found is None else found[1]
 
-    def _replayed(self, recordings: Sequence[Recording], arm: Arm) -> tuple[Total, float] | None:
-        """An arm on some recordings, and the speedup that it is forecast."""
+    def _replayed(self, recordings: Sequence[Recording], arm: Arm) -> tuple[Total, Forecast] | None:
+        """An arm on some recordings; None where they do not cover it."""
         found = self._total(recordings, arm)
         if found is None:
             return None
         total, off = found
-        forecast = _forecast(total, recordings=recordings, space=self._space, off=off)
-        return total, forecast.speedup
+        return total, _forecast(total, recordings=recordings, space=self._space, off=off)
 
     def _total(self, recordings: Sequence[Recording], arm: Arm) -> tuple[Total, Costs] | None:
         """An arm on some recordings, and the costs of off; None where they do not cover it."""

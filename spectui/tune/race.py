@@ -125,6 +125,8 @@ class Race:
         """Fraction of the planned prompts at the last look."""
         self._n_seen = 0
         """Pairs at the last look."""
+        self._n_done = 0
+        """Prompts that were measured."""
         self.leader = runs.arms[0]
         """The favourite, or the finalist that was shown to be faster by the last look."""
 
@@ -135,29 +137,39 @@ class Race:
             until_decided: whether to end as soon as it is decided, and where more timed prompts
                 would hardly narrow the interval; else time and prompts alone end it.
         """
-        step = max(LOOK_EVERY, -(-len(self._affordable(0)) // _MAX_LOOKS))
-        start, leg = 0, self._items[:step]
+        step = max(LOOK_EVERY, -(-len(self._affordable(self._n_done)) // _MAX_LOOKS))
+        leg = self._items[:step] if not self._n_done else self._affordable(self._n_done)[:step]
         while leg:
-            self._runs.measure(self._running, start, leg)
-            start += len(leg)
-            rest = self._affordable(start)
-            fraction = start / (start + len(rest))
+            self._runs.measure(self._running, self._n_done, leg)
+            self._n_done += len(leg)
+            rest = self._affordable(self._n_done)
+            progress = self._n_done / (self._n_done + len(rest))
             if until_decided:
-                fraction = self._progress(start, len(rest))
-            # With more time than there seemed to be, there is nothing to spend on this look.
-            if fraction > self._fraction:
-                self._look(fraction)
-            is_enough = self.is_decided or (self._evidence is not None and fraction >= 1)
+                progress = self._progress(len(rest))
+            self._look_at(progress)
+            is_enough = self.is_decided or (self._evidence is not None and progress >= 1)
             if until_decided and is_enough:
                 return
             # A short rest is no look of its own: each one spends some of the error.
             leg = rest if len(rest) < step + _SHORTEST_LEG else rest[:step]
 
-    def _progress(self, n_done: int, n_left: int) -> float:
-        """Share of the planned information that is in; 1 where more would hardly add to it."""
+    def extend(self, evidence: Evidence) -> None:
+        """Look again with further prompts that were recorded for the leader."""
+        self._evidence = evidence
+        self._look_at(self._progress(len(self._affordable(self._n_done))))
+
+    def _look_at(self, progress: float) -> None:
+        """Take a look; ``progress`` is that of timing the prompts that are recorded."""
+        fraction = progress * (1.0 if self._evidence is None else self._evidence.share)
+        # With more time than there seemed to be, there is nothing to spend on this look.
+        if fraction > self._fraction:
+            self._look(fraction)
+
+    def _progress(self, n_left: int) -> float:
+        """Share of the timing that is done; 1 where more would hardly add to what is known."""
         evidence, timed = self._evidence, measurements(self.pairs(self.leader))
         if evidence is None or not timed or not evidence.covers(self.leader):
-            return n_done / (n_done + n_left)
+            return self._n_done / (self._n_done + n_left)
         return evidence.progress(self.leader, timed, len(timed) + n_left)
 
     def _affordable(self, start: int) -> Sequence[WorkItem]:
@@ -167,7 +179,9 @@ class Race:
 
     def conclude(self) -> tuple[Standing, ...]:
         """Return how the finalists stand, the leader first; after an interrupt as well."""
-        if self._n_seen < self._runs.n_pairs:
+        is_open = 0 < self._fraction < 1 and not self.is_decided
+        if self._n_seen < self._runs.n_pairs or is_open:
+            # The last look, whatever was planned.
             self._look(1.0)
         return self._standings()
 

@@ -134,7 +134,7 @@ class TemperatureRuns:
         """Prompts; 0 where there is time for too few."""
         n = most = min(_MOST, len(forecaster.prompts))
         if self._pace.is_bounded:
-            n = min(n, int(self._pace.left_s / forecaster.prompt_s))
+            n = min(n, int(self._pace.left_s / forecaster.prompt_s()))
         return n if n >= min(_FEWEST, most) else 0
 
     def conclude(self) -> Temperatures:

@@ -134,6 +134,26 @@ def test_more_timing_is_worth_it_while_it_is_much_of_the_width() -> None:
     assert one.progress(arm(1), noisy[:2], 24) == pytest.approx(2 / 24)
 
 
+@given(st.integers(FEW + 1, 30), st.integers(1, 30))
+def test_further_prompts_are_judged_by_a_choice_that_they_had_no_part_in(n: int, more: int) -> None:
+    rng = np.random.default_rng(n)
+    gains = np.exp(rng.normal(0.3, 0.1, (n + more, N_PARTS)))
+    one = replace(evidence(gains[:n], gains[:n] * 0.8), n_planned=2 * n)
+    assert one.share == 0.5
+    further = known(forecast(1, gains[n:]).answers)
+    both = one.followed_by([(f"p{n + index}", "") for index in range(more)], further)
+    assert both.share == min(1.0, (n + more) / (2 * n)) or n + more > 2 * n
+    runs = timed(both, arm(1), *[1.0] * 8)
+    found = both.speedup(arm(1), runs)
+    whole = known(evidence(gains, gains * 0.8).speedup(arm(1), runs))
+    # Here all of them chose alike, so that it is what all together would say.
+    assert (found.estimate, found.n_prompts) == (pytest.approx(whole.estimate), n + more)
+    assert found.interval == pytest.approx(whole.interval)
+    assert [known(both.answers(arm(index))).on_s.shape[0] for index in (1, 2)] == [n + more, n]
+    (category,) = both.by_category(arm(1), runs)
+    assert category.n_prompts == n + more
+
+
 def test_a_setting_of_the_users_is_counted_as_it_is() -> None:
     gains, own = np.full((14, N_PARTS), 1.4), np.full((14, N_PARTS), 1.2)
     one = evidence(gains, replay=lambda asked: forecast(9, own) if asked == arm(9) else None)

@@ -174,7 +174,8 @@ def test_requests_that_are_not_decided_are_measured_on() -> None:
         return (Request(shape=shape, decoding=decoding, is_covered=True, **seconds),)
 
     (standing,) = raced(Scattered(gain=1.3), BEST, n_items=40, requests=requests)
-    assert pairs == [8, 16, 24, 32, 40][: len(pairs)]
+    looks = list(dict.fromkeys(pairs))
+    assert looks == [8, 16, 24, 32, 40][: len(looks)]
     assert standing.n_pairs == pairs[-1] > LOOK_EVERY
 
 

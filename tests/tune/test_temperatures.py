@@ -40,7 +40,7 @@ class Recorded:
 
     def __init__(self, n: int, own: float, ends_after: int = 99) -> None:
         self.prompts = tuple((f"p{i}", "c") for i in range(n))
-        self.prompt_s = 1.0
+        self.prompt_s = lambda: 1.0
         self.knows: Arm = ARM
         self.asked: list[tuple[float, int]] = []
         self._own = WRITTEN[own]

@@ -1,4 +1,4 @@
-"""The target's place is searched before any draft: of tiny models whose threads get in the way."""
+"""Searches of the command line on tiny models: their places, and their stages."""
 
 import json
 from pathlib import Path
@@ -32,9 +32,27 @@ def test_the_place_is_searched_once_and_written(run: Run, spectui: Spectui) -> N
     assert [one["name"] for one in json.loads(spectui.out)["studies"]] == [found["study"]]
 
 
-def test_a_command_gets_what_was_found(run: Run, spectui: Spectui, tmp_path: Path) -> None:
-    del tmp_path
+def test_what_cannot_be_searched_is_refused(run: Run, spectui: Spectui) -> None:
     assert run("tune", "--tune", "everything") == 2
     assert "--tune everything: unknown; choose among " in spectui.err
     assert run("tune", "--tune", "threads,split_mode", "--backend", "server") == 2
     assert "--tune split_mode,threads moves the target in spectui's own engine" in spectui.err
+
+
+@pytest.mark.parametrize("with_draft", [True, False])
+def test_prompts_are_recorded_in_stages(
+    pair: list[object], spectui: Spectui, tmp_path: Path, *, with_draft: bool
+) -> None:
+    many = tmp_path / "many.jsonl"
+    texts = [f"the ring {n} on the tin ring, and on and on" for n in range(31)]
+    many.write_text("\n".join(json.dumps({"prompt": text}) for text in texts))
+    models = pair if with_draft else [*pair[:2], *pair[4:]]
+    arguments = [*models, "--prompts", many, "--until", "precise", "--json", "-"]
+    assert spectui("tune", *arguments) == 0, spectui.err
+    found = json.loads(spectui.out)
+    assert "not decided yet" not in spectui.err
+    assert "recording 7 further prompts" in spectui.err
+    assert found["finalists"][0]["n_prompts"] == 31
+    assert sum(one["n_prompts"] for one in found["per_category"]) == 31
+    # All that were recorded at first are timed, and none besides.
+    assert found["finalists"][0]["n_timed"] == 24
