@@ -99,7 +99,6 @@ def compare(engine: Engine, case: str, placed: Devices, n_rounds: int) -> dict[s
     search = PlaceSearch(
         engine,
         Target(command=command),
-        knobs,
         PlaceStudy(optuna.storages.InMemoryStorage(), case, knobs),
         workload=workload,
         shape=usual_shape(workload),

@@ -1,5 +1,6 @@
 """Backends of a search: the engine in this process, or llama-servers."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -104,13 +105,12 @@ class InProcess:
             search = PlaceSearch(
                 self.measuring,
                 target,
-                setup.knobs,
                 study.places(setup.knobs),
                 workload=setup.workload,
                 shape=setup.shapes[0],
                 min_gain=setup.min_gain,
                 say=say,
-                budget_s=setup.limits.places_s,
+                is_over=_deadline(setup.limits.places_s, self.measuring),
             )
             placing = search.run()
             study.keep_placing(placing)
@@ -162,6 +162,17 @@ class InProcess:
             candidates=[one for one in setup.candidates if one.error is None],
             workload=setup.workload,
         )
+
+
+def _deadline(
+    budget_s: float | None, engine: Engine, clock: Callable[[], float] = time.monotonic
+) -> Callable[[], bool]:
+    """Tells whether so many seconds of the engine's are over; never without a budget."""
+    if budget_s is None:
+        return lambda: False
+    # It stands still while others have the engine.
+    ends_s = clock() - engine.waited_s + budget_s
+    return lambda: clock() - engine.waited_s >= ends_s
 
 
 def _largest_draft(candidates: Sequence[Candidate]) -> ModelOptions | None:

@@ -85,6 +85,11 @@ class Confirmation:
         # The user's own setting is worth less than what its time adds to the verdict's precision.
         if self.race_s(arms, RESERVED) > self._pace.left_s:
             arms = arms[:1]
+        self._run_race(arms, further)
+
+    def _run_race(
+        self, arms: tuple[Arm, ...], further: Callable[[Evidence], Evidence | None]
+    ) -> None:
         n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arms, self._items)))
         until_decided = not self._setup.limits.until_precise
         self._setup.on_event(

@@ -1,7 +1,7 @@
 """Places of a target: what ``--tune`` may vary of where and with how many threads it runs."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -94,10 +94,6 @@ def knobs_of(
             have one place.
         n_layers: of the target.
     """
-    context = place.context
-    threads = context.threads or default_threads()
-    counts = {max(1, n_processors * n // 8) for n in range(1, 9)}
-    ubatches = {n for n in _UBATCHES if n <= context.batch_size}
     found = (
         _experts_knob(place, least_n_cpu_moe, n_layers),
         Knob(
@@ -107,32 +103,30 @@ def knobs_of(
             values=tuple(map(str, SplitMode)) if n_devices > 1 else (),
             write=_split,
         ),
-        Knob(
-            parameter=Parameter.THREADS,
-            option="threads",
-            own=threads,
-            values=tuple(sorted(counts | {threads})),
-            write=_in_context("threads"),
-        ),
-        Knob(
-            parameter=Parameter.THREADS_BATCH,
-            option="threads-batch",
-            own=context.threads_batch,
-            # 0, as many as ``threads``, stands where that number would.
-            values=tuple(
-                sorted(counts - {threads} | {context.threads_batch}, key=lambda n: n or threads)
-            ),
-            write=_in_context("threads_batch"),
-        ),
-        Knob(
-            parameter=Parameter.UBATCH_SIZE,
-            option="ubatch-size",
-            own=context.ubatch_size,
-            values=tuple(sorted(ubatches | {context.ubatch_size})),
-            write=_in_context("ubatch_size"),
-        ),
+        *_context_knobs(place.context, n_processors),
     )
     return tuple(one for one in found if one.parameter in tuned and len(one.values) > 1)
+
+
+def _context_knobs(context: ContextOptions, n_processors: int) -> Iterator[Knob]:
+    """Threads and batches."""
+    threads = context.threads or default_threads()
+    counts = {max(1, n_processors * n // 8) for n in range(1, 9)}
+    # 0, as many as ``threads``, stands where that number would.
+    batch = sorted(counts - {threads} | {context.threads_batch}, key=lambda n: n or threads)
+    ubatches = {n for n in _UBATCHES if n <= context.batch_size} | {context.ubatch_size}
+    for parameter, own, values in (
+        (Parameter.THREADS, threads, sorted(counts | {threads})),
+        (Parameter.THREADS_BATCH, context.threads_batch, batch),
+        (Parameter.UBATCH_SIZE, context.ubatch_size, sorted(ubatches)),
+    ):
+        yield Knob(
+            parameter=parameter,
+            option=parameter.replace("_", "-"),
+            own=own,
+            values=tuple(values),
+            write=_in_context(parameter),
+        )
 
 
 def _experts_knob(place: Place, least: int | None, n_layers: int) -> Knob:

@@ -9,7 +9,6 @@ command's own in turns, and taken only where the interval of its gain is above n
 """
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -91,41 +90,37 @@ class PlaceSearch:
         self,
         engine: Engine,
         target: Target,
-        knobs: Sequence[Knob],
         study: PlaceStudy,
         *,
         workload: Workload,
         shape: RequestShape,
         min_gain: float,
         say: Callable[[str], None],
-        budget_s: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         """Prepare; nothing is loaded yet.
 
         Args:
             engine: loads and decodes.
             target: in the place that the user's command gives it.
-            knobs: what may be varied.
-            study: keeps what was tried: an earlier run's trials are taken up.
+            study: says what may be varied, and keeps what was tried: an earlier run's trials are
+                taken up.
             workload: prompts, and sampling.
             shape: requests that are to gain.
             min_gain: least gain that makes another place worth it; 0.02 is 2 %.
             say: told what was tried.
-            budget_s: seconds that it may take; None for as long as it takes.
-            clock: seconds.
+            is_over: asked before each place but the command's own whether its time is over.
         """
         self._engine = engine
         self._target = target
-        self._knobs = tuple(knobs)
+        self._knobs = study.knobs
         self._workload = workload
         self._shape = shape
         self._study = study
         self._min_gain = min_gain
         self._say = say
-        self._clock = clock
-        self._ends_s = math.inf if budget_s is None else self._now_s() + budget_s
-        self._given: Values = {one.name: one.own for one in knobs}
+        self._is_over = is_over
+        self._given: Values = {one.name: one.own for one in study.knobs}
         self._loaded: Place | None = None
         """Where the target lies."""
 
@@ -185,7 +180,8 @@ class PlaceSearch:
         Raises:
             SpectuiError: the target cannot run in the command's own.
         """
-        self._check_time(values)
+        if values != self._given and self._is_over():
+            raise _OutOfTimeError
         try:
             found = self.timed(values)
         except (BadInputError, DoesNotFitError, EngineDiedError, UsageError) as error:
@@ -215,15 +211,6 @@ class PlaceSearch:
             if len(timed) > 1 and _HOPELESS * self.request_s(found) > best_s:
                 break
         return found
-
-    def _now_s(self) -> float:
-        """Clock of this search's own work: it stands still while others have the engine."""
-        return self._clock() - self._engine.waited_s
-
-    def _check_time(self, values: Values) -> None:
-        """Raise where there is none for another place than the command's own."""
-        if values != self._given and self._now_s() >= self._ends_s:
-            raise _OutOfTimeError
 
     def _decode(self, item: WorkItem, values: Values) -> GenerationResult:
         """Read a prompt anew in a place, and begin its answer."""

@@ -125,14 +125,12 @@ def run(
     return PlaceSearch(
         cast("Engine", machine),
         Target(command=command),
-        found,
         study.places(found),
         workload=Workload(items=items(n_prompts), n_predict=33, sampling=SamplingConfig(temp=0.0)),
         shape=SHAPE,
         min_gain=0.02,
         say=lambda _text: None,
-        budget_s=budget_s,
-        clock=lambda: float(machine.n_runs),
+        is_over=lambda: budget_s is not None and machine.n_runs >= budget_s,
     ).run()
 
 

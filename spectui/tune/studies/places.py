@@ -34,6 +34,8 @@ class PlaceStudy:
             load_if_exists=True,
         )
         self._stored.set_user_attr(records.PLACES_OF, study)
+        self.knobs = tuple(knobs)
+        """What may be varied."""
         self._choices: dict[str, BaseDistribution] = {
             one.name: CategoricalDistribution(one.values) for one in knobs
         }
