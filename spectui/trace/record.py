@@ -219,8 +219,7 @@ def record_chains(
     """
     if lacking := prompt[model.n_past :]:
         model.decode(lacking, Outputs.LAST)
-    tokens: list[int] = []
-    probabilities: list[float] = []
+    tops: list[tuple[int, float]] = []
     tails: list[Tail] = []
     for position, token in enumerate(output):
         if cancelled():
@@ -228,19 +227,18 @@ def record_chains(
         # What the target's cache holds when a round begins here: all but the last token.
         n_past = model.n_past
         model.decode((token,), Outputs.LAST)
-        top, probability = model.top()
-        tokens.append(top)
-        probabilities.append(_short(probability))
-        if position + 1 == len(output) or top != output[position + 1]:
+        tops.append(model.top())
+        if position + 1 == len(output) or tops[-1][0] != output[position + 1]:
             cap = draft_cap(n_ctx=model.n_ctx, n_past=n_past, n_remaining=0)
             model.mark()
-            tails.append(_tail(model, (top, probability), min(depth, cap) - 1, floor))
+            tails.append(_tail(model, tops[-1], min(depth, cap) - 1, floor))
             model.truncate(n_past + 1)
+    whole = _of_tops(tops)
     return Chains(
         depth=depth,
         floor=floor,
-        tokens=tuple(tokens),
-        probabilities=tuple(probabilities),
+        tokens=whole.tokens,
+        probabilities=whole.probabilities,
         tails=tuple(tails),
     )
 
