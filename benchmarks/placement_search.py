@@ -6,7 +6,7 @@
 Two cases of the demo targets: the dense one on this processor from one thread, and the mixture of
 experts with its layers on two RPC devices and all experts in RAM. Each search runs as ``spectui
 tune`` runs it, from the command's own place. Then every combination of the values that it chooses
-from is timed like a trial of it, but on four prompts and in several rounds, each in a random order,
+from is timed like a trial of it, but on two prompts and in several rounds, each in a random order,
 so that drift cancels. Regret is the best combination's speed in requests over the chosen one's.
 """
 
@@ -22,7 +22,7 @@ from statistics import geometric_mean
 
 import optuna
 
-from benchmarks.common import CONTEXT, demo_pair, write_results
+from benchmarks.common import CONTEXT, demo_pair, use_servers_library, write_results
 from spectui.cores import usable_processors
 from spectui.demo import DemoModel
 from spectui.engine.commands import LoadTarget
@@ -37,7 +37,7 @@ from spectui.tune.places import Knob, Place, Placing, Value, Values, knobs_of
 from spectui.tune.placing import PlaceSearch, Target
 from spectui.tune.space import PLACING, Parameter
 from spectui.tune.studies.places import PlaceStudy
-from tests.support.rpc import rpc_build
+from tests.support.rpc import RpcBuild, rpc_build
 
 CASES = ("dense", "experts")
 N_PROMPTS = 16
@@ -48,26 +48,28 @@ def main() -> None:
     """Search, time the grid, and write ``results/placement_search.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", choices=CASES)
-    parser.add_argument("--rounds", type=int, default=3, help="of the grid")
+    parser.add_argument("--rounds", type=int, default=2, help="of the grid")
     arguments = parser.parse_args()
+    use_servers_library()
+    build = rpc_build()
+    if build is None:
+        parser.error("build the devices first: python tools/build_llama_server.py rpc")
+    # Backends are looked for once, with the library.
+    os.environ.update(build.environment)
     cases = CASES if arguments.case is None else (arguments.case,)
     found = {}
     for case in cases:
-        with devices(case) as placed, Engine() as engine:
+        with devices(case, build) as placed, Engine() as engine:
             found[case] = compare(engine, case, placed, arguments.rounds)
     write_results("placement_search", found)
 
 
 @contextmanager
-def devices(case: str) -> Iterator[Devices]:
+def devices(case: str, build: RpcBuild) -> Iterator[Devices]:
     """Two RPC devices for the mixture of experts; the processor alone for the dense target."""
     if case == "dense":
         yield Devices()
         return
-    build = rpc_build()
-    if build is None:
-        raise SystemExit("build the devices first: python tools/build_llama_server.py rpc")
-    os.environ.update(build.environment)
     with ExitStack() as stack:
         servers = [stack.enter_context(build.serving()) for _ in range(2)]
         yield Devices(rpc=tuple(one.endpoint for one in servers))
@@ -124,7 +126,7 @@ def timed_grid(
     for n in range(n_rounds):
         for cell in order.sample(cells, len(cells)):
             values = {one.name: value for one, value in zip(knobs, cell, strict=True)}
-            found[cell].append(search.request_s(search.timed(values, n_prompts=4)))
+            found[cell].append(search.request_s(search.timed(values, n_prompts=2)))
             print(f"round {n + 1}: {values}: {found[cell][-1]:.2f} s")
     return found
 

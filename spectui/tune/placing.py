@@ -41,6 +41,8 @@ _LONGEST = 512
 """Tokens of a prompt that are timed: longer ones take as long for each."""
 _FAR = 0.95
 """A place that is slower than the best by more than this is followed no farther."""
+_ALIKE = 1.01
+"""Places that differ by no more than this are as fast for all that one can tell."""
 _HOPELESS = 0.8
 """A place that is slower than the best by more than this on two prompts is timed on no other."""
 
@@ -137,7 +139,10 @@ class PlaceSearch:
             was_short = True
         trials = sorted(self._study.trials(), key=lambda one: one.values != self._given)
         placing = Placing(given=self._given, best={}, trials=tuple(trials), was_short=was_short)
-        best = self._best()
+        near_s = _ALIKE * self.request_s(self._best())
+        near = [one for one in trials if self.request_s(one) <= near_s]
+        # Of those that are as fast, the one that changes least.
+        best = min(near, key=lambda one: len(one.values.items() - self._given.items()))
         if self.request_s(best) * (1 + self._min_gain) > self.request_s(trials[0]):
             return placing
         return self._judged(placing, best.values)
