@@ -29,9 +29,9 @@ from spectui.tune.kept import KeptTrace
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
 from spectui.tune.tracing import (
-    FEWEST_COST_PROMPTS,
     Tracer,
     TracingEvent,
+    fewest_probed,
     n_tracing_steps,
     probes_without_draft,
 )
@@ -392,7 +392,7 @@ class Forecaster:
         """
         drafts, alone = self._loader.drafts, probes_without_draft(self._loader)
         prompt_s = self._prompt_s(n_tokens / tokens_per_s, prompt_token_s, len(drafts))
-        n_probed = min(n_prompts, FEWEST_COST_PROMPTS) * (len(drafts) + alone)
+        n_probed = fewest_probed(n_prompts, len(drafts) + alone)
         return (
             self._loader.moving_s([*[None] * alone, *drafts])
             + n_prompts * prompt_s

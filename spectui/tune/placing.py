@@ -141,7 +141,8 @@ class PlaceSearch:
         placing = Placing(given=self._given, best={}, trials=tuple(trials), was_short=was_short)
         near_s = _ALIKE * self.request_s(self._best())
         near = [one for one in trials if self.request_s(one) <= near_s]
-        # Of those that are as fast, the one that changes least.
+        # Of those that are as fast, the fastest that changes least.
+        near.sort(key=self.request_s)
         best = min(near, key=lambda one: len(one.values.items() - self._given.items()))
         if self.request_s(best) * (1 + self._min_gain) > self.request_s(trials[0]):
             return placing

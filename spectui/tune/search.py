@@ -404,7 +404,7 @@ class Forecasting:
         n_prompts, n_tokens = self._extent(forecaster)
         self._n_planned = n_prompts
         if isinstance(forecaster, Forecaster):
-            n_prompts = min(n_prompts, STAGE)
+            self._n_planned, n_prompts = forecaster.n_prompts, min(n_prompts, STAGE)
         # What an earlier run had no more time for would take as long again.
         kept = forecaster.recall(max(few, n_prompts // 2), n_tokens)
         if kept is not None:

@@ -32,9 +32,8 @@ from spectui.tune.loading import Loader
 from spectui.tune.probing import CostProbe
 
 _COST_PROMPTS = 8
-"""Prompts that costs are measured on: lengths are compared within each."""
-FEWEST_COST_PROMPTS = 4
-"""Fewest prompts with costs, where there is no time for more."""
+"""Prompts that costs are measured on: lengths are compared within each. Of a later drafter half as
+many; half of either where there is no time for more."""
 
 
 _WRITTEN_AT_ONCE = 16
@@ -324,24 +323,30 @@ class Tracer:
             return
         recorded = {recording.id for recording in self._recordings}
         items = [item for item in self._workload.items if item.id in recorded]
+        n_most = _n_probed(len(self._beside(name)))
         probe = CostProbe(
             self._engine,
             self._workload,
             drafter=drafter,
         )
         probed = probe.run(
-            self._in_time(spread_out(items, _n_probed(len(self._beside(name))))),
+            self._in_time(spread_out(items, n_most), n_most),
             lambda item: self._on_event(PromptProbed(prompt_id=item.id, drafter=name)),
         )
         if probed is not None:
             self._probed[name] = probed
 
-    def _in_time(self, items: Sequence[WorkItem]) -> Iterator[WorkItem]:
+    def _in_time(self, items: Sequence[WorkItem], n_most: int) -> Iterator[WorkItem]:
         """Yield as many items as there is time for, spread out wherever that ends."""
         for n, item in enumerate((*items[::2], *items[1::2])):
-            if n and (self._is_late() or (n >= FEWEST_COST_PROMPTS and not self._has_time())):
+            if n and (self._is_late() or (n >= n_most // 2 and not self._has_time())):
                 return
             yield item
+
+
+def fewest_probed(n_prompts: int, n_drafters: int) -> int:
+    """Prompts that costs are measured on in all, where there is no time for more."""
+    return sum(min(n_prompts, _n_probed(n) // 2) for n in range(n_drafters))
 
 
 def n_tracing_steps(n_prompts: int, loader: Loader) -> int:
