@@ -64,7 +64,18 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("at_end = (drafted >= run)", "at_end = (drafted > run)"),
         ("(chain < longest)", "(chain <= longest)"),
     ),
+    "trace/record": (
+        ("len(chain) < self._lengths[index] and chain[-1][1] >= self._floor", "chain[-1][1] > 0"),
+        ("(is_right or least >= floor)", "least >= floor"),
+        ("return 0.0 if self.floor else -1.0", "return -1.0"),
+    ),
+    "tune/placing": (
+        ("found.error is None and is_far", "is_far"),
+        ("takes = requests.low is not None and requests.low > 1", "takes = True"),
+        ("key=lambda one: one.values != self._given", "key=lambda one: one.values == self._given"),
+    ),
     "tune/race": (
+        ("0 < self._fraction < 1 and not self.is_decided", "0 < self._fraction < 0"),
         ("low is not None and low > 1", "low is not None"),
         ("high < 1 + self._min_gain", "high < 1"),
         ("two.speculative_s * drift", "two.speculative_s"),
@@ -72,6 +83,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "tune/evidence": (
         ("others = folds != fold", "others = folds >= 0"),
+        ("by_prompts=self.by_prompts.followed_by(answers),", ""),
         ("1 - timing * (1 - share)", "share"),
     ),
     "tune/looks": (

@@ -105,6 +105,7 @@ class Evidence:
             prompts=(*self.prompts, *prompts),
             answers=cache(answers_of),
             by_prompts=self.by_prompts.followed_by(answers),
+            by_parts=self.by_parts.followed_by(answers),
         )
 
     @property

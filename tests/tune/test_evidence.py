@@ -155,6 +155,19 @@ def test_further_prompts_are_judged_by_a_choice_that_they_had_no_part_in(n: int,
     assert category.n_prompts == n + more
 
 
+def test_the_answer_for_few_prompts_takes_in_those_that_were_recorded_later() -> None:
+    gains = np.full((4, N_PARTS), 1.5) * np.linspace(0.9, 1.1, N_PARTS)
+    one = evidence(gains)
+    further = known(forecast(1, gains[:2]).answers)
+    both = one.followed_by([("p4", ""), ("p5", "")], further)
+    runs = timed(both, arm(1), *[1.0] * 6)
+    assert both.basis is Basis.THESE
+    assert both.speedup(arm(1), runs).n_prompts == 6
+    assert both.speedup(arm(1), runs).estimate == pytest.approx(
+        one.speedup(arm(1), timed(one, arm(1), *[1.0] * 4)).estimate
+    )
+
+
 def test_a_setting_of_the_users_is_counted_as_it_is() -> None:
     gains, own = np.full((14, N_PARTS), 1.4), np.full((14, N_PARTS), 1.2)
     one = evidence(gains, replay=lambda asked: forecast(9, own) if asked == arm(9) else None)
