@@ -20,6 +20,7 @@ from spectui.options.drafters import (
     NgramMapK,
     NgramMod,
     NgramSimple,
+    number_of,
     numbers_of,
     old_defaults,
     with_kind,
@@ -35,6 +36,12 @@ LEAST_P_MIN = 0.3
 """Least ``draft_p_min`` above 0 that is forecast. Lower ones hardly differ from 0: on 14 recordings
 of the demo's drafts the best of them was 0.8 % faster at most. A draft's chains behind its errors
 end where they are less probable, which leaves a sixth of them to be recorded."""
+P_MINS = tuple(
+    p
+    for p in number_of(DraftSimple, "draft_p_min").searched_values(MAX_DRAFT)
+    if not 0 < p < LEAST_P_MIN
+)
+"""Values of ``draft_p_min`` that are forecast."""
 _NO_FLOOR = 2.0
 SERVER_DEFAULTS = DraftSimple()
 """Defaults of current llama-server."""
@@ -174,10 +181,9 @@ class SearchSpace:
             else (min(one.default, most),)
             for one in _NUMBERS
         }
-        found = Grid(**lists)
-        return replace(
-            found, draft_p_min=tuple(p for p in found.draft_p_min if not 0 < p < LEAST_P_MIN)
-        )
+        if Parameter.DRAFT_P_MIN in self.tuned:
+            lists[Parameter.DRAFT_P_MIN] = P_MINS
+        return Grid(**lists)
 
     @property
     def floor(self) -> float:

@@ -16,6 +16,7 @@ ALONE = {
     *("keep-both", "keep-text", "libraries", "min-gain", "out", "parallel", "pin", "preset"),
     *("prompt-length", "prompts", "quiet", "repeats", "request", "resume", "server-bin"),
     *("server-url", "storage", "study", "theme", "time-budget", "timeout", "trials", "tune"),
+    "until",
     *("verbose", "yes"),
 }
 """Of the command line alone."""

@@ -116,8 +116,8 @@ async def test_a_cursor_on_the_map_says_what_replay_counts_and_a_key_uses_it() -
             assert app.selected == speculation(4), size
         await stage.at((80, 24))
         for keys, wanted in (
-            (("right", "up", "up", "down"), drafting(5, 0, 0.05)),
-            (("right",) * 20, drafting(16, 0, 0.05)),
+            (("right", "up", "up", "down"), drafting(5, 0, 0.3)),
+            (("right",) * 20, drafting(16, 0, 0.3)),
             (("down", "down"), drafting(16)),
         ):
             shown = " ".join((await stage.press(*keys)).split())
@@ -131,7 +131,7 @@ async def test_a_cursor_on_the_map_says_what_replay_counts_and_a_key_uses_it() -
         assert app.selected == best.speculation
         # A click chooses the best of the cell.
         await stage.at((120, 40))
-        await stage.click(Heatmap, len("0.00 ") + 6 * 2 + 3, 20)
+        await stage.click(Heatmap, len("0.00 ") + 6 * 2 + 3, 15)
         assert app.selected == speculation(3)
         await stage.press("escape")
         assert app.screen is not app.tune

@@ -41,6 +41,7 @@ from spectui.tune.pace import Spent
 from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
+from spectui.tune.space import P_MINS
 from spectui.tune.temperatures import Predicted
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState, best_trial, speedup_estimates
 from tests.support import cockpit
@@ -724,17 +725,18 @@ def rounded(land: Landscape) -> dict[tuple[int, int], tuple[Source, float]]:
 def test_the_map_has_the_best_of_each_place_and_what_was_measured_hides_what_was_replayed() -> None:
     other = trial(2, arm(4, 0.5, draft="other"), 1.4)
     land = land_of(trial(1, arm(4, 0.5), 1.2), other)
-    assert rounded(land) == {(3, 10): (Source.BEST, 1.4)}
-    assert land.best == (3, 10)
-    assert (land.columns[3], land.rows[10]) == ("4", "0.50")
+    assert rounded(land) == {(3, 5): (Source.BEST, 1.4)}
+    assert land.best == (3, 5)
+    assert (land.columns[3], land.rows[5]) == ("4", "0.50")
     assert (land.per_column, land.per_row) == (1, 1)
-    every = [forecast(n, round(s * 0.05, 2), 1 + n / 100) for n in range(1, 17) for s in range(20)]
+    every = [forecast(n, p_min, 1 + n / 100) for n in range(1, 17) for p_min in P_MINS]
     every.sort(key=lambda one: -one.speedup)
     land = land_of(trial(1, arm(2, 0.5), 0.9), trial(2, arm(8, 0.25), 1.1), forecasts=every)
     found = rounded(land)
-    assert len(found) == 16 * 20
-    assert found[1, 10] == (Source.MEASURED, 0.9)
-    assert found[7, 5] == (Source.MEASURED, 1.1)
+    assert len(found) == 16 * 15
+    assert found[1, 5] == (Source.MEASURED, 0.9)
+    # A trial between two values is at the lower one.
+    assert found[7, 0] == (Source.MEASURED, 1.1)
     assert found[14, 0] == (Source.REPLAYED, 1.15)
     assert land.best == (15, 0)
     assert found[15, 0] == (Source.BEST, 1.16)
@@ -742,11 +744,11 @@ def test_the_map_has_the_best_of_each_place_and_what_was_measured_hides_what_was
     assert len(land_of(forecasts=(forecast(5, 0.0, 1.5), forecast(6, 0.0, 1.2))).columns) == 6
     # What was raced was measured.
     found = rounded(landscape(tuple(searched(digest(DECIDED))), max_columns=16, max_rows=20))
-    assert (found[4, 6], found[7, 0]) == ((Source.BEST, 1.37), (Source.REPLAYED, 1.2))
+    assert (found[4, 1], found[7, 0]) == ((Source.BEST, 1.37), (Source.REPLAYED, 1.2))
     # What was not measured is empty.
     land = land_of(failed(1, "no"))
     assert (land.cells, land.best, land.low, land.high) == ({}, None, 1.0, 1.0)
-    assert (len(land.columns), len(land.rows)) == (16, 20)
+    assert (len(land.columns), len(land.rows)) == (16, 15)
     # Cells are merged until they fit.
     records = [trial(i, arm(i, round(i * 0.05, 2)), i / 10) for i in range(1, 17)]
     for room in ((1, 1), (3, 4), (8, 10), (10, 7), (0, 0)):

@@ -1,6 +1,7 @@
 """Every replayed setting over two of its numbers as a heat map, what was measured marked."""
 
 import sys
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -20,11 +21,11 @@ from spectui.options.drafters import DraftSimple, number_of
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.tune.ledger import FORECAST, Ledger
 from spectui.tui.widgets import hidden, key
-from spectui.tune.space import MAX_DRAFT
+from spectui.tune.space import MAX_DRAFT, P_MINS
 
 _ACROSS = number_of(DraftSimple, "draft_max")
 _UPWARDS = number_of(DraftSimple, "draft_p_min")
-_STEPS = _UPWARDS.searched_values(MAX_DRAFT)
+_ROUNDING = 1e-6
 _GROUPS = (1, 2, 4, 5, 10, 20)
 """Steps of a parameter that may share a cell."""
 _MIN_CELL = 5
@@ -100,14 +101,14 @@ def landscape(known: Sequence[Cell], *, max_columns: int, max_rows: int) -> Land
     if all(cell.source is not Source.REPLAYED for cell in known):
         lengths.add(MAX_DRAFT)
     n_longest = max(lengths, default=MAX_DRAFT)
-    per_column, per_row = _group(n_longest, max_columns), _group(len(_STEPS), max_rows)
+    per_column, per_row = _group(n_longest, max_columns), _group(len(P_MINS), max_rows)
     cells = dict[tuple[int, int], Cell]()
     for (longest, step), cell in placed:
         place = (longest - 1) // per_column, step // per_row
         cells[place] = max(cells.get(place, cell), cell, key=lambda one: (one.source, one.value))
     return Landscape(
         columns=tuple(str(first) for first in range(1, n_longest + 1, per_column)),
-        rows=tuple(map(_UPWARDS.text, _STEPS[::per_row])),
+        rows=tuple(map(_UPWARDS.text, P_MINS[::per_row])),
         per_column=per_column,
         per_row=per_row,
         cells=cells,
@@ -137,7 +138,7 @@ def _place(arm: Arm) -> tuple[int, int] | None:
     model = None if arm.speculation is None else arm.speculation.model
     if model is None:
         return None
-    step = min(round(model.numbers[_UPWARDS.name] / _UPWARDS.step), len(_STEPS) - 1)
+    step = bisect_right(P_MINS, model.numbers[_UPWARDS.name] + _ROUNDING) - 1
     return max(1, model.numbers[_ACROSS.name]), step
 
 
