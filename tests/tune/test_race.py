@@ -9,14 +9,15 @@ import pytest
 from spectui.engine.events import GenerationResult
 from spectui.errors import EngineDiedError
 from spectui.measure.arm import Arm
-from spectui.measure.measurer import Measurer, Pair
+from spectui.measure.measurer import Measurer, Pair, measurements
 from spectui.measure.requests import Request
-from spectui.measure.statistics import Speedup
+from spectui.measure.statistics import Speedup, paired_speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.request import RequestShape
 from spectui.options.speculation import Speculation
+from spectui.tune.looks import ERROR
 from spectui.tune.race import LOOK_EVERY, Race, Standing
 from spectui.tune.race_runs import race_runs
 from tests.support.search import Mortal, ScriptedMeasurer, items, known
@@ -101,6 +102,21 @@ def test_what_is_clear_is_decided_at_the_first_look(gain: float) -> None:
     assert standing.n_pairs == LOOK_EVERY
     assert speedup.estimate == pytest.approx(gain, rel=0.02)
     assert (speedup.n_looks, speedup.level) == (1, 0.95)
+
+
+def test_the_last_look_spends_what_is_left_where_time_ends_before_the_next() -> None:
+    measurer = Scattered(gain=1.03)
+    one = race(measurer, BEST)
+    # Each prompt is two runs; this is the first one after a look.
+    measurer.interrupt_at = 2 * LOOK_EVERY + 1
+    with pytest.raises(KeyboardInterrupt):
+        one.run()
+    assert not one.is_decided
+    (standing,) = one.conclude()
+    found, pairs = known(standing.speedup), measurements(standing.pairs)
+    assert (found.n_pairs, found.n_looks) == (LOOK_EVERY, 1)
+    whole = paired_speedup(pairs, level=1 - ERROR, n_resamples=40_000)
+    assert found.interval == pytest.approx(whole.interval, rel=1e-3)
 
 
 def test_a_race_that_is_to_be_precise_goes_on_with_all_prompts() -> None:
