@@ -34,7 +34,7 @@ from spectui.options.setup import Devices, SamplingConfig
 from spectui.prompts import builtin_suite
 from spectui.tune.division import mixed
 from spectui.tune.places import Knob, Place, Placing, Value, Values, knobs_of
-from spectui.tune.placing import PlaceSearch, Target
+from spectui.tune.placing import PlacedTarget, PlaceSearch
 from spectui.tune.space import PLACING, Parameter
 from spectui.tune.studies.places import PlaceStudy
 from tests.support.rpc import RpcBuild, rpc_build
@@ -100,7 +100,7 @@ def compare(engine: Engine, case: str, placed: Devices, n_rounds: int) -> dict[s
     )
     search = PlaceSearch(
         engine,
-        Target(command=command),
+        PlacedTarget(command=command),
         PlaceStudy(optuna.storages.InMemoryStorage(), case, knobs),
         workload=workload,
         shape=usual_shape(workload),

@@ -24,8 +24,7 @@ from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader, MovableTarget
 from spectui.tune.places import Placing, moved
-from spectui.tune.placing import PlaceSearch
-from spectui.tune.placing import Target as MovedTarget
+from spectui.tune.placing import PlacedTarget, PlaceSearch
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.space import Parameter
 from spectui.tune.spec import served_spec, study_spec
@@ -95,7 +94,7 @@ class InProcess:
         """Find the place in which the target is fastest, and load it there."""
         if not setup.knobs:
             return setup, None
-        target = MovedTarget(
+        target = PlacedTarget(
             command=setup.given or self._command,
             mtp=bool(self._target.mtp_layers) and not self._command.mtp_file,
             draft=None if setup.experts else _largest_draft(setup.candidates),
@@ -164,15 +163,13 @@ class InProcess:
         )
 
 
-def _deadline(
-    budget_s: float | None, engine: Engine, clock: Callable[[], float] = time.monotonic
-) -> Callable[[], bool]:
+def _deadline(budget_s: float | None, engine: Engine) -> Callable[[], bool]:
     """Tells whether so many seconds of the engine's are over; never without a budget."""
     if budget_s is None:
         return lambda: False
     # It stands still while others have the engine.
-    ends_s = clock() - engine.waited_s + budget_s
-    return lambda: clock() - engine.waited_s >= ends_s
+    ends_s = time.monotonic() - engine.waited_s + budget_s
+    return lambda: time.monotonic() - engine.waited_s >= ends_s
 
 
 def _largest_draft(candidates: Sequence[Candidate]) -> ModelOptions | None:

@@ -1,7 +1,7 @@
 """A search's own clock, and its estimates of how long trials and races take."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from spectui.documents import Json, or_reason
@@ -36,6 +36,11 @@ class Spent:
     """Fewer than asked for, where time or the forecasts ended them."""
     ended_trials: bool
     """Whether time did."""
+
+    def following(self, seconds: float) -> "Spent":
+        """The same with so many seconds of work before it, in the budget as well."""
+        budget_s = None if self.budget_s is None else self.budget_s + seconds
+        return replace(self, budget_s=budget_s, took_s=self.took_s + seconds)
 
     def document(self) -> Json:
         """The time as JSON."""

@@ -52,7 +52,7 @@ class _OutOfTimeError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class PlacedTarget:
     """The target of a search, and how it is loaded anywhere."""
 
     command: LoadTarget
@@ -91,7 +91,7 @@ class PlaceSearch:
     def __init__(
         self,
         engine: Engine,
-        target: Target,
+        target: PlacedTarget,
         study: PlaceStudy,
         *,
         workload: Workload,

@@ -1,7 +1,7 @@
 """Inputs of a search: a study, prompts, the engine that decodes them, and limits."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spectui.measure.backend import Backend, Loading
 from spectui.measure.measurer import Measurer
@@ -32,6 +32,12 @@ class Limits:
     """Whether a race goes on with the time and the prompts that there are, once it is decided."""
     n_confirmations: int = 1
     """Limit of measurements of each prompt in the race."""
+
+    def after(self, seconds: float) -> "Limits":
+        """The limits of what follows so many seconds of work."""
+        if self.time_budget_s is None:
+            return self
+        return replace(self, time_budget_s=max(0.0, self.time_budget_s - seconds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -189,11 +189,15 @@ class Tuning:
         with self._open(on_event) as study:
             self._begin(study, on_event)
             self._study = study
-            setup = self._settled(study, on_event)
+            began_s = time.monotonic()
+            self._settle(study, on_event)
+            setup = self.setup
+            settled_s = 0.0 if self.placing is None else time.monotonic() - began_s
             tried = {one.prompt_id for record in study.records() for one in record.prompts}
             division = divide(setup.workload, setup.limits.n_trial_prompts, tried)
             loader, forecaster = self._backend.prepare(setup, study, division)
             search = self._search_setup(study, division, loader, on_event)
+            search = replace(search, limits=setup.limits.after(settled_s))
             before = hottest_c()
             with MachineWatch(rpc=setup.off.target.devices.rpc) as watch:
                 watch.start()
@@ -203,6 +207,7 @@ class Tuning:
                     self._study = None
                 if isinstance(result.error, ServerError) and _found_nothing(result):
                     raise result.error
+                result = replace(result, spent=result.spent.following(settled_s))
                 # From here on nobody interrupts, so that nothing found is lost.
                 on_event(SearchEnded())
                 met = conditions(result.trials, before, hottest_c(), watch.summary())
@@ -219,18 +224,12 @@ class Tuning:
         twin = self._greedy_twin(study)
         on_event(StudyOpened(name=study.name, greedy_twin=twin))
 
-    def _settled(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> TuningSetup:
-        """The setup with the target where it is fastest, and with the time that is left."""
-        began_s = time.monotonic()
-        setup, self.placing = self._backend.settle(
+    def _settle(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
+        """Have the target lie where it is fastest."""
+        self.setup, self.placing = self._backend.settle(
             self.setup, study, lambda text: on_event(Notice(text=text))
         )
-        limits, took_s = setup.limits, time.monotonic() - began_s
-        if self.placing is not None and limits.time_budget_s is not None:
-            limits = replace(limits, time_budget_s=max(0.0, limits.time_budget_s - took_s))
         self.space = study.space
-        self.setup = replace(setup, limits=limits)
-        return self.setup
 
     def _search_setup(
         self,

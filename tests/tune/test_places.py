@@ -28,7 +28,7 @@ from spectui.options.setup import (
 )
 from spectui.speculative.decoder import Stop
 from spectui.tune.places import GIVEN, Knob, Place, Placing, Values, knobs_of, moved, text_of
-from spectui.tune.placing import PlaceSearch, Target
+from spectui.tune.placing import PlacedTarget, PlaceSearch
 from spectui.tune.space import PLACING, Parameter
 from spectui.tune.studies.study import TuningStudy
 from tests.support.search import items, known, open_study, result
@@ -124,7 +124,7 @@ def run(
 ) -> Placing:
     return PlaceSearch(
         cast("Engine", machine),
-        Target(command=command),
+        PlacedTarget(command=command),
         study.places(found),
         workload=Workload(items=items(n_prompts), n_predict=33, sampling=SamplingConfig(temp=0.0)),
         shape=SHAPE,
