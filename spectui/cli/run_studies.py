@@ -46,7 +46,7 @@ _WORDS = {
 }
 _UNKNOWN = "the search ended early, or an older spectui made the study"
 _PARTS = (
-    *("engine", "machine", "drafts", "config", "placing", "placements", "baseline"),
+    *("engine", "machine", "drafts", "config", "placing", "layouts", "baseline"),
     *("forecasts", "n_replayed", "drafters"),
     *("time", "best", "best_command", "finalists", "requests", "depths"),
     *("temperatures", "per_category", "conditions", "prompts", "lossless", "flags"),

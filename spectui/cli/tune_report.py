@@ -106,11 +106,8 @@ def _notes(found: Tuned) -> Iterator[str]:
     for note in (found.alteration, price_note(found.tuning.library), setup.workload.note):
         if note is not None:
             yield f"{note}."
-    if result.off.n_cpu_moe is not None and result.speedup is not None:
-        yield (
-            f"compared with the target alone and --n-cpu-moe {result.off.n_cpu_moe}, which fits "
-            "without a draft."
-        )
+    if result.off.layout is not None and result.speedup is not None:
+        yield (f"compared with the target alone as it fits without a draft: {result.off.layout}.")
     threads = setup.off.context.threads
     if threads and threads == threads_to_take():
         yield (

@@ -16,7 +16,7 @@ from spectui.options.drafters import MTP_KIND
 from spectui.options.request import RequestShape
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.candidates import Candidate
-from spectui.tune.experts import Placements
+from spectui.tune.layouts import Layouts
 from spectui.tune.space import PLACING, Parameter, SearchSpace
 
 _ALL = "all"
@@ -131,7 +131,7 @@ def space_of(
     candidates: Sequence[Candidate],
     *,
     max_draft: int,
-    placements: Placements | None = None,
+    layouts: Layouts | None = None,
     with_ngrams: bool = True,
     readers: tuple[tuple[str, str], ...] = (),
 ) -> SearchSpace:
@@ -154,7 +154,7 @@ def space_of(
         mtp_files=tuple(chain.from_iterable(c.mtp_file for c in candidates)),
         with_ngrams=with_ngrams,
         max_draft=max_draft,
-        placements=placements,
+        layouts=layouts,
         readers=readers,
     )
 

@@ -10,6 +10,7 @@ from spectui.cli.kept_options import kept_options
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import (
+    open_context,
     served_extra,
     with_slot_context,
     with_slots,
@@ -30,7 +31,6 @@ from spectui.cli.tune_request import (
 from spectui.cli.tune_slots import slots_measured
 from spectui.cores import usable_processors
 from spectui.engine.commands import LoadTarget
-from spectui.engine.fitting import with_n_cpu_moe
 from spectui.engine.guard import request_of
 from spectui.engine.placing import left_open
 from spectui.format import bytes_text, counted, duration_text
@@ -44,6 +44,7 @@ from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import Fleet, measuring_arguments, open_fleet, served_by
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import Workload, served_workload
+from spectui.models.gguf import read_gguf
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
 from spectui.options.request import check_lengths
@@ -58,6 +59,7 @@ from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.evidence import FEW
 from spectui.tune.experts import ExpertPlan, plan_experts
+from spectui.tune.layouts import LayoutPlan, fit_layouts
 from spectui.tune.places import Place, knobs_of
 from spectui.tune.present import PresentArm
 from spectui.tune.result import TuneResult
@@ -83,7 +85,8 @@ class Search:
         shared, models = self.shared, find_candidates(self.shared, self.progress)
         asked = present_of()
         longest = 0 if asked is None else asked.longest
-        shared, models, experts, command = self._placed(models, longest)
+        shared, models, plan, command = self._placed(models, longest)
+        experts = plan if isinstance(plan, ExpertPlan) else None
         with_mtp = takes_mtp(shared, self.options) and experts is None
         with open_engine(shared, self.progress) as engine:
             target, candidates = load_models(
@@ -95,7 +98,7 @@ class Search:
                 target.mtp_layers,
                 candidates,
                 max_draft=longest_draft(command.context),
-                placements=None if experts is None else experts.placements,
+                layouts=None if plan is None else plan.needed,
             )
             present = None if asked is None else arm_of(asked, candidates, shared, space)
             setup = self._setup(
@@ -105,16 +108,16 @@ class Search:
                 tokenized(engine, self.prompts, shared, target, self.progress.say),
                 mtp_layers=target.mtp_layers,
             )
-            given = self._given_place(command, experts, models)
+            given = self._given_place(command, plan, models)
             knobs = knobs_of(
                 self.options.parameters(),
                 Place(target=given.options, context=given.context),
                 n_processors=usable_processors(),
                 n_devices=len({one.memory for one in target.memory.buffers} - {HOST}),
-                least_n_cpu_moe=None if experts is None else experts.placements.alone,
+                least_n_cpu_moe=None if experts is None else experts.layouts.alone.n_cpu_moe,
                 n_layers=0 if experts is None else experts.n_layers,
             )
-            setup = replace(setup, experts=experts, knobs=knobs, given=given)
+            setup = replace(setup, plan=plan, knobs=knobs, given=given)
             tuning = Tuning(setup, InProcess(engine, target, command))
             result = self._run(tuning)
         return Tuned(
@@ -129,8 +132,8 @@ class Search:
 
     def _placed(
         self, models: Models, longest: int
-    ) -> tuple[RunOptions, Models, ExpertPlan | None, LoadTarget]:
-        """Plan where layers and experts lie; return how drafts and the target are loaded.
+    ) -> tuple[RunOptions, Models, LayoutPlan | None, LoadTarget]:
+        """Plan how the target lies beside each draft; return how drafts and the target are loaded.
 
         Args:
             models: models of the run.
@@ -138,36 +141,42 @@ class Search:
         """
         shared, context = self.shared, self.shared.context
         max_draft = longest_draft(context)
-        experts = None
-        if Parameter.N_CPU_MOE not in self.options.parameters():
-            shared, target = place_target(shared, models, self.progress, max_draft=max_draft)
-        else:
-            target = shared.target_options(models.target)
-            request = PlanRequest(target=target, context=context, max_draft=max_draft)
-            drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
-            experts, refused = plan_experts(request, drafts, self.progress.say, shared.margins)
+        request = PlanRequest(
+            target=shared.target_options(models.target), context=context, max_draft=max_draft
+        )
+        drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
+        plan: LayoutPlan | None = None
+        if Parameter.N_CPU_MOE in self.options.parameters():
+            plan, refused = plan_experts(request, drafts, self.progress.say, shared.margins)
             models = models.without(refused)
-        if experts is not None:
-            # So that every draft can be examined beside it.
-            target = with_n_cpu_moe(target, experts.placements.most)
+            target = request.target if plan is None else plan.loaded
+        elif drafts and shared.fit is not None and not self._has_own_mtp(models):
+            plan = fit_layouts(request, drafts, shared.fit, self.progress.say, open_context())
+            target = request.target if plan is None else plan.loaded
+        else:
+            shared, target = place_target(shared, models, self.progress, max_draft=max_draft)
         command = LoadTarget(
             options=target,
             context=context,
             max_draft=max(max_draft, longest),
             mtp_file=bool(models.mtp_files),
         )
-        return shared, models, experts, command
+        return shared, models, plan, command
+
+    def _has_own_mtp(self, models: Models) -> bool:
+        """Whether the target's own MTP layers may draft: these are loaded with it, once."""
+        may_draft = self.shared.takes_mtp and takes_mtp(self.shared, self.options)
+        return may_draft and read_gguf(models.target).mtp_layers > 0
 
     def _given_place(
-        self, command: LoadTarget, experts: ExpertPlan | None, models: Models
+        self, command: LoadTarget, plan: LayoutPlan | None, models: Models
     ) -> LoadTarget:
         """How the target is loaded as the user's command has it; what does not fit is moved."""
-        if experts is None:
+        if plan is None:
             return command
-        target = self.shared.target_options(models.target)
-        if not experts.fits_as_given:
-            target = with_n_cpu_moe(target, experts.placements.alone)
-        return replace(command, options=target)
+        if isinstance(plan, ExpertPlan) and plan.fits_as_given:
+            return replace(command, options=self.shared.target_options(models.target))
+        return replace(command, options=plan.layouts.alone.on(command.options))
 
     def served(self, binary: ServerBinary) -> Tuned:
         """Search through llama-server.

@@ -8,6 +8,7 @@ from spectui.engine.fitting import alone
 from spectui.engine.guard import request_of
 from spectui.engine.planning import Planner
 from spectui.llama.devices import has_gpu
+from spectui.llama.planned import PlanRequest
 from spectui.options.setup import Fit, ModelOptions, Setup
 
 Say = Callable[[str], None]
@@ -70,10 +71,7 @@ def placed(setup: Setup, options: Fit | None, say: Say, server: OpenContext | No
             say(found.sentence)
         if found.rooms and alone(request) != request:
             _mind_target_alone(found, fitted(planner, alone(request), options), say)
-        if server is not None:
-            asked = replace(request, n_slots=server.n_slots)
-            longer = fitted(planner, asked, server.fit(options), open_context=True)
-            _mind_context(found, longer, server, say)
+        mind_context(planner, request, options, found, server=server, say=say)
     draft = None if setup.draft is None else found.beside(setup.draft)
     return replace(setup, target=found.target, draft=draft)
 
@@ -82,8 +80,29 @@ def _has_devices(target: ModelOptions) -> bool:
     return target.devices.names != () and bool(target.devices.rpc or has_gpu())
 
 
-def _mind_context(found: Fitted, longer: Fitted | None, server: OpenContext, say: Say) -> None:
-    """Say so where a server with the context that it chooses places the target elsewhere."""
+def mind_context(
+    planner: Planner,
+    request: PlanRequest,
+    options: Fit,
+    found: Fitted,
+    *,
+    server: OpenContext | None,
+    say: Say,
+) -> None:
+    """Say so where a server with the context that it chooses places the target elsewhere.
+
+    Args:
+        planner: plans memory.
+        request: what is loaded.
+        options: what may be chosen.
+        found: what was chosen.
+        server: None for one that does not choose the size of its context.
+        say: told the difference.
+    """
+    if server is None:
+        return
+    asked = replace(request, n_slots=server.n_slots)
+    longer = fitted(planner, asked, server.fit(options), open_context=True)
     if longer is not None and longer.choice != found.choice:
         n_tokens = server.n_slots * longer.ctx_size
         say(

@@ -14,8 +14,8 @@ class Arm:
     draft: str | None
     """Name of the candidate; None for off and for an n-gram drafter, which need no draft model."""
     speculation: Speculation | None
-    n_cpu_moe: int | None = None
-    """Layers of the target that keep their experts in RAM, where the study searches that."""
+    layout: str | None = None
+    """How the target lies beside the draft, in words, where that differs by draft."""
 
     @property
     def is_off(self) -> bool:
@@ -37,18 +37,18 @@ class Arm:
         """Name of the settings in tables and sentences."""
         chain = () if self.speculation is None else self.speculation.chain
         settings = [one.summary for one in chain]
-        if self.n_cpu_moe is not None:
-            settings.append(f"n_cpu_moe {self.n_cpu_moe}")
+        if self.layout is not None:
+            settings.append(self.layout)
         told = "; ".join(filter(None, settings))
         return f"{self.drafter}: {told}" if told else self.drafter
 
     def document(self) -> Json:
         """Drafter and setting in documents; ``draft`` is null where no draft model is needed.
 
-        ``n_cpu_moe`` is there where it is searched.
+        ``layout`` is there where it differs by draft.
         """
         how = {} if self.speculation is None else self.speculation.document()
-        placed = {} if self.n_cpu_moe is None else {"n_cpu_moe": self.n_cpu_moe}
+        placed = {} if self.layout is None else {"layout": self.layout}
         return {"draft": self.draft, **how, **placed}
 
 

@@ -57,8 +57,8 @@ class Loading(Protocol):
     """Loader of models, as far as a search needs it: a ``Loader`` or its stand-in."""
 
     @property
-    def n_cpu_moe(self) -> int | None:
-        """Layers whose experts the target keeps in RAM now; None where that is not searched."""
+    def place(self) -> object:
+        """How the target lies now, comparable; None where it lies alike beside every draft."""
         ...
 
     @property

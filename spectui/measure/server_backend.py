@@ -99,7 +99,7 @@ class Servers(Protocol):
 class ServerBackend:
     """Decodes prompts on servers: a ``Backend``, and a ``Loading``."""
 
-    n_cpu_moe = None
+    place = None
 
     def __init__(
         self,

@@ -73,10 +73,14 @@ def current(kept: Any) -> Any:  # noqa: ANN401 - plain data of any shape
     """Plain data in which every way of drafting has today's form (``Speculation``)."""
     # Most of thousands of trials are numbers and texts: no call for them.
     if isinstance(kept, dict):
-        return {
+        found = {
             key: _of_key(key, value) if isinstance(value, _NESTED) else value
             for key, value in kept.items()
         }
+        if "draft" in found and found.get("n_cpu_moe") is not None:
+            # The layout of an arm was a number once.
+            found["layout"] = f"n_cpu_moe {found['n_cpu_moe']}"
+        return found
     if isinstance(kept, list | tuple):
         return [current(value) if isinstance(value, _NESTED) else value for value in kept]
     return kept

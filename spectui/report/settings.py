@@ -21,15 +21,13 @@ def arm_of(params: Mapping[str, Any]) -> Arm | None:
 
 
 def _arm(params: Mapping[str, Any]) -> Arm:
-    draft, n_cpu_moe = params.get("draft"), params.get("n_cpu_moe")
+    draft, layout = params.get("draft"), params.get("layout")
     speculation = None
     if "draft_max" in params:
         own = msgspec.convert(_drafter(params), DrafterSetting)
         ahead = tuple(msgspec.convert(_drafter(one), Ngram) for one in params.get("ahead", ()))
         speculation = Speculation(own, ahead)
-    return msgspec.convert(
-        {"draft": draft, "speculation": speculation, "n_cpu_moe": n_cpu_moe}, Arm
-    )
+    return msgspec.convert({"draft": draft, "speculation": speculation, "layout": layout}, Arm)
 
 
 def _drafter(params: Mapping[str, Any]) -> dict[str, Any]:

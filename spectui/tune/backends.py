@@ -20,6 +20,7 @@ from spectui.server.binary import ServerBinary
 from spectui.trace.record import Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import Division, mixed
+from spectui.tune.experts import at_least
 from spectui.tune.forecast import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader, MovableTarget
@@ -84,7 +85,7 @@ class InProcess:
             candidates=setup.candidates,
             context=setup.off.context,
             workload=setup.workload,
-            searches_experts=setup.space.placements is not None,
+            is_laid_out=setup.space.layouts is not None,
             knobs=[one.name for one in setup.knobs],
         )
 
@@ -97,7 +98,7 @@ class InProcess:
         target = PlacedTarget(
             command=setup.given or self._command,
             mtp=bool(self._target.mtp_layers) and not self._command.mtp_file,
-            draft=None if setup.experts else _largest_draft(setup.candidates),
+            draft=None if setup.plan else _largest_draft(setup.candidates),
         )
         placing = study.placing
         if placing is None:
@@ -113,11 +114,11 @@ class InProcess:
             )
             placing = search.run()
             study.keep_placing(placing)
-        n_cpu_moe, placements = placing.values.get(Parameter.N_CPU_MOE), study.space.placements
-        if n_cpu_moe is not None and placements is not None:
+        n_cpu_moe, layouts = placing.values.get(Parameter.N_CPU_MOE), study.space.layouts
+        if n_cpu_moe is not None and layouts is not None:
             # In words of the user's own, it lies alike beside every draft.
-            is_number = isinstance(n_cpu_moe, int)
-            study.place(placements.at_least(int(n_cpu_moe)) if is_number else None)
+            is_number, own = isinstance(n_cpu_moe, int), setup.off.target
+            study.lay_out(at_least(layouts, own, int(n_cpu_moe)) if is_number else None)
         place = moved(target.place, setup.knobs, placing.values)
         self._command = target.load(self.measuring, place)
         self._draft = None
@@ -128,14 +129,14 @@ class InProcess:
         self, setup: TuningSetup, study: TuningStudy, _division: Division
     ) -> tuple[Loading, Forecaster]:
         """Loader of the drafts, and the forecaster, which records all prompts."""
-        placements = study.space.placements
+        layouts = study.space.layouts
         loader = Loader(
             self.measuring,
             setup.candidates,
             loaded=self._draft,
             movable=None
-            if placements is None
-            else MovableTarget(loaded=self._command, placements=placements),
+            if layouts is None
+            else MovableTarget(loaded=self._command, layouts=layouts),
         )
         kept = KeptTrace(
             study_trace(study.name, study.spec),

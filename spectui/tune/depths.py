@@ -296,7 +296,7 @@ def raced_times(standings: Sequence[Standing]) -> Known[PromptTimes]:
     the leader's draft in that of the first finalist that drafts with it.
     """
     leader, *others = standings
-    beside = [one for one in others if one.arm.n_cpu_moe == leader.arm.n_cpu_moe]
+    beside = [one for one in others if one.arm.layout == leader.arm.layout]
     alike = [one for one in beside if _reader(one.arm) == _reader(leader.arm)]
     return prompt_times(
         leader.pairs,

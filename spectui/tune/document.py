@@ -52,12 +52,12 @@ class Tuned:
             unmeasured: parts of the ``--from`` command that are not measured.
             served: results on llama-server.
         """
-        result, setup, placements = self.result, self.tuning.setup, self.tuning.space.placements
+        result, setup, layouts = self.result, self.tuning.setup, self.tuning.space.layouts
         placing = self.tuning.placing
         unknown = "no speculative setting could be measured"
         advice = self.launch(advised(result))
         best_command = None if result.best is None else self.launch(result.best).text
-        not_placed = "n_cpu_moe was not searched"
+        alike = "the target lies alike beside every draft"
         met = result.conditions and result.conditions.document()
         return {
             **header("tune", this_machine()),
@@ -66,7 +66,7 @@ class Tuned:
             "drafts": [one.document(self.memory_bytes.get(one.name)) for one in setup.candidates],
             "config": _config(setup),
             **or_reason("placing", placing and placing.document(), "no place was searched"),
-            **or_reason("placements", placements and encoded(placements), not_placed),
+            **or_reason("layouts", layouts and encoded(layouts), alike),
             "baseline": {"params": result.off.document(), **result.baseline_document()},
             "trials": [record.document(result.trials) for record in result.trials],
             "forecasts": [one.document() for one in result.forecasts[:_FORECASTS]],

@@ -134,7 +134,7 @@ class Evidence:
 
     def reading_of(self, arm: Arm) -> Readings:
         """Prompts that the target and the setting's draft have evaluated; none where it moves."""
-        moves, draft = arm.n_cpu_moe is not None, arm.draft or NGRAM_COSTS
+        moves, draft = arm.layout is not None, arm.draft or NGRAM_COSTS
         return Readings() if moves else self.readings.get(draft, Readings())
 
     def of_others(self, arm: Arm, timed: Sequence[PairedMeasurement]) -> Speedup | None:

@@ -1,4 +1,4 @@
-"""Placement of the target's experts beside each draft (``--tune n_cpu_moe``).
+"""Layouts of the target's experts beside each draft (``--tune n_cpu_moe``).
 
 A draft and the target's experts compete for the memory of the GPUs. Of two placements that fit, the
 one with more experts in RAM reads more from the slower memory and gains nothing for it, where that
@@ -7,8 +7,8 @@ layers with their experts in RAM as leave room for it, or as many as the target 
 itself (``placing``).
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 
 from spectui.engine.demand import FreeMemory, can_load
@@ -24,44 +24,14 @@ from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageEr
 from spectui.llama.planned import PlanRequest
 from spectui.options.setup import Fit, ModelOptions
 from spectui.tune.candidates import Candidate
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placements:
-    """Layers that keep their experts in RAM (``--n-cpu-moe``), by drafter."""
-
-    alone: int
-    """Without a draft model: off, and n-gram drafters."""
-    beside: Mapping[str, int]
-    """Layers by name of the draft."""
-
-    def of(self, draft: str | None) -> int:
-        """Layers beside ``draft``, None for no draft model."""
-        return self.alone if draft is None else self.beside[draft]
-
-    @property
-    def most(self) -> int:
-        """Largest number of layers in RAM, with which every draft fits."""
-        return max((self.alone, *self.beside.values()))
-
-    def at_least(self, n: int) -> "Placements":
-        """The same with the experts of ``n`` layers in RAM without a draft, and no fewer beside."""
-        return Placements(
-            alone=n, beside={draft: max(n, own) for draft, own in self.beside.items()}
-        )
-
-    @property
-    def text(self) -> str:
-        """The placements in words, for a line of progress."""
-        beside = [f"{n} beside {draft}" for draft, n in self.beside.items()]
-        return ", ".join([f"{self.alone} without a draft", *beside])
+from spectui.tune.layouts import Layout, LayoutPlan, Layouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """Result of placing the target beside each draft."""
+    """Layouts of the target, as far as drafts have room beside it."""
 
-    placements: Placements
+    layouts: Layouts
     refused: Mapping[str, SpectuiError]
     """Drafts that have none, with the reason."""
 
@@ -103,30 +73,26 @@ def place_experts(
             )
         else:
             beside[name] = found
-    return Placed(placements=Placements(alone=without, beside=beside), refused=refused)
+    layouts = Layouts(
+        alone=_layout(request.target, without),
+        beside={name: _layout(request.target, n) for name, n in beside.items()},
+    )
+    return Placed(layouts=layouts, refused=refused)
 
 
-def misfits(
-    plan: PlanCall,
-    request: PlanRequest,
-    drafts: Mapping[str, ModelOptions],
-    placements: Placements,
-    free: FreeMemory,
-) -> Iterator[str | None]:
-    """Yield the drafts, None for none, beside which the target cannot be loaded as it is placed.
+def _layout(target: ModelOptions, n_cpu_moe: int) -> Layout:
+    return Layout.of(with_n_cpu_moe(target, n_cpu_moe), f"n_cpu_moe {n_cpu_moe}")
 
-    Args:
-        plan: asked once per draft.
-        request: the target and the context.
-        drafts: by name.
-        placements: placements of an earlier run, when other memory was free.
-        free: free memory, with nothing loaded.
-    """
-    for name in (None, *placements.beside):
-        target = with_n_cpu_moe(request.target, placements.of(name))
-        moved = replace(request, target=target)
-        if not can_load(plan(moved if name is None else moved.beside(drafts[name])), free):
-            yield name
+
+def at_least(layouts: Layouts, target: ModelOptions, n_cpu_moe: int) -> Layouts:
+    """The layouts with the experts of so many layers in RAM without a draft, no fewer beside."""
+    return Layouts(
+        alone=_layout(target, n_cpu_moe),
+        beside={
+            draft: _layout(target, max(n_cpu_moe, one.n_cpu_moe))
+            for draft, one in layouts.beside.items()
+        },
+    )
 
 
 def why_idle(plan: PlanCall, request: PlanRequest, *, has_gpus: bool) -> str | None:
@@ -144,35 +110,18 @@ def why_idle(plan: PlanCall, request: PlanRequest, *, has_gpus: bool) -> str | N
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertPlan:
-    """Placements, and the inputs that they were planned from."""
+class ExpertPlan(LayoutPlan):
+    """Layouts of the experts alone, from the fewest layers in RAM on."""
 
-    request: PlanRequest
-    drafts: Mapping[str, ModelOptions]
-    free: FreeMemory
-    placements: Placements
     n_layers: int
     """Layers of the target."""
     fits_as_given: bool
-    """Whether the target fits without a draft as the request places it."""
+    """Whether the target fits without a draft as the request has it."""
 
-    def check(self, kept: Placements, study: str) -> None:
-        """Refuse to go on with placements that were made when more memory was free.
-
-        Raises:
-            DoesNotFitError: says which.
-        """
-        if kept == self.placements:
-            return
-        with Planner(rpc=self.request.target.devices.rpc) as planner:
-            found = list(misfits(planner.plan, self.request, self.drafts, kept, self.free))
-        if found:
-            beside = " or ".join("alone" if name is None else f"beside {name}" for name in found)
-            raise DoesNotFitError(
-                f"the study {study} measured with n_cpu_moe {kept.text}, with which the target "
-                f"does not fit {beside} any more; close what has taken the memory since, or "
-                "choose another --study"
-            )
+    @property
+    def needed(self) -> Layouts:
+        """The layouts: the search of places may move the target."""
+        return self.layouts
 
 
 def plan_experts(
@@ -212,7 +161,8 @@ def plan_experts(
             request=request,
             drafts=drafts,
             free=free,
-            placements=placed.placements,
+            layouts=placed.layouts,
+            tightest=_tightest(placed.layouts),
             n_layers=without.target.info.n_layers,
             fits_as_given=can_load(without, free),
         )
@@ -221,10 +171,15 @@ def plan_experts(
         for name, error in placed.refused.items()
     )
     say(
-        f"layers with their experts in RAM{_instead(request.target)}: {found.placements.text} at "
+        f"layers with their experts in RAM{_instead(request.target)}: {found.layouts.text} at "
         "least; fewer do not fit"
     )
     return found, refused
+
+
+def _tightest(layouts: Layouts) -> str | None:
+    """The draft with which most experts lie in RAM; None for none."""
+    return max((None, *layouts.beside), key=lambda name: layouts.of(name).n_cpu_moe)
 
 
 def _instead(target: ModelOptions) -> str:

@@ -120,9 +120,8 @@ def _moved(result: TuneResult, arm: Arm) -> str:
     )
     slower = f"{own / off:.2f}× as fast" if own and off else "slower"
     return (
-        f"Beside {arm.draft} the experts of {arm.n_cpu_moe} layers lie in RAM, "
-        f"{(arm.n_cpu_moe or 0) - (result.off.n_cpu_moe or 0)} more than without a draft, and the "
-        f"target alone is {slower}. Over that:"
+        f"A draft takes room from the target ({arm.layout} beside {arm.draft}, "
+        f"{result.off.layout} without one), and the target alone is {slower}. Over that:"
     )
 
 

@@ -195,8 +195,8 @@ def off_costs(draft: str, costs_by_draft: Mapping[str, Costs], space: SearchSpac
 
     None where nothing was measured there.
     """
-    placements = space.placements
-    is_moved = placements is not None and placements.of(draft) != placements.alone
+    layouts = space.layouts
+    is_moved = layouts is not None and layouts.of(draft) != layouts.alone
     return costs_by_draft.get(NGRAM_COSTS if is_moved else draft)
 
 

@@ -7,18 +7,18 @@ from itertools import pairwise
 
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
-from spectui.engine.fitting import with_n_cpu_moe
+from spectui.options.setup import ModelOptions
 from spectui.tune.candidates import Candidate
-from spectui.tune.experts import Placements
+from spectui.tune.layouts import Layouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovableTarget:
-    """A target that is loaded anew where a draft leaves its experts other room."""
+    """A target that is loaded anew where a draft leaves it other room."""
 
     loaded: LoadTarget
     """Target as the engine holds it."""
-    placements: Placements
+    layouts: Layouts
 
 
 class Loader:
@@ -39,7 +39,7 @@ class Loader:
             engine: has loaded the target.
             candidates: drafts by whose names they are asked for.
             loaded: the candidate that the engine has loaded already.
-            movable: placement of the target for each of them; None keeps it in place.
+            movable: layouts of the target for each of them; None keeps it in place.
             clock: seconds.
         """
         self.engine = engine
@@ -47,9 +47,8 @@ class Loader:
         self._loaded = loaded
         self._movable = movable
         self._clock = clock
-        self.n_cpu_moe = None if movable is None else movable.loaded.options.n_cpu_moe
-        """Layers whose experts the loaded target keeps in RAM; None where nobody asked, and where
-        its load has failed."""
+        self.place = None if movable is None else movable.loaded.options
+        """The target as it is loaded; None where it stays in place, and where its load failed."""
         self.move_s = 0.0
         """Seconds that the last reload of the target took."""
 
@@ -60,15 +59,16 @@ class Loader:
         It begins where it lies without a draft.
         """
         usable = [one.name for one in self._candidates.values() if one.error is None]
-        return tuple(sorted(usable, key=lambda name: self._n_cpu_moe(name) or 0))
+        alike = list(map(self._place_of, (None, *usable)))
+        return tuple(sorted(usable, key=lambda name: alike.index(self._place_of(name))))
 
     def moves(self, draft: str | None, other: str | None) -> bool:
         """Whether the target lies otherwise beside ``draft`` than beside ``other``."""
-        return self._n_cpu_moe(draft) != self._n_cpu_moe(other)
+        return self._place_of(draft) != self._place_of(other)
 
     def moving_s(self, order: Sequence[str | None]) -> float:
         """Estimate of what loading the target anew takes for drafts, None for none, in turn."""
-        places = [self.n_cpu_moe, *map(self._n_cpu_moe, order)]
+        places = [self.place, *map(self._place_of, order)]
         return self.move_s * sum(place != other for place, other in pairwise(places))
 
     def is_short(self, draft: str) -> bool:
@@ -89,7 +89,7 @@ class Loader:
         Raises:
             SpectuiError: the engine failed.
         """
-        self._place(self._n_cpu_moe(draft))
+        self._move(self._place_of(draft))
         candidate = self._candidates.get(draft or "")
         if candidate is None or draft == self._loaded:
             return
@@ -102,22 +102,22 @@ class Loader:
         self.engine.load_draft(candidate.options, mtp=candidate.is_mtp_file)
         self._loaded = draft
 
-    def _n_cpu_moe(self, draft: str | None) -> int | None:
-        return None if self._movable is None else self._movable.placements.of(draft)
+    def _place_of(self, draft: str | None) -> ModelOptions | None:
+        movable = self._movable
+        return None if movable is None else movable.layouts.of(draft).on(movable.loaded.options)
 
-    def _place(self, n_cpu_moe: int | None) -> None:
-        if self._movable is None or n_cpu_moe is None or n_cpu_moe == self.n_cpu_moe:
+    def _move(self, place: ModelOptions | None) -> None:
+        if self._movable is None or place is None or place == self.place:
             return
         command = self._movable.loaded
-        options = with_n_cpu_moe(command.options, n_cpu_moe)
         began_s = self._clock()
         # A load begins by freeing both models, whatever comes of it.
-        self._loaded = self.n_cpu_moe = None
+        self._loaded = self.place = None
         self.engine.load_target(
-            options,
+            place,
             command.context,
             max_draft=command.max_draft,
             mtp_file=command.mtp_file,
         )
-        self.n_cpu_moe = n_cpu_moe
+        self.place = place
         self.move_s = self._clock() - began_s

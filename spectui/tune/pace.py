@@ -239,7 +239,7 @@ def _off_s(per_prompt: Mapping[Arm, float]) -> float:
     return next((seconds for arm, seconds in per_prompt.items() if arm.is_off), 0.0)
 
 
-def _places(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> set[int | None]:
+def _places(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> set[str | None]:
     """Placements of the target in turn while ``arms`` are measured against off."""
-    off = [record.arm.n_cpu_moe for record in records if record.arm.is_off]
-    return {*off[:1], *(arm.n_cpu_moe for arm in arms)} or {None}
+    off = [record.arm.layout for record in records if record.arm.is_off]
+    return {*off[:1], *(arm.layout for arm in arms)} or {None}

@@ -25,7 +25,7 @@ class Family:
     """Kind of the drafter that has the numbers."""
     ahead: tuple[Ngram, ...] = ()
     """N-gram drafters that are asked before it."""
-    n_cpu_moe: int | None = None
+    layout: str | None = None
     names: tuple[str, ...]
     """Names of the numbers."""
     settings: tuple[tuple[int | float, ...], ...]
@@ -42,7 +42,7 @@ class Family:
             except msgspec.ValidationError:
                 continue
             how = Speculation(own, self.ahead)
-            yield Arm(draft=self.draft, speculation=how, n_cpu_moe=self.n_cpu_moe), speedup
+            yield Arm(draft=self.draft, speculation=how, layout=self.layout), speedup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Predictions:
         return dict(islice(found, _MOST))
 
 
-_Key = tuple[str | None, str, tuple[Ngram, ...], int | None, tuple[str, ...]]
+_Key = tuple[str | None, str, tuple[Ngram, ...], str | None, tuple[str, ...]]
 
 
 def predictions_of(forecasts: Sequence[Forecast]) -> Predictions:
@@ -67,19 +67,19 @@ def predictions_of(forecasts: Sequence[Forecast]) -> Predictions:
         how = one.arm.speculation
         if how is not None:
             own = how.own
-            key = one.arm.draft, own.kind, how.ahead, one.arm.n_cpu_moe, tuple(own.numbers)
+            key = one.arm.draft, own.kind, how.ahead, one.arm.layout, tuple(own.numbers)
             found.setdefault(key, []).append(one)
     return Predictions(families=tuple(_family(*item) for item in found.items()))
 
 
 def _family(key: _Key, members: Sequence[Forecast]) -> Family:
-    draft, kind, ahead, n_cpu_moe, names = key
+    draft, kind, ahead, layout, names = key
     speculations = [one.arm.speculation for one in members]
     return Family(
         draft=draft,
         kind=kind,
         ahead=ahead,
-        n_cpu_moe=n_cpu_moe,
+        layout=layout,
         names=names,
         settings=tuple(tuple(how.own.numbers.values()) for how in speculations if how is not None),
         speedups=tuple(round(one.speedup, _DIGITS) for one in members),

@@ -107,7 +107,7 @@ class RaceRuns(RaceLegs):
         return tuple(self._pairs[arm]) if self._is_moved(arm) else ()
 
     def _is_moved(self, arm: Arm) -> bool:
-        return arm.n_cpu_moe != self.off.n_cpu_moe
+        return arm.layout != self.off.layout
 
     @property
     def n_items(self) -> int:
@@ -148,8 +148,9 @@ class RaceRuns(RaceLegs):
         take turns with off.
         """
 
-        def place(arm: Arm) -> tuple[int, str]:
-            return arm.n_cpu_moe or 0, arm.draft or ""
+        def place(arm: Arm) -> tuple[bool, str, str]:
+            # It begins where off lies.
+            return self._is_moved(arm), arm.layout or "", arm.draft or ""
 
         running = list(arms)
         if all(map(self._is_moved, running)):

@@ -29,7 +29,7 @@ from spectui.options.setup import ContextOptions
 from spectui.options.speculation import Speculation
 from spectui.speculative.mtp import longest_draft as longest_mtp_draft
 from spectui.trace.grid import Grid
-from spectui.tune.experts import Placements
+from spectui.tune.layouts import Layouts
 
 MAX_DRAFT = 16
 LEAST_P_MIN = 0.3
@@ -75,7 +75,7 @@ class Parameter(StrEnum):
     DRAFT = "draft"
     """A choice wherever there are several, named or not."""
     N_CPU_MOE = "n_cpu_moe"
-    """Layers that keep their experts in RAM: follows from the draft, see ``Placements``."""
+    """Layers that keep their experts in RAM: follows from the draft, see ``Layouts``."""
     SPLIT_MODE = "split_mode"
     THREADS = "threads"
     THREADS_BATCH = "threads_batch"
@@ -113,8 +113,8 @@ class SearchSpace:
     """Whether n-gram drafters may be tried; needed where there is no draft model."""
     readers: tuple[tuple[str, str], ...] = ()
     """Drafts that read the target's hidden states, each with its kind of ``HIDDEN_STATE_KINDS``."""
-    placements: Placements | None = None
-    """Placements of the experts with each draft; None where that is not searched."""
+    layouts: Layouts | None = None
+    """How the target lies beside each draft; None where that is alike."""
     present: Arm | None = None
     """The user's present arm, which is tried first; it may lie outside the search space."""
 
@@ -123,10 +123,8 @@ class SearchSpace:
         return {MTP_KIND: self.mtp_layers, **dict(self.mtp_files)}.get(draft or "", 0)
 
     def placed(self, arm: Arm) -> Arm:
-        """The arm with the placement that goes with its draft."""
-        if self.placements is None:
-            return arm
-        return replace(arm, n_cpu_moe=self.placements.of(arm.draft))
+        """The arm with the layout that goes with its draft."""
+        return arm if self.layouts is None else replace(arm, layout=self.layouts.of(arm.draft).text)
 
     def allows(self, arm: Arm) -> bool:
         """Whether an arm of an earlier run may be recommended by this one."""

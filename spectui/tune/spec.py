@@ -12,6 +12,7 @@ from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.tune.candidates import Candidate
+from spectui.tune.layouts import Layout
 
 
 def study_spec(
@@ -22,16 +23,19 @@ def study_spec(
     candidates: Sequence[Candidate],
     context: ContextOptions,
     workload: Workload,
-    searches_experts: bool = False,
+    is_laid_out: bool = False,
     knobs: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Conditions that must be equal for two trials to be comparable.
 
-    Where the study searches how many layers have their experts in RAM, that is not of it. Where it
-    searches the target's place, the command's own is, with the parameters that may change it.
+    Where the target lies otherwise beside each draft, its layout is not of it: free memory differs
+    a little from run to run, and the study keeps the layouts. Where it searches the target's place,
+    the command's own is, with the parameters that may change it.
     """
     given = _identity(options, target)
-    if searches_experts:
+    if is_laid_out:
+        if options.fit is not None:
+            given = _identity(Layout(text="", n_gpu_layers=-1).on(options), target)
         given["placement"]["n_cpu_moe"] = None
     spec = {
         **machine.conditions,

@@ -31,7 +31,7 @@ class _Anchor:
     tokens_per_s: float
     n_interruptions: int
     """Interruptions of the engine before it was measured: more of them make it stale."""
-    n_cpu_moe: int | None
+    place: object
     """Layers with experts in RAM when the target was placed."""
 
 
@@ -204,8 +204,8 @@ class TrialRunner:
     def _last_anchor(self) -> float:
         """Tokens/s of the last anchor, or of a new one if something has come between."""
         anchor = self._anchor
-        now = self._engine.n_interruptions, self._loader.n_cpu_moe
-        if anchor is None or (anchor.n_interruptions, anchor.n_cpu_moe) != now:
+        now = self._engine.n_interruptions, self._loader.place
+        if anchor is None or (anchor.n_interruptions, anchor.place) != now:
             return self._measure_anchor()
         return anchor.tokens_per_s
 
@@ -215,7 +215,7 @@ class TrialRunner:
         self._anchor = _Anchor(
             tokens_per_s=tokens_per_s,
             n_interruptions=n_interruptions,
-            n_cpu_moe=self._loader.n_cpu_moe,
+            place=self._loader.place,
         )
         return tokens_per_s
 

@@ -157,22 +157,22 @@ def levelled(records: Sequence[TrialRecord]) -> tuple[TrialRecord, ...]:
     """
     shares = _shares(records)
     return tuple(
-        replace(one, anchor_tokens_per_s=one.anchor_tokens_per_s / shares[one.arm.n_cpu_moe])
-        if one.anchor_tokens_per_s and one.arm.n_cpu_moe in shares
+        replace(one, anchor_tokens_per_s=one.anchor_tokens_per_s / shares[one.arm.layout])
+        if one.anchor_tokens_per_s and one.arm.layout in shares
         else one
         for one in records
     )
 
 
-def _shares(records: Sequence[TrialRecord]) -> dict[int | None, float]:
-    """Speed of the target alone over its speed as off has it, by layers with experts in RAM."""
-    anchors: dict[int | None, list[float]] = {}
+def _shares(records: Sequence[TrialRecord]) -> dict[str | None, float]:
+    """Speed of the target alone over its speed as off has it, by layout."""
+    anchors: dict[str | None, list[float]] = {}
     for one in records:
         if one.anchor_tokens_per_s:
-            anchors.setdefault(one.arm.n_cpu_moe, []).append(one.anchor_tokens_per_s)
-    means = {n_cpu_moe: sum(values) / len(values) for n_cpu_moe, values in anchors.items()}
-    homes = [means[one.arm.n_cpu_moe] for one in records if one.arm.is_off and one.relative]
-    return {n_cpu_moe: mean / homes[0] for n_cpu_moe, mean in means.items()} if homes else {}
+            anchors.setdefault(one.arm.layout, []).append(one.anchor_tokens_per_s)
+    means = {layout: sum(values) / len(values) for layout, values in anchors.items()}
+    homes = [means[one.arm.layout] for one in records if one.arm.is_off and one.relative]
+    return {layout: mean / homes[0] for layout, mean in means.items()} if homes else {}
 
 
 def speedup_estimate(record: TrialRecord, records: Sequence[TrialRecord]) -> float | None:
@@ -191,7 +191,7 @@ def speedup_estimates(
             return None
         if one.arm.is_off and one.noisy:
             return 1.0
-        return one.relative * shares.get(one.arm.n_cpu_moe, 1.0) / level
+        return one.relative * shares.get(one.arm.layout, 1.0) / level
 
     return tuple(map(estimate, some))
 
@@ -206,6 +206,6 @@ def best_trial(records: Sequence[TrialRecord]) -> TrialRecord | None:
     ]
     return max(
         candidates,
-        key=lambda r: (r.relative or 0.0) * shares.get(r.arm.n_cpu_moe, 1.0),
+        key=lambda r: (r.relative or 0.0) * shares.get(r.arm.layout, 1.0),
         default=None,
     )

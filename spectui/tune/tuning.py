@@ -12,7 +12,6 @@ from spectui.commands.launch import ExportSetup
 from spectui.commands.takeover import Takeover
 from spectui.documents import Json
 from spectui.engine.commands import LoadTarget
-from spectui.engine.fitting import with_n_cpu_moe
 from spectui.errors import BadInputError, HopelessError, ServerError
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.arm import Arm
@@ -32,8 +31,8 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import conditions
 from spectui.tune.division import Division, divide
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
-from spectui.tune.experts import ExpertPlan
 from spectui.tune.forecast import Forecaster
+from spectui.tune.layouts import LayoutPlan
 from spectui.tune.outcome import advised, outcome_of
 from spectui.tune.places import Knob, Placing
 from spectui.tune.predictions import predictions_of
@@ -42,7 +41,7 @@ from spectui.tune.result import TuneResult
 from spectui.tune.search import Search
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import Limits, SearchSetup
-from spectui.tune.space import SearchSpace
+from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.spec import study_name
 from spectui.tune.studies.listing import has_study, keep_report, kept_outcome
 from spectui.tune.studies.study import StudyOptions, TuningStudy
@@ -95,8 +94,8 @@ class TuningSetup:
     """What may be varied of the target's place; empty where it stays as it is."""
     given: LoadTarget | None = None
     """Loads the target as the user's command has it, where it was loaded otherwise so far."""
-    experts: ExpertPlan | None = None
-    """How ``space.placements`` were planned; None where the placement is not searched."""
+    plan: LayoutPlan | None = None
+    """How ``space.layouts`` were planned; None where the target lies alike beside every draft."""
     prompts: Path | None = None
     """The user's; None for the built-in suite and for turns of a chat."""
     is_chat: bool = False
@@ -169,7 +168,7 @@ class Tuning:
         self.placing: Placing | None = None
         """How the target's place was found; None where it was not searched."""
         self.space = setup.space
-        """Search space, with the placements that the study keeps once it was opened."""
+        """Search space, with the layouts that the study keeps once it was opened."""
 
     def run(self, on_event: Callable[[TuneEvent], None]) -> TuneResult:
         """Search, and keep what was found.
@@ -182,7 +181,7 @@ class Tuning:
 
         Raises:
             BadInputError: the storage cannot be used.
-            DoesNotFitError: placements that the study began with do not fit any more.
+            DoesNotFitError: layouts that the study began with do not fit any more.
             ServerError: llama-server measured nothing, so that nothing can be advised.
             UsageError: the study belongs to another machine, pair or workload, or is missing.
         """
@@ -214,13 +213,13 @@ class Tuning:
             return self._kept(study, replace(result, conditions=met))
 
     def _begin(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
-        """Tell of the study; the placements that it began with still have to fit."""
+        """Tell of the study; the layouts that it began with still have to fit."""
         setup, problem = self.setup, this_machine().gpu_problem
         if problem is not None:
             without = "the NVIDIA GPUs do not count as part of this machine now"
             on_event(Notice(text=f"{without}: {problem}"))
-        if setup.experts is not None and study.space.placements is not None:
-            setup.experts.check(study.space.placements, study.name)
+        if setup.plan is not None and study.space.layouts is not None:
+            setup.plan.check(study.space.layouts, study.name)
         twin = self._greedy_twin(study)
         on_event(StudyOpened(name=study.name, greedy_twin=twin))
 
@@ -366,7 +365,7 @@ class Tuning:
         """Setup to export for an arm."""
         command = self.setup.command
         given = command.given
-        if given is not None and self.space.placements is not None:
+        if given is not None and Parameter.N_CPU_MOE in self.space.tuned:
             given |= _PLACING
         if given is not None and self.placing is not None:
             changed = [one.option for one in self.setup.knobs if one.name in self.placing.best]
@@ -390,8 +389,8 @@ class Tuning:
 
     def _target_beside(self, draft: str | None) -> ModelOptions:
         """The target with its placement for a draft; None for no draft."""
-        target, placements = self.setup.off.target, self.space.placements
-        return target if placements is None else with_n_cpu_moe(target, placements.of(draft))
+        target, layouts = self.setup.off.target, self.space.layouts
+        return target if layouts is None else layouts.of(draft).on(target)
 
 
 def _found_nothing(result: TuneResult) -> bool:

@@ -176,8 +176,8 @@ def test_a_search_moves_experts_for_drafts_and_its_command_places_what_was_measu
         assert again.code == 0, again.err
     reasons = {one["name"]: one["reason"] or "" for one in found["drafts"]}
     assert "does not fit beside the target even with the experts of all" in reasons["huge"]
-    assert found["placements"]["alone"] == 0
-    n_moved = found["placements"]["beside"]["close"]
+    assert found["layouts"]["alone"]["n_cpu_moe"] == 0
+    n_moved = found["layouts"]["beside"]["close"]["n_cpu_moe"]
     assert 0 < n_moved <= 6
     # Nothing is nearly full: all that is to stay free does.
     assert "stay free" not in ended.err
@@ -187,6 +187,32 @@ def test_a_search_moves_experts_for_drafts_and_its_command_places_what_was_measu
     weights = set(_WEIGHTS.findall(again.err))
     assert len(weights) >= 4
     assert weights <= set(_WEIGHTS.findall(ended.err))
+
+
+@pytest.mark.long
+def test_fit_lays_the_target_out_without_a_draft_and_beside_each(
+    bench: Bench, start: Start
+) -> None:
+    target, draft = (bench.home / f"{name}.gguf" for name in ("fitted", "close"))
+    write_tiny(Tiny(n_layers=6, n_experts=8), target)
+    write_tiny(Tiny(n_layers=6, n_experts=8, noise=0.02), draft)
+    with ExitStack() as stack:
+        rpc = stack.enter_context(small_device(start().endpoint, 9_000_000))
+        models = ["-m", target, "-md", draft, "--spec-type", "draft-simple"]
+        sizes = ["--rpc", rpc, "-c", 1024, "-ub", 64, "-t", 1, "--fit-target", 0]
+        run = ["-n", 8, "--ignore-eos", "--prompts", bench.prompts, "--min-gain", 9]
+        ended = bench("tune", *models, *sizes, *run, "--verbose", "--json", "-")
+        assert ended.code == 0, ended.err
+        found = json.loads(ended.out)
+    alone, beside = found["layouts"]["alone"], found["layouts"]["beside"]["close"]
+    assert f"{alone['text']} without a draft; {beside['text']} beside close" in ended.err
+    assert len(beside["override_tensor"]) > len(alone["override_tensor"])
+    assert found["baseline"]["params"]["layout"] == alone["text"]
+    drafted = [one for one in found["finalists"] if one["params"]["draft"] == "close"]
+    assert all(one["params"]["layout"] == beside["text"] for one in drafted)
+    # A server with the same models chooses the same by itself.
+    assert "-ngl" not in found["command"]
+    assert "-ot" not in found["command"]
 
 
 PLANNED = """

@@ -24,7 +24,6 @@ from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.candidates import Candidate
-from spectui.tune.experts import Placements
 from spectui.tune.loading import Loader, MovableTarget
 from spectui.tune.tracing import (
     CostsMeasured,
@@ -37,6 +36,7 @@ from spectui.tune.tracing import (
     n_tracing_steps,
 )
 from tests.support.engine import small_context
+from tests.support.layouts import expert_layouts
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
 
 pytest_plugins = ("tests.support.fixtures",)
@@ -178,11 +178,11 @@ def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: T
             max_draft=DEPTH,
         )
         engine.load_target(command.options, command.context, max_draft=DEPTH)
-        placements = Placements(alone=0, beside={"draft": 1})
+        layouts = expert_layouts(command.options, 0, draft=1)
         loader = Loader(
             engine,
             [draft_of(tiny)],
-            movable=MovableTarget(loaded=command, placements=placements),
+            movable=MovableTarget(loaded=command, layouts=layouts),
         )
         tracing = Tracer(
             WORKLOAD,
@@ -192,7 +192,7 @@ def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: T
             rollback=Rollback.TRUNCATE,
             on_event=events.append,
         ).run()
-        assert loader.n_cpu_moe == 1
+        assert loader.place == command.options
     assert len(events) == n_tracing_steps(10, loader)
     # Outputs once, then off where it lies without the draft, then the draft where it lies with it.
     kinds = list(dict.fromkeys(map(type, events)))

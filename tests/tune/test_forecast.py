@@ -13,12 +13,11 @@ from spectui.engine.driver import Engine
 from spectui.measure.arm import Arm
 from spectui.measure.workload import Workload
 from spectui.options.drafters import NGRAM_KINDS, DraftSimple, NgramCache, NgramSimple, kind_of
-from spectui.options.setup import SamplingConfig
+from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import ModelIdentity, Recording
-from spectui.tune.experts import Placements
 from spectui.tune.forecast import (
     Answers,
     Forecast,
@@ -31,6 +30,7 @@ from spectui.tune.kept import KeptTrace, study_trace
 from spectui.tune.loading import Loader
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.tracing import Tracing, complete
+from tests.support.layouts import expert_layouts
 from tests.support.replay import COSTS, DEPTH, DRAFT, SCENE, TARGET, record, trace_of
 from tests.support.search import known
 
@@ -249,17 +249,18 @@ def test_a_draft_that_moves_the_target_is_forecast_over_what_fits_without_it() -
     # Without the draft two more layers are on the GPU, and the target takes 0.8 of the time.
     alone = replace(COSTS, off_s=0.8 * COSTS.off_s, off_growth_s=0.8 * COSTS.off_growth_s)
     costs = {"draft": COSTS, NGRAM_COSTS: alone}
-    placements = Placements(alone=4, beside={"draft": 6})
-    moved = by_models(forecasts(TRACING.recordings, costs, replace(SPACE, placements=placements)))
+    target = ModelOptions(path=Path("target.gguf"))
+    layouts = expert_layouts(target, 4, draft=6)
+    moved = by_models(forecasts(TRACING.recordings, costs, replace(SPACE, layouts=layouts)))
     fixed = by_models(forecasts(TRACING.recordings, costs, SPACE))
-    assert [replace(one.arm, n_cpu_moe=None) for one in moved] == [one.arm for one in fixed]
-    assert {one.arm.n_cpu_moe for one in moved} == {6}
+    assert [replace(one.arm, layout=None) for one in moved] == [one.arm for one in fixed]
+    assert {one.arm.layout for one in moved} == {"n_cpu_moe 6"}
     for one, other in zip(moved, fixed, strict=True):
         assert one.speedup == pytest.approx(0.8 * other.speedup)
     # What is not known of the target's other place cannot be compared with.
-    nothing = forecasts(TRACING.recordings, {"draft": COSTS}, replace(SPACE, placements=placements))
+    nothing = forecasts(TRACING.recordings, {"draft": COSTS}, replace(SPACE, layouts=layouts))
     assert by_models(nothing) == []
-    stays = replace(SPACE, placements=Placements(alone=4, beside={"draft": 4}))
+    stays = replace(SPACE, layouts=expert_layouts(target, 4, draft=4))
     assert [one.speedup for one in by_models(forecasts(TRACING.recordings, costs, stays))] == [
         one.speedup for one in fixed
     ]

@@ -24,8 +24,8 @@ from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
 SPEC = "spec"
 """Under which a study keeps what its trials have in common."""
-PLACEMENTS = "placements"
-"""Under which it keeps where the target lies beside each draft."""
+LAYOUTS = "layouts"
+"""Under which it keeps how the target lies beside each draft."""
 PLACING = "placing"
 """Under which it keeps the place in which the target was found to be fastest by itself."""
 PLACES_OF = "places_of"

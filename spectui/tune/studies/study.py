@@ -16,7 +16,7 @@ from optuna.storages._heartbeat import BaseHeartbeatThread, get_heartbeat_thread
 from spectui.closing import Closing
 from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError, UsageError
 from spectui.measure.arm import Arm
-from spectui.tune.experts import Placements
+from spectui.tune.layouts import Layouts
 from spectui.tune.places import Knob, Placing
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies import records
@@ -84,7 +84,7 @@ class TuningStudy(Closing):
             options: storage, and seed of the sampler.
             spec: what makes trials comparable: machine, models, prompts, settings. A study made
                 with another one is refused.
-            space: candidates and parameters. Its placements give way to those that the study began
+            space: candidates and parameters. Its layouts give way to those that the study began
                 with: other memory may be free by now.
             isolated: whether the models are in processes of their own, which may end alone.
             say: told what a user has to wait for.
@@ -128,7 +128,7 @@ class TuningStudy(Closing):
         if self.is_new:
             self.stored.set_user_attr(records.SPEC, self.spec)
         self._close_left()
-        self._keep_placements()
+        self._keep_layouts()
 
     @property
     def _is_alone(self) -> bool:
@@ -142,15 +142,15 @@ class TuningStudy(Closing):
             if self._is_alone or records.is_of_older(trial):
                 records.close_trial(self.stored, trial, self._known)
 
-    def _keep_placements(self) -> None:
-        found = self.space.placements
+    def _keep_layouts(self) -> None:
+        found = self.space.layouts
         if found is None:
             return
-        kept = self.stored.user_attrs.get(records.PLACEMENTS)
+        kept = self.stored.user_attrs.get(records.LAYOUTS)
         if kept is None:
-            self.stored.set_user_attr(records.PLACEMENTS, msgspec.to_builtins(found))
+            self.stored.set_user_attr(records.LAYOUTS, msgspec.to_builtins(found))
         else:
-            self.space = replace(self.space, placements=msgspec.convert(kept, Placements))
+            self.space = replace(self.space, layouts=msgspec.convert(kept, Layouts))
 
     @property
     def placing(self) -> Placing | None:
@@ -158,9 +158,9 @@ class TuningStudy(Closing):
         with storage_errors(self._url):
             return records.from_plain(self.stored.user_attrs.get(records.PLACING), Placing)
 
-    def place(self, placements: Placements | None) -> None:
-        """Take other placements; None where the target lies as it does for all drafts."""
-        self.space = replace(self.space, placements=placements)
+    def lay_out(self, layouts: Layouts | None) -> None:
+        """Take other layouts; None where the target lies alike beside every draft."""
+        self.space = replace(self.space, layouts=layouts)
 
     def keep_placing(self, placing: Placing) -> None:
         """Store where the target is fastest by itself."""
@@ -293,8 +293,8 @@ class TuningStudy(Closing):
         if not chains:
             self.space = replace(self.space, tuned=self.space.tuned - {Parameter.AHEAD})
         arms = (*filter(None, (self.space.present,)), *arms)
-        places = list(dict.fromkeys(arm.n_cpu_moe for arm in arms))
-        self.enqueue(sorted(arms, key=lambda arm: places.index(arm.n_cpu_moe)))
+        places = list(dict.fromkeys(arm.layout for arm in arms))
+        self.enqueue(sorted(arms, key=lambda arm: places.index(arm.layout)))
 
     def enqueue(self, arms: Sequence[Arm]) -> None:
         """Queue the arms that are neither tried nor waiting: they come before the sampler's."""

@@ -21,17 +21,17 @@ from spectui.measure.arm import Arm
 from spectui.measure.promise import Promise
 from spectui.options.stored import check_schema, schema_of
 from spectui.reading import read_file
-from spectui.tune.experts import Placements
+from spectui.tune.layouts import Layouts
 from spectui.tune.outcome import Outcome
 from spectui.tune.places import Placing
 from spectui.tune.predictions import Predictions
 from spectui.tune.studies.listing import REPORT, Report, opened
 from spectui.tune.studies.records import (
     ARM,
+    LAYOUTS,
     OFF,
     OUTCOME,
     OWNER,
-    PLACEMENTS,
     PLACING,
     PREDICTIONS,
     PROMISE,
@@ -59,7 +59,7 @@ _LARGEST = 2.0**53
 _HINT = "give a file that spectui studies export wrote"
 _KINDS: dict[str, Any] = {
     SPEC: dict[str, Any],
-    PLACEMENTS: Placements,
+    LAYOUTS: Layouts,
     PLACING: Placing,
     OUTCOME: Outcome,
     PROMISE: Promise,

@@ -28,8 +28,9 @@ from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import conditions
 from spectui.tune.division import divide
-from spectui.tune.experts import Placements, misfits, place_experts, why_idle
+from spectui.tune.experts import at_least, place_experts, why_idle
 from spectui.tune.explain import explain_result
+from spectui.tune.layouts import Layout, misfits
 from spectui.tune.loading import Loader, MovableTarget
 from spectui.tune.race import LOOK_EVERY, Race
 from spectui.tune.race_runs import race_runs
@@ -38,6 +39,7 @@ from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.trials import best_trial, levelled, speedup_estimate
+from tests.support.layouts import expert_layouts
 from tests.support.machine import QUIET
 from tests.support.plans import BAD, GOOD, HUGE, ODD, REQUEST, Script, room
 from tests.support.search import OFF_TOKENS_PER_S, ScriptedMeasurer, items, known, open_study
@@ -46,8 +48,10 @@ pytestmark = pytest.mark.usefixtures("in_memory")
 
 FIXED_BYTES = 50 + 4096
 """Of the scripted target: dense weights and cache."""
-PLACEMENTS = Placements(alone=4, beside={"big": 6, "small": 4})
 TARGET = ModelOptions(path=Path("target.gguf"), n_cpu_moe=6)
+
+
+LAYOUTS = expert_layouts(TARGET, 4, big=6, small=4)
 
 
 def gpu(n_bytes: int) -> FreeMemory:
@@ -58,10 +62,10 @@ def gpu(n_bytes: int) -> FreeMemory:
 def test_a_draft_takes_the_room_of_expert_layers() -> None:
     script, drafts = Script(draft_bytes=150), {"good": GOOD}
     found = place_experts(script, REQUEST, drafts, gpu(600))
-    kept = Placements(alone=4, beside={"good": 6})
-    assert found.placements == kept
-    assert found.placements.most == 6
-    assert found.placements.text == "4 without a draft, 6 beside good"
+    kept = expert_layouts(REQUEST.target, 4, good=6)
+    assert found.layouts == kept
+    assert found.layouts.text == "n_cpu_moe 4 without a draft; n_cpu_moe 6 beside good"
+    assert at_least(kept, REQUEST.target, 5) == expert_layouts(REQUEST.target, 5, good=6)
     assert not found.refused
     # Those of an earlier run are checked without the margin.
     for n_bytes, left in ((600, []), (599, [None]), (549, [None, "good"])):
@@ -87,9 +91,13 @@ def test_as_few_layers_as_fit_are_in_ram(free_bytes: int, draft_bytes: int) -> N
             place_experts(script, REQUEST, {"good": GOOD}, free)
         return
     found = place_experts(script, REQUEST, {"good": GOOD}, free)
-    assert found.placements.alone == alone
-    assert found.placements.beside.get("good") == beside
+    assert found.layouts.alone.n_cpu_moe == alone
+    assert known_count(found.layouts.beside.get("good")) == beside
     assert ("good" in found.refused) == (beside is None)
+
+
+def known_count(layout: Layout | None) -> int | None:
+    return None if layout is None else layout.n_cpu_moe
 
 
 def fits(script: Script, n: int, draft: ModelOptions | None, free: FreeMemory) -> bool:
@@ -102,7 +110,7 @@ def fits(script: Script, n: int, draft: ModelOptions | None, free: FreeMemory) -
 def test_drafts_that_have_no_place_are_refused_with_the_reason() -> None:
     drafts = {"good": GOOD, "huge": HUGE, "bad": BAD, "odd": ODD}
     found = place_experts(Script(), REQUEST, drafts, gpu(600))
-    assert set(found.placements.beside) == {"good"}
+    assert set(found.layouts.beside) == {"good"}
     kinds = {name: type(error) for name, error in found.refused.items()}
     assert kinds == {"huge": DoesNotFitError, "bad": BadInputError, "odd": UsageError}
     assert "keep it in RAM with -ngld 0" in str(found.refused["huge"])
@@ -125,7 +133,7 @@ def test_where_it_changes_nothing_is_said(
 
 @dataclass
 class Machine:
-    """An engine whose GPU has room for what ``PLACEMENTS`` say, and for no layer more."""
+    """An engine whose GPU has room for what ``LAYOUTS`` say, and for no layer more."""
 
     n_cpu_moe: int = 6
     draft: str | None = None
@@ -141,13 +149,13 @@ class Machine:
         assert (max_draft, mtp_file) == (16, False)
         self.n_cpu_moe, self.draft = options.n_cpu_moe, None
         self.loads.append(options.n_cpu_moe)
-        self._check(PLACEMENTS.alone)
+        self._check(LAYOUTS.alone.n_cpu_moe)
 
     def load_draft(self, options: ModelOptions, *, mtp: bool) -> None:
         assert not mtp
         self.draft = options.path.stem
         self.loads.append(self.draft)
-        self._check(PLACEMENTS.of(self.draft))
+        self._check(LAYOUTS.of(self.draft).n_cpu_moe)
 
     def _check(self, least: int) -> None:
         if self.is_broken or self.n_cpu_moe < least:
@@ -175,14 +183,14 @@ class PlacedMeasurer(ScriptedMeasurer):
 
 
 SPACE = SearchSpace(
-    drafts=("big",), tuned=frozenset({Parameter.DRAFT, Parameter.N_CPU_MOE}), placements=PLACEMENTS
+    drafts=("big",), tuned=frozenset({Parameter.DRAFT, Parameter.N_CPU_MOE}), layouts=LAYOUTS
 )
 WIDE = replace(SPACE, drafts=("big", "small"), tuned=frozenset(Parameter))
 OVER_ALONE = 9 / 11
 """The target alone beside the big draft."""
-BIG = Arm(draft="big", speculation=Speculation(DraftSimple(draft_max=6)), n_cpu_moe=6)
-SMALL = Arm(draft="small", speculation=Speculation(DraftSimple(draft_max=8)), n_cpu_moe=4)
-ALONE = replace(OFF, n_cpu_moe=4)
+BIG = Arm(draft="big", speculation=Speculation(DraftSimple(draft_max=6)), layout="n_cpu_moe 6")
+SMALL = Arm(draft="small", speculation=Speculation(DraftSimple(draft_max=8)), layout="n_cpu_moe 4")
+ALONE = replace(OFF, layout="n_cpu_moe 4")
 
 
 def loader_of(
@@ -195,7 +203,7 @@ def loader_of(
             Candidate(name=name, options=ModelOptions(path=Path(f"{name}.gguf")), loaded=None)
             for name in drafts
         ],
-        movable=MovableTarget(loaded=command, placements=PLACEMENTS),
+        movable=MovableTarget(loaded=command, layouts=LAYOUTS),
         clock=clock,
     )
 
@@ -231,7 +239,7 @@ def test_a_draft_is_measured_against_what_fits_without_it(
     result = run(tmp_path, machine, measurer, SPACE, 3)
     best = known(result.best)
     assert result.off == ALONE
-    assert (best.draft, best.n_cpu_moe) == ("big", 6)
+    assert (best.draft, best.layout) == ("big", "n_cpu_moe 6")
     assert known(result.speedup).estimate == pytest.approx(gain * OVER_ALONE, rel=0.02)
     assert result.verdict.use_speculation == pays
     assert "n_cpu_moe 6" in result.verdict.reason
@@ -240,13 +248,13 @@ def test_a_draft_is_measured_against_what_fits_without_it(
     assert measurer.seen == {("big", 6)}
     text = explain_result(result).text
     assert text.startswith(
-        "Beside big the experts of 6 layers lie in RAM, 2 more than without a draft, and the "
-        "target alone is 0.82× as fast. Over that:"
+        "A draft takes room from the target (n_cpu_moe 6 beside big, n_cpu_moe 4 without one), and "
+        "the target alone is 0.82× as fast. Over that:"
     )
     # A study keeps the placements that it began with.
-    later = replace(SPACE, placements=Placements(alone=2, beside={"big": 3}))
+    later = replace(SPACE, layouts=expert_layouts(TARGET, 2, big=3))
     with open_study(tmp_path, space=later) as again:
-        assert again.space.placements == PLACEMENTS
+        assert again.space.layouts == LAYOUTS
         assert again.space.off == ALONE
 
 
@@ -275,8 +283,8 @@ def test_every_draft_is_tried_where_it_has_its_place(tmp_path: Path) -> None:
     assert [one for one in machine.loads if isinstance(one, int)][:3] == [4, 6, 4]
     assert measurer.seen == {("big", 6), ("small", 4)}
     assert all(record.error is None for record in result.trials)
-    places = {(record.arm.draft, record.arm.n_cpu_moe) for record in result.trials}
-    assert places == {(None, 4), ("big", 6), ("small", 4)}
+    places = {(record.arm.draft, record.arm.layout) for record in result.trials}
+    assert places == {(None, "n_cpu_moe 4"), ("big", "n_cpu_moe 6"), ("small", "n_cpu_moe 4")}
     # Both draft alike, and one leaves the target where it is fastest.
     assert known(result.best).draft == "small"
 
