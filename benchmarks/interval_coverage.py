@@ -36,9 +36,14 @@ NORMAL = NormalDist()
 SIGNS = np.array([1.0, -1.0, -1.0, 1.0])
 
 
-def population(rng: np.random.Generator, n: int, scenario: str) -> tuple[Array, Array, Array]:
-    """Tokens, baseline seconds and log-speedup of ``n`` prompts."""
-    code = rng.integers(0, 2, n) == 1
+def population(
+    rng: np.random.Generator, n: int, scenario: str, code: npt.NDArray[np.bool_] | None = None
+) -> tuple[Array, Array, Array]:
+    """Tokens, baseline seconds and log-speedup of ``n`` prompts.
+
+    ``code`` is which of them are of the one of two kinds; None for any.
+    """
+    code = rng.integers(0, 2, n) == 1 if code is None else code
     full = rng.random(n) < np.where(code, 0.9, 0.5)
     tokens = np.where(full, N_PREDICT, rng.integers(24, N_PREDICT, n)).astype(np.float64)
     seconds = tokens * 0.08 * np.exp(rng.normal(0, 0.05, n))

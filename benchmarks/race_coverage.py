@@ -67,6 +67,7 @@ FEW = (1, 2, 4, 6, 8, 12)
 MANY = (13, 24, 48)
 """The last is the number of built-in prompts."""
 N_TRIAL = 8
+N_CATEGORIES = 8
 N_PARTS = 4
 ARM = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=6)))
 ARMS = tuple(
@@ -106,9 +107,14 @@ class Setting:
         return 0.05 if self.machine == "noisy" else 0.02
 
     @property
+    def n_categories(self) -> int:
+        """Categories of prompts, alike in number; those of the built-in ones gain alike here."""
+        return 2 if self.prompts == "two categories" else N_CATEGORIES
+
+    @property
     def judged(self) -> Judged:
         """Text of a race without a recording."""
-        division = divide(workload(self.n_prompts), N_TRIAL)
+        division = divide(workload(self.n_prompts, self.n_categories), N_TRIAL)
         written = {item.id: answer(N_WRITTEN, 1.0) for item in division.trial_items}
         return division.judged(written, n_predict=N_WRITTEN, n_ctx=64)
 
@@ -117,14 +123,14 @@ class Setting:
         """Prompts that choose."""
         if self.is_recorded:
             return list(range(self.n_prompts))
-        trials = divide(workload(self.n_prompts), N_TRIAL).trial_items
+        trials = divide(workload(self.n_prompts, self.n_categories), N_TRIAL).trial_items
         return sorted(int(item.id) for item in trials)
 
 
 @cache
-def workload(n: int) -> Workload:
-    """Prompts without text."""
-    items = (WorkItem(id=str(i), category="", tokens=(i,)) for i in range(n))
+def workload(n: int, n_categories: int) -> Workload:
+    """Prompts without text, of every category in turn."""
+    items = (WorkItem(id=str(i), category=str(i % n_categories), tokens=(i,)) for i in range(n))
     return Workload(items=tuple(items), n_predict=N_WRITTEN, sampling=SamplingConfig(temp=0.0))
 
 
@@ -166,7 +172,7 @@ class Simulated(Measurer):
 
     def __init__(self, rng: np.random.Generator, setting: Setting) -> None:
         """Draw the prompts, and choose a setting by the gains of the trials' prompts."""
-        super().__init__(cast("Backend", None), workload(setting.n_prompts))
+        super().__init__(cast("Backend", None), workload(setting.n_prompts, setting.n_categories))
         self._rng = rng
         self._noise = setting.noise
         self._clock = Clock(rng, setting.machine)
@@ -255,7 +261,7 @@ def drawn(rng: np.random.Generator, setting: Setting) -> tuple[Array, Array, Arr
     """Tokens, baseline seconds and log-speedup of the prompts of a search."""
     n, wanted = setting.n_prompts, math.log1p(setting.gain)
     if not setting.prompts.startswith("rare"):
-        tokens, seconds, gain = population(rng, n, setting.prompts)
+        tokens, seconds, gain = population(rng, n, setting.prompts, np.arange(n) % 2 == 1)
         return tokens, seconds, gain - true_log_speedup(setting.prompts) + wanted
     tokens, seconds, _gain = population(rng, n, "log-sd 0.10")
     is_rare = rng.random(n) < setting.rare
@@ -300,10 +306,11 @@ def run(
     arm = simulated.forecasts[simulated.best].arm
     runs = race_runs(simulated, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None)
     evidence, judged, names = None, setting.judged, list[tuple[str, str]]()
+    whole = workload(setting.n_prompts, setting.n_categories)
     items, basis = judged.items, judged.basis
     error = LATER_ERROR if basis is Basis.LATER else ERROR
     if setting.is_recorded:
-        names = [(item.id, "") for item in workload(setting.n_prompts).items]
+        names = [(item.id, item.category) for item in whole.items]
         evidence = evidence_of(
             arm,
             simulated.forecasts,
@@ -316,7 +323,7 @@ def run(
         if evidence is None:
             raise RuntimeError("nothing was decoded")
         evidence = replace(evidence, n_resamples=n_resamples)
-        whole, n = workload(setting.n_prompts), evidence.n_passes
+        n = evidence.n_passes
         items, basis, error = (
             tuple(whole.passes(whole.items[:STAGE], range(n))),
             evidence.basis,

@@ -14,6 +14,9 @@ skewed the bootstrap-t is the narrower one, and its lower end lies above the tru
 instead of 2.5; so each end is the outer one of both intervals, which costs 8 % of the width with 8
 prompts and 3 % with 16 (``benchmarks/race_coverage.py``).
 
+Categories of prompts are strata (Cochran 1977, "Sampling Techniques", section 5A.9): what one
+category gains more than another does not widen the interval, which holds for prompts in this mix.
+
 Prompts are resampled whole, with all their repeats, since repeats of one prompt say nothing about
 other prompts. Repeats are not resampled again within a prompt: the spread between prompts contains
 their noise already, and would count it twice (Davison and Hinkley 1997, "Bootstrap Methods and
@@ -21,6 +24,7 @@ their Application", section 3.8).
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -33,6 +37,9 @@ from spectui.documents import Json, or_reason
 MIN_PROMPTS = 6
 """Fewer prompts give no interval: resamples of one and the same prompt become too frequent."""
 
+_LEAST_STRATUM = 3
+"""Prompts of a category that is a stratum of its own: of two, the spread is hardly known."""
+
 MAX_DRIFT = 0.15
 """Anchors further apart than this make a measurement noisy."""
 
@@ -44,6 +51,7 @@ _DIGITS = 9
 _HALVINGS = 60
 
 _Array = npt.NDArray[np.float64]
+_Index = npt.NDArray[np.int_]
 
 # Columns are speculative tokens, speculative seconds, baseline tokens, baseline seconds; where two
 # speedups are compared, those of the other one follow.
@@ -180,6 +188,7 @@ def paired_speedup(
         raise ValueError("no pair was measured, so there is no speedup to speak of")
     found = _estimate(
         _per_prompt(measurements),
+        strata=_strata(measurements),
         n_pairs=len(measurements),
         level=level,
         n_resamples=n_resamples,
@@ -239,6 +248,8 @@ def speedup_within(parts: Sequence[PairedMeasurement], *, level: float = 0.95) -
     )
 
 
+_BLOCK = 4
+"""Prompts that followed each other, whose common error is the machine's at that time."""
 FEWEST_CHANGED = 3
 """Prompts below which the error of a factor is not known."""
 
@@ -251,11 +262,14 @@ def changed(
     Double sampling: all prompts are known in a way that has an error common to all, and some of
     them in a better way as well (Cochran 1977, "Sampling Techniques", chapter 12). The factor has
     an error of its own, found by leaving out each of its prompts in turn, which adds to that of
-    ``whole`` in quadrature: with Student's t, so that few prompts count for few.
+    ``whole`` in quadrature: with Student's t, so that few prompts count for few. Where prompts that
+    followed each other differ from those before and after, the machine has changed meanwhile: then
+    blocks of them are left out in turn, which is the larger error (Künsch 1989, "The Jackknife and
+    the Bootstrap for General Stationary Observations").
 
     Args:
         whole: of all prompts.
-        ours: some of them, in the better way.
+        ours: some of them, in the better way, in the order of measuring.
         theirs: the same ones as ``whole`` has them.
 
     Raises:
@@ -279,11 +293,23 @@ def changed(
     if n < FEWEST_CHANGED:
         reason = f"an interval needs at least {FEWEST_CHANGED} timed prompts, measured: {n}"
         return replace(found, interval_reason=reason)
-    logs = _log_ratio((totals.sum(axis=0) - totals) / (n - 1))
-    error = math.sqrt((n - 1) / n * float(((logs - logs.mean()) ** 2).sum()))
+    order = {name: at for at, name in enumerate(dict.fromkeys(one.prompt_id for one in ours))}
+    n_blocks = max(1, n // _BLOCK)
+    blocks = np.array([min(order[name] // _BLOCK, n_blocks - 1) for name in names])
+    error = max(_left_out(totals, np.arange(n)), _left_out(totals, blocks))
     wide = student_quantile((1 + whole.level) / 2, n - 1) * error
     low, high = (math.hypot(math.log(end / whole.estimate), wide) for end in whole.interval)
     return replace(found, low=found.estimate * math.exp(-low), high=found.estimate * math.exp(high))
+
+
+def _left_out(totals: _Array, groups: _Index) -> float:
+    """Error of the log ratio, from leaving out each group of prompts in turn; 0 for one group."""
+    n = int(groups.max()) + 1
+    sums = np.array([totals[groups != group].sum(axis=0) for group in range(n)])
+    if n == 1:
+        return 0.0
+    logs = _log_ratio(sums)
+    return math.sqrt((n - 1) / n * float(((logs - logs.mean()) ** 2).sum()))
 
 
 def product(one: Speedup, other: Speedup) -> Speedup:
@@ -336,7 +362,13 @@ def drift(anchor_tokens_per_s: Sequence[float]) -> float:
 
 
 def _estimate(
-    totals: _Array, *, n_pairs: int, level: float, n_resamples: int, seed: int
+    totals: _Array,
+    *,
+    strata: _Index | None = None,
+    n_pairs: int,
+    level: float,
+    n_resamples: int,
+    seed: int,
 ) -> Speedup:
     if not 0 < level < 1:
         raise ValueError(f"level {level} is not between 0 and 1")
@@ -346,7 +378,8 @@ def _estimate(
         reason = f"an interval needs at least {MIN_PROMPTS} prompts, measured: {n_prompts}"
     else:
         counts = _resamples(n_prompts, n_resamples, seed)
-        low, high = _bootstrap_t(totals, counts, level=level)
+        strata = np.zeros(n_prompts, int) if strata is None else strata
+        low, high = _bootstrap_t(totals, counts, strata, level=level)
     return Speedup(
         estimate=math.exp(_log_ratio(totals.mean(axis=0)).item()),
         low=low,
@@ -386,6 +419,21 @@ def _per_prompt(measurements: Sequence[PairedMeasurement]) -> _Array:
     return np.array([np.mean(rows[prompt_id], axis=0) for prompt_id in sorted(rows)])
 
 
+def _strata(measurements: Sequence[PairedMeasurement]) -> _Index:
+    """Number of each prompt's category, ``[n_prompts]``; small categories are one together."""
+    categories = {one.prompt_id: one.category for one in measurements}
+    names = [categories[prompt_id] for prompt_id in sorted(categories)]
+    sizes = Counter(names)
+    small = [name for name, n in sizes.items() if n < _LEAST_STRATUM]
+    if sum(sizes[name] for name in small) < _LEAST_STRATUM:
+        # Too few even together: they go with the largest.
+        small.append(max(sizes, key=lambda name: sizes[name]))
+    found: _Index = np.unique(
+        ["" if name in small else f"{name} " for name in names], return_inverse=True
+    )[1]
+    return found
+
+
 def _log_ratio(means: _Array) -> _Array:
     """Log of the speedup from the four totals in the last axis; of the ratio of two from eight."""
     ratio: _Array = np.log(means) @ _SIGNS[: means.shape[-1]]
@@ -401,6 +449,15 @@ def _variance(totals: _Array, counts: _Array) -> _Array:
     return variance
 
 
+def _stratified_variance(totals: _Array, strata: _Index) -> float:
+    """Delta-method variance of the log ratio, of the spread within the strata alone."""
+    influence = totals @ (_SIGNS[: totals.shape[1]] / totals.mean(axis=0))
+    sizes = np.bincount(strata)
+    deviations = influence - (np.bincount(strata, influence) / sizes)[strata]
+    weights = (sizes / np.maximum(sizes - 1, 1))[strata]
+    return float((weights * deviations**2).sum()) / len(totals) ** 2
+
+
 @lru_cache(maxsize=8)
 def _resamples(n_prompts: int, n_resamples: int, seed: int) -> _Array:
     """How often each prompt is in each resample; drawing that takes longest, and is kept."""
@@ -411,7 +468,10 @@ def _resamples(n_prompts: int, n_resamples: int, seed: int) -> _Array:
     return counts
 
 
-def _bootstrap_t(totals: _Array, counts: _Array, *, level: float) -> tuple[float, float]:
+def _bootstrap_t(
+    totals: _Array, counts: _Array, strata: _Index, *, level: float
+) -> tuple[float, float]:
+    """Ends of the interval: quantiles of t over all prompts, and the error within the strata."""
     n = len(totals)
     estimate = _log_ratio(totals.mean(axis=0)).item()
     observed = _variance(totals, np.ones((1, n))).item()
@@ -423,8 +483,8 @@ def _bootstrap_t(totals: _Array, counts: _Array, *, level: float) -> tuple[float
     t = (_log_ratio(counts @ totals / n) - estimate) / np.sqrt(variance)
     tail = (1 - level) / 2
     t_low, t_high = np.quantile(t, [tail, 1 - tail]).tolist()
-    student = student_quantile(1 - tail, n - 1)
-    error = math.sqrt(observed)
+    student = student_quantile(1 - tail, n - len(set(strata.tolist())))
+    error = math.sqrt(_stratified_variance(totals, strata))
     # Crosswise: where resamples fall far below the estimate, the truth may lie far above it.
     return (
         math.exp(estimate - max(t_high, student) * error),

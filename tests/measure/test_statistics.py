@@ -1,5 +1,6 @@
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -243,3 +244,45 @@ def test_runs_that_scatter_widen_the_interval_as_their_number_allows() -> None:
     )
     with pytest.raises(ValueError, match="both sides"):
         changed(whole, [pair("other", 1.0, 1.0)], theirs)
+
+
+def of_category(one: PairedMeasurement, category: str) -> PairedMeasurement:
+    return replace(one, category=category)
+
+
+@given(runs, st.integers(0, 3))
+def test_categories_change_the_width_and_not_the_estimate(
+    times: list[tuple[float, float]], n_categories: int
+) -> None:
+    one = pairs(times)
+    split = [of_category(pair, f"c{i % max(n_categories, 1)}") for i, pair in enumerate(one)]
+    low, estimate, high = bounds(split)
+    assert estimate == bounds(one)[1]
+    assert low <= estimate <= high
+    if n_categories <= 1:
+        assert (low, high) == bounds(one)[::2]
+
+
+def test_what_categories_differ_by_does_not_widen_the_interval() -> None:
+    rng = np.random.default_rng(5)
+    gains = np.where(np.arange(24) % 2, 1.5, 1.0) * np.exp(rng.normal(0, 0.02, 24))
+    one = [pair(i, 1.0, 1.0 / gain) for i, gain in enumerate(gains.tolist())]
+    kinds = [of_category(pair, "code" if i % 2 else "prose") for i, pair in enumerate(one)]
+    wide, narrow = (bounds(each) for each in (one, kinds))
+    assert narrow[2] - narrow[0] < (wide[2] - wide[0]) / 5
+    # Of two prompts of a category nothing is known: such categories are one together.
+    pairwise = [of_category(pair, f"c{i // 2}") for i, pair in enumerate(one)]
+    assert bounds(pairwise) == wide
+
+
+def test_a_machine_that_changes_meanwhile_widens_the_interval() -> None:
+    names = [f"p{i:02}" for i in range(16)]
+    theirs = [pair(name, 1.0, 0.8) for name in names]
+    whole = paired_speedup([pair(i, 1.0, 0.8 + i / 500) for i in range(16)])
+    late = [pair(name, 1.0, 0.8 if i < 8 else 0.9) for i, name in enumerate(names)]
+    mixed = [pair(name, 1.0, 0.9 if i % 2 else 0.8) for i, name in enumerate(names)]
+    steps, noise = (changed(whole, ours, theirs) for ours in (late, mixed))
+    assert steps.estimate == pytest.approx(noise.estimate)
+    assert steps.low is not None
+    assert noise.low is not None
+    assert steps.estimate - steps.low > 1.5 * (noise.estimate - noise.low)

@@ -81,7 +81,7 @@ def race(
 ) -> Race:
     return Race(
         race_runs(cast("Measurer", measurer), arms, load=load, on_pair=on_pair),
-        items(n_items),
+        [replace(item, category="") for item in items(n_items)],
         min_gain=0.02,
         n_affordable=lambda _arms, rest: min(n_affordable(len(rest)), len(rest)),
         requests=requests,
