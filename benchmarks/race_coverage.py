@@ -339,12 +339,15 @@ def run(
         n_resamples=n_resamples,
     )
     race.run()
-    if evidence is not None and len(names) > STAGE and not race.is_decided:
-        further = part(simulated.all_forecasts[simulated.best], slice(STAGE, None))
+    for start in range(STAGE, len(names), STAGE):
+        if evidence is None or race.is_decided:
+            break
+        stage = slice(start, start + STAGE)
+        further = part(simulated.all_forecasts[simulated.best], stage)
         if further.answers is None:
             raise RuntimeError("only totals are known")
-        evidence = evidence.followed_by(names[STAGE:], further.answers)
-        race.extend(evidence)
+        evidence = evidence.followed_by(names[stage], further.answers)
+        race.extend(evidence, whole.items[stage])
         if not race.is_decided:
             race.run()
     leader = race.conclude()[0]

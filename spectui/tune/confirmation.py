@@ -117,9 +117,8 @@ class Confirmation:
         )
         with suppress(OutOfTimeError):
             self._race.run(until_decided=until_decided)
-            while (more := self._further(further, until_decided=until_decided)) is not None:
-                self._evidence = more
-                self._race.extend(more)
+            while (items := self._further(further, until_decided=until_decided)) is not None:
+                self._items = (*self._items, *items)
                 if not (until_decided and self._race.is_decided):
                     self._race.run(until_decided=until_decided)
         n_raced = runs.n_items
@@ -128,12 +127,18 @@ class Confirmation:
 
     def _further(
         self, record: Callable[[Evidence], Evidence | None], *, until_decided: bool
-    ) -> Evidence | None:
-        """Evidence with further prompts; None where no more are needed, or to be had."""
+    ) -> Sequence[WorkItem] | None:
+        """Look again with further prompts; None where no more are needed, or to be had."""
         race, evidence = self._race, self._evidence
         if race is None or evidence is None or race.leader != evidence.chosen:
             return None
-        return None if until_decided and race.is_decided else record(evidence)
+        more = None if until_decided and race.is_decided else record(evidence)
+        if more is None:
+            return None
+        items = self._recorded(more.prompts[len(evidence.prompts) :])
+        self._evidence = more
+        race.extend(more, items)
+        return items
 
     def _requests(self, standings: Sequence[Standing]) -> tuple[Request, ...]:
         """Whole requests that the verdict takes in, as far as they are known before the depths."""
@@ -148,11 +153,15 @@ class Confirmation:
 
     def _take_recorded(self, evidence: Evidence) -> None:
         """Time what was recorded: as often as it takes to know the prices' error."""
-        recorded = {name for name, _category in evidence.prompts}
-        items = [one for one in self._setup.workload.items if one.id in recorded]
         n = max(self._setup.limits.n_confirmations, evidence.n_passes)
-        self._items = tuple(self._setup.workload.passes(mixed(items), range(n)))
+        items = self._recorded(evidence.prompts)
+        self._items = tuple(self._setup.workload.passes(items, range(n)))
         self.basis = evidence.basis
+
+    def _recorded(self, prompts: Sequence[tuple[str, str]]) -> Sequence[WorkItem]:
+        """Prompts by their names and categories, of all categories in turn."""
+        names = {name for name, _category in prompts}
+        return mixed([one for one in self._setup.workload.items if one.id in names])
 
     def _find_text(self) -> None:
         """Settle what judges; a study that goes on has to write its answers again."""

@@ -112,7 +112,7 @@ class Race:
         """
         self._runs = runs
         self._arms = tuple(runs.arms)
-        self._items = items
+        self._items = tuple(items)
         self._min_gain = min_gain
         self._n_affordable = n_affordable
         self._requests, self._basis = requests, basis
@@ -137,7 +137,10 @@ class Race:
             until_decided: whether to end as soon as it is decided, and where more timed prompts
                 would hardly narrow the interval; else time and prompts alone end it.
         """
-        step = max(LOOK_EVERY, -(-len(self._affordable(self._n_done)) // _MAX_LOOKS))
+        left = self._affordable(self._n_done)
+        if until_decided and self._n_seen and self._is_timed(self._progress(len(left))):
+            return
+        step = max(LOOK_EVERY, -(-len(left) // _MAX_LOOKS))
         leg = self._items[:step] if not self._n_done else self._affordable(self._n_done)[:step]
         while leg:
             self._runs.measure(self._running, self._n_done, leg)
@@ -147,15 +150,19 @@ class Race:
             if until_decided:
                 progress = self._progress(len(rest))
             self._look_at(progress)
-            is_enough = self.is_decided or (self._evidence is not None and progress >= 1)
-            if until_decided and is_enough:
+            if until_decided and (self.is_decided or self._is_timed(progress)):
                 return
             # A short rest is no look of its own: each one spends some of the error.
             leg = rest if len(rest) < step + _SHORTEST_LEG else rest[:step]
 
-    def extend(self, evidence: Evidence) -> None:
-        """Look again with further prompts that were recorded for the leader."""
+    def _is_timed(self, progress: float) -> bool:
+        """Whether more timed prompts would hardly add to what recorded ones tell."""
+        return self._evidence is not None and progress >= 1
+
+    def extend(self, evidence: Evidence, items: Sequence[WorkItem]) -> None:
+        """Look again with further prompts that were recorded for the leader; they may be timed."""
         self._evidence = evidence
+        self._items = (*self._items, *items)
         self._look_at(self._progress(len(self._affordable(self._n_done))))
 
     def _look_at(self, progress: float) -> None:
