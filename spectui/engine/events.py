@@ -196,6 +196,8 @@ class AnswerWritten:
     """Seconds from the first token to the last; its share of those in which others grew as well."""
     read_s: float | None = None
     """Seconds of evaluating the prompt as a whole; None where it was known already."""
+    probabilities: tuple[float, ...] = ()
+    """Of each token among those that the samplers had left; empty where they were not kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

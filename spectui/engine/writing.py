@@ -33,6 +33,7 @@ class _Answer:
         self.sampler = sampler
         self.sequence = 0
         self.tokens: list[int] = []
+        self.probabilities: list[float] = []
         self.decode_s = 0.0
 
     @property
@@ -197,6 +198,7 @@ class Writing:
         """Append a token to an answer; tell of it where it is complete, and free its cells."""
         target = self._target
         answer.tokens.append(token)
+        answer.probabilities.append(answer.sampler.probability)
         piece = target.vocabulary.piece(token)
         self._emit(TokenEmitted(token=token, piece=piece, from_draft=False))
         stop = stop_of(
@@ -217,6 +219,7 @@ class Writing:
             AnswerWritten(
                 index=answer.index,
                 tokens=tuple(answer.tokens),
+                probabilities=tuple(answer.probabilities),
                 stop=stop,
                 decode_s=answer.decode_s,
                 read_s=self._read_s.get(answer.index),

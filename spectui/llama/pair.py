@@ -9,7 +9,7 @@ import numpy.typing as npt
 from spectui.llama.context import AbortFlag, Context, Logits
 from spectui.llama.library import EXT, C
 from spectui.llama.model import Model
-from spectui.llama.sampling import SamplerChain, top_token
+from spectui.llama.sampling import SamplerChain, chance, top_token
 from spectui.llama.threadpools import ThreadPools
 from spectui.llama.vocabulary import Vocabulary
 from spectui.options.setup import ContextOptions
@@ -163,6 +163,13 @@ class DraftContext(Context):
     def top(self) -> tuple[int, float]:
         """Top token of the last decode, of those that the target knows."""
         return top_token(self.logits(0)[: self._n_shared])
+
+    def chances(self, tokens: Sequence[int]) -> list[float]:
+        """Probability of a token after each output of the last decode, as ``BatchedDraft``."""
+        return [
+            chance(self.logits(output)[: self._n_shared], token) if token < self._n_shared else 0.0
+            for output, token in enumerate(tokens)
+        ]
 
     def tops(self) -> list[tuple[int, float]]:
         """Top tokens after each output of the last decode, of those that the target knows."""

@@ -26,6 +26,8 @@ class SamplerChain(Closing):
     def __init__(self, config: SamplingConfig, vocabulary: Vocabulary) -> None:
         """Build the chain in llama-server's default order: top-k, top-p, min-p, temperature."""
         self._is_greedy = config.is_greedy
+        self.probability = 1.0
+        """Probability of the last token among those that the samplers had left."""
         self._forbidden = vocabulary.end_tokens if config.ignore_eos else frozenset()
         self._chain = C.llama_sampler_chain_init(C.llama_sampler_chain_default_params())
         if config.ignore_eos:
@@ -65,7 +67,8 @@ class SamplerChain(Closing):
         # Samplers may point the array elsewhere, shrink it and mark it sorted.
         array.data, array.size, array.selected, array.sorted = self._data, len(logits), -1, False
         C.llama_sampler_apply(self._chain, ctypes.byref(array))
-        token = int(array.data[array.selected].id)
+        chosen = array.data[array.selected]
+        token, self.probability = int(chosen.id), 1.0 if self._is_greedy else float(chosen.p)
         C.llama_sampler_accept(self._chain, token)
         return token
 
@@ -90,7 +93,23 @@ def _forbid(vocabulary: Vocabulary) -> object:
 
 
 def top_token(logits: Logits) -> tuple[int, float]:
-    """Most probable token of ``logits`` and its softmax probability among the top ten.
+    """Most probable token of ``logits`` and its softmax probability among the top ten."""
+    top = _highest(logits)
+    weights = np.exp(top - top[0])
+    return int(logits.argmax()), float(weights[0] / weights.sum(dtype=np.float32))
+
+
+def chance(logits: Logits, token: int) -> float:
+    """Softmax probability of a token among the top ten of ``logits``; 0 where it is not of them."""
+    top = _highest(logits)
+    if logits[token] < top[-1]:
+        return 0.0
+    weights = np.exp(top - top[0])
+    return float(np.exp(logits[token] - top[0]) / weights.sum(dtype=np.float32))
+
+
+def _highest(logits: Logits) -> Logits:
+    """The ten highest logits, in descending order.
 
     The tenth largest of the maxima of groups bounds the tenth largest logit from below, so that
     only a handful of logits has to be sorted. Groups are columns of a matrix: rows are compared
@@ -103,6 +122,5 @@ def top_token(logits: Logits) -> tuple[int, float]:
         high = logits[logits >= bound]
     else:
         high = logits
-    top = np.sort(high)[: -DRAFT_TOP_K - 1 : -1]
-    weights = np.exp(top - top[0])
-    return int(logits.argmax()), float(weights[0] / weights.sum(dtype=np.float32))
+    found: Logits = np.sort(high)[: -DRAFT_TOP_K - 1 : -1]
+    return found

@@ -124,6 +124,13 @@ class BatchedDraft(DraftModel, Protocol):
         """Forget another sequence."""
         ...
 
+    def chances(self, tokens: Sequence[int]) -> list[float]:
+        """Probability of a token each after the first outputs of the last decode.
+
+        Among the ten most probable ones, as that of ``top``; 0 for all others.
+        """
+        ...
+
     def tops(self) -> list[tuple[int, float]]:
         """Most probable token after each output of the last decode, as ``top`` has it."""
         ...

@@ -22,7 +22,7 @@ from spectui.speculative.decoder import Stop
 from spectui.trace.costs import Costs
 from spectui.trace.grid import MAX_DEPTH
 from spectui.trace.ngrams import NGRAM_COSTS
-from spectui.trace.record import Chains, ModelIdentity, Recording, Tail, Trace, spread_out
+from spectui.trace.record import Chains, ModelIdentity, Recording, Trace, spread_out
 from spectui.writing import write_file, write_new_file, write_own_file
 
 SUFFIX = ".trace.json.gz"
@@ -301,6 +301,9 @@ def _check_recording(recording: Recording) -> None:
         raise ValueError(f"{where} has more output than was asked for")
     if not 0 < recording.n_ctx <= _MAX_CTX:
         raise ValueError(f"{where} has a context of {recording.n_ctx} tokens")
+    if len(recording.probabilities) not in {0, len(recording.output)}:
+        raise ValueError(f"{where} has tokens without a probability")
+    _check_probabilities(recording.probabilities, where)
     if len(recording.prompt) + recording.n_decoded > recording.n_ctx:
         raise ValueError(f"{where} is longer than its context")
     _check_end(recording, where)
@@ -329,19 +332,20 @@ def _check_chains(recording: Recording, chains: Chains, where: str) -> None:
         raise ValueError(f"{where} has a floor of {chains.floor:g}, not 0 to {_MOST_FLOOR:g}")
     if not 0 <= chains.mtp_layers <= MAX_DEPTH:
         raise ValueError(f"{where} has {chains.mtp_layers} MTP layers, not 0 to {MAX_DEPTH}")
-    if len(chains.tokens) != len(chains.probabilities):
+    lengths = {len(chains.probabilities), len(chains.of_output) or len(chains.tokens)}
+    if lengths != {len(chains.tokens)}:
         raise ValueError(f"{where} has tokens without a probability")
-    _check_drafted(chains, where)
+    _check_probabilities((*chains.probabilities, *chains.of_output), where)
     for tail in chains.tails:
-        _check_drafted(tail, where)
+        _check_probabilities(tail.probabilities, where)
         if not len(tail.tokens) == len(tail.probabilities) < chains.depth:
             raise ValueError(f"{where} has a tail of another length than the chains")
     spread_out(recording.output, chains)
 
 
-def _check_drafted(drafted: Chains | Tail, where: str) -> None:
+def _check_probabilities(values: Iterable[float], where: str) -> None:
     # Single precision, and a softmax may exceed 1 by rounding.
-    if not all(0.0 <= value <= 1.0 + 1e-6 for value in drafted.probabilities):
+    if not all(0.0 <= value <= 1.0 + 1e-6 for value in values):
         raise ValueError(f"{where} has a probability that is not between 0 and 1")
 
 

@@ -46,6 +46,9 @@ class Chains:
     """Tails of positions whose token is not the output's next one, in order; the last position,
     which has no next one, always has a tail. Shorter than ``depth`` - 1 only where the context
     ends, where MTP layers do, or where a token is below ``floor``."""
+    of_output: tuple[float, ...] = ()
+    """[n_output]: probability of output token i + 1 under the draft's top-10 softmax after token i,
+    0 for one that is not among them, and behind the last; empty where that was not recorded."""
     floor: float = 0.0
     """Least ``draft_p_min`` above 0 that the chains answer for; all of them answer for 0 itself. A
     tail ends with its first token that is less probable: what a draft adds behind an error is never
@@ -79,6 +82,9 @@ class Recording:
     prompt: tuple[int, ...]
     output: tuple[int, ...]
     """The first token comes from the prompt's logits; every other one from a round."""
+    probabilities: tuple[float, ...] = ()
+    """[n_output]: of each token of the output, among those that the target's samplers had left;
+    empty where that is not known."""
     stop: Stop
     n_predict: int
     """Tokens that were asked for, -1 for no bound."""
@@ -264,11 +270,14 @@ def read_chains(
     if lacking := prompt[model.n_past :]:
         model.decode(lacking, Outputs.LAST)
     tops: list[tuple[int, float]] = []
+    of_output: list[float] = []
     for piece in _in_pieces(output, model.max_outputs):
         if cancelled():
             return None
         model.decode(piece, Outputs.ALL)
         tops += model.tops()
+        coming = output[len(of_output) + 1 :]
+        of_output += map(_short, model.chances(coming[: len(piece)]))
     whole = _of_tops(tops)
     n_free = model.n_cells - model.n_past
     wrong = list(mismatches(output, whole.tokens))
@@ -290,6 +299,7 @@ def read_chains(
         tokens=whole.tokens,
         probabilities=whole.probabilities,
         tails=tails.found,
+        of_output=(*of_output, 0.0),
     )
 
 

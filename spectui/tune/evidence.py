@@ -41,7 +41,7 @@ from spectui.tune.forecast import EVEN, Answers, Forecast, promising
 
 FEW = 12
 """Prompts up to which the answer is for just these."""
-CROSSED_ERROR = 0.01
+CROSSED_ERROR = 0.02
 """Error of an interval over text that has chosen for each other, both sides."""
 _FOLDS = 12
 """Groups of prompts that the others choose for."""

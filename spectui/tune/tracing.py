@@ -253,6 +253,8 @@ class Tracer:
                 category=item.category,
                 prompt=item.tokens,
                 output=answer.tokens,
+                # Where the most probable token is taken there is nothing to sample by.
+                probabilities=() if self._workload.sampling.is_greedy else answer.probabilities,
                 stop=answer.stop,
                 n_predict=self._workload.n_predict,
                 n_ctx=self._n_ctx,

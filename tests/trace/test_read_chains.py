@@ -1,6 +1,7 @@
 """Chains that are read in batches are those that are recorded token by token."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import NoDrafter
 from spectui.speculative.models import Outputs, Row
-from spectui.trace.record import can_read, read_chains, record_chains
+from spectui.trace.record import Chains, can_read, read_chains, record_chains
 from tests.support.replay import FLOORS, SCENE, Scene, scenes
 from tests.support.scripted import DisciplineError, Prefix, Propose, ScriptedDraft
 
@@ -61,6 +62,11 @@ class ScriptedBatchedDraft(ScriptedDraft):
     def tops(self) -> list[tuple[int, float]]:
         return [self._propose(output) for output in self._outputs]
 
+    def chances(self, tokens: Sequence[int]) -> list[float]:
+        return [
+            p if token == top else 0.0 for token, (top, p) in zip(tokens, self.tops(), strict=False)
+        ]
+
 
 def written(scene: Scene) -> list[int]:
     decoder = Decoder(scene.target(), NoDrafter(), n_predict=scene.n_predict, clock=lambda: 0.0)
@@ -68,6 +74,10 @@ def written(scene: Scene) -> list[int]:
     for finished in decoder.rounds(output[0]):
         output += finished.tokens
     return output
+
+
+def _coming(chains: Chains, output: Sequence[int]) -> Iterator[tuple[int, float, int]]:
+    yield from zip(chains.tokens, chains.probabilities, output[1:], strict=False)
 
 
 @given(
@@ -87,7 +97,11 @@ def test_what_is_read_is_what_is_recorded(
     if not can_read(draft, len(scene.prompt) + len(output), depth):
         return
     chains = read_chains(draft, scene.prompt, output, depth=depth, floor=floor)
-    assert chains == record_chains(scene.draft(), scene.prompt, output, depth=depth, floor=floor)
+    assert chains is not None
+    recorded = record_chains(scene.draft(), scene.prompt, output, depth=depth, floor=floor)
+    assert replace(chains, of_output=()) == recorded
+    right = [p if token == coming else 0.0 for token, p, coming in _coming(chains, output)]
+    assert list(chains.of_output) == [*right, 0.0]
     assert draft.tokens == [*scene.prompt, *output]
     assert draft._others == {}
 
