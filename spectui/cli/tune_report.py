@@ -90,7 +90,7 @@ def _summary(found: Tuned) -> list[str]:
         lines += [
             "",
             "Why:",
-            *(wrapped(f"- {one}", indent="  ") for one in found.explanation.reasons),
+            *(wrapped(f"- {one}", indent="  ") for one in _reasons(found)),
         ]
     if result.pairs:
         lines += ["", drawn(_categories(result)), ""]
@@ -98,6 +98,14 @@ def _summary(found: Tuned) -> list[str]:
     if len(drafters) > 1:
         lines += [drawn(_drafters(drafters)), wrapped(_DRAFTERS), ""]
     return lines
+
+
+def _reasons(found: Tuned) -> Iterator[str]:
+    """Reasons for the verdict, and what a draft of another length in each round could add."""
+    yield from found.explanation.reasons
+    best, adaptive = found.result.best, found.result.adaptive.value
+    if adaptive is not None and best is not None and best.draft == adaptive.draft:
+        yield adaptive.sentence
 
 
 def _notes(found: Tuned) -> Iterator[str]:

@@ -324,6 +324,14 @@ class Policy(NamedTuple):
     draft_p_min: float
     seconds: float
 
+    @property
+    def text(self) -> str:
+        """The rule and its numbers; a tuner has none."""
+        if self.rule == AUTOTUNE:
+            return self.rule
+        floor = f", draft_p_min {self.draft_p_min:g}" if self.draft_p_min else ""
+        return f"{self.rule}: draft_max {self.draft_max}{floor}"
+
 
 class Policies(NamedTuple):
     """Rules of draft length on the recorded text."""

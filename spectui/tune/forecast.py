@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from spectui.documents import Json
 from spectui.errors import BadInputError
+from spectui.known import Known
 from spectui.measure.arm import Arm
 from spectui.measure.reading import Readings
 from spectui.measure.workload import Workload
@@ -25,6 +26,7 @@ from spectui.trace.ngrams import (
 )
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total, off_part_seconds, replay_trace
+from spectui.tune.adaptive import UNKNOWN, Adaptive, adaptive_length
 from spectui.tune.kept import KeptTrace
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
@@ -149,6 +151,8 @@ class Outlook:
     """Costs of rounds by drafter."""
     readings: Mapping[str, Readings] = field(default_factory=dict)
     """Prompts that were evaluated meanwhile, by draft; under ``NGRAM_COSTS`` without one."""
+    adaptive: Known[Adaptive] = UNKNOWN
+    """Rules of draft length beside the best forecast."""
 
 
 def forecasts(
@@ -484,7 +488,16 @@ class Forecaster:
     ) -> Outlook:
         self._known = _Known(recordings=recordings, costs=costs, has_text=has_text)
         found = forecasts(recordings, costs, self._space, has_text=has_text)
-        return Outlook(forecasts=found, costs=costs)
+        adaptive = UNKNOWN
+        if found and (best := found[0]).answers is not None:
+            adaptive = adaptive_length(
+                recordings,
+                best.arm,
+                costs,
+                fixed_s=float(best.answers.on_s.sum()),
+                off_s=float(best.answers.off_s.sum()),
+            )
+        return Outlook(forecasts=found, costs=costs, adaptive=adaptive)
 
     @property
     def prompts(self) -> tuple[tuple[str, str], ...]:
