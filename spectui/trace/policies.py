@@ -321,14 +321,13 @@ class Policy(NamedTuple):
 
     rule: str
     draft_max: int
-    draft_p_min: float
+    draft_p_min: float | None
+    """None where the rule chooses it."""
     seconds: float
 
     @property
     def text(self) -> str:
-        """The rule and its numbers; a tuner has none."""
-        if self.rule == AUTOTUNE:
-            return self.rule
+        """The rule and its numbers."""
         floor = f", draft_p_min {self.draft_p_min:g}" if self.draft_p_min else ""
         return f"{self.rule}: draft_max {self.draft_max}{floor}"
 
@@ -371,7 +370,12 @@ def replay_policies(
         AUTOTUNE: [(depth, floor)],
     }
     found = [
-        Policy(name, most, p_min, run_rule(answers, rule(most, p_min)).seconds)
+        Policy(
+            name,
+            most,
+            None if name == AUTOTUNE else p_min,
+            run_rule(answers, rule(most, p_min)).seconds,
+        )
         for name, rule in RULES.items()
         for most, p_min in numbers.get(name, bounds)
     ]

@@ -40,6 +40,10 @@ class Adaptive:
     @property
     def sentence(self) -> str:
         """The bound in words; where it matters, the best rule as well."""
+        if self.most <= 0:
+            return (
+                "No draft length makes this draft pay, not even one that fits the text each time."
+            )
         over = " over the target alone" if self.fixed.is_off else ""
         text = f"Adaptive draft length could add at most {percent_text(self.most, 1)}{over}"
         if self.most < _MATTERS:
@@ -61,12 +65,9 @@ class Adaptive:
         }
 
     def _rule(self, one: Policy) -> Json:
-        return {
-            "rule": one.rule,
-            "draft_max": one.draft_max,
-            "draft_p_min": one.draft_p_min,
-            "gain": self.gain(one.seconds),
-        }
+        floor = {} if one.draft_p_min is None else {"draft_p_min": one.draft_p_min}
+        gain = self.gain(one.seconds)
+        return {"rule": one.rule, "draft_max": one.draft_max, **floor, "gain": gain}
 
 
 UNKNOWN = Known[Adaptive](None, "no draft was recorded")
