@@ -6,7 +6,7 @@ some nanoseconds per setting.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -109,14 +109,14 @@ def replay_grid(
         grid: settings to try.
         prices: prices of a round, for ``seconds``.
         batches: also count rounds by the length of their draft.
-        cumulative: ``draft_p_min`` is the floor of the product of a draft's probabilities, where
-            llama.cpp's is that of each alone.
+        cumulative: ``draft_p_min`` is the floor of the product of a draft's probabilities, none of
+            which is below the floor of ``chains``; llama.cpp's is that of each.
 
     Raises:
         UsageError: the chains do not answer for a setting.
         ValueError: the chains belong to another output.
     """
-    check_covered(grid, chains)
+    check_covered(replace(grid, draft_p_min=()) if cumulative else grid, chains)
     return _Walk(recording, chains, grid, prices, with_batches=batches, cumulative=cumulative).run()
 
 
@@ -346,12 +346,14 @@ def ascending_floors(
     Args:
         rows: [n_output]: each position's chain.
         chains: of which they are.
-        cumulative: the probability that all tokens up to a place are right, as if each were so
-            with its own, in place of the lowest one.
+        cumulative: the product of the probabilities up to each place in place of the lowest one;
+            no token is below the floor of ``chains``.
     """
     found = np.full((len(rows), chains.depth), chains.unknown, np.float32)
     for row, chain in zip(found, rows, strict=True):
         row[: len(chain.probabilities)] = chain.probabilities
+    least = np.minimum.accumulate(found, axis=1)
     if cumulative:
-        found = np.where(found < 0, found, np.multiply.accumulate(np.abs(found), axis=1))
-    return np.ascontiguousarray(np.minimum.accumulate(found, axis=1)[:, ::-1])
+        together = np.multiply.accumulate(np.abs(found), axis=1)
+        least = np.where(least < chains.floor, np.float32(chains.unknown), together)
+    return np.ascontiguousarray(least[:, ::-1])

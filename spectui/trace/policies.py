@@ -208,6 +208,8 @@ RULES: Mapping[str, Callable[[int, float], Rule]] = {
 ``CUMULATIVE`` is replayed as a grid."""
 _THRESHOLD = 0.4
 """Of ``CONFIDENCE``, its default."""
+_PRODUCTS = tuple(step / 20 for step in range(1, 20))
+"""Values of ``draft_p_min`` for ``CUMULATIVE``."""
 
 
 class Round(NamedTuple):
@@ -346,7 +348,6 @@ def replay_policies(
     draft: str,
     costs: Costs,
     fixed: ModelDrafter,
-    p_mins: Sequence[float],
 ) -> Policies:
     """Replay all rules, each with the numbers that are best for it, and find their bound.
 
@@ -356,14 +357,12 @@ def replay_policies(
         costs: costs of rounds with this draft.
         fixed: the best fixed setting; rules are also tried with its ``draft_max`` and
             ``draft_p_min`` as their bounds.
-        p_mins: values of ``draft_p_min`` for a cumulative one.
     """
     chains = [recording.chains[draft] for recording in recordings]
     depth, floor = min(one.depth for one in chains), max(one.floor for one in chains)
     prices = costs.prices(max(one.depth for one in chains))
     answers = [rounds_of(recording, draft, prices) for recording in recordings]
     ceilings = sorted({min(fixed.draft_max, depth), depth})
-    p_mins = [p_min for p_min in p_mins if 0 < p_min >= floor]
     bounds = list(product(ceilings, sorted({0.0, fixed.draft_p_min})))
     numbers = {
         CONFIDENCE: [(depth, _THRESHOLD)] if floor <= _THRESHOLD else [],
@@ -379,8 +378,8 @@ def replay_policies(
         for name, rule in RULES.items()
         for most, p_min in numbers.get(name, bounds)
     ]
-    if p_mins:
-        grid = Grid(draft_max=tuple(range(1, depth + 1)), draft_p_min=tuple(p_mins))
+    if floor <= 1:
+        grid = Grid(draft_max=tuple(range(1, depth + 1)), draft_p_min=_PRODUCTS)
         found.append(_cumulative(recordings, draft, grid, prices))
     best: dict[str, Policy] = {}
     for policy in sorted(found, key=lambda one: one.seconds):
@@ -391,7 +390,8 @@ def replay_policies(
 def _cumulative(recordings: Sequence[Recording], draft: str, grid: Grid, prices: Prices) -> Policy:
     """The best of ``grid`` where a draft ends as soon as the product of its probabilities is low.
 
-    So ends a draft of llama.cpp's feature request 25096.
+    So ends a draft of llama.cpp's feature request 25096. Here it also ends at a token whose
+    probability is below the floor of the chains.
     """
     replays = (
         replay_grid(one, one.chains[draft], grid, prices=prices, cumulative=True)

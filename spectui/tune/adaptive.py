@@ -11,10 +11,11 @@ from spectui.options.drafters import ModelDrafter
 from spectui.trace.costs import Costs
 from spectui.trace.policies import Policies, Policy, replay_policies
 from spectui.trace.record import Recording
-from spectui.tune.space import P_MINS
 
 _MATTERS = 0.01
 """Gain from which on it is told which rule comes nearest."""
+_NOTHING = 0.0005
+"""Gain that rounds to 0.0 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +50,9 @@ class Adaptive:
         if self.most < _MATTERS:
             return f"{text}."
         best, rules = self.policies.rules[0], counted(len(self.policies.rules), "known rule")
-        gain = percent_text(self.gain(best.seconds), 1)
-        told = f"the best of {rules} adds {gain} ({best.text})"
-        if self.gain(best.seconds) <= 0:
-            told = f"none of {rules} adds anything"
+        told = f"none of {rules} adds anything"
+        if (gain := self.gain(best.seconds)) >= _NOTHING:
+            told = f"the best of {rules} adds {percent_text(gain, 1)} ({best.text})"
         return f"{text}, if it knew the text beforehand; {told}."
 
     def document(self) -> Json:
@@ -98,6 +98,6 @@ def adaptive_length(
             draft=arm.draft,
             fixed=arm if fixed_s <= off_s else OFF,
             fixed_s=min(fixed_s, off_s),
-            policies=replay_policies(recordings, arm.draft, costs[arm.draft], own, P_MINS),
+            policies=replay_policies(recordings, arm.draft, costs[arm.draft], own),
         )
     )
