@@ -231,13 +231,7 @@ class Round(NamedTuple):
 
 
 def rounds_of(recording: Recording, draft: str, prices: Prices) -> list[Round]:
-    """[n_decoded]: the rounds that may begin in a recorded answer.
-
-    Args:
-        recording: with this draft's chains.
-        draft: its name.
-        prices: prices for drafts as long as these chains.
-    """
+    """[n_decoded]: the rounds that may begin in a recorded answer, with prices of its depth."""
     chains = recording.chains[draft]
     rounds = Rounds(recording, chains)
     floors = ascending_floors(rounds.rows, chains)
@@ -344,10 +338,7 @@ class Policies(NamedTuple):
 
 
 def replay_policies(
-    recordings: Sequence[Recording],
-    draft: str,
-    costs: Costs,
-    fixed: ModelDrafter,
+    recordings: Sequence[Recording], draft: str, costs: Costs, fixed: ModelDrafter
 ) -> Policies:
     """Replay all rules, each with the numbers that are best for it, and find their bound.
 
@@ -359,27 +350,22 @@ def replay_policies(
             ``draft_p_min`` as their bounds.
     """
     chains = [recording.chains[draft] for recording in recordings]
-    depth, floor = min(one.depth for one in chains), max(one.floor for one in chains)
+    longest, floor = min(one.longest for one in chains), max(one.floor for one in chains)
     prices = costs.prices(max(one.depth for one in chains))
     answers = [rounds_of(recording, draft, prices) for recording in recordings]
-    ceilings = sorted({min(fixed.draft_max, depth), depth})
+    ceilings = sorted({min(fixed.draft_max, longest), longest})
     bounds = list(product(ceilings, sorted({0.0, fixed.draft_p_min})))
     numbers = {
-        CONFIDENCE: [(depth, _THRESHOLD)] if floor <= _THRESHOLD else [],
-        AUTOTUNE: [(depth, floor)],
+        CONFIDENCE: [(longest, _THRESHOLD)] if floor <= _THRESHOLD else [],
+        AUTOTUNE: [(longest, floor)],
     }
-    found = [
-        Policy(
-            name,
-            most,
-            None if name == AUTOTUNE else p_min,
-            run_rule(answers, rule(most, p_min)).seconds,
-        )
-        for name, rule in RULES.items()
-        for most, p_min in numbers.get(name, bounds)
-    ]
+    found = list[Policy]()
+    for name, rule in RULES.items():
+        for most, p_min in numbers.get(name, bounds):
+            seconds = run_rule(answers, rule(most, p_min)).seconds
+            found.append(Policy(name, most, None if name == AUTOTUNE else p_min, seconds))
     if floor <= 1:
-        grid = Grid(draft_max=tuple(range(1, depth + 1)), draft_p_min=_PRODUCTS)
+        grid = Grid(draft_max=tuple(range(1, longest + 1)), draft_p_min=_PRODUCTS)
         found.append(_cumulative(recordings, draft, grid, prices))
     best: dict[str, Policy] = {}
     for policy in sorted(found, key=lambda one: one.seconds):
@@ -399,9 +385,5 @@ def _cumulative(recordings: Sequence[Recording], draft: str, grid: Grid, prices:
     )
     seconds = np.sum([one.part_s for one in replays if one.part_s is not None], axis=(0, 1))
     p_min, longest, _ = np.unravel_index(seconds.argmin(), grid.shape)
-    return Policy(
-        "cumulative p_min",
-        grid.draft_max[longest],
-        grid.draft_p_min[p_min],
-        float(seconds.min()),
-    )
+    numbers = grid.draft_max[longest], grid.draft_p_min[p_min]
+    return Policy(CUMULATIVE, *numbers, float(seconds.min()))
