@@ -12,8 +12,7 @@ from typing import Any
 from benchmarks.common import write_results
 from spectui.trace.file import read_trace
 from spectui.trace.record import Trace
-from spectui.tune.adaptive import adaptive_length
-from spectui.tune.forecast import forecasts
+from spectui.tune.forecast import adaptive_best, forecasts
 from spectui.tune.space import SearchSpace
 
 
@@ -35,20 +34,13 @@ def main() -> None:
 def rules_of(trace: Trace, draft: str) -> dict[str, Any]:
     """The rules with one draft."""
     space = SearchSpace(drafts=(draft,), with_ngrams=False)
-    best = forecasts(trace.recordings, trace.costs, space)[0]
-    if best.answers is None:
-        raise ValueError("the trace holds no costs")
+    ordered = forecasts(trace.recordings, trace.costs, space)
     began = time.process_time()
-    found = adaptive_length(
-        trace.recordings,
-        best.arm,
-        trace.costs,
-        fixed_s=float(best.answers.on_s.sum()),
-        off_s=float(best.answers.off_s.sum()),
-    ).value
-    if found is None:
-        raise ValueError("no model drafts")
+    found = adaptive_best(trace.recordings, trace.costs, ordered).value
     seconds = time.process_time() - began
+    if found is None:
+        raise ValueError("the trace holds no costs")
+    best = ordered[0]
     return {
         "best": best.document(),
         "acceptance_rate": best.acceptance_rate,

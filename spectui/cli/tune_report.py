@@ -103,8 +103,13 @@ def _summary(found: Tuned) -> list[str]:
 def _reasons(found: Tuned) -> Iterator[str]:
     """Reasons for the verdict, and what a draft of another length in each round could add."""
     yield from found.explanation.reasons
-    best, adaptive = found.result.best, found.result.adaptive.value
-    if adaptive is not None and best is not None and best.draft == adaptive.draft:
+    result, adaptive = found.result, found.result.adaptive.value
+    best, speedup = result.best, result.speedup
+    if adaptive is None or best is None or best.speculation is None or speedup is None:
+        return
+    # A forecast that no draft can pay is refuted by one that does.
+    holds = adaptive.most > 0 or speedup.estimate <= 1
+    if best.draft == adaptive.draft and not best.speculation.ahead and holds:
         yield adaptive.sentence
 
 

@@ -1,16 +1,12 @@
 """Gains of rules of adaptive draft length over the best fixed setting, and the most of any."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spectui.documents import Json
 from spectui.format import counted, percent_text
 from spectui.known import Known
-from spectui.measure.arm import OFF, Arm
-from spectui.options.drafters import ModelDrafter
-from spectui.trace.costs import Costs
-from spectui.trace.policies import Policies, Policy, replay_policies
-from spectui.trace.record import Recording
+from spectui.measure.arm import Arm
+from spectui.trace.policies import Policies, Policy
 
 _MATTERS = 0.01
 """Gain from which on it is told which rule comes nearest."""
@@ -43,7 +39,8 @@ class Adaptive:
         """The bound in words; where it matters, the best rule as well."""
         if self.most <= 0:
             return (
-                "No draft length makes this draft pay, not even one that fits the text each time."
+                "By counts and prices no draft length makes this draft pay, not even one that fits "
+                "the text each time."
             )
         over = " over the target alone" if self.fixed.is_off else ""
         text = f"Adaptive draft length could add at most {percent_text(self.most, 1)}{over}"
@@ -70,34 +67,4 @@ class Adaptive:
         return {"rule": one.rule, "draft_max": one.draft_max, **floor, "gain": gain}
 
 
-UNKNOWN = Known[Adaptive](None, "no draft was recorded")
-
-
-def adaptive_length(
-    recordings: Sequence[Recording],
-    arm: Arm,
-    costs: Mapping[str, Costs],
-    *,
-    fixed_s: float,
-    off_s: float,
-) -> Known[Adaptive]:
-    """Replay rules of draft length with the draft of the best forecast.
-
-    Args:
-        recordings: recordings of a trace.
-        arm: the best forecast setting.
-        costs: costs of rounds by drafter.
-        fixed_s: seconds of the recorded answers with it.
-        off_s: seconds of the target alone.
-    """
-    own = None if arm.speculation is None or arm.speculation.ahead else arm.speculation.own
-    if arm.draft is None or not isinstance(own, ModelDrafter):
-        return Known(None, "n-gram drafters draft in the best forecast")
-    return Known(
-        Adaptive(
-            draft=arm.draft,
-            fixed=arm if fixed_s <= off_s else OFF,
-            fixed_s=min(fixed_s, off_s),
-            policies=replay_policies(recordings, arm.draft, costs[arm.draft], own),
-        )
-    )
+UNKNOWN = Known[Adaptive](None, "no draft model was forecast")

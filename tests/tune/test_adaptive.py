@@ -1,14 +1,17 @@
 """What adaptive draft length could add, in words and as JSON."""
 
+from dataclasses import replace
+
 import pytest
 
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.trace.policies import AUTOTUNE, Policies, Policy
-from spectui.trace.replay import off_seconds
-from spectui.tune.adaptive import Adaptive, adaptive_length
-from tests.support.replay import COSTS, SCENE, record
+from spectui.tune.adaptive import Adaptive
+from spectui.tune.forecast import adaptive_best, forecasts
+from spectui.tune.space import SearchSpace
+from tests.support.replay import COSTS, DEPTH, SCENE, record
 from tests.support.search import known
 
 FIXED = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=4)))
@@ -45,7 +48,10 @@ def beside(least_s: float, best_s: float, fixed: Arm = FIXED) -> Adaptive:
         ),
         (
             beside(10.1, 11.0, OFF),
-            "No draft length makes this draft pay, not even one that fits the text each time.",
+            (
+                "By counts and prices no draft length makes this draft pay, not even one that fits "
+                "the text each time."
+            ),
         ),
     ],
 )
@@ -62,26 +68,23 @@ def test_a_rule_has_its_numbers_as_far_as_it_takes_any() -> None:
     assert tuner == {"rule": AUTOTUNE, "draft_max": 16, "gain": -0.5}
 
 
-def test_the_draft_of_the_best_forecast_is_replayed_beside_what_is_faster() -> None:
-    recordings = [record(SCENE)[0]]
-    (off_s,) = off_seconds(recordings, COSTS)
-    arm = Arm(draft="draft", speculation=Speculation(DraftSimple(draft_max=2)))
-    costs = {"draft": COSTS}
-    faster = adaptive_length(recordings, arm, costs, fixed_s=0.9 * off_s, off_s=off_s)
-    assert known(faster.value).fixed == arm
-    slower = adaptive_length(recordings, arm, costs, fixed_s=1.1 * off_s, off_s=off_s)
-    assert known(slower.value).fixed.is_off
-    assert known(slower.value).fixed_s == off_s
-
-
-@pytest.mark.parametrize(
-    "arm",
-    [
-        Arm(draft=None, speculation=Speculation(NgramSimple())),
-        Arm(draft="draft", speculation=Speculation(DraftSimple(), (NgramSimple(),))),
-    ],
-)
-def test_rules_of_models_say_nothing_of_ngrams(arm: Arm) -> None:
-    found = adaptive_length([record(SCENE)[0]], arm, {"draft": COSTS}, fixed_s=1.0, off_s=1.0)
-    assert found.value is None
-    assert found.reason == "n-gram drafters draft in the best forecast"
+def test_the_best_forecast_of_a_model_alone_is_taken_beside_off() -> None:
+    recordings, costs = [record(SCENE)[0]], {"draft": COSTS}
+    space = SearchSpace(drafts=("draft",), max_draft=DEPTH)
+    ordered = forecasts(recordings, costs, space)
+    ngrams = [one for one in ordered if one.arm.draft is None]
+    models = [one for one in ordered if one.arm.draft is not None]
+    best = models[0]
+    chained = Arm(draft="draft", speculation=Speculation(DraftSimple(), (NgramSimple(),)))
+    found = known(
+        adaptive_best(recordings, costs, (ngrams[0], replace(best, arm=chained), *models)).value
+    )
+    seconds = known(best.answers)
+    off_s = float(seconds.off_s.sum())
+    assert found.draft == "draft"
+    assert found.fixed_s == pytest.approx(min(off_s / best.speedup, off_s))
+    assert found.fixed == (best.arm if best.speedup >= 1 else OFF)
+    slow = {"draft": replace(COSTS, off_s=COSTS.off_s / 10)}
+    worse = known(adaptive_best(recordings, slow, forecasts(recordings, slow, space)).value)
+    assert worse.fixed.is_off
+    assert adaptive_best(recordings, costs, ngrams).value is None
