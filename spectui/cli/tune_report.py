@@ -90,7 +90,7 @@ def _summary(found: Tuned) -> list[str]:
         lines += [
             "",
             "Why:",
-            *(wrapped(f"- {one}", indent="  ") for one in found.explanation.reasons),
+            *(wrapped(f"- {one}", indent="  ") for one in _reasons(found)),
         ]
     if result.pairs:
         lines += ["", drawn(_categories(result)), ""]
@@ -98,6 +98,19 @@ def _summary(found: Tuned) -> list[str]:
     if len(drafters) > 1:
         lines += [drawn(_drafters(drafters)), wrapped(_DRAFTERS), ""]
     return lines
+
+
+def _reasons(found: Tuned) -> Iterator[str]:
+    """Reasons for the verdict, and what a draft of another length in each round could add."""
+    yield from found.explanation.reasons
+    result, adaptive = found.result, found.result.adaptive.value
+    best, speedup = result.best, result.speedup
+    if adaptive is None or best is None or best.speculation is None or speedup is None:
+        return
+    # A forecast that no draft can pay is refuted by one that does.
+    holds = adaptive.most > 0 or speedup.estimate <= 1
+    if best.draft == adaptive.draft and not best.speculation.ahead and holds:
+        yield adaptive.sentence
 
 
 def _notes(found: Tuned) -> Iterator[str]:

@@ -6,7 +6,7 @@ some nanoseconds per setting.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from spectui.errors import UsageError
 from spectui.options.drafters import DraftMtp, DraftSimple
 from spectui.speculative.decoder import Stop, draft_cap
 from spectui.speculative.models import can_forget
-from spectui.trace.costs import Prices
+from spectui.trace.costs import Prices, RoundPrices
 from spectui.trace.record import Chains, Recording, Tail, spread_out
 
 Counts = npt.NDArray[np.uint32]
@@ -97,6 +97,7 @@ def replay_grid(
     *,
     prices: Prices | None = None,
     batches: bool = False,
+    cumulative: bool = False,
 ) -> Replayed:
     """Replay every setting of ``grid``.
 
@@ -108,13 +109,15 @@ def replay_grid(
         grid: settings to try.
         prices: prices of a round, for ``seconds``.
         batches: also count rounds by the length of their draft.
+        cumulative: ``draft_p_min`` is the floor of the product of a draft's probabilities, none of
+            which is below the floor of ``chains``; llama.cpp's is that of each.
 
     Raises:
         UsageError: the chains do not answer for a setting.
         ValueError: the chains belong to another output.
     """
-    check_covered(grid, chains)
-    return _Walk(recording, chains, grid, prices, with_batches=batches).run()
+    check_covered(replace(grid, draft_p_min=()) if cumulative else grid, chains)
+    return _Walk(recording, chains, grid, prices, with_batches=batches, cumulative=cumulative).run()
 
 
 def check_covered(grid: Grid, chains: Chains) -> None:
@@ -137,14 +140,101 @@ def check_covered(grid: Grid, chains: Chains) -> None:
         )
 
 
-class _Outcome(NamedTuple):
-    """[n_p_min, n_max, n_min]: what a round that begins here does; 0 for those that wait."""
+class Outcome(NamedTuple):
+    """Outcomes of rounds that begin at one position, for drafts of several lengths.
+
+    All have one shape, and are 0 where no round begins.
+    """
 
     drafted: _Small
     accepted: _Small
     emitted: _Small
     wrong: _Flags
     """Whether it ends in a mismatch."""
+    redone: _Flags
+    """Whether the target had to redo it."""
+
+
+class Rounds:
+    """Rounds of one output with drafts of any length: their bounds and outcomes."""
+
+    def __init__(self, recording: Recording, chains: Chains) -> None:
+        """Spread the chains out.
+
+        Args:
+            recording: the target's output.
+            chains: chains of the draft, for this output.
+
+        Raises:
+            ValueError: the chains belong to another output.
+        """
+        self._recording = recording
+        self._runs, self.rows = spread_out(recording.output, chains)
+        self._depth = chains.depth
+        self._longest = chains.longest
+        self._is_mtp = chains.mtp_layers > 0
+        # MTP layers draft no more than there are snapshots.
+        self._redoes = not can_forget(recording.rollback, 1, int(self._is_mtp))
+
+    def n_past(self, position: int) -> int:
+        """Tokens in the cache when a round begins at a position."""
+        return len(self._recording.prompt) + position
+
+    def bounds(self, position: int) -> tuple[int, int]:
+        """The most tokens of a round's draft, and the longest chain behind it."""
+        recording = self._recording
+        n_output, n_past = len(recording.output), self.n_past(position)
+        # An output that was cut off is replayed as if no more had been asked for.
+        n_predict = n_output if recording.stop is Stop.CANCELLED else recording.n_predict
+        cap = draft_cap(
+            n_ctx=recording.n_ctx, n_past=n_past, n_remaining=n_predict - (position + 1)
+        )
+        cap = max(0, cap)
+        # MTP layers draft as if context and budget were endless; their draft is cut afterwards.
+        room = recording.n_ctx - n_past if self._is_mtp else cap
+        return min(cap, self._depth), min(room, self._longest)
+
+    def outcome(self, position: int, drafted: _Small, here: _Flags) -> Outcome:
+        """What rounds do that begin at a position.
+
+        Args:
+            position: of the output.
+            drafted: tokens of the drafts; 0 where no round begins.
+            here: whether one begins.
+        """
+        run = min(self._runs[position], self._depth)
+        accepted = np.minimum(drafted, np.uint8(run))
+        emitted = accepted + here
+        wrong = accepted < drafted
+        if self._ends_inside(position):
+            # As ``accept``: the end of the text counts as accepted in the last place only, and
+            # nothing is emitted after it.
+            at_end = (drafted >= run) & here
+            emitted -= at_end
+            accepted -= (drafted > run) & here
+            wrong &= ~at_end
+        redone = wrong & self._redoes
+        if self._redoes and self._recording.stop is Stop.END_OF_GENERATION:
+            # Nothing follows the end of the text, which the target wanted in place of a draft's.
+            redone &= accepted != len(self._recording.output) - 2 - position
+        emitted += redone
+        return Outcome(drafted, accepted, emitted, wrong, redone)
+
+    def _ends_inside(self, position: int) -> bool:
+        """Whether a long enough draft from here would hold the end of the text, and be right."""
+        recording = self._recording
+        n_left = len(recording.output) - 1 - position
+        ends = recording.stop is Stop.END_OF_GENERATION
+        return ends and self._runs[position] == n_left <= self._depth
+
+
+def round_seconds(price: RoundPrices, steps: _Small, outcome: Outcome) -> Seconds:
+    """Seconds of rounds after ``steps`` decodes of the chain."""
+    drafted, accepted, emitted, wrong, _redone = outcome
+    seconds = price.batch[drafted] + price.chain[steps]
+    seconds += price.fixed + price.token * emitted
+    seconds += (price.rollback + price.rollback_token * accepted) * wrong
+    return seconds
 
 
 class _Walk:
@@ -158,16 +248,13 @@ class _Walk:
         prices: Prices | None,
         *,
         with_batches: bool,
+        cumulative: bool,
     ) -> None:
-        self._recording = recording
+        self._n_decoded = recording.n_decoded
         self._prices = prices
-        self._runs, rows = spread_out(recording.output, chains)
-        self._floors = _ascending_floors(rows, chains)
+        self._rounds_of = Rounds(recording, chains)
+        self._floors = ascending_floors(self._rounds_of.rows, chains, cumulative=cumulative)
         self._depth = chains.depth
-        self._longest = chains.longest
-        self._is_mtp = chains.mtp_layers > 0
-        # MTP layers draft no more than there are snapshots.
-        self._redoes = not can_forget(recording.rollback, 1, int(self._is_mtp))
         self._p_min = np.asarray(grid.draft_p_min, np.float32)
         self._max = np.asarray(grid.draft_max, np.uint8)[None, :, None]
         self._min = np.asarray(grid.draft_min, np.uint32).clip(0, 255).astype(np.uint8)
@@ -188,7 +275,7 @@ class _Walk:
     def run(self) -> Replayed:
         begin = 0
         self._end_part()
-        for end in part_ends(self._recording.n_decoded):
+        for end in part_ends(self._n_decoded):
             for position in range(begin, end):
                 self._step(position)
             begin = end
@@ -216,51 +303,21 @@ class _Walk:
 
     def _step(self, position: int) -> None:
         here: _Flags = self._next == position
-        cap = max(0, self._cap(position))
-        # MTP layers draft as if context and budget were endless; their draft is cut afterwards.
-        room = self._room(position) if self._is_mtp else cap
-        longest = np.minimum(self._max, min(room, self._longest)).astype(np.uint8)
+        cap, most = self._rounds_of.bounds(position)
+        longest = np.minimum(self._max, most).astype(np.uint8)
         confident = self._depth - np.searchsorted(self._floors[position], self._p_min)
         chain = np.minimum(confident.astype(np.uint8)[:, None, None], longest)
         steps = (chain + (chain < longest)).astype(np.uint8) if cap > 0 else np.zeros_like(chain)
-        drafted = np.minimum(chain, np.uint8(min(cap, self._depth))) * (chain >= self._min) * here
-        outcome = self._count(position, here, drafted)
+        drafted = np.minimum(chain, np.uint8(cap)) * (chain >= self._min) * here
+        outcome = self._rounds_of.outcome(position, drafted, here)
+        self._count(here, outcome)
         self._steps += steps * here
-        self._pay(position, here, steps, outcome)
+        if self._prices is not None and self._seconds is not None:
+            price = self._prices.at(self._rounds_of.n_past(position))
+            self._seconds += round_seconds(price, steps, outcome) * here
 
-    def _cap(self, position: int) -> int:
-        recording = self._recording
-        n_output = len(recording.output)
-        # An output that was cut off is replayed as if no more had been asked for.
-        n_predict = n_output if recording.stop is Stop.CANCELLED else recording.n_predict
-        return draft_cap(
-            n_ctx=recording.n_ctx,
-            n_past=len(recording.prompt) + position,
-            n_remaining=n_predict - (position + 1),
-        )
-
-    def _room(self, position: int) -> int:
-        """Tokens for which the context has a place."""
-        recording = self._recording
-        return recording.n_ctx - len(recording.prompt) - position
-
-    def _count(self, position: int, here: _Flags, drafted: _Small) -> _Outcome:
-        run = min(self._runs[position], self._depth)
-        accepted = np.minimum(drafted, np.uint8(run))
-        emitted = accepted + here
-        wrong = accepted < drafted
-        if self._ends_inside(position):
-            # As ``accept``: the end of the text counts as accepted in the last place only, and
-            # nothing is emitted after it.
-            at_end = (drafted >= run) & here
-            emitted -= at_end
-            accepted -= (drafted > run) & here
-            wrong &= ~at_end
-        redone = wrong & self._redoes
-        if self._redoes and self._recording.stop is Stop.END_OF_GENERATION:
-            # Nothing follows the end of the text, which the target wanted in place of a draft's.
-            redone &= accepted != len(self._recording.output) - 2 - position
-        emitted += redone
+    def _count(self, here: _Flags, outcome: Outcome) -> None:
+        drafted, accepted, emitted, wrong, redone = outcome
         self._rounds += here
         self._redone += redone
         self._drafted += drafted
@@ -271,24 +328,6 @@ class _Walk:
         if self._batches is not None:
             for length in range(self._depth + 1):
                 self._batches[length] += here & (drafted == length)
-        return _Outcome(drafted, accepted, emitted, wrong)
-
-    def _ends_inside(self, position: int) -> bool:
-        """Whether a long enough draft from here would hold the end of the text, and be right."""
-        recording = self._recording
-        n_left = len(recording.output) - 1 - position
-        ends = recording.stop is Stop.END_OF_GENERATION
-        return ends and self._runs[position] == n_left <= self._depth
-
-    def _pay(self, position: int, here: _Flags, steps: _Small, outcome: _Outcome) -> None:
-        if self._prices is None or self._seconds is None:
-            return
-        price = self._prices.at(len(self._recording.prompt) + position)
-        drafted, accepted, emitted, wrong = outcome
-        seconds = price.batch[drafted] + price.chain[steps]
-        seconds += price.fixed + price.token * emitted
-        seconds += (price.rollback + price.rollback_token * accepted) * wrong
-        self._seconds += seconds * here
 
 
 def _differences(sums: Sequence[Counts]) -> Counts:
@@ -296,7 +335,9 @@ def _differences(sums: Sequence[Counts]) -> Counts:
     return whole[1:] - whole[:-1]
 
 
-def _ascending_floors(rows: Sequence[Tail], chains: Chains) -> npt.NDArray[np.float32]:
+def ascending_floors(
+    rows: Sequence[Tail], chains: Chains, *, cumulative: bool = False
+) -> npt.NDArray[np.float32]:
     """[n_output, depth]: lowest probability up to each place of a chain, longest chain first.
 
     A chain goes on as long as no token is below the floor, so its length under ``draft_p_min`` is
@@ -305,8 +346,14 @@ def _ascending_floors(rows: Sequence[Tail], chains: Chains) -> npt.NDArray[np.fl
     Args:
         rows: [n_output]: each position's chain.
         chains: of which they are.
+        cumulative: the product of the probabilities up to each place in place of the lowest one;
+            no token is below the floor of ``chains``.
     """
     found = np.full((len(rows), chains.depth), chains.unknown, np.float32)
     for row, chain in zip(found, rows, strict=True):
         row[: len(chain.probabilities)] = chain.probabilities
-    return np.ascontiguousarray(np.minimum.accumulate(found, axis=1)[:, ::-1])
+    least = np.minimum.accumulate(found, axis=1)
+    if cumulative:
+        together = np.multiply.accumulate(np.abs(found), axis=1)
+        least = np.where(least < chains.floor, np.float32(chains.unknown), together)
+    return np.ascontiguousarray(least[:, ::-1])

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from spectui.documents import Json
 from spectui.errors import BadInputError
-from spectui.measure.arm import Arm
+from spectui.known import Known
+from spectui.measure.arm import OFF, Arm
 from spectui.measure.reading import Readings
 from spectui.measure.workload import Workload
 from spectui.options.drafters import Ngram
@@ -23,8 +24,10 @@ from spectui.trace.ngrams import (
     replay_chained,
     replay_ngrams,
 )
+from spectui.trace.policies import replay_policies
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total, off_part_seconds, replay_trace
+from spectui.tune.adaptive import UNKNOWN, Adaptive
 from spectui.tune.kept import KeptTrace
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
@@ -149,6 +152,8 @@ class Outlook:
     """Costs of rounds by drafter."""
     readings: Mapping[str, Readings] = field(default_factory=dict)
     """Prompts that were evaluated meanwhile, by draft; under ``NGRAM_COSTS`` without one."""
+    adaptive: Known[Adaptive] = UNKNOWN
+    """Rules of draft length beside the best forecast."""
 
 
 def forecasts(
@@ -240,6 +245,26 @@ def _forecast(
         n_accepted=total.n_accepted,
         answers=answers,
     )
+
+
+def adaptive_best(
+    recordings: Sequence[Recording], costs: Mapping[str, Costs], ordered: Sequence[Forecast]
+) -> Known[Adaptive]:
+    """Rules of draft length beside the best forecast of a draft model that drafts alone."""
+    for one in ordered:
+        arm, answers = one.arm, one.answers
+        own = None if arm.speculation is None or arm.speculation.ahead else arm.speculation.model
+        if arm.draft is not None and own is not None and answers is not None:
+            on_s, off_s = float(answers.on_s.sum()), float(answers.off_s.sum())
+            return Known(
+                Adaptive(
+                    draft=arm.draft,
+                    fixed=arm if on_s <= off_s else OFF,
+                    fixed_s=min(on_s, off_s),
+                    policies=replay_policies(recordings, arm.draft, costs[arm.draft], own),
+                )
+            )
+    return UNKNOWN
 
 
 def best_by_drafter(ordered: Sequence[Forecast]) -> tuple[Forecast, ...]:
@@ -484,7 +509,8 @@ class Forecaster:
     ) -> Outlook:
         self._known = _Known(recordings=recordings, costs=costs, has_text=has_text)
         found = forecasts(recordings, costs, self._space, has_text=has_text)
-        return Outlook(forecasts=found, costs=costs)
+        adaptive = adaptive_best(recordings, costs, found)
+        return Outlook(forecasts=found, costs=costs, adaptive=adaptive)
 
     @property
     def prompts(self) -> tuple[tuple[str, str], ...]:

@@ -14,6 +14,7 @@ from spectui.measure.requests import Request
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.trace.costs import Costs
+from spectui.tune.adaptive import UNKNOWN, Adaptive
 from spectui.tune.categories import CategoryGain
 from spectui.tune.conditions import Conditions
 from spectui.tune.depths import Depths
@@ -66,6 +67,8 @@ class TuneResult:
     """Replayed settings, best first; empty if nothing was recorded."""
     costs: Mapping[str, Costs] = field(default_factory=dict)
     """Costs of rounds by drafter, from the recording."""
+    adaptive: Known[Adaptive] = UNKNOWN
+    """Rules of draft length beside the best forecast."""
     spent: Spent
     conditions: Conditions | None = None
     """Conditions of the machine meanwhile; None where nobody watched it."""

@@ -20,12 +20,14 @@ from spectui.errors import (
     SpectuiError,
 )
 from spectui.format import counted, duration_text
+from spectui.known import Known
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.reading import Readings
 from spectui.measure.verdict import judge
 from spectui.measure.workload import WorkItem
 from spectui.trace.costs import Costs
+from spectui.tune.adaptive import UNKNOWN, Adaptive
 from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns, raced_requests
 from spectui.tune.events import (
@@ -163,6 +165,7 @@ class Search:
             error=error,
             forecasts=self._forecasting.forecasts,
             costs=self._forecasting.costs,
+            adaptive=self._forecasting.adaptive,
             spent=self._spent(),
         )
 
@@ -336,6 +339,8 @@ class Forecasting:
         """Best first."""
         self.costs: Mapping[str, Costs] = {}
         """Costs of rounds by drafter, from the recording."""
+        self.adaptive: Known[Adaptive] = UNKNOWN
+        """Rules of draft length beside the best forecast."""
         self._readings: Mapping[str, Readings] = {}
         self._n_planned = 0
         """Prompts that are recorded in all, should it take so many."""
@@ -393,7 +398,7 @@ class Forecasting:
             return
         if outlook is not None:
             self.forecasts, self.costs = outlook.forecasts, outlook.costs
-            self._readings = outlook.readings
+            self._readings, self.adaptive = outlook.readings, outlook.adaptive
             self._on_event(ForecastMade(forecasts=self.forecasts, costs=self.costs))
 
     def _outlook(self) -> Outlook | None:

@@ -58,7 +58,7 @@ def recording(target: list[float], draft: list[float]) -> Recording:
 
 
 def expected(one: Recording, longest: int, at: int = 0) -> Sums:
-    """Seconds, drafted and accepted tokens from a token of the text on, over all that may happen."""
+    """Seconds, drafted and accepted tokens from a token on, over all that may happen."""
     if at >= len(one.output) - 1:
         return np.zeros(3)
     price, of_output = PRICES.rounds[0], one.chains["d"].of_output

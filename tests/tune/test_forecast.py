@@ -190,6 +190,9 @@ def test_what_was_recorded_is_replayed_again_when_the_study_goes_on(
     again = known(forecaster(kept).recall(1, 1))
     assert again.forecasts == forecasts(TRACING.recordings, TRACING.costs, SPACE, has_text=False)
     assert again.costs == TRACING.costs
+    adaptive = known(again.adaptive.value)
+    assert adaptive.draft == "draft"
+    assert adaptive.most > 0
     # It holds no text.
     trace = known(kept.read())
     assert not trace.has_text

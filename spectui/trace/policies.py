@@ -1,0 +1,389 @@
+"""Rules of draft length, replayed on recorded text, and a bound that none of them can beat.
+
+The bound knows the text: each round drafts what makes the whole answer cheapest. No rule knows as
+much, so the bound is loose. A rule's rounds are counted and priced as those of a setting in
+``grid``. It drafts no more tokens than were recorded, and begins anew with an answer where its
+program does so with a request.
+
+Left out are rules that need more than probabilities and accepted tokens of earlier rounds:
+SGLang's ``ThroughputAwareAdaptiveController``, which drafts longer from time to time to learn
+more; the threshold that transformers fits to a ROC curve; ik_llama.cpp's restart of its tuner after
+30 slow rounds in a row; heads that are trained to predict acceptance (SpecDec++, arXiv 2405.19715;
+DSpark, arXiv 2607.05147). The tables of vLLM and MLC-LLM choose by the number of requests at once:
+for one request they are a fixed length.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+
+from spectui.options.drafters import ModelDrafter
+from spectui.speculative.drafters import float32
+from spectui.trace.costs import Costs, Prices
+from spectui.trace.grid import Grid, Rounds, ascending_floors, replay_grid, round_seconds
+from spectui.trace.record import Recording
+
+
+class _Done(NamedTuple):
+    """A round that has drafted something."""
+
+    n_drafted: int
+    n_accepted: int
+    tokens_per_s: float
+
+
+class Rule:
+    """The setting of the next round's draft, which earlier rounds may change; here it is fixed."""
+
+    keeps_unsure = False
+    """Whether the token below ``draft_p_min`` is drafted as the last one."""
+
+    def __init__(self, draft_max: int, draft_p_min: float = 0.0, draft_min: int = 0) -> None:
+        """Begin with a setting; ``draft_max`` is the most that the rule drafts."""
+        self.most = self.draft_max = draft_max
+        self.draft_p_min = draft_p_min
+        self.draft_min = draft_min
+
+    def begin(self) -> None:
+        """Begin an answer."""
+
+    def choose(self) -> None:
+        """Choose the setting of a round."""
+
+    def learn(self, done: _Done) -> None:
+        """Learn from a round."""
+
+
+class _Unsure(Rule):
+    """A draft ends behind its first token below ``draft_p_min``.
+
+    transformers, ``ConfidenceCriteria``; there the probability is of the whole vocabulary.
+    """
+
+    keeps_unsure = True
+
+
+class _Heuristic(Rule):
+    """Two tokens more after a draft that was right, one less after another; 5 at first.
+
+    transformers, ``AssistedCandidateGenerator.update_candidate_strategy``: the schedule
+    ``heuristic``, which keeps its length from answer to answer.
+    """
+
+    def __init__(self, draft_max: int, draft_p_min: float = 0.0) -> None:
+        super().__init__(draft_max, draft_p_min)
+        self.draft_max = min(5, draft_max)
+
+    def learn(self, done: _Done) -> None:
+        step = 2 if done.n_accepted == done.n_drafted else -1
+        self.draft_max = max(1, min(self.most, self.draft_max + step))
+
+
+class _Averaged(Rule):
+    """The moving average of accepted tokens, 2 at first; a draft that was right adds 1 to it.
+
+    llama.cpp's forks of LaurentZuijdwijk and halo-box, ``--spec-draft-adaptive``:
+    ``common_speculative_impl::adaptive_n_draft`` and ``update_acc_ema``.
+    """
+
+    def begin(self) -> None:
+        self._mean = 2.0
+
+    def choose(self) -> None:
+        self._mean = min(self._mean, self.most)
+        self.draft_max = max(1, int(self._mean + 0.5))
+
+    def learn(self, done: _Done) -> None:
+        is_right = done.n_accepted >= self.draft_max
+        self._mean += 1.0 if is_right else 0.25 * (done.n_accepted - self._mean)
+
+
+class _Bucket(Rule):
+    """From 3 tokens on, one more or less where a surplus or a lack of accepted ones has added up.
+
+    llama.cpp's pull request 27210, ``draft-mtp-adaptive``: ``common_speculative_adaptive``.
+    """
+
+    _level: int
+
+    def begin(self) -> None:
+        self._least = min(3, self.most)
+        self._move_to(self._least)
+
+    def learn(self, done: _Done) -> None:
+        lack = self.draft_max - done.n_accepted
+        self._level += max(1, done.n_accepted - 1) if lack <= 0 else -lack
+        top = self._pressure + 20
+        if self._level >= top and self.draft_max < self.most:
+            self._move_to(self.draft_max + 1)
+        elif self._level <= 0 and self.draft_max > self._least:
+            self._move_to(self.draft_max - 1)
+        else:
+            self._level = min(max(self._level, 0), top)
+
+    def _move_to(self, length: int) -> None:
+        self.draft_max = length
+        self._pressure: int = max(20, 4 * length)
+        self._level = self._pressure
+
+
+class _Tiers(Rule):
+    """1, 3, 5 or 7 tokens by the moving average of accepted ones, looked at every five rounds.
+
+    SGLang, ``AdaptiveStepSlot`` with its defaults for one request at once. It goes on from answer
+    to answer.
+    """
+
+    def __init__(self, draft_max: int, draft_p_min: float = 0.0) -> None:
+        super().__init__(draft_max, draft_p_min)
+        self._lengths = [length for length in (1, 3, 5, 7) if length <= draft_max]
+        self.draft_max = self._lengths[len(self._lengths) // 2]
+        self._mean, self._n_rounds = self.draft_max - 1.0, 0
+
+    def learn(self, done: _Done) -> None:
+        self._mean += 0.2 * (done.n_accepted - self._mean)
+        self._n_rounds += 1
+        if self._n_rounds <= 10 or self._n_rounds % 5:  # noqa: PLR2004 - its warm-up and interval
+            return
+        lengths = self._lengths
+        at = was = lengths.index(self.draft_max)
+        while at > 0 and self._mean <= lengths[at - 1] - 0.75:
+            at -= 1
+        while at >= was and at + 1 < len(lengths) and self._mean > lengths[at] - 0.5:
+            at += 1
+        self.draft_max = lengths[at]
+
+
+class _Autotune(Rule):
+    """Of each number the value that gave most tokens per second, and 15 times in 100 another one.
+
+    ik_llama.cpp, ``--spec-autotune``: ``spec_tuner``, which goes on from answer to answer. Values
+    of ``draft_p_min`` that were not recorded are left out.
+    """
+
+    def __init__(self, draft_max: int, floor: float) -> None:
+        super().__init__(draft_max)
+        p_mins = [0.095 * step for step in range(11)]
+        self._values: tuple[Sequence[float], ...] = (
+            range(1, draft_max + 1),
+            [p_min for p_min in p_mins if not 0 < p_min < floor],
+            range(7),
+        )
+        self._means = [[(0.0, 0)] * len(values) for values in self._values]
+        self._chosen = self._best = [0] * len(self._values)
+        self._random = Random(0)  # noqa: S311 - no secret
+
+    def choose(self) -> None:
+        self._chosen = [
+            self._random.randrange(len(values)) if self._random.random() < 0.15 else best  # noqa: PLR2004 - its epsilon
+            for values, best in zip(self._values, self._best, strict=True)
+        ]
+        longest, self.draft_p_min, shortest = (
+            values[at] for values, at in zip(self._values, self._chosen, strict=True)
+        )
+        self.draft_max, self.draft_min = int(longest), min(int(shortest), int(longest))
+
+    def learn(self, done: _Done) -> None:
+        for means, at in zip(self._means, self._chosen, strict=True):
+            mean, n = means[at]
+            means[at] = mean + (done.tokens_per_s - mean) / (n + 1), n + 1
+        self._best = [means.index(max(means)) for means in self._means]
+
+
+CONFIDENCE, AUTOTUNE = "transformers' confidence threshold", "--spec-autotune"
+CUMULATIVE = "cumulative p_min"
+RULES: Mapping[str, Callable[[int, float], Rule]] = {
+    "transformers' heuristic": _Heuristic,
+    "--spec-draft-adaptive": _Averaged,
+    "draft-mtp-adaptive": _Bucket,
+    "SGLang's adaptive steps": _Tiers,
+    CONFIDENCE: _Unsure,
+    AUTOTUNE: _Autotune,
+}
+"""Rules, by the most that they draft and ``draft_p_min``; ``AUTOTUNE`` by the least of it above 0.
+``CUMULATIVE`` is replayed as a grid."""
+_THRESHOLD = 0.4
+"""Of ``CONFIDENCE``, its default."""
+_PRODUCTS = tuple(step / 20 for step in range(1, 20))
+"""Values of ``draft_p_min`` for ``CUMULATIVE``."""
+
+
+class Round(NamedTuple):
+    """A round that may begin at one position of an answer."""
+
+    cap: int
+    """Most tokens of its draft."""
+    longest: int
+    """Most tokens of its chain."""
+    floors: list[float]
+    """[depth]: as of ``ascending_floors``."""
+    accepted: list[int]
+    """[depth + 1]: by the length of its draft, as the next two."""
+    emitted: list[int]
+    seconds: list[float]
+    """Without its chain."""
+    chain_s: list[float]
+    """[depth + 1]: a chain of so many decodes."""
+
+
+def rounds_of(recording: Recording, draft: str, prices: Prices) -> list[Round]:
+    """[n_decoded]: the rounds that may begin in a recorded answer, with prices of its depth."""
+    chains = recording.chains[draft]
+    rounds = Rounds(recording, chains)
+    floors = ascending_floors(rounds.rows, chains)
+    lengths = np.arange(chains.depth + 1, dtype=np.uint8)
+    here, none = np.ones(len(lengths), np.bool_), np.zeros_like(lengths)
+    found = []
+    for position in range(recording.n_decoded):
+        outcome = rounds.outcome(position, lengths, here)
+        price = prices.at(rounds.n_past(position))
+        found.append(
+            Round(
+                *rounds.bounds(position),
+                floors[position].tolist(),
+                outcome.accepted.tolist(),
+                outcome.emitted.tolist(),
+                round_seconds(price, none, outcome).tolist(),
+                price.chain.tolist(),
+            )
+        )
+    return found
+
+
+def least_seconds(answer: Sequence[Round]) -> float:
+    """Seconds of an answer whose every draft has the length that makes them least.
+
+    Exact, backwards from the end: what is left to do depends on the position alone. A draft takes
+    as many decodes of its chain as it has tokens, where a rule may take more.
+    """
+    left_s = [0.0] * (len(answer) + 1)
+    for position in reversed(range(len(answer))):
+        one = answer[position]
+        left_s[position] = min(
+            one.seconds[length] + one.chain_s[length] + left_s[position + one.emitted[length]]
+            for length in range(min(one.cap, one.longest) + 1)
+        )
+    return left_s[0]
+
+
+class Run(NamedTuple):
+    """All answers with one rule."""
+
+    n_rounds: int
+    n_drafted: int
+    n_accepted: int
+    seconds: float
+
+
+def run_rule(answers: Sequence[Sequence[Round]], rule: Rule) -> Run:
+    """Replay a rule on all answers, one after the other."""
+    n_rounds = n_drafted = n_accepted = 0
+    seconds = 0.0
+    for answer in answers:
+        rule.begin()
+        position = 0
+        while position < len(answer):
+            one = answer[position]
+            rule.choose()
+            n_steps, length = _draft(one, rule)
+            round_s = one.seconds[length] + one.chain_s[n_steps]
+            if length:
+                rule.learn(_Done(length, one.accepted[length], one.emitted[length] / round_s))
+            n_rounds += 1
+            n_drafted += length
+            n_accepted += one.accepted[length]
+            seconds += round_s
+            position += one.emitted[length]
+    return Run(n_rounds, n_drafted, n_accepted, seconds)
+
+
+def _draft(one: Round, rule: Rule) -> tuple[int, int]:
+    """Decodes of a round's chain, and tokens of its draft, as ``draft_chain`` has them."""
+    if one.cap <= 0:
+        return 0, 0
+    longest = min(rule.draft_max, one.longest)
+    sure = len(one.floors) - bisect_left(one.floors, float32(rule.draft_p_min))
+    n_steps = min(sure + 1, longest)
+    length = n_steps if rule.keeps_unsure else min(sure, longest)
+    return n_steps, min(length, one.cap) if length >= rule.draft_min else 0
+
+
+class Policy(NamedTuple):
+    """A rule with the numbers that were best for it on the recorded text."""
+
+    rule: str
+    draft_max: int
+    draft_p_min: float | None
+    """None where the rule chooses it."""
+    seconds: float
+
+    @property
+    def text(self) -> str:
+        """The rule and its numbers."""
+        floor = f", draft_p_min {self.draft_p_min:g}" if self.draft_p_min else ""
+        return f"{self.rule}: draft_max {self.draft_max}{floor}"
+
+
+class Policies(NamedTuple):
+    """Rules of draft length on the recorded text."""
+
+    least_s: float
+    """Seconds that no rule can beat."""
+    rules: tuple[Policy, ...]
+    """Fastest first."""
+
+
+def replay_policies(
+    recordings: Sequence[Recording], draft: str, costs: Costs, fixed: ModelDrafter
+) -> Policies:
+    """Replay all rules, each with the numbers that are best for it, and find their bound.
+
+    Args:
+        recordings: recordings of a trace, all with this draft's chains.
+        draft: its name.
+        costs: costs of rounds with this draft.
+        fixed: the best fixed setting; rules are also tried with its ``draft_max`` and
+            ``draft_p_min`` as their bounds.
+    """
+    chains = [recording.chains[draft] for recording in recordings]
+    longest, floor = min(one.longest for one in chains), max(one.floor for one in chains)
+    prices = costs.prices(max(one.depth for one in chains))
+    answers = [rounds_of(recording, draft, prices) for recording in recordings]
+    ceilings = sorted({min(fixed.draft_max, longest), longest})
+    bounds = list(product(ceilings, sorted({0.0, fixed.draft_p_min})))
+    numbers = {
+        CONFIDENCE: [(longest, _THRESHOLD)] if floor <= _THRESHOLD else [],
+        AUTOTUNE: [(longest, floor)],
+    }
+    found = list[Policy]()
+    for name, rule in RULES.items():
+        for most, p_min in numbers.get(name, bounds):
+            seconds = run_rule(answers, rule(most, p_min)).seconds
+            found.append(Policy(name, most, None if name == AUTOTUNE else p_min, seconds))
+    if floor <= 1:
+        grid = Grid(draft_max=tuple(range(1, longest + 1)), draft_p_min=_PRODUCTS)
+        found.append(_cumulative(recordings, draft, grid, prices))
+    best: dict[str, Policy] = {}
+    for policy in sorted(found, key=lambda one: one.seconds):
+        best.setdefault(policy.rule, policy)
+    return Policies(sum(map(least_seconds, answers)), tuple(best.values()))
+
+
+def _cumulative(recordings: Sequence[Recording], draft: str, grid: Grid, prices: Prices) -> Policy:
+    """The best of ``grid`` where a draft ends as soon as the product of its probabilities is low.
+
+    So ends a draft of llama.cpp's feature request 25096. Here it also ends at a token whose
+    probability is below the floor of the chains.
+    """
+    replays = (
+        replay_grid(one, one.chains[draft], grid, prices=prices, cumulative=True)
+        for one in recordings
+    )
+    seconds = np.sum([one.part_s for one in replays if one.part_s is not None], axis=(0, 1))
+    p_min, longest, _ = np.unravel_index(seconds.argmin(), grid.shape)
+    numbers = grid.draft_max[longest], grid.draft_p_min[p_min]
+    return Policy(CUMULATIVE, *numbers, float(seconds.min()))
