@@ -26,6 +26,7 @@ from spectui.measure.reading import Readings
 from spectui.measure.verdict import judge
 from spectui.measure.workload import WorkItem
 from spectui.trace.costs import Costs
+from spectui.trace.record import Recording
 from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns, raced_requests
 from spectui.tune.events import (
@@ -409,7 +410,9 @@ class Forecasting:
         kept = forecaster.recall(max(few, n_prompts // 2), n_tokens)
         if kept is not None:
             return kept
-        if n_prompts < few or n_tokens < forecaster.n_tokens:
+        if forecaster.taken:
+            self._on_event(Notice(text=_taken(forecaster.taken)))
+        elif n_prompts < few or n_tokens < forecaster.n_tokens:
             self._on_event(Notice(text=_short(n_prompts, n_tokens)))
         n_steps = forecaster.n_steps(n_prompts)
         self._on_event(TraceProgress(step=None, n_steps=n_steps))
@@ -464,6 +467,15 @@ def _extents(n_prompts: int, n_tokens: int) -> Iterator[tuple[int, int]]:
             break
         n_tokens = max(_SHORTEST, n_tokens // 2)
     yield from ((n, n_tokens) for n in range(few - 1, 0, -1))
+
+
+def _taken(recordings: Sequence[Recording]) -> str:
+    tokens = counted(sum(one.n_decoded for one in recordings), "token")
+    return (
+        f"taking what another machine has recorded for this study: {tokens} of "
+        f"{counted(len(recordings), 'answer')}, which are not decoded again; prices are measured "
+        "here"
+    )
 
 
 def _short(n_prompts: int, n_tokens: int) -> str:

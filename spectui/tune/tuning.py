@@ -291,7 +291,7 @@ class Tuning:
             isolated=self._backend.is_isolated,
             say=say,
         )
-        self.space = study.space
+        self.name, self.space = study.name, study.space
         return study
 
     def _greedy_twin(self, study: TuningStudy) -> str | None:

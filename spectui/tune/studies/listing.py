@@ -21,7 +21,7 @@ from spectui.tune.outcome import Outcome
 from spectui.tune.studies.records import (
     OUTCOME,
     OWNER,
-    PLACES_OF,
+    PART_OF,
     PROMISE,
     SPEC,
     check_study,
@@ -115,7 +115,7 @@ def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
 def entries_of(studies: optuna.storages.BaseStorage) -> tuple[StudyEntry, ...]:
     """All studies of an open storage, the latest first."""
     # A summary of Optuna's would read all trials.
-    own = (one for one in studies.get_all_studies() if PLACES_OF not in one.user_attrs)
+    own = (one for one in studies.get_all_studies() if PART_OF not in one.user_attrs)
     found = [_entry(studies, study) for study in own]
     # What a wrong clock dates in the future is not the latest for ever.
     now = datetime.now(UTC)
@@ -302,7 +302,7 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
             belonging = {
                 one.study_name
                 for one in studies.get_all_studies()
-                if one.user_attrs.get(PLACES_OF, one.study_name) in names
+                if one.user_attrs.get(PART_OF, one.study_name) in names
             }
             for name in belonging:
                 optuna.delete_study(study_name=name, storage=studies)

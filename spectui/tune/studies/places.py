@@ -33,7 +33,7 @@ class PlaceStudy:
             direction="maximize",
             load_if_exists=True,
         )
-        self._stored.set_user_attr(records.PLACES_OF, study)
+        self._stored.set_user_attr(records.PART_OF, study)
         self.knobs = tuple(knobs)
         """What may be varied."""
         self._choices: dict[str, BaseDistribution] = {

@@ -12,6 +12,7 @@ from spectui.errors import BadInputError, UsageError
 from spectui.measure.arm import Arm
 from spectui.measure.comparable import (
     UNLISTED,
+    counted,
     differences,
     misses_gpus,
     wherever_built,
@@ -28,8 +29,13 @@ PLACEMENTS = "placements"
 """Under which it keeps where the target lies beside each draft."""
 PLACING = "placing"
 """Under which it keeps the place in which the target was found to be fastest by itself."""
-PLACES_OF = "places_of"
-"""Under which the study of places keeps the name of the study that it belongs to."""
+PART_OF = "places_of"
+"""Under which a study of places or of recordings keeps the name of the study that it goes with."""
+GROUP = "group"
+"""Under which a study of a database keeps the name under which all machines have theirs; nothing
+where that is its own."""
+MACHINE = "machine"
+"""Under which a study of a database keeps the hardware, for a table of machines."""
 SCHEMA = "schema"
 """Under which it keeps the version of all this; nothing where an older spectui made it."""
 STUDY_SCHEMA = "spectui.study/1"
@@ -69,13 +75,19 @@ def check_study(name: str, attributes: Mapping[str, Any]) -> None:
         )
 
 
-def check_same(name: str, known: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
+def check_same(
+    name: str, known: Mapping[str, Any], spec: Mapping[str, Any], *, is_shared: bool = False
+) -> bool:
     """Refuse to mix trials that cannot be compared.
 
     Args:
         name: name of the study.
         known: what its trials have in common.
         spec: what new ones would have.
+        is_shared: whether machines may have a study each under this name.
+
+    Returns:
+        Whether they can be compared; False where only prices differ, and ``is_shared``.
 
     Raises:
         UsageError: says what differs, and what to do.
@@ -84,13 +96,17 @@ def check_same(name: str, known: Mapping[str, Any], spec: Mapping[str, Any]) -> 
     known = {key: known.get(key) for key in {*spec, "host"}}
     differing = differences(known, spec)
     if differing is None:
-        return
+        return True
     if misses_gpus(known, spec):
         reason = this_machine().gpu_problem or "no NVIDIA driver is loaded, or it knows no GPU"
         raise UsageError(
             f"the study {name} was made {UNLISTED}: {reason}; run this again once nvidia-smi "
             "lists them, or choose another --study"
         )
+    if is_shared:
+        differing = differences(counted(known), counted(spec))
+        if differing is None:
+            return False
     raise UsageError(
         f"the study {name} was made {differing}; its trials cannot be compared with new ones, "
         "so choose another --study"
