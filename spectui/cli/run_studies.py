@@ -10,6 +10,7 @@ from rich.text import Text
 
 from spectui import __version__
 from spectui.cli.drawing import drawn, is_terminal, sentence
+from spectui.cli.machines_table import machine_lines
 from spectui.cli.output import check_writable, complain, say, write_result
 from spectui.documents import Json, encoded, or_reason
 from spectui.errors import CancelledError, UsageError
@@ -27,6 +28,7 @@ from spectui.tune.studies.listing import (
     kept_trials,
     list_studies,
 )
+from spectui.tune.studies.machines import machines_document, machines_of
 from spectui.tune.studies.storage import file_of
 from spectui.tune.studies.transfer import (
     check_name,
@@ -134,22 +136,22 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
         UsageError: there is no such study.
     """
     check_writable(json_path, (_file(storage),))
-    study = find_study(list_studies(storage), name)
+    studies = list_studies(storage)
+    study = find_study(studies, name)
+    machines = machines_of(study.name, studies)
     trials = kept_trials(storage, [study.name])[study.name]
     report = kept_report(storage, study.name)
-    if report is None:
-        text = _bare_text(study, trials, study.state(storage))
-        write_result(_bare_document(study, trials), text, json_path)
-        return
-    before = report.document.get("trials")
+    document = _bare_document(study, trials) if report is None else report.document
+    before = document.get("trials")
     n_later = len(trials) - (len(before) if isinstance(before, list) else 0)
     if n_later > 0:
         complain(
             f"since then the study has got {counted(n_later, 'trial')} more; run its spectui tune "
             "command again for a verdict on all"
         )
-    text = report.text or _bare_text(study, trials, study.state(storage))
-    write_result(report.document, text, json_path)
+    text = (report and report.text) or _bare_text(study, trials, study.state(storage))
+    lines = [*machine_lines(machines), text]
+    write_result({**document, **machines_document(machines)}, "\n".join(lines), json_path)
 
 
 def _bare_document(study: StudyEntry, trials: Sequence[TrialRecord]) -> Json:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import drawn, sentence, wrapped
+from spectui.cli.machines_table import machine_lines
 from spectui.cli.next_step import described
 from spectui.cli.output import complain, write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
@@ -34,6 +35,7 @@ from spectui.tune.outcome import advised
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
+from spectui.tune.studies.machines import machines_document, machines_in
 from spectui.tune.temperatures import temperatures_sentence
 from spectui.tune.trials import speedup_estimate
 
@@ -61,14 +63,16 @@ def report(
     if served is not None:
         lines += [*map(wrapped, served.lines()), ""]
     lines += _slots(found)
-    lines += _commands(found, has_server=served is not None or _has_server(found))
-    document, text = found.document(unmeasured, served), "\n".join(lines)
+    commands = list(_commands(found, has_server=served is not None or _has_server(found)))
+    document, text = found.document(unmeasured, served), "\n".join([*lines, *commands])
     # Of a storage that does not have the verdict, it was told before.
     if found.result.not_kept is None and found.result.earlier is None:
         not_kept = found.tuning.keep_report(click.unstyle(text), document)
         if not_kept is not None:
             complain(not_kept)
-    write_result(document, text, json_path)
+    machines = machines_in(found.tuning.setup.study.storage, found.tuning.name)
+    text = "\n".join([*lines, *machine_lines(machines), *commands])
+    write_result({**document, **machines_document(machines)}, text, json_path)
 
 
 def _summary(found: Tuned) -> list[str]:

@@ -415,7 +415,8 @@ class Forecasting:
         elif n_prompts < few or n_tokens < forecaster.n_tokens:
             self._on_event(Notice(text=_short(n_prompts, n_tokens)))
         n_steps = forecaster.n_steps(n_prompts)
-        self._on_event(TraceProgress(step=None, n_steps=n_steps))
+        if not forecaster.taken:
+            self._on_event(TraceProgress(step=None, n_steps=n_steps))
 
         def on_step(step: TracingEvent) -> None:
             self._on_event(TraceProgress(step=step, n_steps=n_steps))

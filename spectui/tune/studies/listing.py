@@ -19,6 +19,8 @@ from spectui.measure.promise import Promise
 from spectui.paths import STORAGE_VARIABLE, own_storage_file
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.records import (
+    GROUP,
+    MACHINE,
     OUTCOME,
     OWNER,
     PART_OF,
@@ -86,6 +88,10 @@ class StudyEntry:
     """File name of the target; None where it is not kept."""
     drafts: frozenset[str] = frozenset()
     """File names of the drafts that it searched."""
+    group: str | None = None
+    """Name under which all machines have theirs; None where that is its own."""
+    machine: str | None = None
+    """Hardware; None in a file, and where an older spectui made it."""
 
     def state(self, storage: str | None) -> StudyState:
         """Its state now, in the storage that it was found in."""
@@ -338,6 +344,8 @@ def _entry(storage: optuna.storages.BaseStorage, study: FrozenStudy) -> StudyEnt
         problem=problem,
         target=target if isinstance(target, str) else None,
         drafts=frozenset(draft for draft in drafts if isinstance(draft, str)),
+        group=from_plain(kept.get(GROUP), str),
+        machine=from_plain(kept.get(MACHINE), str),
     )
 
 
