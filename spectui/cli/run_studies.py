@@ -19,16 +19,16 @@ from spectui.interrupts import interrupts
 from spectui.measure.verdict import Answer
 from spectui.paths import own_storage_file
 from spectui.tune.outcome import Outcome
+from spectui.tune.studies.content import stored_study
 from spectui.tune.studies.listing import (
     StudyEntry,
     StudyState,
     delete_studies,
     find_study,
-    kept_report,
     kept_trials,
     list_studies,
+    machines_of,
 )
-from spectui.tune.studies.machines import machines_document, machines_of
 from spectui.tune.studies.storage import file_of
 from spectui.tune.studies.transfer import (
     check_name,
@@ -138,9 +138,8 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
     check_writable(json_path, (_file(storage),))
     studies = list_studies(storage)
     study = find_study(studies, name)
-    machines = machines_of(study.name, studies)
-    trials = kept_trials(storage, [study.name])[study.name]
-    report = kept_report(storage, study.name)
+    kept = stored_study(storage, study.name)
+    trials, report = kept.trials, kept.report
     document = _bare_document(study, trials) if report is None else report.document
     before = document.get("trials")
     n_later = len(trials) - (len(before) if isinstance(before, list) else 0)
@@ -150,8 +149,8 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
             "command again for a verdict on all"
         )
     text = (report and report.text) or _bare_text(study, trials, study.state(storage))
-    lines = [*machine_lines(machines), text]
-    write_result({**document, **machines_document(machines)}, "\n".join(lines), json_path)
+    machines = machine_lines(machines_of(study.name, studies))
+    write_result(document, "\n".join([*machines, text]), json_path)
 
 
 def _bare_document(study: StudyEntry, trials: Sequence[TrialRecord]) -> Json:

@@ -35,7 +35,6 @@ from spectui.tune.outcome import advised
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
-from spectui.tune.studies.machines import machines_document, machines_in
 from spectui.tune.temperatures import temperatures_sentence
 from spectui.tune.trials import speedup_estimate
 
@@ -70,9 +69,8 @@ def report(
         not_kept = found.tuning.keep_report(click.unstyle(text), document)
         if not_kept is not None:
             complain(not_kept)
-    machines = machines_in(found.tuning.setup.study.storage, found.tuning.name)
-    text = "\n".join([*lines, *machine_lines(machines), *commands])
-    write_result({**document, **machines_document(machines)}, text, json_path)
+    machines = machine_lines(found.tuning.machines())
+    write_result(document, "\n".join([*lines, *machines, *commands]), json_path)
 
 
 def _summary(found: Tuned) -> list[str]:

@@ -1,7 +1,8 @@
 """One search from its study to the verdict that it keeps, for the command line and the screen."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -44,7 +45,14 @@ from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import SearchSpace
 from spectui.tune.spec import study_name
-from spectui.tune.studies.listing import has_study, keep_report, kept_outcome
+from spectui.tune.studies.listing import (
+    StudyEntry,
+    has_study,
+    keep_report,
+    list_studies,
+    machines_of,
+)
+from spectui.tune.studies.storage import is_file, usual_storage
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 from spectui.tune.trials import n_measured
 
@@ -270,6 +278,14 @@ class Tuning:
             return f"spectui studies show will not know of this report: {error}"
         return None
 
+    def machines(self) -> Sequence[StudyEntry]:
+        """The studies of all machines that share a database's; none of a file."""
+        storage = self.setup.study.storage
+        with suppress(BadInputError):
+            if not is_file(storage or usual_storage()):
+                return machines_of(self.name, list_studies(storage))
+        return ()
+
     def _open(self, on_event: Callable[[TuneEvent], None] | None = None) -> TuningStudy:
         options = self.setup.study
 
@@ -308,16 +324,14 @@ class Tuning:
 
         Where nothing was confirmed, an earlier verdict on the same conditions stays.
         """
-        setup, command = self.setup, self.setup.command
-        arm = advised(result)
         outcome = outcome_of(
             result,
-            setup=self.setup_of(arm),
-            dialect=command.dialect,
+            setup=self.setup_of(advised(result)),
+            dialect=self.setup.command.dialect,
         )
         try:
             if result.speedup is None:
-                earlier = kept_outcome(setup.study.storage, study.name)
+                earlier = study.outcome
                 if earlier is not None and earlier.is_confirmed:
                     return replace(result, earlier=earlier)
             predictions = predictions_of(result.forecasts) if result.forecasts else None

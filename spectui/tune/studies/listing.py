@@ -1,6 +1,5 @@
 """The studies of a storage, with their results."""
 
-import gc
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -128,6 +127,12 @@ def entries_of(studies: optuna.storages.BaseStorage) -> tuple[StudyEntry, ...]:
     return tuple(sorted(found, key=lambda one: (one.changed <= now, one.changed), reverse=True))
 
 
+def machines_of(study: str, studies: Sequence[StudyEntry]) -> Sequence[StudyEntry]:
+    """The studies of all machines that have one under the name that ``study`` belongs to."""
+    groups = {one.name: one.group or one.name for one in studies}
+    return [one for one in studies if groups[one.name] == groups.get(study)]
+
+
 def decided(studies: Sequence[StudyEntry]) -> Sequence[StudyEntry]:
     """Those with a verdict that was confirmed; all of them where none has.
 
@@ -185,29 +190,12 @@ def opened(storage: str | None) -> Iterator[tuple[str, optuna.storages.BaseStora
         BadInputError: the storage cannot be used, or fails inside the block.
     """
     url = storage or usual_storage()
-    with _no_search_for_garbage():
-        studies = open_storage(url)
-        try:
-            with storage_errors(url):
-                yield url, studies
-        finally:
-            close_storage(studies)
-
-
-@contextmanager
-def _no_search_for_garbage() -> Iterator[None]:
-    """Leave it out meanwhile.
-
-    Thousands of trials are a million objects, none of them garbage; searching them again and again
-    takes half of the time of reading them.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
+    studies = open_storage(url)
     try:
-        yield
+        with storage_errors(url):
+            yield url, studies
     finally:
-        if was_enabled:
-            gc.enable()
+        close_storage(studies)
 
 
 def has_study(storage: str | None, name: str) -> bool:
@@ -218,17 +206,6 @@ def has_study(storage: str | None, name: str) -> bool:
     """
     with opened(storage) as (_url, studies):
         return name in optuna.get_all_study_names(studies)
-
-
-def kept_outcome(storage: str | None, name: str) -> Outcome | None:
-    """The verdict that a study keeps; None without one that this spectui reads.
-
-    Raises:
-        BadInputError: the storage cannot be used.
-    """
-    with opened(storage) as (_url, studies):
-        study = optuna.load_study(study_name=name, storage=studies)
-        return from_plain(study.user_attrs.get(OUTCOME), Outcome)
 
 
 def kept_trials(storage: str | None, names: Sequence[str]) -> dict[str, tuple[TrialRecord, ...]]:
@@ -271,17 +248,6 @@ def keep_report(storage: str | None, name: str, text: str, document: Json) -> No
         raise BadInputError("the report has more than 8 MB; keep it with --json FILE")
     with opened(storage) as (_url, studies):
         optuna.load_study(study_name=name, storage=studies).set_user_attr(REPORT, report)
-
-
-def kept_report(storage: str | None, name: str) -> Report | None:
-    """The report that ``tune`` printed at the end; None where that is not kept.
-
-    Raises:
-        BadInputError: the storage cannot be used.
-    """
-    with opened(storage) as (_url, studies):
-        kept = optuna.load_study(study_name=name, storage=studies).user_attrs.get(REPORT)
-    return None if kept is None else from_plain(kept, Report)
 
 
 def delete_studies(storage: str | None, names: Sequence[str]) -> None:

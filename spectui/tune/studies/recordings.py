@@ -10,8 +10,6 @@ from optuna.storages import BaseStorage
 from spectui.tune.studies import records
 from spectui.tune.studies.storage import storage_errors
 
-_SUFFIX = ".recordings"
-"""Behind a study's name, the name of the study of its recordings."""
 _RECORDING = "recording"
 """Under which a trial keeps one: a list of studies reads their attributes, and not this."""
 
@@ -52,11 +50,4 @@ class Recordings:
                 continue
 
     def _stored(self) -> optuna.Study:
-        stored = optuna.create_study(
-            study_name=f"{self._study}{_SUFFIX}",
-            storage=self._storage,
-            direction="maximize",
-            load_if_exists=True,
-        )
-        stored.set_user_attr(records.PART_OF, self._study)
-        return stored
+        return records.part_of(self._storage, self._study, ".recordings")

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 import optuna
+from optuna.storages import BaseStorage
 
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.arm import Arm
@@ -52,6 +53,15 @@ OWNER = "owner"
 """Under which a trial keeps the process that measures it."""
 RECORD = "record"
 """Under which it keeps what was measured."""
+
+
+def part_of(storage: BaseStorage, study: str, suffix: str) -> optuna.Study:
+    """The study that goes with another one, and keeps a part of it in trials of its own."""
+    part = optuna.create_study(
+        study_name=f"{study}{suffix}", storage=storage, direction="maximize", load_if_exists=True
+    )
+    part.set_user_attr(PART_OF, study)
+    return part
 
 
 def check_study(name: str, attributes: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.comparable import spec_digest
 from spectui.monitor.machine import this_machine
 from spectui.tune.experts import Placements
+from spectui.tune.outcome import Outcome
 from spectui.tune.places import Knob, Placing
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies import records
@@ -187,6 +188,12 @@ class TuningStudy(Closing):
         """Where the target was found to be fastest by itself; None where that was not searched."""
         with storage_errors(self._url):
             return records.from_plain(self.stored.user_attrs.get(records.PLACING), Placing)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The verdict that it keeps; None without one that this spectui reads."""
+        with storage_errors(self._url):
+            return records.from_plain(self.stored.user_attrs.get(records.OUTCOME), Outcome)
 
     def place(self, placements: Placements | None) -> None:
         """Take other placements; None where the target lies as it does for all drafts."""
