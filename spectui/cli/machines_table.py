@@ -28,23 +28,21 @@ def machine_lines(machines: Sequence[StudyEntry]) -> list[str]:
     if sum(one.outcome is not None for one in machines) < 2:  # noqa: PLR2004 - else it says nothing
         return []
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("machine", "placement"):
+    for heading in ("machine, study", "placement"):
         table.add_column(heading, overflow="fold", min_width=len(heading))
     table.add_column("off", justify="right", no_wrap=True)
     table.add_column("best setting", overflow="fold", min_width=len("best setting"))
     table.add_column("tokens/s", justify="right", no_wrap=True)
     table.add_column("gain", no_wrap=True)
     table.add_column("date", no_wrap=True)
-    table.add_column("study", overflow="fold", min_width=len("study"))
     for one in machines:
         setup = one.outcome if one.promise is None else one.promise.case
         if one.outcome is not None and setup is not None:
             table.add_row(
-                Text(one.machine or "-"),
+                Text(f"{one.machine or '-'}\n{one.name}"),
                 Text(_placement(setup) or "-"),
                 *_measured(one.promise),
                 f"{one.outcome.ended.astimezone():%Y-%m-%d}",
-                Text(one.name),
             )
     return [drawn(table), ""]
 

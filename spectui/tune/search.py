@@ -471,11 +471,10 @@ def _extents(n_prompts: int, n_tokens: int) -> Iterator[tuple[int, int]]:
 
 
 def _taken(recordings: Sequence[Recording]) -> str:
-    tokens = counted(sum(one.n_decoded for one in recordings), "token")
+    n, tokens = len(recordings), sum(one.n_decoded for one in recordings)
     return (
-        f"taking what another machine has recorded for this study: {tokens} of "
-        f"{counted(len(recordings), 'answer')}, which are not decoded again; prices are measured "
-        "here"
+        f"taking the study's recording: {counted(tokens, 'token')} of {counted(n, 'answer')} are "
+        "not decoded again; prices are measured on this machine"
     )
 
 

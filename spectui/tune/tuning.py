@@ -35,7 +35,7 @@ from spectui.tune.division import Division, divide
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.experts import ExpertPlan
 from spectui.tune.forecast import Forecaster
-from spectui.tune.outcome import advised, outcome_of
+from spectui.tune.outcome import Outcome, advised, outcome_of
 from spectui.tune.places import Knob, Placing
 from spectui.tune.predictions import predictions_of
 from spectui.tune.race import BASELINE_SHARE
@@ -52,6 +52,7 @@ from spectui.tune.studies.listing import (
     list_studies,
     machines_of,
 )
+from spectui.tune.studies.records import OUTCOME
 from spectui.tune.studies.storage import is_file, usual_storage
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 from spectui.tune.trials import n_measured
@@ -229,8 +230,7 @@ class Tuning:
             on_event(Notice(text=f"{without}: {problem}"))
         if setup.experts is not None and study.space.placements is not None:
             setup.experts.check(study.space.placements, study.name)
-        twin = self._greedy_twin(study)
-        on_event(StudyOpened(name=study.name, greedy_twin=twin))
+        on_event(StudyOpened(name=study.name))
 
     def _settle(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
         """Have the target lie where it is fastest."""
@@ -310,15 +310,6 @@ class Tuning:
         self.name, self.space = study.name, study.space
         return study
 
-    def _greedy_twin(self, study: TuningStudy) -> str | None:
-        """The study that greedy sampling would have gone on with, where this one begins."""
-        sampling = self._spec["sampling"]
-        if not study.is_new or self.setup.study.name or self.setup.workload.sampling.is_greedy:
-            return None
-        greedy = {**self._spec, "sampling": {**sampling, "temp": 0.0}}
-        name = study_name(self.setup.off.target.path, greedy)
-        return name if has_study(self.setup.study.storage, name) else None
-
     def _kept(self, study: TuningStudy, result: TuneResult) -> TuneResult:
         """Store the verdict and what is promised; a storage that fails costs neither.
 
@@ -331,7 +322,7 @@ class Tuning:
         )
         try:
             if result.speedup is None:
-                earlier = study.outcome
+                earlier = study.kept(OUTCOME, Outcome)
                 if earlier is not None and earlier.is_confirmed:
                     return replace(result, earlier=earlier)
             predictions = predictions_of(result.forecasts) if result.forecasts else None

@@ -1,9 +1,7 @@
 """A study in a real storage: what is kept, who may work on it, and what is asked for next."""
 
 import math
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
@@ -44,19 +42,6 @@ def test_a_storage_that_cannot_be_used_is_named(storage: str) -> None:
         TuningStudy("s", StudyOptions(storage=storage), spec=SPEC, space=SPACE)
     assert storage in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_storage_whose_making_was_killed_gets_its_indexes(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
-    close_storage(open_storage(url))
-    with closing(sqlite3.connect(tmp_path / "studies.sqlite3")) as connection:
-        connection.execute("DROP INDEX ix_studies_study_name")
-        connection.commit()
-    storage = open_storage(url)
-    for _ in range(2):
-        optuna.create_study(study_name="one", storage=storage, load_if_exists=True)
-    assert len(storage.get_all_studies()) == 1
-    close_storage(storage)
 
 
 @pytest.mark.parametrize(("isolated", "died"), [(False, True), (True, False)])

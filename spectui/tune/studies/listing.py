@@ -45,8 +45,6 @@ from spectui.tune.trials import TrialRecord
 
 REPORT = "report"
 """Under which a study keeps what ``tune`` printed in the end."""
-_MOST_BYTES = 8_000_000
-"""Limit of a report that is kept."""
 _SHOWN = 12
 """Names that one message lists."""
 
@@ -241,11 +239,9 @@ def keep_report(storage: str | None, name: str, text: str, document: Json) -> No
     """Keep what ``tune`` prints, for ``show``.
 
     Raises:
-        BadInputError: it is too large, or the storage cannot be used.
+        BadInputError: the storage cannot be used.
     """
     report = msgspec.to_builtins(Report(text=text, document=document))
-    if len(msgspec.json.encode(report)) > _MOST_BYTES:
-        raise BadInputError("the report has more than 8 MB; keep it with --json FILE")
     with opened(storage) as (_url, studies):
         optuna.load_study(study_name=name, storage=studies).set_user_attr(REPORT, report)
 

@@ -4,7 +4,7 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import optuna
@@ -18,7 +18,6 @@ from spectui.measure.arm import Arm
 from spectui.measure.comparable import spec_digest
 from spectui.monitor.machine import this_machine
 from spectui.tune.experts import Placements
-from spectui.tune.outcome import Outcome
 from spectui.tune.places import Knob, Placing
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies import records
@@ -34,6 +33,7 @@ from spectui.tune.studies.storage import (
 )
 from spectui.tune.trials import TrialRecord, TrialState, deadly
 
+T = TypeVar("T")
 _MOST_DRAWS = 100
 """Settings that a sampler may propose in vain."""
 _N_SEEDS = 2**32
@@ -108,8 +108,6 @@ class TuningStudy(Closing):
         self._lock: FileLock | None = None
         self._held: dict[int, tuple[optuna.Trial, BaseHeartbeatThread]] = {}
         """Trials that this process is at, by the number of their record."""
-        self.is_new = True
-        """Whether it was created now."""
         self._storage = open_storage(self._url, say)
         try:
             self._lock = lock_study(self._url, name)
@@ -154,8 +152,7 @@ class TuningStudy(Closing):
         )
         known = self.stored.user_attrs
         records.check_study(name, known)
-        self.is_new = records.SPEC not in known
-        if self.is_new:
+        if records.SPEC not in known:
             self.stored.set_user_attr(records.SPEC, self.spec)
             # Another machine may have begun it in the same moment.
             known = self.stored.user_attrs
@@ -186,14 +183,12 @@ class TuningStudy(Closing):
     @property
     def placing(self) -> Placing | None:
         """Where the target was found to be fastest by itself; None where that was not searched."""
-        with storage_errors(self._url):
-            return records.from_plain(self.stored.user_attrs.get(records.PLACING), Placing)
+        return self.kept(records.PLACING, Placing)
 
-    @property
-    def outcome(self) -> Outcome | None:
-        """The verdict that it keeps; None without one that this spectui reads."""
+    def kept(self, key: str, kind: type[T]) -> T | None:
+        """What it keeps under a key; None without anything that this spectui reads."""
         with storage_errors(self._url):
-            return records.from_plain(self.stored.user_attrs.get(records.OUTCOME), Outcome)
+            return records.from_plain(self.stored.user_attrs.get(key), kind)
 
     def place(self, placements: Placements | None) -> None:
         """Take other placements; None where the target lies as it does for all drafts."""

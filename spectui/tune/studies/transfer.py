@@ -271,7 +271,7 @@ def import_study(storage: str | None, found: StudyFile, name: str) -> None:
             study = optuna.create_study(study_name=name, storage=studies, direction="maximize")
         except optuna.exceptions.DuplicatedStudyError as error:
             raise UsageError(
-                f"there is a study {name} already; give another name with --as"
+                f"there is a study {name} already; give another name with --as, or delete it"
             ) from error
         try:
             _fill(study, found)
