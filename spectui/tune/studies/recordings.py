@@ -1,7 +1,6 @@
 """The recordings of a study in a database, which all of its machines may take."""
 
 import base64
-import binascii
 from collections.abc import Iterator
 
 import optuna
@@ -46,7 +45,7 @@ class Recordings:
         for trial in reversed(found):
             try:
                 yield base64.b64decode(trial.user_attrs[_RECORDING], validate=True)
-            except (KeyError, TypeError, binascii.Error):
+            except (KeyError, TypeError, ValueError):
                 continue
 
     def _stored(self) -> optuna.Study:

@@ -146,11 +146,6 @@ def stored(study: optuna.Study, known: Known) -> tuple[TrialRecord, ...]:
     return tuple(sorted(found, key=lambda one: one.number))
 
 
-def completed(study: optuna.Study, known: Known) -> tuple[TrialRecord, ...]:
-    """Trials that were measured."""
-    return tuple(r for r in stored(study, known) if r.state is TrialState.COMPLETE)
-
-
 def tell(study: optuna.Study, trial_id: int, record: TrialRecord, known: Known) -> None:
     """End a trial of Optuna's, whose value is the speedup.
 
@@ -159,7 +154,8 @@ def tell(study: optuna.Study, trial_id: int, record: TrialRecord, known: Known) 
     """
     value = None
     if record.state is TrialState.COMPLETE:
-        value = speedup_estimate(record, completed(study, known))
+        measured = [r for r in stored(study, known) if r.state is TrialState.COMPLETE]
+        value = speedup_estimate(record, measured)
     if record.state is TrialState.PRUNED:
         end(study, trial_id, optuna.trial.TrialState.PRUNED)
     elif value is None:

@@ -14,7 +14,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -119,7 +119,11 @@ def open_storage(url: str, say: Callable[[str], None] = lambda _text: None) -> B
         address = _with_driver(url)
         if is_file(url):
             # Two that make the tables of a new file at once would both fail.
-            with _held(_lock_of(url, "open")):
+            with ExitStack() as held:
+                lock = _lock_of(url, "open")
+                if lock is not None:
+                    with suppress(OSError, NotImplementedError):
+                        held.enter_context(lock.acquire(timeout=_OPEN_S))
                 return optuna.storages.RDBStorage(url)
         return _patient(_open_database(address), say)
     except BadInputError:
@@ -293,19 +297,6 @@ def _lock_of(url: str, purpose: str) -> FileLock | None:
     path = Path(f"{file}.{digest}.lock")
     # It would make the folder, whose name may be a slip of the pen.
     return FileLock(path, mode=PRIVATE, thread_local=False) if path.parent.is_dir() else None
-
-
-@contextmanager
-def _held(lock: FileLock | None) -> Iterator[None]:
-    """Hold a lock, where there is one that can be held."""
-    if lock is not None:
-        with suppress(OSError, NotImplementedError):
-            lock.acquire(timeout=_OPEN_S)
-    try:
-        yield
-    finally:
-        if lock is not None:
-            lock.release()
 
 
 def close_storage(storage: BaseStorage) -> None:
