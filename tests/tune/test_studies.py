@@ -13,6 +13,7 @@ from optuna.storages import BaseStorage
 
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.arm import OFF
+from spectui.measure.comparable import counted
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.places import Knob, PlaceTrial, Placing
@@ -184,3 +185,32 @@ def test_places_go_with_their_study_and_are_none_themselves(tmp_path: Path) -> N
     with open_study(tmp_path) as again:
         assert again.placing is None
         assert again.places((threads,)).trials() == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "is_counted"),
+    [
+        ({"machine": "other", "host": "h", "driver": "1"}, False),
+        ({"llama.cpp": ["other"]}, False),
+        ({"context": {"ctx_size": 256, "threads": 8}}, False),
+        ({"target": {"file": "t", "placement": {"cache_type_k": "f16", "cpu_moe": True}}}, False),
+        ({"context": {"ctx_size": 512, "threads": 1}}, True),
+        ({"target": {"file": "t", "placement": {"cache_type_k": "q8_0"}}}, True),
+        ({"drafts": {"d": {"file": "e"}}}, True),
+        ({"n_predict": 2}, True),
+        ({"sampling": {"temp": 0.8}}, True),
+    ],
+)
+def test_counts_depend_on_models_and_text_and_not_on_the_machine(
+    change: dict[str, object], *, is_counted: bool
+) -> None:
+    spec: dict[str, object] = {
+        "machine": "m",
+        "llama.cpp": ["one"],
+        "target": {"file": "t", "placement": {"cache_type_k": "f16", "n_gpu_layers": 9}},
+        "drafts": {"d": {"file": "d", "placement": {"n_gpu_layers": 9}}},
+        "context": {"ctx_size": 256, "threads": 1},
+        "n_predict": 1,
+        "sampling": {"temp": 0.0},
+    }
+    assert (counted(spec) != counted({**spec, **change})) is is_counted
