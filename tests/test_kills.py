@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from spectui.sessions import UserTurn, recent_sessions
-from spectui.tune.studies.listing import StudyState, list_studies
+from spectui.tune.studies.listing import StudyState, delete_studies, list_studies
 from spectui.tune.studies.transfer import export_study, import_study, read_study
 from spectui.writing import write_file
 from tests.golden import commands_support as inside
@@ -99,6 +99,7 @@ def test_an_import_is_whole_or_no_study_and_can_be_done_again(home: Path) -> Non
         for name in found.keys() - said:
             if found[name].state(None) is StudyState.UNREADABLE:
                 n_half += 1
+                delete_studies(None, [name])
                 import_study(None, read_study(exported), name)
             said.add(name)
     for name in said:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from spectui import __version__
 from spectui.cli.drawing import drawn, is_terminal, sentence
+from spectui.cli.machines_table import machine_lines
 from spectui.cli.output import check_writable, complain, say, write_result
 from spectui.documents import Json, encoded, or_reason
 from spectui.errors import CancelledError, UsageError
@@ -18,14 +19,15 @@ from spectui.interrupts import interrupts
 from spectui.measure.verdict import Answer
 from spectui.paths import own_storage_file
 from spectui.tune.outcome import Outcome
+from spectui.tune.studies.content import stored_study
 from spectui.tune.studies.listing import (
     StudyEntry,
     StudyState,
     delete_studies,
     find_study,
-    kept_report,
     kept_trials,
     list_studies,
+    machines_of,
 )
 from spectui.tune.studies.storage import file_of
 from spectui.tune.studies.transfer import (
@@ -134,22 +136,21 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
         UsageError: there is no such study.
     """
     check_writable(json_path, (_file(storage),))
-    study = find_study(list_studies(storage), name)
-    trials = kept_trials(storage, [study.name])[study.name]
-    report = kept_report(storage, study.name)
-    if report is None:
-        text = _bare_text(study, trials, study.state(storage))
-        write_result(_bare_document(study, trials), text, json_path)
-        return
-    before = report.document.get("trials")
+    studies = list_studies(storage)
+    study = find_study(studies, name)
+    kept = stored_study(storage, study.name)
+    trials, report = kept.trials, kept.report
+    document = _bare_document(study, trials) if report is None else report.document
+    before = document.get("trials")
     n_later = len(trials) - (len(before) if isinstance(before, list) else 0)
     if n_later > 0:
         complain(
             f"since then the study has got {counted(n_later, 'trial')} more; run its spectui tune "
             "command again for a verdict on all"
         )
-    text = report.text or _bare_text(study, trials, study.state(storage))
-    write_result(report.document, text, json_path)
+    text = (report and report.text) or _bare_text(study, trials, study.state(storage))
+    machines = machine_lines(machines_of(study.name, studies))
+    write_result(document, "\n".join([*machines, text]), json_path)
 
 
 def _bare_document(study: StudyEntry, trials: Sequence[TrialRecord]) -> Json:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import drawn, sentence, wrapped
+from spectui.cli.machines_table import machine_lines
 from spectui.cli.next_step import described
 from spectui.cli.output import complain, write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
@@ -61,14 +62,15 @@ def report(
     if served is not None:
         lines += [*map(wrapped, served.lines()), ""]
     lines += _slots(found)
-    lines += _commands(found, has_server=served is not None or _has_server(found))
-    document, text = found.document(unmeasured, served), "\n".join(lines)
+    commands = list(_commands(found, has_server=served is not None or _has_server(found)))
+    document, text = found.document(unmeasured, served), "\n".join([*lines, *commands])
     # Of a storage that does not have the verdict, it was told before.
     if found.result.not_kept is None and found.result.earlier is None:
         not_kept = found.tuning.keep_report(click.unstyle(text), document)
         if not_kept is not None:
             complain(not_kept)
-    write_result(document, text, json_path)
+    machines = machine_lines(found.tuning.machines())
+    write_result(document, "\n".join([*lines, *machines, *commands]), json_path)
 
 
 def _summary(found: Tuned) -> list[str]:

@@ -401,11 +401,6 @@ class Search:
         def on_event(event: TuneEvent) -> None:
             if isinstance(event, SearchEnded):
                 interrupts.hold()
-            if isinstance(event, StudyOpened) and event.greedy_twin is not None:
-                self.progress.announce(
-                    f"a study of the same pair with greedy sampling is there ({event.greedy_twin});"
-                    " --temp 0 goes on with it"
-                )
             if isinstance(event, StudyOpened):
                 self.progress.announce(self._plan(event.name, tuning.setup, why_not))
                 if (few := self._too_few(forecasts=self._forecasts(why_not))) is not None:

@@ -77,6 +77,31 @@ def differences(known: Mapping[str, Any], spec: Mapping[str, Any]) -> str | None
     return " and ".join(words.values()) or None
 
 
+_PRICED = frozenset({"machine", _HOST, _DRIVER, "llama.cpp", "server", "knobs"})
+"""Conditions that prices depend on, and counts do not but for near ties."""
+_COUNTED = frozenset(
+    {
+        *("file", "size_bytes", "n_params", "override_kv", "ctx_size", "swa_full"),
+        *("cache_type_k", "cache_type_v", "cache_type_k_mtp", "cache_type_v_mtp"),
+    }
+)
+"""Fields of a model and of a context that counts depend on; of the others prices do."""
+
+
+def counted(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The conditions that a recording's counts depend on: models, text, sampling and drafters."""
+    found = {key: value for key, value in spec.items() if key not in _PRICED}
+    for key in found.keys() & {"target", "context"}:
+        found[key] = _counted(found[key] or {})
+    drafts = found.get("drafts") or {}
+    return {**found, "drafts": {name: _counted(one) for name, one in drafts.items()}}
+
+
+def _counted(one: Mapping[str, Any]) -> dict[str, Any]:
+    every = {**one, **one.get("placement", {})}
+    return {key: value for key, value in every.items() if key in _COUNTED}
+
+
 def misses_gpus(known: Mapping[str, Any], spec: Mapping[str, Any]) -> bool:
     """Whether the machine of ``spec`` is that of ``known``, whose GPUs no driver lists now."""
     return known.get(_HOST) is not None and known.get(_HOST) == spec.get("machine")

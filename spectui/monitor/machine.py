@@ -10,6 +10,7 @@ import psutil
 import pynvml
 
 from spectui.documents import Json, encoded
+from spectui.format import counted
 from spectui.monitor import nvml
 from spectui.monitor.nvml import NvmlError
 
@@ -37,6 +38,11 @@ class Machine:
         # Kernels reserve a little more or less memory from boot to boot: whole GiB are stable.
         parts = (self.cpu, str(self.n_cores), str(round(self.memory_bytes / _GIB)), *self.gpus)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+    @property
+    def label(self) -> str:
+        """Processor, cores and GPUs; it names no host."""
+        return ", ".join((f"{self.cpu} ({counted(self.n_cores, 'core')})", *self.gpus))
 
     @property
     def conditions(self) -> dict[str, str]:

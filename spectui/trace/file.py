@@ -63,7 +63,7 @@ def write_trace(trace: Trace, path: Path, *, is_own: bool = False) -> None:
     try:
         ensure_dir(path.parent if is_own else path.resolve().parent)
         write = write_own_file if is_own else write_file
-        write(path, _packed(trace), is_private=True)
+        write(path, packed_trace(trace), is_private=True)
     except OSError as error:
         raise _cannot_write(path, error) from error
     except RuntimeError as error:
@@ -89,7 +89,7 @@ def write_beside(trace: Trace, path: Path, *, word: str | None = None) -> Path:
     # In place of a file of spectui's own, a link is something that is there.
     real = path.parent.resolve() / path.name if word is None else path.resolve()
     ensure_dir(real.parent)
-    content = _packed(trace)
+    content = packed_trace(trace)
     place = next(place for place in _places(real, word) if _is_written(place, content))
     return path if place == real else place
 
@@ -122,7 +122,8 @@ def _cannot_write(path: Path, error: OSError) -> BadInputError:
     )
 
 
-def _packed(trace: Trace) -> bytes:
+def packed_trace(trace: Trace) -> bytes:
+    """The content of a file of ``trace``."""
     payload = _encoder.encode(trace)
     envelope = _Envelope(
         schema=_SCHEMA, sha256=hashlib.sha256(payload).hexdigest(), trace=msgspec.Raw(payload)
@@ -137,7 +138,16 @@ def read_trace(path: Path) -> Trace:
     Raises:
         BadInputError: missing, cut off, edited, of another version, or no trace at all.
     """
-    return _decode(unpacked(path), path)
+    return unpacked_trace(_read(path), path)
+
+
+def unpacked_trace(packed: bytes, path: Path) -> Trace:
+    """Decode what ``packed_trace`` made; ``path`` says where it lies.
+
+    Raises:
+        BadInputError: as of ``read_trace``.
+    """
+    return _decode(_unpacked(packed, path), path)
 
 
 def _decode(content: bytes, path: Path) -> Trace:
@@ -196,13 +206,8 @@ _MAGIC = b"\x1f\x8b"
 _GZIP = zlib.MAX_WBITS | 16
 
 
-def unpacked(path: Path) -> bytes:
-    """Read and unpack a gzipped file, which may be damaged, or unpack to no end.
-
-    Raises:
-        BadInputError: missing, empty, cut off, damaged, not gzipped, or too large.
-    """
-    packed = _read(path)
+def _unpacked(packed: bytes, path: Path) -> bytes:
+    """The content of a gzipped file, which may be damaged, or unpack to no end."""
     size_bytes = 0
     try:
         for part in _parts(packed, path):

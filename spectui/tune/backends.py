@@ -143,6 +143,7 @@ class InProcess:
             partial(self._trace, setup),
             identity(self._target),
             identities(setup.candidates),
+            study.recordings,
         )
         forecaster = Forecaster(
             replace(setup.workload, items=mixed(setup.workload.items)),

@@ -138,8 +138,6 @@ class StudyOpened:
     """The study is open; nothing is measured yet."""
 
     name: str
-    greedy_twin: str | None = None
-    """Where the study is new: one that is there and differs in its temperature of 0 only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

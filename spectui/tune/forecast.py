@@ -377,6 +377,8 @@ class Forecaster:
         self._kept = kept
         self.not_kept: str | None = None
         """Why the trace could not be kept; None where it was."""
+        self.taken: tuple[Recording, ...] = ()
+        """Recordings of another machine, in place of those that ``run`` would make."""
         self._known: _Known | None = None
         self._further: list[Recording] = []
         """Recorded for one arm alone."""
@@ -398,6 +400,8 @@ class Forecaster:
 
     def n_steps(self, n_prompts: int) -> int:
         """Number of events that ``run`` emits."""
+        if self.taken:
+            return n_tracing_steps(len(self.taken), self._loader, records=False)
         return n_tracing_steps(n_prompts, self._loader)
 
     def seconds(
@@ -462,9 +466,14 @@ class Forecaster:
             KeyboardInterrupt: it was stopped.
             MemoryShortError: memory stayed short.
         """
+        workload, ids = self._workload.first(n_prompts), {one.id for one in self.taken}
+        if ids:
+            items = tuple(one for one in self._workload.items if one.id in ids)
+            workload = replace(workload, items=items)
         tracer = Tracer(
-            replace(self._workload.first(n_prompts), n_predict=n_tokens),
+            replace(workload, n_predict=n_tokens),
             self._loader,
+            recordings=self.taken,
             depth=self._space.max_draft,
             floor=self._space.floor,
             n_ctx=self._n_ctx,
@@ -476,29 +485,44 @@ class Forecaster:
             raise tracing.error or KeyboardInterrupt
         if self._kept is not None and tracing.recordings:
             try:
-                self._kept.keep(tracing)
+                self._kept.keep(tracing, is_new=not self.taken)
             except BadInputError as error:
                 # It would save time where the study goes on, no more.
                 self.not_kept = str(error)
-        outlook = self._outlook(tracing.recordings, tracing.costs)
+        outlook = self._outlook(tracing.recordings, tracing.costs, has_text=not self.taken)
         return replace(outlook, readings=tracing.readings)
 
     def recall(self, n_prompts: int, n_tokens: int) -> Outlook | None:
         """Replay what an earlier run of the study has recorded.
 
-        None if it recorded less than ``n_tokens`` of ``n_prompts`` answers.
+        None if it recorded less than ``n_tokens`` of ``n_prompts`` answers. Where another machine
+        did, ``run`` takes those.
         """
-        trace = None if self._kept is None else self._kept.read()
-        if trace is None or not self._covers_space(trace.recordings):
+        if self._kept is None:
             return None
-        if sum(one.n_predict >= n_tokens for one in trace.recordings) < n_prompts:
-            return None
-        return self._outlook(trace.recordings, trace.costs, has_text=trace.has_text)
+        trace, enough = self._kept.read(), partial(self._is_enough, n_prompts, n_tokens)
+        if trace is not None and enough(trace.recordings):
+            return self._outlook(trace.recordings, trace.costs, has_text=trace.has_text)
+        shared = (one.recordings for one in self._kept.shared())
+        self.taken = next((one for one in shared if enough(one) and self._may_take(one)), ())
+        return None
 
-    def _covers_space(self, recordings: Sequence[Recording]) -> bool:
+    def _is_enough(self, n_prompts: int, n_tokens: int, recordings: Sequence[Recording]) -> bool:
         space = self._space
         every = [chains for one in recordings for chains in one.chains.values()]
-        return all(one.depth >= space.max_draft and one.floor <= space.floor for one in every)
+        covers = all(one.depth >= space.max_draft and one.floor <= space.floor for one in every)
+        return covers and sum(one.n_predict >= n_tokens for one in recordings) >= n_prompts
+
+    def _may_take(self, recordings: Sequence[Recording]) -> bool:
+        """Whether a recording of another machine would be the same here, but for near ties."""
+        bounds = {(one.n_ctx, one.rollback) for one in recordings}
+        names = {one.id for one in self._workload.items}
+        is_whole = all(one.chains.keys() >= {*self._loader.drafts} for one in recordings)
+        return (
+            is_whole
+            and bounds == {(self._n_ctx, self._rollback)}
+            and names.issuperset(one.id for one in recordings)
+        )
 
     def _outlook(
         self,

@@ -1,20 +1,30 @@
 """The trace that belongs to a study: written once recorded, read when the study goes on."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from spectui.errors import BadInputError
 from spectui.measure.comparable import spec_digest
 from spectui.paths import data_dir
-from spectui.trace.file import SUFFIX, check_pair, read_trace, write_trace
+from spectui.trace.file import (
+    SUFFIX,
+    check_pair,
+    packed_trace,
+    read_trace,
+    unpacked_trace,
+    write_trace,
+)
 from spectui.trace.record import ModelIdentity, Trace, bare
 from spectui.tune.candidates import Candidate
+from spectui.tune.studies.recordings import Recordings
 from spectui.tune.tracing import Tracing, identity
 
 
 class KeptTrace:
-    """A file beside the study, without text."""
+    """A file beside the study, without text; in a database its recordings are the study's too."""
 
     def __init__(
         self,
@@ -22,28 +32,40 @@ class KeptTrace:
         describe: Callable[[Tracing], Trace],
         target: ModelIdentity,
         drafts: dict[str, ModelIdentity],
+        shared: Recordings | None = None,
     ) -> None:
-        """Keep in ``path`` what ``describe`` makes of a recording of these models."""
+        """Keep in ``path``, and in ``shared``, what ``describe`` makes of a recording."""
         self.path = path
         self._describe = describe
         self._target = target
         self._drafts = drafts
+        self._shared = shared
 
-    def keep(self, tracing: Tracing) -> None:
-        """Write it.
+    def keep(self, tracing: Tracing, *, is_new: bool = True) -> None:
+        """Write it; ``is_new`` is whether the recordings were made here, not only the prices.
 
         Raises:
-            BadInputError: the folder or the file cannot be written.
+            BadInputError: the folder, the file or the storage cannot be written.
         """
-        write_trace(bare(self._describe(tracing)), self.path, is_own=True)
+        trace = bare(self._describe(tracing))
+        write_trace(trace, self.path, is_own=True)
+        if is_new and self._shared is not None:
+            self._shared.add(packed_trace(replace(trace, costs={})), len(trace.recordings))
 
     def read(self) -> Trace | None:
         """Return it; None where there is none that can be used, which costs time and no more."""
-        try:
-            trace = read_trace(self.path)
-            check_pair(trace, self._target, self._drafts)
-        except BadInputError:
-            return None
+        with suppress(BadInputError):
+            return self._checked(read_trace(self.path))
+        return None
+
+    def shared(self) -> Iterator[Trace]:
+        """Yield the study's recordings of these models, the latest first, without prices."""
+        for packed in () if self._shared is None else self._shared.read():
+            with suppress(BadInputError):
+                yield self._checked(unpacked_trace(packed, Path("the study's recording")))
+
+    def _checked(self, trace: Trace) -> Trace:
+        check_pair(trace, self._target, self._drafts)
         return trace
 
 

@@ -27,6 +27,7 @@ from spectui.measure.reading import Readings
 from spectui.measure.verdict import judge
 from spectui.measure.workload import WorkItem
 from spectui.trace.costs import Costs
+from spectui.trace.record import Recording
 from spectui.tune.adaptive import UNKNOWN, Adaptive
 from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns, raced_requests
@@ -414,10 +415,13 @@ class Forecasting:
         kept = forecaster.recall(max(few, n_prompts // 2), n_tokens)
         if kept is not None:
             return kept
-        if n_prompts < few or n_tokens < forecaster.n_tokens:
+        if forecaster.taken:
+            self._on_event(Notice(text=_taken(forecaster.taken)))
+        elif n_prompts < few or n_tokens < forecaster.n_tokens:
             self._on_event(Notice(text=_short(n_prompts, n_tokens)))
         n_steps = forecaster.n_steps(n_prompts)
-        self._on_event(TraceProgress(step=None, n_steps=n_steps))
+        if not forecaster.taken:
+            self._on_event(TraceProgress(step=None, n_steps=n_steps))
 
         def on_step(step: TracingEvent) -> None:
             self._on_event(TraceProgress(step=step, n_steps=n_steps))
@@ -469,6 +473,14 @@ def _extents(n_prompts: int, n_tokens: int) -> Iterator[tuple[int, int]]:
             break
         n_tokens = max(_SHORTEST, n_tokens // 2)
     yield from ((n, n_tokens) for n in range(few - 1, 0, -1))
+
+
+def _taken(recordings: Sequence[Recording]) -> str:
+    n, tokens = len(recordings), sum(one.n_decoded for one in recordings)
+    return (
+        f"taking the study's recording: {counted(tokens, 'token')} of {counted(n, 'answer')} are "
+        "not decoded again; prices are measured on this machine"
+    )
 
 
 def _short(n_prompts: int, n_tokens: int) -> str:

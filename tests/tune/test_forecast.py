@@ -1,6 +1,7 @@
 """Forecasts: what a recording says of the space, and what is chosen from it."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 
 from spectui.engine.driver import Engine
 from spectui.measure.arm import Arm
-from spectui.measure.workload import Workload
+from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import NGRAM_KINDS, DraftSimple, NgramCache, NgramSimple, kind_of
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
+from spectui.trace.file import SUFFIX
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import ModelIdentity, Recording
 from spectui.tune.forecast import (
@@ -29,6 +31,7 @@ from spectui.tune.forecast import (
 from spectui.tune.kept import KeptTrace, study_trace
 from spectui.tune.loading import Loader
 from spectui.tune.space import Parameter, SearchSpace
+from spectui.tune.studies.recordings import Recordings
 from spectui.tune.tracing import Tracing, complete
 from tests.support.layouts import expert_layouts
 from tests.support.replay import COSTS, DEPTH, DRAFT, SCENE, TARGET, record, trace_of
@@ -199,8 +202,28 @@ def test_what_was_recorded_is_replayed_again_when_the_study_goes_on(
     assert trace.recordings[0].prompt[0] == 0
 
 
-def kept_at(path: Path, target: ModelIdentity = TARGET, draft: ModelIdentity = DRAFT) -> KeptTrace:
-    return KeptTrace(path, lambda found: trace_of(*found.recordings), target, {"draft": draft})
+class Shared:
+    """Recordings of other machines."""
+
+    def __init__(self, *packed: bytes) -> None:
+        self.packed = [*packed]
+
+    def add(self, packed: bytes, n_prompts: int) -> None:
+        assert n_prompts == 1
+        self.packed.insert(0, packed)
+
+    def read(self) -> Iterator[bytes]:
+        yield from self.packed
+
+
+def kept_at(
+    path: Path,
+    target: ModelIdentity = TARGET,
+    draft: ModelIdentity = DRAFT,
+    shared: Shared | None = None,
+) -> KeptTrace:
+    described, drafts = lambda found: trace_of(*found.recordings), {"draft": draft}
+    return KeptTrace(path, described, target, drafts, cast("Recordings", shared))
 
 
 def test_a_kept_trace_of_other_models_damaged_or_too_short_is_as_good_as_none(
@@ -218,6 +241,37 @@ def test_a_kept_trace_of_other_models_damaged_or_too_short_is_as_good_as_none(
     assert forecaster(kept).recall(1, 25) is None
     path.write_bytes(path.read_bytes()[:-20])
     assert forecaster(kept).recall(1, 1) is None
+
+
+def test_a_recording_of_another_machine_is_taken_where_it_would_be_the_same(
+    tmp_path: Path,
+) -> None:
+    shared = Shared(b"damaged")
+
+    def machine(name: str, *, item: str = RECORDING.id, n_ctx: int = RECORDING.n_ctx) -> Forecaster:
+        own = kept_at(tmp_path / f"{name}{SUFFIX}", shared=shared)
+        if name == "first":
+            own.keep(TRACING)
+        items = (WorkItem(id=item, category="x", tokens=RECORDING.prompt),)
+        workload = Workload(items=items, n_predict=1, sampling=SamplingConfig(temp=0.0))
+        loader = Loader(cast("Engine", None), ())
+        rollback = RECORDING.rollback
+        return Forecaster(workload, loader, SPACE, n_ctx=n_ctx, rollback=rollback, kept=own)
+
+    first = machine("first")
+    assert first.recall(1, 1) is not None
+    assert first.taken == ()
+    second = machine("second")
+    assert second.recall(1, 1) is None
+    (taken,) = second.taken
+    assert (taken.id, len(taken.output)) == (RECORDING.id, len(RECORDING.output))
+    # It has neither text nor the prices of the machine that recorded it.
+    (trace,) = kept_at(tmp_path, shared=shared).shared()
+    assert (trace.has_text, trace.costs) == (False, {})
+    for other in (machine("third", item="other"), machine("third", n_ctx=RECORDING.n_ctx + 1)):
+        assert other.recall(1, 1) is None
+        assert other.taken == ()
+    assert machine("third").recall(2, 1) is None
 
 
 def with_chains(name: str, *drafts: str) -> Recording:

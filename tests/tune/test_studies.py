@@ -1,9 +1,7 @@
 """A study in a real storage: what is kept, who may work on it, and what is asked for next."""
 
 import math
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
@@ -15,6 +13,7 @@ from optuna.storages import BaseStorage
 
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.arm import OFF
+from spectui.measure.comparable import counted
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.places import Knob, PlaceTrial, Placing
@@ -44,19 +43,6 @@ def test_a_storage_that_cannot_be_used_is_named(storage: str) -> None:
         TuningStudy("s", StudyOptions(storage=storage), spec=SPEC, space=SPACE)
     assert storage in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_storage_whose_making_was_killed_gets_its_indexes(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
-    close_storage(open_storage(url))
-    with closing(sqlite3.connect(tmp_path / "studies.sqlite3")) as connection:
-        connection.execute("DROP INDEX ix_studies_study_name")
-        connection.commit()
-    storage = open_storage(url)
-    for _ in range(2):
-        optuna.create_study(study_name="one", storage=storage, load_if_exists=True)
-    assert len(storage.get_all_studies()) == 1
-    close_storage(storage)
 
 
 @pytest.mark.parametrize(("isolated", "died"), [(False, True), (True, False)])
@@ -199,3 +185,32 @@ def test_places_go_with_their_study_and_are_none_themselves(tmp_path: Path) -> N
     with open_study(tmp_path) as again:
         assert again.placing is None
         assert again.places((threads,)).trials() == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "is_counted"),
+    [
+        ({"machine": "other", "host": "h", "driver": "1"}, False),
+        ({"llama.cpp": ["other"]}, False),
+        ({"context": {"ctx_size": 256, "threads": 8}}, False),
+        ({"target": {"file": "t", "placement": {"cache_type_k": "f16", "cpu_moe": True}}}, False),
+        ({"context": {"ctx_size": 512, "threads": 1}}, True),
+        ({"target": {"file": "t", "placement": {"cache_type_k": "q8_0"}}}, True),
+        ({"drafts": {"d": {"file": "e"}}}, True),
+        ({"n_predict": 2}, True),
+        ({"sampling": {"temp": 0.8}}, True),
+    ],
+)
+def test_counts_depend_on_models_and_text_and_not_on_the_machine(
+    change: dict[str, object], *, is_counted: bool
+) -> None:
+    spec: dict[str, object] = {
+        "machine": "m",
+        "llama.cpp": ["one"],
+        "target": {"file": "t", "placement": {"cache_type_k": "f16", "n_gpu_layers": 9}},
+        "drafts": {"d": {"file": "d", "placement": {"n_gpu_layers": 9}}},
+        "context": {"ctx_size": 256, "threads": 1},
+        "n_predict": 1,
+        "sampling": {"temp": 0.0},
+    }
+    assert (counted(spec) != counted({**spec, **change})) is is_counted

@@ -100,6 +100,7 @@ class ScriptedForecaster:
     """Says that ``draft_max`` 7 and 5 are worth a trial, or what a measurer will measure."""
 
     not_kept = None
+    taken = ()
     n_prompts = 8
     n_tokens = 33
 

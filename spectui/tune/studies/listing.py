@@ -1,6 +1,5 @@
 """The studies of a storage, with their results."""
 
-import gc
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,9 +18,11 @@ from spectui.measure.promise import Promise
 from spectui.paths import STORAGE_VARIABLE, own_storage_file
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.records import (
+    GROUP,
+    MACHINE,
     OUTCOME,
     OWNER,
-    PLACES_OF,
+    PART_OF,
     PROMISE,
     SPEC,
     check_study,
@@ -44,8 +45,6 @@ from spectui.tune.trials import TrialRecord
 
 REPORT = "report"
 """Under which a study keeps what ``tune`` printed in the end."""
-_MOST_BYTES = 8_000_000
-"""Limit of a report that is kept."""
 _SHOWN = 12
 """Names that one message lists."""
 
@@ -86,6 +85,10 @@ class StudyEntry:
     """File name of the target; None where it is not kept."""
     drafts: frozenset[str] = frozenset()
     """File names of the drafts that it searched."""
+    group: str | None = None
+    """Name under which all machines have theirs; None where that is its own."""
+    machine: str | None = None
+    """Hardware; None in a file, and where an older spectui made it."""
 
     def state(self, storage: str | None) -> StudyState:
         """Its state now, in the storage that it was found in."""
@@ -115,11 +118,17 @@ def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
 def entries_of(studies: optuna.storages.BaseStorage) -> tuple[StudyEntry, ...]:
     """All studies of an open storage, the latest first."""
     # A summary of Optuna's would read all trials.
-    own = (one for one in studies.get_all_studies() if PLACES_OF not in one.user_attrs)
+    own = (one for one in studies.get_all_studies() if PART_OF not in one.user_attrs)
     found = [_entry(studies, study) for study in own]
     # What a wrong clock dates in the future is not the latest for ever.
     now = datetime.now(UTC)
     return tuple(sorted(found, key=lambda one: (one.changed <= now, one.changed), reverse=True))
+
+
+def machines_of(study: str, studies: Sequence[StudyEntry]) -> Sequence[StudyEntry]:
+    """The studies of all machines that have one under the name that ``study`` belongs to."""
+    groups = {one.name: one.group or one.name for one in studies}
+    return [one for one in studies if groups[one.name] == groups.get(study)]
 
 
 def decided(studies: Sequence[StudyEntry]) -> Sequence[StudyEntry]:
@@ -179,29 +188,12 @@ def opened(storage: str | None) -> Iterator[tuple[str, optuna.storages.BaseStora
         BadInputError: the storage cannot be used, or fails inside the block.
     """
     url = storage or usual_storage()
-    with _no_search_for_garbage():
-        studies = open_storage(url)
-        try:
-            with storage_errors(url):
-                yield url, studies
-        finally:
-            close_storage(studies)
-
-
-@contextmanager
-def _no_search_for_garbage() -> Iterator[None]:
-    """Leave it out meanwhile.
-
-    Thousands of trials are a million objects, none of them garbage; searching them again and again
-    takes half of the time of reading them.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
+    studies = open_storage(url)
     try:
-        yield
+        with storage_errors(url):
+            yield url, studies
     finally:
-        if was_enabled:
-            gc.enable()
+        close_storage(studies)
 
 
 def has_study(storage: str | None, name: str) -> bool:
@@ -212,17 +204,6 @@ def has_study(storage: str | None, name: str) -> bool:
     """
     with opened(storage) as (_url, studies):
         return name in optuna.get_all_study_names(studies)
-
-
-def kept_outcome(storage: str | None, name: str) -> Outcome | None:
-    """The verdict that a study keeps; None without one that this spectui reads.
-
-    Raises:
-        BadInputError: the storage cannot be used.
-    """
-    with opened(storage) as (_url, studies):
-        study = optuna.load_study(study_name=name, storage=studies)
-        return from_plain(study.user_attrs.get(OUTCOME), Outcome)
 
 
 def kept_trials(storage: str | None, names: Sequence[str]) -> dict[str, tuple[TrialRecord, ...]]:
@@ -258,24 +239,11 @@ def keep_report(storage: str | None, name: str, text: str, document: Json) -> No
     """Keep what ``tune`` prints, for ``show``.
 
     Raises:
-        BadInputError: it is too large, or the storage cannot be used.
-    """
-    report = msgspec.to_builtins(Report(text=text, document=document))
-    if len(msgspec.json.encode(report)) > _MOST_BYTES:
-        raise BadInputError("the report has more than 8 MB; keep it with --json FILE")
-    with opened(storage) as (_url, studies):
-        optuna.load_study(study_name=name, storage=studies).set_user_attr(REPORT, report)
-
-
-def kept_report(storage: str | None, name: str) -> Report | None:
-    """The report that ``tune`` printed at the end; None where that is not kept.
-
-    Raises:
         BadInputError: the storage cannot be used.
     """
+    report = msgspec.to_builtins(Report(text=text, document=document))
     with opened(storage) as (_url, studies):
-        kept = optuna.load_study(study_name=name, storage=studies).user_attrs.get(REPORT)
-    return None if kept is None else from_plain(kept, Report)
+        optuna.load_study(study_name=name, storage=studies).set_user_attr(REPORT, report)
 
 
 def delete_studies(storage: str | None, names: Sequence[str]) -> None:
@@ -302,7 +270,7 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
             belonging = {
                 one.study_name
                 for one in studies.get_all_studies()
-                if one.user_attrs.get(PLACES_OF, one.study_name) in names
+                if one.user_attrs.get(PART_OF, one.study_name) in names
             }
             for name in belonging:
                 optuna.delete_study(study_name=name, storage=studies)
@@ -338,6 +306,8 @@ def _entry(storage: optuna.storages.BaseStorage, study: FrozenStudy) -> StudyEnt
         problem=problem,
         target=target if isinstance(target, str) else None,
         drafts=frozenset(draft for draft in drafts if isinstance(draft, str)),
+        group=from_plain(kept.get(GROUP), str),
+        machine=from_plain(kept.get(MACHINE), str),
     )
 
 

@@ -12,9 +12,6 @@ from optuna.trial import TrialState
 from spectui.tune.places import Knob, PlaceTrial
 from spectui.tune.studies import records
 
-_SUFFIX = ".places"
-"""Behind a study's name, the name of the study of its target's places."""
-
 
 class PlaceStudy:
     """Keeps the places that were tried."""
@@ -27,13 +24,7 @@ class PlaceStudy:
             study: name of that one.
             knobs: what may be varied.
         """
-        self._stored = optuna.create_study(
-            study_name=f"{study}{_SUFFIX}",
-            storage=storage,
-            direction="maximize",
-            load_if_exists=True,
-        )
-        self._stored.set_user_attr(records.PLACES_OF, study)
+        self._stored = records.part_of(storage, study, ".places")
         self.knobs = tuple(knobs)
         """What may be varied."""
         self._choices: dict[str, BaseDistribution] = {

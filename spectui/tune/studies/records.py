@@ -7,11 +7,13 @@ from typing import Any, TypeVar
 
 import msgspec
 import optuna
+from optuna.storages import BaseStorage
 
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.arm import Arm
 from spectui.measure.comparable import (
     UNLISTED,
+    counted,
     differences,
     misses_gpus,
     wherever_built,
@@ -28,8 +30,13 @@ LAYOUTS = "layouts"
 """Under which it keeps how the target lies beside each draft."""
 PLACING = "placing"
 """Under which it keeps the place in which the target was found to be fastest by itself."""
-PLACES_OF = "places_of"
-"""Under which the study of places keeps the name of the study that it belongs to."""
+PART_OF = "places_of"
+"""Under which a study of places or of recordings keeps the name of the study that it goes with."""
+GROUP = "group"
+"""Under which a study of a database keeps the name under which all machines have theirs; nothing
+where that is its own."""
+MACHINE = "machine"
+"""Under which a study of a database keeps the hardware, for a table of machines."""
 SCHEMA = "schema"
 """Under which it keeps the version of all this; nothing where an older spectui made it."""
 STUDY_SCHEMA = "spectui.study/1"
@@ -46,6 +53,15 @@ OWNER = "owner"
 """Under which a trial keeps the process that measures it."""
 RECORD = "record"
 """Under which it keeps what was measured."""
+
+
+def part_of(storage: BaseStorage, study: str, suffix: str) -> optuna.Study:
+    """The study that goes with another one, and keeps a part of it in trials of its own."""
+    part = optuna.create_study(
+        study_name=f"{study}{suffix}", storage=storage, direction="maximize", load_if_exists=True
+    )
+    part.set_user_attr(PART_OF, study)
+    return part
 
 
 def check_study(name: str, attributes: Mapping[str, Any]) -> None:
@@ -69,13 +85,19 @@ def check_study(name: str, attributes: Mapping[str, Any]) -> None:
         )
 
 
-def check_same(name: str, known: Mapping[str, Any], spec: Mapping[str, Any]) -> None:
+def check_same(
+    name: str, known: Mapping[str, Any], spec: Mapping[str, Any], *, is_shared: bool = False
+) -> bool:
     """Refuse to mix trials that cannot be compared.
 
     Args:
         name: name of the study.
         known: what its trials have in common.
         spec: what new ones would have.
+        is_shared: whether machines may have a study each under this name.
+
+    Returns:
+        Whether they can be compared; False where only prices differ, and ``is_shared``.
 
     Raises:
         UsageError: says what differs, and what to do.
@@ -84,13 +106,17 @@ def check_same(name: str, known: Mapping[str, Any], spec: Mapping[str, Any]) -> 
     known = {key: known.get(key) for key in {*spec, "host"}}
     differing = differences(known, spec)
     if differing is None:
-        return
+        return True
     if misses_gpus(known, spec):
         reason = this_machine().gpu_problem or "no NVIDIA driver is loaded, or it knows no GPU"
         raise UsageError(
             f"the study {name} was made {UNLISTED}: {reason}; run this again once nvidia-smi "
             "lists them, or choose another --study"
         )
+    if is_shared:
+        differing = differences(counted(known), counted(spec))
+        if differing is None:
+            return False
     raise UsageError(
         f"the study {name} was made {differing}; its trials cannot be compared with new ones, "
         "so choose another --study"
@@ -120,11 +146,6 @@ def stored(study: optuna.Study, known: Known) -> tuple[TrialRecord, ...]:
     return tuple(sorted(found, key=lambda one: one.number))
 
 
-def completed(study: optuna.Study, known: Known) -> tuple[TrialRecord, ...]:
-    """Trials that were measured."""
-    return tuple(r for r in stored(study, known) if r.state is TrialState.COMPLETE)
-
-
 def tell(study: optuna.Study, trial_id: int, record: TrialRecord, known: Known) -> None:
     """End a trial of Optuna's, whose value is the speedup.
 
@@ -133,7 +154,8 @@ def tell(study: optuna.Study, trial_id: int, record: TrialRecord, known: Known) 
     """
     value = None
     if record.state is TrialState.COMPLETE:
-        value = speedup_estimate(record, completed(study, known))
+        measured = [r for r in stored(study, known) if r.state is TrialState.COMPLETE]
+        value = speedup_estimate(record, measured)
     if record.state is TrialState.PRUNED:
         end(study, trial_id, optuna.trial.TrialState.PRUNED)
     elif value is None:

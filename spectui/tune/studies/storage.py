@@ -14,7 +14,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +23,6 @@ from typing import Any
 import optuna
 from filelock import FileLock, Timeout
 from optuna.storages import BaseStorage
-from optuna.storages._rdb.models import BaseModel
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
@@ -54,24 +53,11 @@ _STALE_S = 60
 """Time without a heartbeat after which the process of a trial has ended."""
 _CLASS = re.compile(r"^\([\w.]+\) ")
 _PSYCOPG = "postgresql+psycopg"
-_OPENING_WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0)
-_RESTARTS = (
-    "Connection refused",
-    "shutting down",
-    "starting up",
-    "terminating connection",
-    "closed the connection",
-)
-"""Words in errors of a connection to a database that starts or stops."""
 _OPERATIONS = (
     *BaseStorage.__abstractmethods__,
     *("_get_trials", "_create_new_trial", "_set_trial_param", "_get_stale_trial_ids"),
 )
 """Operations of Optuna's and of its cache before a database."""
-
-
-def _say_nothing(_text: str) -> None:
-    """Say nothing."""
 
 
 def usual_storage() -> str:
@@ -119,7 +105,7 @@ def check_writable(storage: str | None) -> None:
             )
 
 
-def open_storage(url: str, say: Callable[[str], None] = _say_nothing) -> BaseStorage:
+def open_storage(url: str, say: Callable[[str], None] = lambda _text: None) -> BaseStorage:
     """Open what is there, or make it.
 
     Args:
@@ -133,25 +119,17 @@ def open_storage(url: str, say: Callable[[str], None] = _say_nothing) -> BaseSto
         address = _with_driver(url)
         if is_file(url):
             # Two that make the tables of a new file at once would both fail.
-            with _held(_lock_of(url, "open")):
-                storage = optuna.storages.RDBStorage(url)
-                _index(storage)
-                return storage
+            with ExitStack() as held:
+                lock = _lock_of(url, "open")
+                if lock is not None:
+                    with suppress(OSError, NotImplementedError):
+                        held.enter_context(lock.acquire(timeout=_OPEN_S))
+                return optuna.storages.RDBStorage(url)
         return _patient(_open_database(address), say)
     except BadInputError:
         raise
     except Exception as error:
         raise _unusable(url, error) from error
-
-
-def _index(storage: optuna.storages.RDBStorage) -> None:
-    """Make indexes that are missing, where the process that made the tables was killed before them.
-
-    Without the one of the names, each run would add another study of the same name.
-    """
-    for table in BaseModel.metadata.sorted_tables:
-        for index in table.indexes:
-            index.create(storage.engine, checkfirst=True)
 
 
 def is_file(url: str) -> bool:
@@ -183,16 +161,11 @@ def _open_database(address: URL) -> BaseStorage:
     options = {"pool_pre_ping": True, "connect_args": limits}
     # Text of the URL with its password: it stays in this process.
     url = address.render_as_string(hide_password=False)
-    for wait_s in _OPENING_WAITS_S:
-        try:
-            return _Database(url, options)
-        except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
-            # The first time another one may have made the tables meanwhile.
-            said = f"{error} {error.__cause__}"
-            if wait_s and not any(words in said for words in _RESTARTS):
-                raise
-            _PAUSE.wait(wait_s)
-    return _Database(url, options)
+    try:
+        return _Database(url, options)
+    except (SQLAlchemyError, optuna.exceptions.StorageInternalError):
+        # Another one may have made the tables meanwhile.
+        return _Database(url, options)
 
 
 def _with_driver(url: str) -> URL:
@@ -200,14 +173,9 @@ def _with_driver(url: str) -> URL:
 
     Raises:
         ArgumentError: it is none.
-        BadInputError: the driver is not installed, or it is that of a proxy.
+        BadInputError: the driver is not installed.
     """
     address = make_url(url)
-    if address.drivername == "grpc":
-        raise BadInputError(
-            f"{without_passwords(url)}: Optuna's proxy is gone, as it has no heartbeats; give the "
-            "postgresql:// address of the database behind it"
-        )
     if address.drivername in {"postgresql", "postgres"}:
         address = address.set(drivername=_PSYCOPG)
     if address.drivername == _PSYCOPG and find_spec("psycopg") is None:
@@ -329,19 +297,6 @@ def _lock_of(url: str, purpose: str) -> FileLock | None:
     path = Path(f"{file}.{digest}.lock")
     # It would make the folder, whose name may be a slip of the pen.
     return FileLock(path, mode=PRIVATE, thread_local=False) if path.parent.is_dir() else None
-
-
-@contextmanager
-def _held(lock: FileLock | None) -> Iterator[None]:
-    """Hold a lock, where there is one that can be held."""
-    if lock is not None:
-        with suppress(OSError, NotImplementedError):
-            lock.acquire(timeout=_OPEN_S)
-    try:
-        yield
-    finally:
-        if lock is not None:
-            lock.release()
 
 
 def close_storage(storage: BaseStorage) -> None:

@@ -4,24 +4,25 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import optuna
 from filelock import FileLock
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.storages import BaseStorage
 from optuna.storages._heartbeat import BaseHeartbeatThread, get_heartbeat_thread
 
 from spectui.closing import Closing
 from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError, UsageError
 from spectui.measure.arm import Arm
+from spectui.measure.comparable import spec_digest
+from spectui.monitor.machine import this_machine
 from spectui.tune.layouts import Layouts
 from spectui.tune.places import Knob, Placing
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies import records
 from spectui.tune.studies.places import PlaceStudy
-from spectui.tune.studies.sampling import N_SEEDS, give_sampler
+from spectui.tune.studies.recordings import Recordings
 from spectui.tune.studies.storage import (
     close_storage,
     is_file,
@@ -32,8 +33,12 @@ from spectui.tune.studies.storage import (
 )
 from spectui.tune.trials import TrialRecord, TrialState, deadly
 
+T = TypeVar("T")
 _MOST_DRAWS = 100
 """Settings that a sampler may propose in vain."""
+_N_SEEDS = 2**32
+"""Number of seeds that numpy's generators take."""
+_STARTUP_TRIALS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +68,9 @@ class Proposal:
 class TuningStudy(Closing):
     """One study in one storage. Close it, or use it as a context manager.
 
-    Several processes may work on one in a database: each measures the next arm, and all know what
-    was measured. The arm of a process that has ended is queued again.
+    In a database each machine has one of its own under a common name: prices differ, and so do
+    trials and verdicts. Machines of the same kind share theirs: each measures the next arm, and all
+    know what was measured. The arm of a process that has ended is queued again.
     """
 
     def __init__(
@@ -83,7 +89,7 @@ class TuningStudy(Closing):
             name: name of the study.
             options: storage, and seed of the sampler.
             spec: what makes trials comparable: machine, models, prompts, settings. A study made
-                with another one is refused.
+                with another one is refused; in a database only where recordings would differ.
             space: candidates and parameters. Its layouts give way to those that the study began
                 with: other memory may be free by now.
             isolated: whether the models are in processes of their own, which may end alone.
@@ -102,8 +108,6 @@ class TuningStudy(Closing):
         self._lock: FileLock | None = None
         self._held: dict[int, tuple[optuna.Trial, BaseHeartbeatThread]] = {}
         """Trials that this process is at, by the number of their record."""
-        self.is_new = True
-        """Whether it was created now."""
         self._storage = open_storage(self._url, say)
         try:
             self._lock = lock_study(self._url, name)
@@ -115,20 +119,44 @@ class TuningStudy(Closing):
 
     def _load(self, options: StudyOptions) -> None:
         """Load or create the study."""
-        self.stored = _loaded(self.name, self._storage, options, is_shared=not self._is_alone)
-        """The study as Optuna has it."""
-        records.check_study(self.name, self.stored.user_attrs)
-        known = self.stored.user_attrs.get(records.SPEC)
-        self.is_new = known is None
-        if known is not None:
-            records.check_same(self.name, known, self.spec)
+        name, is_shared = self.name, not self._is_alone
+        if not self._loaded(options) and is_shared:
+            self.name = f"{name}@{spec_digest(self.spec)}"
+            self._loaded(options)
+            self.stored.set_user_attr(records.GROUP, name)
         self.stored.set_user_attr(records.SCHEMA, records.STUDY_SCHEMA)
         if options.arguments:
             self.stored.set_user_attr(records.ARGUMENTS, dict(options.arguments))
-        if self.is_new:
-            self.stored.set_user_attr(records.SPEC, self.spec)
+        group = self.stored.user_attrs.get(records.GROUP, self.name)
+        self.recordings = Recordings(self._url, self._storage, group) if is_shared else None
+        """What all machines have recorded; None in a file."""
+        if is_shared:
+            self.stored.set_user_attr(records.MACHINE, this_machine().label)
         self._close_left()
         self._keep_layouts()
+
+    def _loaded(self, options: StudyOptions) -> bool:
+        """Load or create the study of this name; whether its trials compare with new ones."""
+        name, storage, is_shared = self.name, self._storage, not self._is_alone
+        if options.must_exist and name not in optuna.get_all_study_names(storage):
+            raise UsageError(f"there is no study {name} to resume; leave out --resume")
+        self.stored = optuna.create_study(
+            study_name=name, storage=storage, direction="maximize", load_if_exists=True
+        )
+        """The study as Optuna has it."""
+        # Machines that begin alike would all measure the same, and so would a search that goes on.
+        seed = options.seed + secrets.randbelow(_N_SEEDS) * is_shared
+        self.stored.sampler = optuna.samplers.TPESampler(
+            seed=(seed + len(self.stored.get_trials(deepcopy=False))) % _N_SEEDS,
+            n_startup_trials=_STARTUP_TRIALS,
+        )
+        known = self.stored.user_attrs
+        records.check_study(name, known)
+        if records.SPEC not in known:
+            self.stored.set_user_attr(records.SPEC, self.spec)
+            # Another machine may have begun it in the same moment.
+            known = self.stored.user_attrs
+        return records.check_same(name, known[records.SPEC], self.spec, is_shared=is_shared)
 
     @property
     def _is_alone(self) -> bool:
@@ -155,8 +183,12 @@ class TuningStudy(Closing):
     @property
     def placing(self) -> Placing | None:
         """Where the target was found to be fastest by itself; None where that was not searched."""
+        return self.kept(records.PLACING, Placing)
+
+    def kept(self, key: str, kind: type[T]) -> T | None:
+        """What it keeps under a key; None without anything that this spectui reads."""
         with storage_errors(self._url):
-            return records.from_plain(self.stored.user_attrs.get(records.PLACING), Placing)
+            return records.from_plain(self.stored.user_attrs.get(key), kind)
 
     def lay_out(self, layouts: Layouts | None) -> None:
         """Take other layouts; None where the target lies alike beside every draft."""
@@ -312,19 +344,6 @@ class TuningStudy(Closing):
             close_storage(self._storage)
             if self._lock is not None:
                 self._lock.release()
-
-
-def _loaded(
-    name: str, storage: BaseStorage, options: StudyOptions, *, is_shared: bool
-) -> optuna.Study:
-    if options.must_exist and name not in optuna.get_all_study_names(storage):
-        raise UsageError(f"there is no study {name} to resume; leave out --resume")
-    study = optuna.create_study(
-        study_name=name, storage=storage, direction="maximize", load_if_exists=True
-    )
-    # Machines that begin alike would all measure the same.
-    give_sampler(study, options.seed + secrets.randbelow(N_SEEDS) * is_shared)
-    return study
 
 
 def _unmeasured(proposal: Proposal, state: TrialState, error: str | None = None) -> TrialRecord:

@@ -44,7 +44,7 @@ from spectui.tune.studies.records import (
     decoded,
     record_of,
 )
-from spectui.tune.studies.storage import check_writable, lock_study
+from spectui.tune.studies.storage import check_writable
 from spectui.tune.trials import TrialRecord
 from spectui.writing import write_new_file
 
@@ -266,36 +266,20 @@ def import_study(storage: str | None, found: StudyFile, name: str) -> None:
         UsageError: there is a study of that name.
     """
     check_writable(storage)
-    with opened(storage) as (url, studies):
-        lock = lock_study(url, name)
+    with opened(storage) as (_url, studies):
         try:
-            if lock is not None and _is_half(studies, name):
-                optuna.delete_study(study_name=name, storage=studies)
             study = optuna.create_study(study_name=name, storage=studies, direction="maximize")
-            try:
-                _fill(study, found)
-            except BaseException:
-                # A disk that is full may not even take this; what is left is no study.
-                with suppress(optuna.exceptions.StorageInternalError, SQLAlchemyError):
-                    optuna.delete_study(study_name=name, storage=studies)
-                raise
         except optuna.exceptions.DuplicatedStudyError as error:
             raise UsageError(
-                f"there is a study {name} already; give another name with --as"
+                f"there is a study {name} already; give another name with --as, or delete it"
             ) from error
-        finally:
-            if lock is not None:
-                lock.release()
-
-
-def _is_half(storage: optuna.storages.BaseStorage, name: str) -> bool:
-    """Whether an import began this study and was ended by a kill or a full disk."""
-    try:
-        study = optuna.load_study(study_name=name, storage=storage)
-    except KeyError:
-        return False
-    kept = study.user_attrs
-    return kept.get(SCHEMA) == _IMPORTING or not (kept or study.get_trials(deepcopy=False))
+        try:
+            _fill(study, found)
+        except BaseException:
+            # A disk that is full may not even take this; what is left is no study.
+            with suppress(optuna.exceptions.StorageInternalError, SQLAlchemyError):
+                optuna.delete_study(study_name=name, storage=studies)
+            raise
 
 
 def _fill(study: optuna.Study, found: StudyFile) -> None:

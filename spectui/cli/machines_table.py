@@ -1,0 +1,81 @@
+"""The table of the machines that share a study of a database."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from spectui.cli.drawing import drawn
+from spectui.commands.arguments import server_arguments
+from spectui.commands.items import divide, words_of
+from spectui.format import rate_text
+from spectui.measure.arm import Arm
+from spectui.measure.promise import Promise
+from spectui.options.dialect import Dialect
+from spectui.options.drafters import MTP_KIND
+from spectui.options.setup import ContextOptions, ModelOptions, Setup
+from spectui.tune.studies.listing import StudyEntry
+from spectui.verify.comparison import gain_text
+
+
+def machine_lines(machines: Sequence[StudyEntry]) -> list[str]:
+    """The table, with an empty line behind it; nothing where fewer than two have a verdict.
+
+    It has neither names of hosts nor addresses.
+    """
+    if sum(one.outcome is not None for one in machines) < 2:  # noqa: PLR2004 - else it says nothing
+        return []
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("machine, study", "placement"):
+        table.add_column(heading, overflow="fold", min_width=len(heading))
+    table.add_column("off", justify="right", no_wrap=True)
+    table.add_column("best setting", overflow="fold", min_width=len("best setting"))
+    table.add_column("tokens/s", justify="right", no_wrap=True)
+    table.add_column("gain", no_wrap=True)
+    table.add_column("date", no_wrap=True)
+    for one in machines:
+        setup = one.outcome if one.promise is None else one.promise.case
+        if one.outcome is not None and setup is not None:
+            table.add_row(
+                Text(f"{one.machine or '-'}\n{one.name}"),
+                Text(_placement(setup) or "-"),
+                *_measured(one.promise),
+                f"{one.outcome.ended.astimezone():%Y-%m-%d}",
+            )
+    return [drawn(table), ""]
+
+
+def _measured(promise: Promise | None) -> Iterator[str | Text]:
+    """Tokens/s off, the best setting, its tokens/s and gain."""
+    if promise is None:
+        yield from ("-", "none confirmed", "-", "-")
+        return
+    draft, pairs = promise.case.draft, [one.measurement for one in promise.observed]
+    arm = Arm(
+        draft=MTP_KIND if draft is None else draft.path.stem, speculation=promise.case.speculation
+    )
+    yield _rate(sum(one.baseline_tokens for one in pairs), sum(one.baseline_s for one in pairs))
+    yield Text(arm.label)
+    yield _rate(
+        sum(one.speculative_tokens for one in pairs), sum(one.speculative_s for one in pairs)
+    )
+    yield gain_text(promise.speedup)
+
+
+def _rate(n_tokens: int, seconds: float) -> str:
+    return rate_text(n_tokens / seconds if seconds else None)
+
+
+def _placement(setup: Setup) -> str:
+    """llama-server's options for the target's place and threads, where they are no defaults."""
+    # The length of the context is that of all machines.
+    usual = _items(ModelOptions(path=Path("m")), ContextOptions(ctx_size=setup.context.ctx_size))
+    return " ".join(one for one in _items(setup.target, setup.context) if one not in usual)
+
+
+def _items(target: ModelOptions, context: ContextOptions) -> list[str]:
+    words = server_arguments(target, None, context, None, dialect=Dialect.LLAMA_CPP)
+    kept = [one for one in divide(words) if not one.is_path and one.flag != "--rpc"]
+    return [shlex.join(words_of([one])) for one in kept]
