@@ -84,6 +84,8 @@ def _summary(found: Tuned) -> list[str]:
     lines = [*map(sentence, told)]
     if (predicted := temperatures_sentence(result.temperatures)) is not None:
         lines.append(wrapped(predicted))
+    if (sampled := _sampled_sentence(found)) is not None:
+        lines += ["", wrapped(sampled)]
     if result.requests.value:
         lines += ["", *map(wrapped, map(_request_line, result.requests.value))]
     lines += place_lines(found)
@@ -100,6 +102,23 @@ def _summary(found: Tuned) -> list[str]:
     if len(drafters) > 1:
         lines += [drawn(_drafters(drafters)), wrapped(_DRAFTERS), ""]
     return lines
+
+
+def _sampled_sentence(found: Tuned) -> str | None:
+    """What sampled drafts would gain, where that is worth having; else None."""
+    sampled, result, least = found.result.sampled.value, found.result, found.tuning.setup.min_gain
+    if sampled is None or result.speedup is None:
+        return None
+    own = [one.speedup for one in result.forecasts if one.arm.draft == sampled.draft]
+    best = max(1.0, *own) if own else 1.0
+    if sampled.speedup < (1 + least) * best:
+        return None
+    return (
+        "Where your llama-server is of build 11368 or newer: --spec-draft-sampling probabilistic "
+        f"and --spec-draft-n-max {sampled.draft_max} with {sampled.draft} are forecast at "
+        f"{times_text(sampled.speedup)}, {percent_text(sampled.acceptance_rate)} accepted, where "
+        f"the best without that is forecast at {times_text(best)}. This was not timed."
+    )
 
 
 def _reasons(found: Tuned) -> Iterator[str]:

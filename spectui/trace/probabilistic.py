@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spectui.documents import Json
+from spectui.known import Known
 from spectui.speculative.decoder import draft_cap
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs, Prices, Vector
@@ -37,6 +39,18 @@ class Sampled:
     def acceptance_rate(self) -> float:
         """Accepted / drafted."""
         return self.n_accepted / self.n_drafted
+
+    def document(self) -> Json:
+        """The forecast as JSON."""
+        return {
+            "draft": self.draft,
+            "draft_max": self.draft_max,
+            "speedup": self.speedup,
+            "acceptance_rate": self.acceptance_rate,
+        }
+
+
+NOT_SAMPLED = Known[Sampled](None, "probabilities of sampled text were not recorded")
 
 
 def best_sampled(

@@ -54,6 +54,7 @@ class Tuned:
         """
         result, setup, layouts = self.result, self.tuning.setup, self.tuning.space.layouts
         placing, adaptive = self.tuning.placing, result.adaptive.value
+        sampled = result.sampled.value
         unknown = "no speculative setting could be measured"
         advice = self.launch(advised(result))
         best_command = None if result.best is None else self.launch(result.best).text
@@ -72,6 +73,9 @@ class Tuned:
             "forecasts": [one.document() for one in result.forecasts[:_FORECASTS]],
             "n_replayed": len(result.forecasts),
             "drafters": [one.document() for one in best_by_drafter(result.forecasts)],
+            **or_reason(
+                "sampled_drafts", sampled and sampled.document(), result.sampled.reason or ""
+            ),
             **or_reason("adaptive", adaptive and adaptive.document(), result.adaptive.reason or ""),
             "time": result.spent.document(),
             **or_reason("best", result.best_document(), unknown),

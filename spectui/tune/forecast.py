@@ -25,6 +25,7 @@ from spectui.trace.ngrams import (
     replay_ngrams,
 )
 from spectui.trace.policies import replay_policies
+from spectui.trace.probabilistic import NOT_SAMPLED, Sampled, best_sampled
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total, off_part_seconds, replay_trace
 from spectui.tune.adaptive import UNKNOWN, Adaptive
@@ -153,6 +154,7 @@ class Outlook:
     readings: Mapping[str, Readings] = field(default_factory=dict)
     """Prompts that were evaluated meanwhile, by draft; under ``NGRAM_COSTS`` without one."""
     adaptive: Known[Adaptive] = UNKNOWN
+    sampled: Known[Sampled] = NOT_SAMPLED
     """Rules of draft length beside the best forecast."""
 
 
@@ -265,6 +267,19 @@ def adaptive_best(
                 )
             )
     return UNKNOWN
+
+
+def sampled_best(
+    recordings: Sequence[Recording], costs_by_draft: Mapping[str, Costs], space: SearchSpace
+) -> Known[Sampled]:
+    """The best forecast of drafts whose tokens are sampled, of all draft models."""
+    found = [
+        best_sampled(recordings, draft, costs, off)
+        for draft, costs in costs_by_draft.items()
+        if draft in space.drafts and (off := off_costs(draft, costs_by_draft, space)) is not None
+    ]
+    known = [one for one in found if one is not None]
+    return Known(max(known, key=lambda one: one.speedup)) if known else NOT_SAMPLED
 
 
 def best_by_drafter(ordered: Sequence[Forecast]) -> tuple[Forecast, ...]:
@@ -534,7 +549,8 @@ class Forecaster:
         self._known = _Known(recordings=recordings, costs=costs, has_text=has_text)
         found = forecasts(recordings, costs, self._space, has_text=has_text)
         adaptive = adaptive_best(recordings, costs, found)
-        return Outlook(forecasts=found, costs=costs, adaptive=adaptive)
+        sampled = sampled_best(recordings, costs, self._space)
+        return Outlook(forecasts=found, costs=costs, adaptive=adaptive, sampled=sampled)
 
     @property
     def prompts(self) -> tuple[tuple[str, str], ...]:

@@ -14,6 +14,7 @@ from spectui.measure.requests import Request
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.trace.costs import Costs
+from spectui.trace.probabilistic import NOT_SAMPLED, Sampled
 from spectui.tune.adaptive import UNKNOWN, Adaptive
 from spectui.tune.categories import CategoryGain
 from spectui.tune.conditions import Conditions
@@ -68,6 +69,8 @@ class TuneResult:
     costs: Mapping[str, Costs] = field(default_factory=dict)
     """Costs of rounds by drafter, from the recording."""
     adaptive: Known[Adaptive] = UNKNOWN
+    sampled: Known[Sampled] = NOT_SAMPLED
+    """The best forecast of drafts whose tokens are sampled."""
     """Rules of draft length beside the best forecast."""
     spent: Spent
     conditions: Conditions | None = None

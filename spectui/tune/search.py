@@ -27,6 +27,7 @@ from spectui.measure.reading import Readings
 from spectui.measure.verdict import judge
 from spectui.measure.workload import WorkItem
 from spectui.trace.costs import Costs
+from spectui.trace.probabilistic import NOT_SAMPLED, Sampled
 from spectui.trace.record import Recording
 from spectui.tune.adaptive import UNKNOWN, Adaptive
 from spectui.tune.confirmation import Confirmation
@@ -167,6 +168,7 @@ class Search:
             forecasts=self._forecasting.forecasts,
             costs=self._forecasting.costs,
             adaptive=self._forecasting.adaptive,
+            sampled=self._forecasting.sampled,
             spent=self._spent(),
         )
 
@@ -341,6 +343,7 @@ class Forecasting:
         self.costs: Mapping[str, Costs] = {}
         """Costs of rounds by drafter, from the recording."""
         self.adaptive: Known[Adaptive] = UNKNOWN
+        self.sampled: Known[Sampled] = NOT_SAMPLED
         """Rules of draft length beside the best forecast."""
         self._readings: Mapping[str, Readings] = {}
         self._n_planned = 0
@@ -400,6 +403,7 @@ class Forecasting:
         if outlook is not None:
             self.forecasts, self.costs = outlook.forecasts, outlook.costs
             self._readings, self.adaptive = outlook.readings, outlook.adaptive
+            self.sampled = outlook.sampled
             self._on_event(ForecastMade(forecasts=self.forecasts, costs=self.costs))
 
     def _outlook(self) -> Outlook | None:
