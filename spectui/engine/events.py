@@ -204,6 +204,24 @@ class AnswersWritten:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRead:
+    """The target has read an answer."""
+
+    tokens: tuple[int, ...]
+    """Of the answer, as many as were asked for, and with ``is_ended`` the token that ends it."""
+    is_ended: bool
+    """Whether the answer was read to its end, and the target would end it there."""
+    log_p: tuple[float, ...]
+    """Natural logarithm of the probability of each token of the text."""
+    entropy: float
+    """Sum over the same positions of what the target expects of ``-log_p``, in nats."""
+    variance: float
+    """Sum of its variance, in square nats."""
+    read_s: float | None
+    """Seconds of evaluating the prompt as a whole; None where it was known already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """Part of an answer that was decoded without and with speculation, close in time."""
 
@@ -308,6 +326,7 @@ TERMINAL = (
     Tokenized,
     GenerationFinished,
     AnswersWritten,
+    AnswerRead,
     PairGenerated,
     MarginProbed,
     ChainsRecorded,
@@ -329,6 +348,7 @@ Event = (
     | GenerationFinished
     | AnswerWritten
     | AnswersWritten
+    | AnswerRead
     | PairGenerated
     | MarginProbed
     | ChainsRecorded

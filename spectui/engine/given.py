@@ -1,0 +1,114 @@
+"""Answers that are there already, read by the target as it would read a prompt.
+
+The logits of the answer's positions tell how probable its tokens are to the target, and how
+probable tokens are that the target samples itself. The prompt is evaluated alone and kept, as
+before an answer that the target writes.
+"""
+
+import time
+from collections.abc import Callable
+from itertools import takewhile
+
+import numpy as np
+import numpy.typing as npt
+
+from spectui.engine.commands import ReadAnswer
+from spectui.engine.events import AnswerRead
+from spectui.engine.models import LoadedModels
+from spectui.errors import BadInputError, CancelledError
+from spectui.llama.pair import TargetContext
+from spectui.llama.vocabulary import Vocabulary
+from spectui.speculative.models import Outputs
+
+_END_PROBABILITY = 0.01
+"""Least probability of the token that ends an answer: less probable, it was broken off."""
+_OPENED = "<think>"
+"""With which some chat templates end a prompt, so that an answer does not begin with it."""
+_LogP = npt.NDArray[np.float64]
+"""[n_vocab]: natural logarithms of probabilities."""
+
+
+def read_answer(
+    models: LoadedModels, command: ReadAnswer, cancelled: Callable[[], bool]
+) -> AnswerRead:
+    """Read an answer, and find how probable each token is.
+
+    Raises:
+        BadInputError: the answer is empty, or does not fit in the context.
+        CancelledError: it was stopped.
+    """
+    target, prompt = models.target, command.prompt
+    whole = _tokens(target.vocabulary, command)
+    tokens = whole[: command.n_most]
+    if not tokens or not prompt:
+        raise BadInputError("an answer to read needs a prompt and a text; give both")
+    models.conversation.put_aside(models.contexts)
+    logits, read_s = _after_prompt(models, prompt)
+    log_p, entropy, variance = list[float](), 0.0, 0.0
+    for start in range(0, len(tokens), target.max_outputs):
+        if cancelled():
+            raise CancelledError("the reading was cancelled")
+        piece = tokens[start : start + target.max_outputs]
+        target.decode(piece, Outputs.ALL)
+        for index, token in enumerate(piece):
+            found = _log_p(logits, command.temp)
+            p = np.exp(found)
+            mean = float(p @ found)
+            log_p.append(float(found[token]))
+            entropy -= mean
+            variance += float(p @ (found - mean) ** 2)
+            logits = target.logits(index)
+    end = _end(target, logits) if len(tokens) == len(whole) else ()
+    return AnswerRead(
+        tokens=(*tokens, *end),
+        is_ended=bool(end),
+        log_p=tuple(log_p),
+        entropy=entropy,
+        variance=variance,
+        read_s=read_s,
+    )
+
+
+def _tokens(vocabulary: Vocabulary, command: ReadAnswer) -> tuple[int, ...]:
+    """Tokens of the text behind the prompt, up to one that ends an answer."""
+    text = command.answer
+    last = b"".join(
+        vocabulary.piece(token, special=True) for token in command.prompt[-len(_OPENED) :]
+    )
+    if last.decode(errors="replace").rstrip().endswith(_OPENED):
+        text = text.removeprefix(_OPENED).lstrip("\n")
+    found = vocabulary.tokenize(text, add_special=False)
+    return tuple(takewhile(lambda token: token not in vocabulary.end_tokens, found))
+
+
+def _after_prompt(
+    models: LoadedModels, prompt: tuple[int, ...]
+) -> tuple[npt.NDArray[np.float32], float | None]:
+    """Logits behind the prompt, and seconds of its evaluation; None where it was known."""
+    target = models.target
+    target.clear()
+    if models.prompts.restore_target(target, prompt) and target.prompt_logits is not None:
+        return target.prompt_logits, None
+    began = time.perf_counter()
+    target.decode(prompt, Outputs.LAST)
+    read_s = time.perf_counter() - began
+    models.prompts.keep_target(target, prompt)
+    return target.logits(0).copy(), read_s
+
+
+def _log_p(logits: npt.NDArray[np.float32], temp: float) -> _LogP:
+    scaled = logits.astype(np.float64) / temp
+    # A token that cannot be has a logarithm all the same: 0 times infinity is no number.
+    scaled = np.maximum(scaled - scaled.max(), -700.0)
+    found: _LogP = scaled - np.log(np.exp(scaled).sum())
+    return found
+
+
+def _end(target: TargetContext, logits: npt.NDArray[np.float32]) -> tuple[int, ...]:
+    """The token with which the target would end the answer here; empty where it would go on."""
+    ends = list(target.vocabulary.end_tokens)
+    if not ends:
+        return ()
+    found = _log_p(logits, 1.0)[ends]
+    best = int(found.argmax())
+    return (ends[best],) if found[best] >= np.log(_END_PROBABILITY) else ()
