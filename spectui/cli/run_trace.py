@@ -14,6 +14,7 @@ from spectui.cli.session import (
     load_models,
     open_engine,
     place_target,
+    read_chats,
     read_prompts,
     tokenized,
     with_candidates,
@@ -28,6 +29,7 @@ from spectui.interrupts import interrupts
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir, ensure_dir
 from spectui.prompts import Prompt
+from spectui.prompts.chats import Chats
 from spectui.trace.file import SUFFIX, write_beside, write_trace
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import Trace, bare
@@ -47,10 +49,12 @@ def trace(
     warn_of_unmeasured(shared)
     _check_files(options, out)
     _check_depth(depth, options)
-    prompts = read_prompts(options)
+    prompts, chats = read_prompts(options), read_chats(options)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
-        tracing, recorded, target = _recorded(options, prompts, progress, depth=depth, costs=costs)
+        tracing, recorded, target = _recorded(
+            options, prompts, chats, progress, depth=depth, costs=costs
+        )
     finally:
         progress.close()
     altered = target.info.alteration
@@ -74,6 +78,7 @@ def _check_files(options: RunOptions, out: Path | None) -> None:
 def _recorded(
     options: RunOptions,
     prompts: Sequence[Prompt],
+    chats: Chats | None,
     progress: Progress,
     *,
     depth: int,
@@ -91,7 +96,7 @@ def _recorded(
         )
         target, found = load_models(engine, options, models, progress, command)
         candidates = tuple(c for c in found if c.error is None)
-        workload = tokenized(engine, prompts, options, target, progress.say)
+        workload = tokenized(engine, prompts, options, target, progress.say, chats=chats)
         tracing = Tracer(
             workload,
             Loader(engine, candidates),

@@ -1,7 +1,7 @@
 """Events of the engine. Frozen; emitted on the engine's thread."""
 
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -196,6 +196,12 @@ class AnswerWritten:
     """Seconds from the first token to the last; its share of those in which others grew as well."""
     read_s: float | None = None
     """Seconds of evaluating the prompt as a whole; None where it was known already."""
+
+    def first(self, n: int) -> "AnswerWritten":
+        """The answer as it would be, had ``n`` tokens been asked for at most."""
+        tokens, is_ended = self.tokens[:n], self.stop is Stop.END_OF_GENERATION
+        is_all = len(self.tokens) < n or (len(self.tokens) == n and is_ended)
+        return replace(self, tokens=tokens, stop=self.stop if is_all else Stop.LENGTH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

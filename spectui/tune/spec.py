@@ -30,13 +30,14 @@ def study_spec(
     Where the study searches how many layers have their experts in RAM, that is not of it. Where it
     searches the target's place, the command's own is, with the parameters that may change it.
     """
-    given = _identity(options, target)
+    own = _identity(options, target)
     if searches_experts:
-        given["placement"]["n_cpu_moe"] = None
+        own["placement"]["n_cpu_moe"] = None
+    given = [item.given.tokens for item in workload.items if item.given is not None]
     spec = {
         **machine.conditions,
         "llama.cpp": [binding_version(), *library_facts().identity, *sorted(buffer_types())],
-        "target": given,
+        "target": own,
         "drafts": {
             candidate.name: _identity(candidate.options, candidate.loaded)
             for candidate in candidates
@@ -46,6 +47,7 @@ def study_spec(
         # llama-server's work per round: once there was another.
         "schedule": "server",
         "prompts": digest([item.tokens for item in workload.items]),
+        **({"answers": digest(given)} if given else {}),
         "n_predict": workload.n_predict,
         "sampling": workload.sampling,
         **({"knobs": sorted(knobs)} if knobs else {}),

@@ -1,0 +1,126 @@
+"""Chats as text of a measurement: the answers that the target has written itself.
+
+Whether it has, the probabilities tell that the target gives to their tokens (``excess``). What
+another model has written says nothing of this one: other drafts of it would be accepted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from spectui.engine.commands import ReadAnswer, Tokenize
+from spectui.engine.driver import Engine
+from spectui.engine.events import AnswerWritten
+from spectui.errors import BadInputError
+from spectui.format import counted
+from spectui.measure.backend import again_after_a_death
+from spectui.measure.workload import WorkItem, Workload
+from spectui.prompts import GivenAnswer, Prompt
+from spectui.prompts.chats import Chats
+from spectui.speculative.decoder import Stop
+
+MOST_ANSWERS = 48
+"""Answers that are taken, as many as the built-in suite has prompts."""
+_READ_TOKENS = 128
+"""Tokens of an answer that are read, where it has them: from fewer its author is less sure."""
+_REFUSALS = 4
+"""Refused answers of one model's name, with none taken, behind which its others are not read."""
+_FOREIGN = "of another model"
+
+
+def with_chats(
+    engine: Engine,
+    workload: Workload,
+    chats: Chats,
+    *,
+    n_ctx: int,
+    say: Callable[[str], None],
+) -> Workload:
+    """The workload, and prompts of chats with the answers that the loaded target has written.
+
+    Args:
+        engine: reads the answers.
+        workload: other prompts, if any, and how answers are sampled.
+        chats: as they were exported.
+        n_ctx: tokens that the target has room for.
+        say: told which answers are of another model.
+
+    Raises:
+        BadInputError: there is nothing to measure.
+    """
+    left_out, refused, own = Counter(chats.left_out), Counter[str](), set[str]()
+    taken: dict[tuple[int, ...], WorkItem] = {}
+    for prompt, given in ((one, one.given) for one in chats.prompts):
+        if given is None or len(taken) == MOST_ANSWERS:
+            break
+        name = given.model or ""
+        if name and name not in own and refused[name] == _REFUSALS:
+            left_out[_FOREIGN] += 1
+            continue
+        try:
+            item, over = _read(engine, prompt, given, workload.n_predict, n_ctx)
+        except BadInputError:
+            left_out["that do not fit"] += 1
+            continue
+        if over is not None:
+            left_out[_FOREIGN] += 1
+            refused[name] += 1
+            say(f"{given.name}: not this model's text: {over:.1f} nats per token over its own")
+        elif item.tokens in taken:
+            left_out["to the same prompt"] += 1
+        else:
+            taken[item.tokens] = item
+            own.add(name)
+    items = (*workload.items, *taken.values())
+    told = _told(tuple(taken.values()), left_out)
+    if not items:
+        raise BadInputError(f"{told}; give chats that this model has written, or --prompts")
+    say(told)
+    return replace(workload, items=items, chats=told)
+
+
+def _read(
+    engine: Engine, prompt: Prompt, given: GivenAnswer, n_predict: int, n_ctx: int
+) -> tuple[WorkItem, float | None]:
+    """A prompt with its answer as it is recorded, and its ``excess``.
+
+    Raises:
+        BadInputError: it does not fit in the context, or in the chat template.
+    """
+    messages = tuple((message.role, message.content) for message in prompt.messages)
+    tokens = engine.tokenize(Tokenize(messages=messages))
+    room = n_ctx - len(tokens) - 1
+    if room < n_predict:
+        raise BadInputError(f"{given.name} and {n_predict} tokens do not fit in {n_ctx}; raise -c")
+    command = ReadAnswer(
+        prompt=tokens,
+        answer=given.text,
+        n_most=min(room, max(n_predict, _READ_TOKENS)),
+        temp=1.0,
+    )
+    read = again_after_a_death(partial(engine.read_answer, command))
+    answer = AnswerWritten(
+        index=0,
+        tokens=read.tokens,
+        stop=Stop.END_OF_GENERATION if read.is_ended else Stop.CANCELLED,
+        decode_s=0.0,
+        read_s=read.read_s,
+    )
+    item = WorkItem(
+        id=prompt.id, category=prompt.category, tokens=tokens, given=answer.first(n_predict)
+    )
+    return item, excess(read)
+
+
+def excess(read: AnswerRead) -> float | None:
+    """TODO."""
+    return None
+
+
+def _told(taken: Sequence[WorkItem], left_out: Mapping[str, int]) -> str:
+    """How much text was taken, and what was not."""
+    n_tokens = sum(len(one.given.tokens) for one in taken if one.given is not None)
+    told = f"chats: {counted(len(taken), 'answer')}, {n_tokens:,} tokens of this model"
+    others = [f"{n} {why}" for why, n in left_out.items() if n]
+    return f"{told}; {', '.join(others)} left out" if others else told
