@@ -66,9 +66,16 @@ def load_chats(paths: Sequence[Path]) -> Chats:
     chats: list[list[Prompt]] = []
     try:
         for file in chain.from_iterable(map(_files, paths)):
-            for title, messages in _chats_of(file):
-                number = len(chats) + 1
-                chats.append(list(_answers(number, title, messages, left_out)))
+            records = _records(file)
+            try:
+                for title, messages in _chats_of(file, records):
+                    number = len(chats) + 1
+                    chats.append(list(_answers(number, title, messages, left_out)))
+            except _DAMAGE as error:
+                raise BadInputError(
+                    f"{file}: a chat in it is damaged ({type(error).__name__}: {error}); export it "
+                    "again"
+                ) from error
     except OSError as error:
         raise BadInputError(
             f"cannot read the chats in {error.filename} ({error.strerror}); check the path and its "
@@ -86,17 +93,10 @@ def _files(path: Path) -> list[Path]:
     return sorted(path.rglob("[!.]*.json*")) if path.is_dir() else [path]
 
 
-def _chats_of(file: Path) -> list[_Chat]:
-    records = _records(file)
-    try:
-        for reader in _READERS:
-            chats = reader(records)
-            if chats:
-                return chats
-    except _DAMAGE as error:
-        raise BadInputError(
-            f"{file}: a chat in it is damaged ({type(error).__name__}: {error}); export it again"
-        ) from error
+def _chats_of(file: Path, records: Sequence[_Json]) -> list[_Chat]:
+    for reader in _READERS:
+        if chats := reader(records):
+            return chats
     raise BadInputError(f"{file} is no export of chats that spectui knows: {_KNOWN}")
 
 
