@@ -151,8 +151,10 @@ def test_logs_of_requests(tmp_path: Path, shape: str) -> None:
         "messages": {"messages": TALK, "model": "mine"},
     }
     record = records[shape]
-    one, _again = read(tmp_path, record, record | {"id": "again"}, lines=True).prompts
+    chats = read(tmp_path, record, record | {"id": "again"}, lines=True)
+    (one,) = chats.prompts
     assert told(one) == ([("user", QUESTION)], ANSWER, "mine")
+    assert chats.left_out == {"to the same prompt": 1}
 
 
 @pytest.mark.parametrize(
@@ -182,19 +184,25 @@ def test_what_no_prompt_can_be_made_of_is_counted(tmp_path: Path) -> None:
         {"messages": [TALK[0], {"role": "assistant", "content": called}]},
         lines=True,
     )
-    assert len(chats.prompts) == 2
-    assert chats.left_out == {"without text": 1, "with images or files": 1, "with tools": 2}
+    assert len(chats.prompts) == 1
+    assert chats.left_out == {
+        "to the same prompt": 1,
+        "without text": 1,
+        "with images or files": 1,
+        "with tools": 2,
+    }
 
 
 def test_chats_take_turns(tmp_path: Path) -> None:
-    chats = read(tmp_path, {"messages": TALK * 3}, {"messages": TALK}, lines=True)
+    other = [{"role": "user", "content": "And a target?"}, TALK[1]]
+    chats = read(tmp_path, {"messages": TALK * 3}, {"messages": other}, lines=True)
     assert [one.id for one in chats.prompts] == ["chat-1-1", "chat-2-1", "chat-1-2", "chat-1-3"]
 
 
 def test_a_folder_of_exports(tmp_path: Path) -> None:
     read(tmp_path, {"messages": TALK}, name="a.json")
     (tmp_path / "below").mkdir()
-    read(tmp_path, open_webui(), name="below/b.json")
+    read(tmp_path, open_webui(params={"system": "Be short."}), name="below/b.json")
     (tmp_path / ".hidden.json").write_text("x")
     assert [one.id for one in load_chats([tmp_path]).prompts] == ["chat-1-1", "chat-2-1"]
 

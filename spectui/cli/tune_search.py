@@ -111,7 +111,7 @@ class Search:
                 candidates,
                 _beginning_with(present, space),
                 tokenized(
-                    engine, self.prompts, shared, target, self.progress.announce, chats=self.chats
+                    engine, self.prompts, shared, target, self.progress.say, chats=self.chats
                 ),
                 mtp_layers=target.mtp_layers,
             )

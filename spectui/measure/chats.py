@@ -4,6 +4,7 @@ Whether it has, the probabilities tell that the target gives to their tokens (``
 another model has written says nothing of this one: other drafts of it would be accepted.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,11 +12,12 @@ from functools import partial
 
 from spectui.engine.commands import ReadAnswer, Tokenize
 from spectui.engine.driver import Engine
-from spectui.engine.events import AnswerWritten
+from spectui.engine.events import AnswerRead, AnswerWritten
 from spectui.errors import BadInputError
 from spectui.format import counted
 from spectui.measure.backend import again_after_a_death
 from spectui.measure.workload import WorkItem, Workload
+from spectui.options.setup import SamplingConfig
 from spectui.prompts import GivenAnswer, Prompt
 from spectui.prompts.chats import Chats
 from spectui.speculative.decoder import Stop
@@ -24,6 +26,10 @@ MOST_ANSWERS = 48
 """Answers that are taken, as many as the built-in suite has prompts."""
 _READ_TOKENS = 128
 """Tokens of an answer that are read, where it has them: from fewer its author is less sure."""
+_LEAST_TEMP = SamplingConfig().temp
+"""Least temperature at which answers are judged: colder text is more probable, and passes."""
+_Z = 2.5
+"""Standard deviations above the entropy from which on a text is another model's."""
 _REFUSALS = 4
 """Refused answers of one model's name, with none taken, behind which its others are not read."""
 _FOREIGN = "of another model"
@@ -59,7 +65,7 @@ def with_chats(
             left_out[_FOREIGN] += 1
             continue
         try:
-            item, over = _read(engine, prompt, given, workload.n_predict, n_ctx)
+            item, over = _read(engine, prompt, given, workload, n_ctx)
         except BadInputError:
             left_out["that do not fit"] += 1
             continue
@@ -67,12 +73,10 @@ def with_chats(
             left_out[_FOREIGN] += 1
             refused[name] += 1
             say(f"{given.name}: not this model's text: {over:.1f} nats per token over its own")
-        elif item.tokens in taken:
-            left_out["to the same prompt"] += 1
         else:
             taken[item.tokens] = item
             own.add(name)
-    items = (*workload.items, *taken.values())
+    items = (*(one for one in workload.items if one.tokens not in taken), *taken.values())
     told = _told(tuple(taken.values()), left_out)
     if not items:
         raise BadInputError(f"{told}; give chats that this model has written, or --prompts")
@@ -81,13 +85,14 @@ def with_chats(
 
 
 def _read(
-    engine: Engine, prompt: Prompt, given: GivenAnswer, n_predict: int, n_ctx: int
+    engine: Engine, prompt: Prompt, given: GivenAnswer, workload: Workload, n_ctx: int
 ) -> tuple[WorkItem, float | None]:
     """A prompt with its answer as it is recorded, and its ``excess``.
 
     Raises:
         BadInputError: it does not fit in the context, or in the chat template.
     """
+    n_predict = workload.n_predict
     messages = tuple((message.role, message.content) for message in prompt.messages)
     tokens = engine.tokenize(Tokenize(messages=messages))
     room = n_ctx - len(tokens) - 1
@@ -97,7 +102,7 @@ def _read(
         prompt=tokens,
         answer=given.text,
         n_most=min(room, max(n_predict, _READ_TOKENS)),
-        temp=1.0,
+        temp=max(workload.sampling.temp, _LEAST_TEMP),
     )
     read = again_after_a_death(partial(engine.read_answer, command))
     answer = AnswerWritten(
@@ -114,8 +119,15 @@ def _read(
 
 
 def excess(read: AnswerRead) -> float | None:
-    """TODO."""
-    return None
+    """Nats per token by which a text is less probable than the target's own; None where it may be.
+
+    Of text that the target samples, the surprise ``-log_p`` exceeds the entropy by nothing in the
+    mean; where sampling leaves out what is least probable, or takes the most probable token, it
+    stays below. So only a surprise that is too high tells another author, by a z test: one text of
+    the target in 160 is refused at most, hardly any where top-p or min-p is used.
+    """
+    over = -sum(read.log_p) - read.entropy
+    return over / len(read.log_p) if over > _Z * math.sqrt(read.variance) else None
 
 
 def _told(taken: Sequence[WorkItem], left_out: Mapping[str, int]) -> str:

@@ -81,12 +81,17 @@ def load_chats(paths: Sequence[Path]) -> Chats:
             f"cannot read the chats in {error.filename} ({error.strerror}); check the path and its "
             "permissions"
         ) from error
-    found = [one for row in zip_longest(*chats) for one in row if one is not None]
+    every = [one for row in zip_longest(*chats) for one in row if one is not None]
+    found: dict[tuple[ChatMessage, ...], Prompt] = {}
+    for one in every:
+        # A log has the beginning of a chat again in each request.
+        found.setdefault(one.messages, one)
     if not found:
         raise BadInputError(
             f"{', '.join(map(str, paths))}: there is no answer with text alone; give other chats"
         )
-    return Chats(prompts=tuple(found), left_out=left_out)
+    left_out["to the same prompt"] += len(every) - len(found)
+    return Chats(prompts=tuple(found.values()), left_out=+left_out)
 
 
 def _files(path: Path) -> list[Path]:
