@@ -5,17 +5,18 @@ probable tokens are that the target samples itself. The prompt is evaluated alon
 before an answer that the target writes.
 """
 
+import math
 import time
 from collections.abc import Callable
 from itertools import takewhile
 
 import numpy as np
-import numpy.typing as npt
 
 from spectui.engine.commands import ReadAnswer
 from spectui.engine.events import AnswerRead
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError
+from spectui.llama.context import Logits
 from spectui.llama.pair import TargetContext
 from spectui.llama.vocabulary import Vocabulary
 from spectui.speculative.models import Outputs
@@ -24,8 +25,8 @@ _END_PROBABILITY = 0.01
 """Least probability of the token that ends an answer: less probable, it was broken off."""
 _OPENED = "<think>"
 """With which some chat templates end a prompt, so that an answer does not begin with it."""
-_LogP = npt.NDArray[np.float64]
-"""[n_vocab]: natural logarithms of probabilities."""
+_LEAST_LOGIT = -80.0
+"""Logit below the highest one, with which a token has no probability in single precision."""
 
 
 def read_answer(
@@ -51,12 +52,10 @@ def read_answer(
         piece = tokens[start : start + target.max_outputs]
         target.decode(piece, Outputs.ALL)
         for index, token in enumerate(piece):
-            found = _log_p(logits, command.temp)
-            p = np.exp(found)
-            mean = float(p @ found)
-            log_p.append(float(found[token]))
+            own, mean, square = _told(logits, token, command.temp)
+            log_p.append(own)
             entropy -= mean
-            variance += float(p @ (found - mean) ** 2)
+            variance += max(0.0, square - mean**2)
             logits = target.logits(index)
     end = _end(target, logits) if len(tokens) == len(whole) else ()
     return AnswerRead(
@@ -81,9 +80,7 @@ def _tokens(vocabulary: Vocabulary, command: ReadAnswer) -> tuple[int, ...]:
     return tuple(takewhile(lambda token: token not in vocabulary.end_tokens, found))
 
 
-def _after_prompt(
-    models: LoadedModels, prompt: tuple[int, ...]
-) -> tuple[npt.NDArray[np.float32], float | None]:
+def _after_prompt(models: LoadedModels, prompt: tuple[int, ...]) -> tuple[Logits, float | None]:
     """Logits behind the prompt, and seconds of its evaluation; None where it was known."""
     target = models.target
     target.clear()
@@ -96,19 +93,26 @@ def _after_prompt(
     return target.logits(0).copy(), read_s
 
 
-def _log_p(logits: npt.NDArray[np.float32], temp: float) -> _LogP:
-    scaled = logits.astype(np.float64) / temp
-    # A token that cannot be has a logarithm all the same: 0 times infinity is no number.
-    scaled = np.maximum(scaled - scaled.max(), -700.0)
-    found: _LogP = scaled - np.log(np.exp(scaled).sum())
-    return found
+def _told(logits: Logits, token: int, temp: float) -> tuple[float, float, float]:
+    """Logarithm of a token's probability, and what is expected of it and of its square."""
+    # A token that cannot be has a finite logit all the same: 0 times infinity is no number.
+    scaled = np.maximum((logits - logits.max()) / temp, _LEAST_LOGIT)
+    weights = np.exp(scaled)
+    whole = float(weights.sum(dtype=np.float64))
+    mean, square = (float(weights @ one) / whole for one in (scaled, scaled**2))
+    log_whole = math.log(whole)
+    return (
+        float(scaled[token]) - log_whole,
+        mean - log_whole,
+        square - 2 * mean * log_whole + log_whole**2,
+    )
 
 
-def _end(target: TargetContext, logits: npt.NDArray[np.float32]) -> tuple[int, ...]:
+def _end(target: TargetContext, logits: Logits) -> tuple[int, ...]:
     """The token with which the target would end the answer here; empty where it would go on."""
     ends = list(target.vocabulary.end_tokens)
     if not ends:
         return ()
-    found = _log_p(logits, 1.0)[ends]
-    best = int(found.argmax())
-    return (ends[best],) if found[best] >= np.log(_END_PROBABILITY) else ()
+    best = ends[int(logits[ends].argmax())]
+    log_p, _mean, _square = _told(logits, best, 1.0)
+    return (best,) if log_p >= math.log(_END_PROBABILITY) else ()

@@ -29,7 +29,9 @@ _READ_TOKENS = 128
 _LEAST_TEMP = SamplingConfig().temp
 """Least temperature at which answers are judged: colder text is more probable, and passes."""
 _Z = 2.5
-"""Standard deviations above the entropy from which on a text is another model's."""
+"""Standard deviations of the surprise above the entropy from which on a text is another's."""
+_TOLERANCE = 0.4
+"""Nats per token above the entropy up to which it is not; four bits a weight add as much."""
 _REFUSALS = 4
 """Refused answers of one model's name, with none taken, behind which its others are not read."""
 _FOREIGN = "of another model"
@@ -123,11 +125,12 @@ def excess(read: AnswerRead) -> float | None:
 
     Of text that the target samples, the surprise ``-log_p`` exceeds the entropy by nothing in the
     mean; where sampling leaves out what is least probable, or takes the most probable token, it
-    stays below. So only a surprise that is too high tells another author, by a z test: one text of
-    the target in 160 is refused at most, hardly any where top-p or min-p is used.
+    stays below. So only a surprise that is too high tells another author: by a z test, and by more
+    than another quantisation of the target adds.
     """
     over = -sum(read.log_p) - read.entropy
-    return over / len(read.log_p) if over > _Z * math.sqrt(read.variance) else None
+    mean = over / len(read.log_p)
+    return mean if over > _Z * math.sqrt(read.variance) and mean > _TOLERANCE else None
 
 
 def _told(taken: Sequence[WorkItem], left_out: Mapping[str, int]) -> str:
