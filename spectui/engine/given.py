@@ -57,6 +57,8 @@ def read_answer(
             entropy -= mean
             variance += max(0.0, square - mean**2)
             logits = target.logits(index)
+        # The next decode writes where these are.
+        logits = logits.copy()
     end = _end(target, logits) if len(tokens) == len(whole) else ()
     return AnswerRead(
         tokens=(*tokens, *end),
