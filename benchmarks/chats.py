@@ -1,9 +1,10 @@
 """Chats as recorded text: whose answers are taken, and what reading them costs beside writing.
 
-Each demo model answers the first prompts of the built-in suite, greedily and with llama-server's
-temperature. Its answers are written as an export, and the dense target says which are its own. The
-draft is SmolLM2, of which the target was made: such text cannot be told from its own in so few
-tokens. Then the target writes its answers again, eight at once, and reads them, in turns.
+Three demo models answer the beginnings of the first prompts of the built-in suite, greedily and with
+llama-server's temperature. Their answers are written as exports, and the dense target says which
+are its own. The draft is SmolLM2, of which the target was made: such text can hardly be told from
+its own in so few tokens. Then the target writes its answers again, eight at once, and reads them,
+in turns.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +29,20 @@ from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.prompts import Prompt, builtin_suite
 from spectui.prompts.chats import load_chats
 
-OTHERS = (DemoModel.DRAFT_THIN, DemoModel.MOE, DemoModel.DRAFT)
+OTHERS = (DemoModel.DRAFT_THIN, DemoModel.DRAFT)
 TEMPS = (0.0, SamplingConfig().temp)
 DEPTH = 16
 _AT_ONCE = 8
+_CHARACTERS = 200
 
 
 def main() -> None:
     """Measure and write ``results/chats.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--prompts", type=int, default=20)
-    parser.add_argument("--n-predict", type=int, default=100)
+    parser.add_argument("--n-predict", type=int, default=64)
     arguments = parser.parse_args()
-    prompts = builtin_suite()[: arguments.prompts]
+    prompts = [begun(one) for one in builtin_suite()[: arguments.prompts]]
     built = ensure_demo_models((DemoModel.DENSE, *OTHERS))
     texts = {}
     for author in (*OTHERS, DemoModel.DENSE):
@@ -57,6 +60,12 @@ def main() -> None:
         engine.load_draft(ModelOptions(path=built[DemoModel.DRAFT]))
         costs = cost(engine, workload, texts[DemoModel.DENSE, TEMPS[1]])
     write_results("chats", {"n_prompts": len(prompts), "rows": rows, "cost": costs})
+
+
+def begun(prompt: Prompt) -> Prompt:
+    """The beginning of a prompt: what it takes to read one is not the question here."""
+    messages = [replace(one, content=one.content[:_CHARACTERS]) for one in prompt.messages]
+    return replace(prompt, messages=tuple(messages))
 
 
 def load(
@@ -113,6 +122,7 @@ def judged(
         say=lambda _text: None,
     )
     taken = [item for item in given.items if item.given is not None]
+    print(given.note, file=sys.stderr, flush=True)
     return {
         "n_answers": len(chats.prompts),
         "n_taken": len(taken),

@@ -211,11 +211,12 @@ def _without_costs(recorded: Trace) -> Iterator[str]:
 
 
 def _summary(tracing: Tracing, n_tokens: int) -> str:
-    told = (
-        f"{counted(len(tracing.recordings), 'prompt')}, {counted(n_tokens, 'token')}: the target "
-        f"took {tracing.baseline_s:.1f} s to write them"
-    )
-    if not (tracing.baseline_s and tracing.draft_s):
+    told = f"{counted(len(tracing.recordings), 'prompt')}, {counted(n_tokens, 'token')}"
+    if not tracing.baseline_s:
+        # All are answers that were there already.
+        return told
+    told = f"{told}: the target took {tracing.baseline_s:.1f} s to write them"
+    if not tracing.draft_s:
         return told
     cost = tracing.draft_s / tracing.baseline_s
     return f"{told}, the drafts {tracing.draft_s:.1f} s to go along them, {cost:.2f} times as long"
