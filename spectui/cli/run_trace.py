@@ -22,7 +22,6 @@ from spectui.cli.session import (
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.documents import or_reason
 from spectui.engine.commands import LoadTarget
-from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.format import counted
 from spectui.interrupts import interrupts
@@ -52,15 +51,13 @@ def trace(
     prompts, chats = read_prompts(options), read_chats(options)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
-        tracing, recorded, target = _recorded(
+        tracing, recorded, notes = _recorded(
             options, prompts, chats, progress, depth=depth, costs=costs
         )
     finally:
         progress.close()
-    altered = target.info.alteration
-    notes = tuple(_without_costs(recorded)) if costs else ()
-    if altered is not None:
-        notes = (*notes, f"NOTE: {altered}.")
+    if costs:
+        notes = (*_without_costs(recorded), *notes)
     _write(recorded, tracing, out, notes, keep_text=keep_text, options=options)
 
 
@@ -83,8 +80,8 @@ def _recorded(
     *,
     depth: int,
     costs: bool,
-) -> tuple[Tracing, Trace, ModelLoaded]:
-    """Record; return the tracing, the trace to store, and the target that wrote it."""
+) -> tuple[Tracing, Trace, tuple[str, ...]]:
+    """Record; return the tracing, the trace to store, and notes on what was recorded."""
     models = find_candidates(options, progress)
     options, placement = place_target(options, models, progress, max_draft=depth)
     with open_engine(options, progress) as engine:
@@ -114,7 +111,8 @@ def _recorded(
         candidates=candidates,
         workload=workload,
     )
-    return tracing, recorded, target
+    notes = (target.info.alteration, workload.note)
+    return tracing, recorded, tuple(f"NOTE: {one}." for one in notes if one is not None)
 
 
 def _check_depth(depth: int, options: RunOptions) -> None:
