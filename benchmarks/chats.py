@@ -1,6 +1,6 @@
 """Chats as recorded text: whose answers are taken, and what reading them costs beside writing.
 
-Three demo models answer the beginnings of the first prompts of the built-in suite, greedily and with
+Three demo models answer the beginnings of prompts of the built-in suite, greedily and with
 llama-server's temperature. Their answers are written as exports, and the dense target says which
 are its own. The draft is SmolLM2, of which the target was made: such text can hardly be told from
 its own in so few tokens. Then the target writes its answers again, eight at once, and reads them,
@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=20)
     parser.add_argument("--n-predict", type=int, default=64)
     arguments = parser.parse_args()
-    prompts = [begun(one) for one in builtin_suite()[: arguments.prompts]]
+    questions = (one for one in builtin_suite() if len(one.messages) == 1)
+    prompts = [begun(one) for one in islice(questions, arguments.prompts)]
     built = ensure_demo_models((DemoModel.DENSE, *OTHERS))
     texts = {}
     for author in (*OTHERS, DemoModel.DENSE):

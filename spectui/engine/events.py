@@ -219,10 +219,10 @@ class AnswerRead:
     """Whether the answer was read to its end, and the target would end it there."""
     log_p: tuple[float, ...]
     """Natural logarithm of the probability of each token of the text."""
-    entropy: float
-    """Sum over the same positions of what the target expects of ``-log_p``, in nats."""
-    variance: float
-    """Sum of its variance, in square nats."""
+    entropy: tuple[float, ...]
+    """What the target expects of ``-log_p`` at the same position, in nats."""
+    variance: tuple[float, ...]
+    """Variance of that, in square nats."""
     read_s: float | None
     """Seconds of evaluating the prompt as a whole; None where it was known already."""
 

@@ -45,25 +45,23 @@ def read_answer(
         raise BadInputError("an answer to read needs a prompt and a text; give both")
     models.conversation.put_aside(models.contexts)
     logits, read_s = _after_prompt(models, prompt)
-    log_p, entropy, variance = list[float](), 0.0, 0.0
+    told: list[tuple[float, float, float]] = []
     for start in range(0, len(tokens), target.max_outputs):
         if cancelled():
             raise CancelledError("the reading was cancelled")
         piece = tokens[start : start + target.max_outputs]
         target.decode(piece, Outputs.ALL)
         for index, token in enumerate(piece):
-            own, mean, square = _told(logits, token, command.temp)
-            log_p.append(own)
-            entropy -= mean
-            variance += max(0.0, square - mean**2)
+            told.append(_surprise(logits, token, command.temp))
             logits = target.logits(index)
         # The next decode writes where these are.
         logits = logits.copy()
     end = _end(target, logits) if len(tokens) == len(whole) else ()
+    log_p, entropy, variance = zip(*told, strict=True)
     return AnswerRead(
         tokens=(*tokens, *end),
         is_ended=bool(end),
-        log_p=tuple(log_p),
+        log_p=log_p,
         entropy=entropy,
         variance=variance,
         read_s=read_s,
@@ -95,19 +93,14 @@ def _after_prompt(models: LoadedModels, prompt: tuple[int, ...]) -> tuple[Logits
     return target.logits(0).copy(), read_s
 
 
-def _told(logits: Logits, token: int, temp: float) -> tuple[float, float, float]:
-    """Logarithm of a token's probability, and what is expected of it and of its square."""
+def _surprise(logits: Logits, token: int, temp: float) -> tuple[float, float, float]:
+    """Log probability of a token, entropy there, and variance of the log probability."""
     # A token that cannot be has a finite logit all the same: 0 times infinity is no number.
     scaled = np.maximum((logits - logits.max()) / temp, _LEAST_LOGIT)
     weights = np.exp(scaled)
     whole = float(weights.sum(dtype=np.float64))
     mean, square = (float(weights @ one) / whole for one in (scaled, scaled**2))
-    log_whole = math.log(whole)
-    return (
-        float(scaled[token]) - log_whole,
-        mean - log_whole,
-        square - 2 * mean * log_whole + log_whole**2,
-    )
+    return float(scaled[token]) - math.log(whole), math.log(whole) - mean, square - mean**2
 
 
 def _end(target: TargetContext, logits: Logits) -> tuple[int, ...]:
@@ -116,5 +109,5 @@ def _end(target: TargetContext, logits: Logits) -> tuple[int, ...]:
     if not ends:
         return ()
     best = ends[int(logits[ends].argmax())]
-    log_p, _mean, _square = _told(logits, best, 1.0)
+    log_p, _entropy, _variance = _surprise(logits, best, 1.0)
     return (best,) if log_p >= math.log(_END_PROBABILITY) else ()

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 
 from spectui.engine.commands import ReadAnswer, Tokenize
 from spectui.engine.driver import Engine
@@ -30,6 +31,8 @@ _LEAST_TEMP = SamplingConfig().temp
 """Least temperature at which answers are judged: colder text is more probable, and passes."""
 _Z = 2.5
 """Standard deviations of the surprise above the entropy from which on a text is another's."""
+_BEGINNINGS = (16, 32, 64)
+"""Tokens of an answer that are looked at by themselves: one odd token is not enough."""
 _TOLERANCE = 0.4
 """Nats per token above the entropy up to which it is not; four bits a weight add as much."""
 _REFUSALS = 4
@@ -126,11 +129,18 @@ def excess(read: AnswerRead) -> float | None:
     Of text that the target samples, the surprise ``-log_p`` exceeds the entropy by nothing in the
     mean; where sampling leaves out what is least probable, or takes the most probable token, it
     stays below. So only a surprise that is too high tells another author: by a z test, and by more
-    than another quantisation of the target adds.
+    than another quantisation of the target adds. Text that repeats itself is probable to any model,
+    so that beginnings are looked at as well.
     """
-    over = -sum(read.log_p) - read.entropy
-    mean = over / len(read.log_p)
-    return mean if over > _Z * math.sqrt(read.variance) and mean > _TOLERANCE else None
+    n_whole = len(read.log_p)
+    over = [*accumulate(-p - h for p, h in zip(read.log_p, read.entropy, strict=True))]
+    variance = [*accumulate(read.variance)]
+    found = [
+        over[n - 1] / n
+        for n in {*(n for n in _BEGINNINGS if n < n_whole), n_whole}
+        if over[n - 1] > max(_Z * math.sqrt(variance[n - 1]), _TOLERANCE * n)
+    ]
+    return max(found, default=None)
 
 
 def _told(taken: Sequence[WorkItem], left_out: Mapping[str, int]) -> str:

@@ -50,8 +50,8 @@ class Scripted:
             tokens=tuple(map(ord, text)),
             is_ended=text == command.answer and text.endswith("."),
             log_p=tuple(-3.04 if one == "~" else -0.4 for one in text),
-            entropy=1.0 * len(text),
-            variance=0.5 * len(text),
+            entropy=(1.0,) * len(text),
+            variance=(0.5,) * len(text),
             read_s=0.25,
         )
 
@@ -161,8 +161,8 @@ def sampled(seed: int, n: int, *, width: float, other: float = 0.0, greedy: bool
         tokens=tuple(tokens.tolist()),
         is_ended=False,
         log_p=tuple(log_p[np.arange(n), tokens].tolist()),
-        entropy=float(-mean.sum()),
-        variance=float(((p * log_p**2).sum(axis=1) - mean**2).sum()),
+        entropy=tuple((-mean).tolist()),
+        variance=tuple(((p * log_p**2).sum(axis=1) - mean**2).tolist()),
         read_s=None,
     )
 
@@ -186,3 +186,16 @@ def test_text_of_an_unlike_model_is_refused(seed: int, n: int, greedy: bool) -> 
 def test_text_of_all_but_the_same_weights_is_taken(seed: int, n: int) -> None:
     texts = [sampled(seed + k, n, width=3, other=0.2, greedy=False) for k in range(20)]
     assert sum(excess(one) is not None for one in texts) <= 2
+
+
+def test_what_another_model_says_again_and_again_is_refused() -> None:
+    one = sampled(1, 16, width=3, other=6, greedy=True)
+    sure = AnswerRead(
+        tokens=(*one.tokens, *range(100)),
+        is_ended=False,
+        log_p=(*one.log_p, *(-0.01,) * 100),
+        entropy=(*one.entropy, *(0.5,) * 100),
+        variance=(*one.variance, *(0.5,) * 100),
+        read_s=None,
+    )
+    assert excess(sure) == excess(one) is not None
