@@ -20,7 +20,7 @@ from spectui.measure.backend import again_after_a_death
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import SamplingConfig
 from spectui.prompts import GivenAnswer, Prompt
-from spectui.prompts.chats import Chats
+from spectui.prompts.chats import REPEATED, Chats
 from spectui.speculative.decoder import Stop
 
 MOST_ANSWERS = 48
@@ -78,6 +78,8 @@ def with_chats(
             left_out[_FOREIGN] += 1
             refused[name] += 1
             say(f"{given.name}: not this model's text: {over:.1f} nats per token over its own")
+        elif item.tokens in taken:
+            left_out[REPEATED] += 1
         else:
             taken[item.tokens] = item
             own.add(name)

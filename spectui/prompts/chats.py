@@ -27,6 +27,8 @@ from spectui.reading import LARGE_BYTES, read_file
 
 CATEGORY = "chats"
 """Category of these prompts."""
+REPEATED = "to the same prompt"
+"""Why an answer is left out where another one is taken."""
 _KNOWN = (
     "it reads the JSON of Open WebUI, LM Studio, llama-server's page, SillyTavern and ShareGPT, "
     "and logs of OpenAI-style requests with their answers"
@@ -82,15 +84,15 @@ def load_chats(paths: Sequence[Path]) -> Chats:
             "permissions"
         ) from error
     every = [one for row in zip_longest(*chats) for one in row if one is not None]
-    found: dict[tuple[ChatMessage, ...], Prompt] = {}
+    found: dict[tuple[object, ...], Prompt] = {}
     for one in every:
         # A log has the beginning of a chat again in each request.
-        found.setdefault(one.messages, one)
+        found.setdefault((one.messages, one.given and one.given.text), one)
     if not found:
         raise BadInputError(
             f"{', '.join(map(str, paths))}: there is no answer with text alone; give other chats"
         )
-    left_out["to the same prompt"] += len(every) - len(found)
+    left_out[REPEATED] += len(every) - len(found)
     return Chats(prompts=tuple(found.values()), left_out=+left_out)
 
 

@@ -104,6 +104,14 @@ def test_what_is_left_out_is_named_and_counted() -> None:
     )
 
 
+def test_of_two_answers_to_a_prompt_the_models_own_is_taken() -> None:
+    found, said = taken(chat("a", "~" * 20), chat("a", "own text."), chat("a", "another."))
+    (one,) = found.items
+    assert one.given is not None
+    assert bytes(one.given.tokens) == b"own text"
+    assert said.endswith("1 of another model, 1 to the same prompt left out")
+
+
 def test_chats_stand_beside_prompts_and_in_place_of_the_same_text() -> None:
     found, _said = taken(chat("a", "own text."), base=workload("other", "a"))
     assert [(item.id, item.given is None) for item in found.items] == [
