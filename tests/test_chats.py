@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.prompts import Prompt
+from spectui.prompts import AnsweredPrompt
 from spectui.prompts.chats import Chats, load_chats
 
 QUESTION, ANSWER = "What is a draft?", "A small model."
@@ -24,11 +24,10 @@ def read(tmp_path: Path, *records: object, lines: bool = False, name: str = "cha
     return load_chats([path])
 
 
-def told(prompt: Prompt) -> tuple[list[tuple[str, str]], str, str | None]:
+def told(prompt: AnsweredPrompt) -> tuple[list[tuple[str, str]], str, str | None]:
     """Messages, answer and model of a prompt."""
-    assert prompt.given is not None
     messages = [(one.role, one.content) for one in prompt.messages]
-    return messages, prompt.given.text, prompt.given.model
+    return messages, prompt.answer, prompt.model
 
 
 def node(name: str, parent: str | None, role: str, content: str, **more: object) -> dict[str, Any]:
@@ -91,8 +90,7 @@ def test_open_webui_the_branch_on_screen(tmp_path: Path) -> None:
     (one,) = read(tmp_path, open_webui(params={"system": "Be short."})).prompts
     assert told(one) == ([("system", "Be short."), ("user", QUESTION)], ANSWER, "mine:8b")
     assert one.id == "chat-1-1"
-    assert one.given is not None
-    assert one.given.name == "chat 'Drafts', answer 1"
+    assert one.name == "chat 'Drafts', answer 1"
 
 
 def test_open_webui_without_a_tree(tmp_path: Path) -> None:

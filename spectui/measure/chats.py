@@ -19,7 +19,7 @@ from spectui.format import counted
 from spectui.measure.backend import again_after_a_death
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import SamplingConfig
-from spectui.prompts import GivenAnswer, Prompt
+from spectui.prompts import AnsweredPrompt
 from spectui.prompts.chats import REPEATED, Chats
 from spectui.speculative.decoder import Stop
 
@@ -62,29 +62,29 @@ def with_chats(
     """
     left_out, refused, own = Counter(chats.left_out), Counter[str](), set[str]()
     taken: dict[tuple[int, ...], WorkItem] = {}
-    for prompt, given in ((one, one.given) for one in chats.prompts):
-        if given is None or len(taken) == MOST_ANSWERS:
+    for prompt in chats.prompts:
+        if len(taken) == MOST_ANSWERS:
             break
-        name = given.model or ""
+        name = prompt.model or ""
         if name and name not in own and refused[name] == _REFUSALS:
             left_out[_FOREIGN] += 1
             continue
         try:
-            item, over = _read(engine, prompt, given, workload, n_ctx)
+            item, over = _read(engine, prompt, workload, n_ctx)
         except BadInputError:
             left_out["that do not fit"] += 1
             continue
         if over is not None:
             left_out[_FOREIGN] += 1
             refused[name] += 1
-            say(f"{given.name}: not this model's text: {over:.1f} nats per token over its own")
+            say(f"{prompt.name}: not this model's text: {over:.1f} nats per token over its own")
         elif item.tokens in taken:
             left_out[REPEATED] += 1
         else:
             taken[item.tokens] = item
             own.add(name)
     items = (*(one for one in workload.items if one.tokens not in taken), *taken.values())
-    told = _told(tuple(taken.values()), left_out)
+    told = _told(tuple(taken.values()), sorted(own - {""}), left_out)
     if not items:
         raise BadInputError(f"{told}; give chats that this model has written, or --prompts")
     say(told)
@@ -92,7 +92,7 @@ def with_chats(
 
 
 def _read(
-    engine: Engine, prompt: Prompt, given: GivenAnswer, workload: Workload, n_ctx: int
+    engine: Engine, prompt: AnsweredPrompt, workload: Workload, n_ctx: int
 ) -> tuple[WorkItem, float | None]:
     """A prompt with its answer as it is recorded, and its ``excess``.
 
@@ -104,10 +104,10 @@ def _read(
     tokens = engine.tokenize(Tokenize(messages=messages))
     room = n_ctx - len(tokens) - 1
     if room < n_predict:
-        raise BadInputError(f"{given.name} and {n_predict} tokens do not fit in {n_ctx}; raise -c")
+        raise BadInputError(f"{prompt.name} and {n_predict} tokens do not fit in {n_ctx}; raise -c")
     command = ReadAnswer(
         prompt=tokens,
-        answer=given.text,
+        answer=prompt.answer,
         n_most=min(room, max(n_predict, _READ_TOKENS)),
         temp=max(workload.sampling.temp, _LEAST_TEMP),
     )
@@ -145,9 +145,11 @@ def excess(read: AnswerRead) -> float | None:
     return max(found, default=None)
 
 
-def _told(taken: Sequence[WorkItem], left_out: Mapping[str, int]) -> str:
-    """How much text was taken, and what was not."""
+def _told(taken: Sequence[WorkItem], names: Sequence[str], left_out: Mapping[str, int]) -> str:
+    """How much text was taken, of which names in the exports, and what was not."""
     n_tokens = sum(len(one.given.tokens) for one in taken if one.given is not None)
     told = f"chats: {counted(len(taken), 'answer')}, {n_tokens:,} tokens of this model"
+    if names:
+        told = f"{told} (there {', '.join(names)})"
     others = [f"{n} {why}" for why, n in left_out.items() if n]
     return f"{told}; {', '.join(others)} left out" if others else told

@@ -11,7 +11,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import AnswerWritten
 from spectui.errors import BadInputError, UsageError
 from spectui.options.setup import SamplingConfig
-from spectui.prompts import Prompt
+from spectui.prompts import AnsweredPrompt, Prompt
 
 if TYPE_CHECKING:
     # Reports and searches in-process need no HTTP.
@@ -195,7 +195,7 @@ def _fitting(
         try:
             yield _item(one, tokens_of(one), n_predict, n_ctx, remedy)
         except BadInputError:
-            if one.given is None:
+            if not isinstance(one, AnsweredPrompt):
                 raise
 
 

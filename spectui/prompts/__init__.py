@@ -28,17 +28,6 @@ class ChatMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenAnswer:
-    """Answer of a chat that is there already."""
-
-    text: str
-    name: str
-    """What it is called on screen."""
-    model: str | None
-    """Name of the model that wrote it, where the export has one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """One input of a measurement: raw text, or messages for the model's chat template.
 
@@ -51,11 +40,21 @@ class Prompt:
     text: str | None = None
     """Fed to the model as it stands."""
     messages: tuple[ChatMessage, ...] = ()
-    given: GivenAnswer | None = None
 
     def __post_init__(self) -> None:
         if (self.text is None) == (not self.messages):
             raise ValueError(f"prompt {self.id!r} needs exactly one of text and messages")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredPrompt(Prompt):
+    """A prompt of a chat, with the answer that is there already."""
+
+    answer: str
+    name: str
+    """What the answer is called on screen."""
+    model: str | None
+    """Name of the model that wrote it, where the export has one."""
 
 
 ROLES = ("system", "user", "assistant", "tool")

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from spectui.errors import BadInputError
-from spectui.prompts import ChatMessage, GivenAnswer, Prompt
+from spectui.prompts import AnsweredPrompt, ChatMessage
 from spectui.reading import LARGE_BYTES, read_file
 
 CATEGORY = "chats"
@@ -52,7 +52,7 @@ _DAMAGE = (AttributeError, IndexError, KeyError, TypeError, ValueError, Recursio
 class Chats:
     """Prompts of chats with their answers."""
 
-    prompts: tuple[Prompt, ...]
+    prompts: tuple[AnsweredPrompt, ...]
     """One answer of each chat after the other."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Number of answers that are no text alone, by reason."""
@@ -65,7 +65,7 @@ def load_chats(paths: Sequence[Path]) -> Chats:
         BadInputError: one cannot be read, or is no such export, or there is no answer in any.
     """
     left_out = Counter[str]()
-    chats: list[list[Prompt]] = []
+    chats: list[list[AnsweredPrompt]] = []
     try:
         for file in chain.from_iterable(map(_files, paths)):
             records = _records(file)
@@ -84,10 +84,10 @@ def load_chats(paths: Sequence[Path]) -> Chats:
             "permissions"
         ) from error
     every = [one for row in zip_longest(*chats) for one in row if one is not None]
-    found: dict[tuple[object, ...], Prompt] = {}
+    found: dict[tuple[object, ...], AnsweredPrompt] = {}
     for one in every:
         # A log has the beginning of a chat again in each request.
-        found.setdefault((one.messages, one.given and one.given.text), one)
+        found.setdefault((one.messages, one.answer), one)
     if not found:
         raise BadInputError(
             f"{', '.join(map(str, paths))}: there is no answer with text alone; give other chats"
@@ -246,7 +246,7 @@ def _behind(system: object, messages: list[_Json]) -> list[_Json]:
 
 def _answers(
     number: int, title: str, messages: Sequence[_Json], left_out: Counter[str]
-) -> Iterator[Prompt]:
+) -> Iterator[AnsweredPrompt]:
     """Each answer of a chat, with what stands before it; others are counted in ``left_out``."""
     before: list[ChatMessage] = []
     problem, n = None, 0
@@ -261,17 +261,14 @@ def _answers(
             why = why or (None if has_question else "without a question")
             if why is None:
                 kept = next((one[name] for name in _APART if one.get(name)), reasoning)
-                yield Prompt(
+                chat = f"chat {title!r}" if title else f"chat {number}"
+                yield AnsweredPrompt(
                     id=f"chat-{number}-{n}",
                     category=CATEGORY,
                     messages=tuple(before),
-                    given=GivenAnswer(
-                        text=f"<think>\n{kept.strip()}\n</think>\n\n{visible}" if kept else visible,
-                        name=f"chat {title!r}, answer {n}"
-                        if title
-                        else f"chat {number}, answer {n}",
-                        model=one.get("model"),
-                    ),
+                    answer=f"<think>\n{kept.strip()}\n</think>\n\n{visible}" if kept else visible,
+                    name=f"{chat}, answer {n}",
+                    model=one.get("model"),
                 )
             else:
                 left_out[why] += 1

@@ -15,19 +15,21 @@ from spectui.errors import BadInputError
 from spectui.measure.chats import MOST_ANSWERS, excess, with_chats
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import SamplingConfig
-from spectui.prompts import ChatMessage, GivenAnswer, Prompt
+from spectui.prompts import AnsweredPrompt, ChatMessage
 from spectui.prompts.chats import Chats
 from spectui.speculative.decoder import Stop
 
 N_CTX, N_PREDICT = 300, 8
 
 
-def chat(name: str, text: str, model: str | None = None) -> Prompt:
-    return Prompt(
+def chat(name: str, text: str, model: str | None = None) -> AnsweredPrompt:
+    return AnsweredPrompt(
         id=name,
         category="chats",
         messages=(ChatMessage(role="user", content=name),),
-        given=GivenAnswer(text=text, name=f"chat {name!r}, answer 1", model=model),
+        answer=text,
+        name=f"chat {name!r}, answer 1",
+        model=model,
     )
 
 
@@ -64,7 +66,9 @@ def workload(*texts: str, temp: float = 0.0) -> Workload:
 
 
 def taken(
-    *prompts: Prompt, base: Workload | None = None, left_out: Mapping[str, int] | None = None
+    *prompts: AnsweredPrompt,
+    base: Workload | None = None,
+    left_out: Mapping[str, int] | None = None,
 ) -> tuple[Workload, str]:
     """The workload with chats, and what was said."""
     said: list[str] = []
@@ -139,7 +143,11 @@ def test_no_more_is_read_than_it_takes() -> None:
     assert len(found.items) == MOST_ANSWERS
     assert len(engine.read) == 4 + 3 + MOST_ANSWERS
     assert {(one.n_most, one.temp) for one in engine.read} == {(128, 1.1)}
-    assert "12 of another model" in str(found.note)
+    n_tokens = MOST_ANSWERS * N_PREDICT
+    assert found.note == (
+        f"chats: {MOST_ANSWERS} answers, {n_tokens} tokens of this model (there mine); 12 of another "
+        "model left out"
+    )
 
 
 def test_answers_of_cold_sampling_are_judged_at_the_usual_temperature() -> None:
