@@ -143,10 +143,9 @@ def test_no_more_is_read_than_it_takes() -> None:
     assert len(found.items) == MOST_ANSWERS
     assert len(engine.read) == 4 + 3 + MOST_ANSWERS
     assert {(one.n_most, one.temp) for one in engine.read} == {(128, 1.1)}
-    n_tokens = MOST_ANSWERS * N_PREDICT
     assert found.note == (
-        f"chats: {MOST_ANSWERS} answers, {n_tokens} tokens of this model (there mine); 12 of another "
-        "model left out"
+        f"chats: {MOST_ANSWERS} answers, {MOST_ANSWERS * N_PREDICT} tokens of this model (there "
+        "mine); 12 of another model left out"
     )
 
 
