@@ -10,6 +10,7 @@ from spectui.cli.drafting import MEASURED
 from spectui.cli.options import add_options, sweep_options
 from spectui.cli.options_common import (
     BACKEND,
+    CHATS,
     PARALLEL,
     REQUEST,
     SERVER_BIN,
@@ -26,7 +27,7 @@ from spectui.options.setup import SamplingConfig
 _OF_RUNNING = frozenset(
     {
         *("backend", "server_url", "baseline_url", "timeout"),
-        *("temp", "lengths", "repeats", "requests", "prompts", "n_predict"),
+        *("temp", "lengths", "repeats", "requests", "prompts", "chats", "n_predict"),
         *("top_k", "top_p", "min_p", "seed", "ignore_eos"),
         *("json_path", "quiet", "verbose"),
     }
@@ -47,7 +48,7 @@ _EXAMPLES = (
 
 @click.command(name="bench", cls=Repeatable, examples=_EXAMPLES)
 @sweep_options
-@add_options(*MEASURED, *BACKEND, SERVER_BIN, PARALLEL)
+@add_options(CHATS, *MEASURED, *BACKEND, SERVER_BIN, PARALLEL)
 @click.option(
     "--server-url",
     metavar="ADDRESS",

@@ -149,6 +149,20 @@ REQUEST: Decorator = click.option(
 )
 
 
+CHATS: Decorator = click.option(
+    "--chats",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help=(
+        "Chats as prompts, beside --prompts or in place of the built-in suite: an export of Open "
+        "WebUI, LM Studio, llama-server's page, SillyTavern or ShareGPT, a log of OpenAI-style "
+        "requests, or a folder of them. Answers that the target has written itself are recorded as "
+        "they are. May be repeated."
+    ),
+)
+
+
 PARALLEL: Decorator = click.option(
     "-np",
     "--parallel",

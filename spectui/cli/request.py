@@ -39,6 +39,7 @@ class RunOptions:
     demo: bool = False
     target: str = "dense"
     prompts: Path | None = None
+    chats: tuple[Path, ...] = ()
     json_path: str | None = None
     yes: bool = False
     """Whether weights may be read from disk again and again."""
@@ -110,7 +111,7 @@ class RunOptions:
     def input_files(self) -> tuple[Path | None, ...]:
         """Files that the run reads."""
         preset = None if self.preset is None else Path(self.preset)
-        return (self.model, *self.model_draft, self.prompts, preset)
+        return (self.model, *self.model_draft, self.prompts, *self.chats, preset)
 
     def sampling_for(self, target: Path) -> SamplingConfig:
         """The sampler chain for a target, whose own defaults are taken for what nobody has chosen.

@@ -24,7 +24,7 @@ from spectui.cli.served_session import (
     wanted_slots,
     with_slot_context,
 )
-from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts, tokenized
+from spectui.cli.session import SUITE_PROMPTS, open_engine, read_chats, read_prompts, tokenized
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.documents import Json, or_reason
 from spectui.engine.guard import request_of
@@ -35,6 +35,7 @@ from spectui.known import Known
 from spectui.llama.facts import price_note
 from spectui.llama.library import known_library
 from spectui.measure.backend import ENGINE, Backend, load_setup
+from spectui.measure.chats import MOST_ANSWERS
 from spectui.measure.comparison import NO_MODEL, Comparison, compare
 from spectui.measure.device_locks import server_devices_held
 from spectui.measure.served_models import NOT_LOADED, keeps_off, look_at
@@ -112,7 +113,8 @@ def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
         unmeasured = warn_of_unmeasured(rest, through_server=is_server)
         options = with_preset_models(options, most_drafts=int(speculation.needs_draft))
     check_writable(options.json_path, options.input_files())
-    prompts = read_prompts(options, of_suite=SUITE_PROMPTS)
+    prompts, chats = read_prompts(options, of_suite=SUITE_PROMPTS), read_chats(options)
+    prompts = (*prompts, *(chats.prompts[:MOST_ANSWERS] if chats else ()))
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     job = _Bench(options=options, parsed=parsed, prompts=prompts, progress=progress)
     try:

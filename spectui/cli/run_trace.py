@@ -14,6 +14,7 @@ from spectui.cli.session import (
     load_models,
     open_engine,
     place_target,
+    read_chats,
     read_prompts,
     tokenized,
     with_candidates,
@@ -21,13 +22,13 @@ from spectui.cli.session import (
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.documents import or_reason
 from spectui.engine.commands import LoadTarget
-from spectui.engine.events import ModelLoaded
 from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.format import counted
 from spectui.interrupts import interrupts
 from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir, ensure_dir
 from spectui.prompts import Prompt
+from spectui.prompts.chats import Chats
 from spectui.trace.file import SUFFIX, write_beside, write_trace
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import Trace, bare
@@ -47,16 +48,16 @@ def trace(
     warn_of_unmeasured(shared)
     _check_files(options, out)
     _check_depth(depth, options)
-    prompts = read_prompts(options)
+    prompts, chats = read_prompts(options), read_chats(options)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
-        tracing, recorded, target = _recorded(options, prompts, progress, depth=depth, costs=costs)
+        tracing, recorded, notes = _recorded(
+            options, prompts, chats, progress, depth=depth, costs=costs
+        )
     finally:
         progress.close()
-    altered = target.info.alteration
-    notes = tuple(_without_costs(recorded)) if costs else ()
-    if altered is not None:
-        notes = (*notes, f"NOTE: {altered}.")
+    if costs:
+        notes = (*_without_costs(recorded), *notes)
     _write(recorded, tracing, out, notes, keep_text=keep_text, options=options)
 
 
@@ -74,12 +75,13 @@ def _check_files(options: RunOptions, out: Path | None) -> None:
 def _recorded(
     options: RunOptions,
     prompts: Sequence[Prompt],
+    chats: Chats | None,
     progress: Progress,
     *,
     depth: int,
     costs: bool,
-) -> tuple[Tracing, Trace, ModelLoaded]:
-    """Record; return the tracing, the trace to store, and the target that wrote it."""
+) -> tuple[Tracing, Trace, tuple[str, ...]]:
+    """Record; return the tracing, the trace to store, and notes on what was recorded."""
     models = find_candidates(options, progress)
     options, placement = place_target(options, models, progress, max_draft=depth)
     with open_engine(options, progress) as engine:
@@ -91,7 +93,7 @@ def _recorded(
         )
         target, found = load_models(engine, options, models, progress, command)
         candidates = tuple(c for c in found if c.error is None)
-        workload = tokenized(engine, prompts, options, target, progress.say)
+        workload = tokenized(engine, prompts, options, target, progress.say, chats=chats)
         tracing = Tracer(
             workload,
             Loader(engine, candidates),
@@ -109,7 +111,8 @@ def _recorded(
         candidates=candidates,
         workload=workload,
     )
-    return tracing, recorded, target
+    notes = (target.info.alteration, workload.note)
+    return tracing, recorded, tuple(f"NOTE: {one}." for one in notes if one is not None)
 
 
 def _check_depth(depth: int, options: RunOptions) -> None:
@@ -206,11 +209,12 @@ def _without_costs(recorded: Trace) -> Iterator[str]:
 
 
 def _summary(tracing: Tracing, n_tokens: int) -> str:
-    told = (
-        f"{counted(len(tracing.recordings), 'prompt')}, {counted(n_tokens, 'token')}: the target "
-        f"took {tracing.baseline_s:.1f} s to write them"
-    )
-    if not (tracing.baseline_s and tracing.draft_s):
+    told = f"{counted(len(tracing.recordings), 'prompt')}, {counted(n_tokens, 'token')}"
+    if not tracing.baseline_s:
+        # All are answers that were there already.
+        return told
+    told = f"{told}: the target took {tracing.baseline_s:.1f} s to write them"
+    if not tracing.draft_s:
         return told
     cost = tracing.draft_s / tracing.baseline_s
     return f"{told}, the drafts {tracing.draft_s:.1f} s to go along them, {cost:.2f} times as long"

@@ -12,6 +12,7 @@ from spectui.cli.served_session import (
 )
 from spectui.cli.session import (
     open_engine,
+    read_chats,
     read_prompts,
     with_candidates,
 )
@@ -60,13 +61,14 @@ def tune(parsed: dict[str, Any]) -> None:
     takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
     check_storage(options.storage)
-    prompts = read_prompts(shared)
+    prompts, chats = read_prompts(shared), read_chats(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     search = Search(
         shared=shared,
         options=options,
         limits=_limits(options, verifying),
         prompts=prompts,
+        chats=chats,
         progress=progress,
     )
     try:
@@ -127,7 +129,9 @@ def _finalists_served(found: Tuned, binary: ServerBinary, search: Search) -> Fin
         from_disk=search.shared.yes,
     )
     budget_s = search.options.time_budget
-    served = serve(found.tuning, found.result, verification, search.prompts, budget_s=budget_s)
+    measured = {item.id for item in found.tuning.setup.workload.items}
+    prompts = [one for one in search.all_prompts if one.id in measured]
+    served = serve(found.tuning, found.result, verification, prompts, budget_s=budget_s)
     interrupts.hold()
     return served
 

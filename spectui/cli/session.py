@@ -21,6 +21,7 @@ from spectui.engine.pressure import MemoryGate
 from spectui.engine.worker import LocalWorker
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.log import native_log
+from spectui.measure.chats import with_chats
 from spectui.measure.device_locks import devices_held
 from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
@@ -29,6 +30,7 @@ from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite, load_prompts
+from spectui.prompts.chats import Chats, load_chats
 from spectui.speculative.models import unserved
 from spectui.tune.candidates import Candidate
 
@@ -70,12 +72,23 @@ def held_devices(options: RunOptions) -> AbstractContextManager[None]:
 def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> tuple[Prompt, ...]:
     """The user's prompts, or the first of the built-in suite; all of it if ``of_suite`` is None.
 
+    With chats there are none of the suite.
+
     Raises:
         BadInputError: one is malformed, or the file cannot be read.
     """
     if options.prompts is None:
-        return builtin_suite()[:of_suite]
+        return () if options.chats else builtin_suite()[:of_suite]
     return load_prompts(options.prompts)
+
+
+def read_chats(options: RunOptions) -> Chats | None:
+    """The user's chats; None without ``--chats``.
+
+    Raises:
+        BadInputError: a file cannot be read, or is no export of chats.
+    """
+    return load_chats(options.chats) if options.chats else None
 
 
 def tokenized(
@@ -84,21 +97,35 @@ def tokenized(
     options: RunOptions,
     target: ModelLoaded,
     say: Callable[[str], None],
+    *,
+    chats: Chats | None = None,
 ) -> Workload:
     """The prompts as tokens for this run; ``say`` is told which are left out.
 
+    Args:
+        engine: has loaded the target.
+        prompts: prompts to decode.
+        options: of the run.
+        target: as it was loaded.
+        say: told what is left out.
+        chats: chats whose answers are recorded as they are, where the target wrote them.
+
     Raises:
-        BadInputError: one does not fit in the context.
+        BadInputError: one does not fit in the context, or none is left.
     """
-    return tokenize(
-        engine,
-        prompts,
-        n_predict=options.n_predict,
-        sampling=options.sampling_for(target.info.path),
-        n_ctx=target.n_ctx,
-        remedy=target.remedy,
-        say=say,
-    )
+    sampling = options.sampling_for(target.info.path)
+    workload = Workload(items=(), n_predict=options.n_predict, sampling=sampling)
+    if prompts or not chats:
+        workload = tokenize(
+            engine,
+            prompts,
+            n_predict=options.n_predict,
+            sampling=sampling,
+            n_ctx=target.n_ctx,
+            remedy=target.remedy,
+            say=say,
+        )
+    return with_chats(engine, workload, chats, n_ctx=target.n_ctx, say=say) if chats else workload
 
 
 def with_candidates(options: RunOptions) -> RunOptions:

@@ -7,7 +7,7 @@ import click
 
 from spectui.cli.help import Command
 from spectui.cli.options import add_options, candidate_options
-from spectui.cli.options_common import ISOLATE, YES
+from spectui.cli.options_common import CHATS, ISOLATE, YES
 from spectui.cli.values import WholeNumber
 
 _TRACE = (
@@ -53,7 +53,7 @@ _EXAMPLES = (
 
 @click.command(name="trace", cls=Command, examples=_EXAMPLES)
 @candidate_options
-@add_options(YES, ISOLATE, *_TRACE)
+@add_options(CHATS, YES, ISOLATE, *_TRACE)
 def command(*, depth: int, out: Path | None, costs: bool, keep_text: bool, **shared: Any) -> None:
     """Record what settings can be predicted from, without measuring each.
 

@@ -7,7 +7,7 @@ import click
 from spectui.cli.click_options import Repeatable
 from spectui.cli.completing import files, studies
 from spectui.cli.options import add_options, search_options
-from spectui.cli.options_common import BACKEND, ISOLATE, PARALLEL, REQUEST, STORAGE, YES
+from spectui.cli.options_common import BACKEND, CHATS, ISOLATE, PARALLEL, REQUEST, STORAGE, YES
 from spectui.cli.values import DURATION, Fraction, ListOf, WholeNumber
 from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.options.option import INT_MAX
@@ -134,7 +134,7 @@ _EXAMPLES = (
 
 @click.command(name="tune", cls=Repeatable, examples=_EXAMPLES)
 @search_options
-@add_options(YES, ISOLATE, *_TUNE, *BACKEND, PARALLEL)
+@add_options(CHATS, YES, ISOLATE, *_TUNE, *BACKEND, PARALLEL)
 def command(**options: Any) -> None:
     """Find the fastest draft and settings on this machine, and say whether they pay.
 

@@ -39,6 +39,7 @@ from spectui.llama.buffers import HOST
 from spectui.llama.planned import PlanRequest
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
+from spectui.measure.chats import MOST_ANSWERS
 from spectui.measure.served_models import ServedModel, keeps_off, look_at, size_bytes
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import Fleet, measuring_arguments, open_fleet, served_by
@@ -50,6 +51,7 @@ from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
 from spectui.options.request import check_lengths
 from spectui.options.setup import ModelOptions, Setup
 from spectui.prompts import Prompt
+from spectui.prompts.chats import Chats
 from spectui.server import LlamaClient
 from spectui.server.binary import ServerBinary
 from spectui.tune.backends import InProcess, Served
@@ -78,7 +80,13 @@ class Search:
     options: TuneOptions
     limits: Limits
     prompts: Sequence[Prompt]
+    chats: Chats | None
     progress: Progress
+
+    @property
+    def all_prompts(self) -> tuple[Prompt, ...]:
+        """The prompts, and those of chats."""
+        return (*self.prompts, *(self.chats.prompts if self.chats else ()))
 
     def here(self) -> Tuned:
         """Load the models and search with the engine in this process."""
@@ -105,7 +113,9 @@ class Search:
                 _alone(shared, command.options, given_extra()),
                 candidates,
                 _beginning_with(present, space),
-                tokenized(engine, self.prompts, shared, target, self.progress.say),
+                tokenized(
+                    engine, self.prompts, shared, target, self.progress.say, chats=self.chats
+                ),
                 mtp_layers=target.mtp_layers,
             )
             given = self._given_place(command, plan, models)
@@ -291,7 +301,7 @@ class Search:
         """The prompts as tokens of a server, each text once."""
         return served_workload(
             server,
-            self.prompts,
+            (*self.prompts, *self.all_prompts[len(self.prompts) :][:MOST_ANSWERS]),
             n_predict=self.shared.n_predict,
             sampling=self.shared.sampling_for(off.target.path),
             n_ctx=off.context.ctx_size,
@@ -331,6 +341,7 @@ class Search:
                 extra=with_slots(form.extra, options.parallel),
             ),
             prompts=shared.prompts,
+            is_chat=bool(shared.chats),
             requests=options.requests,
             depths=options.depths,
         )
@@ -345,9 +356,9 @@ class Search:
         """Whether settings are forecast; a server forecasts in place of trials."""
         return not self.options.is_server or (why_not is None and self.options.trials is None)
 
-    def _too_few(self, *, forecasts: bool) -> str | None:
-        """Note on a number of prompts that says little of others; None where it does."""
-        n, path = len(self.prompts), self.shared.prompts
+    def _too_few(self, n: int, *, forecasts: bool) -> str | None:
+        """Note on ``n`` prompts that say little of others; None where they do."""
+        path = self.shared.prompts
         few = counted(n, "prompt")
         if path is not None and path.suffix == ".txt":
             few = f"{few} (a .txt file is one)"
@@ -386,7 +397,7 @@ class Search:
         if limit is not None:
             takes = f"About {duration_text(limit)}: a step that has begun is finished"
         return (
-            f"tuning on {counted(len(self.prompts), 'prompt')}, {sampling} ({origin}): "
+            f"tuning on {counted(len(setup.workload.items), 'prompt')}, {sampling} ({origin}): "
             f"{told}. {takes}; Ctrl+C keeps what is finished (study {study})"
         )
 
@@ -397,13 +408,14 @@ class Search:
             tuning: the search.
             why_not: why nothing is forecast; None where something is.
         """
+        n = len(tuning.setup.workload.items)
 
         def on_event(event: TuneEvent) -> None:
             if isinstance(event, SearchEnded):
                 interrupts.hold()
             if isinstance(event, StudyOpened):
                 self.progress.announce(self._plan(event.name, tuning.setup, why_not))
-                if (few := self._too_few(forecasts=self._forecasts(why_not))) is not None:
+                if (few := self._too_few(n, forecasts=self._forecasts(why_not))) is not None:
                     self.progress.announce(few)
             if isinstance(event, Notice):
                 self.progress.announce(event.text)

@@ -100,6 +100,20 @@ class WriteAnswers:
     """Of each answer, from its beginning on."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadAnswer:
+    """Have the target read an answer that is there already. Answered by ``AnswerRead``."""
+
+    doing: ClassVar = "reading an answer"
+    prompt: tuple[int, ...]
+    answer: str
+    """Text behind the prompt."""
+    n_most: int
+    """Tokens that are read at most."""
+    temp: float
+    """Temperature above 0 at which probabilities are told."""
+
+
 SEGMENT_S = 0.5
 """Seconds of a segment: short beside what other programs on the machine do at a stretch, and long
 enough for a few tokens."""
@@ -192,6 +206,7 @@ Command = (
     | Tokenize
     | Generate
     | WriteAnswers
+    | ReadAnswer
     | GeneratePair
     | ProbeMargin
     | RecordChains

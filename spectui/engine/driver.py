@@ -9,6 +9,7 @@ from spectui.closing import Closing
 from spectui.engine import commands
 from spectui.engine.events import (
     TERMINAL,
+    AnswerRead,
     AnswersWritten,
     AnswerWritten,
     ChainsRecorded,
@@ -138,6 +139,10 @@ class Engine(Closing):
             self._call(command, AnswersWritten)
         finally:
             self.on_event = on_event
+
+    def read_answer(self, command: commands.ReadAnswer) -> AnswerRead:
+        """Read an answer that is there already."""
+        return self._call(command, AnswerRead)
 
     def generate_pair(self, command: commands.GeneratePair) -> PairGenerated:
         """Run a generation without and with speculation, in turns."""

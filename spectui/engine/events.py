@@ -1,7 +1,7 @@
 """Events of the engine. Frozen; emitted on the engine's thread."""
 
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -199,10 +199,34 @@ class AnswerWritten:
     probabilities: tuple[float, ...] = ()
     """Of each token among those that the samplers had left; empty where they were not kept."""
 
+    def first(self, n: int) -> "AnswerWritten":
+        """The answer as it would be, had ``n`` tokens been asked for at most."""
+        tokens, is_ended = self.tokens[:n], self.stop is Stop.END_OF_GENERATION
+        is_all = len(self.tokens) < n or (len(self.tokens) == n and is_ended)
+        return replace(self, tokens=tokens, stop=self.stop if is_all else Stop.LENGTH)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersWritten:
     """All answers are complete."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerRead:
+    """The target has read an answer."""
+
+    tokens: tuple[int, ...]
+    """Of the answer, as many as were asked for, and with ``is_ended`` the token that ends it."""
+    is_ended: bool
+    """Whether the answer was read to its end, and the target would end it there."""
+    log_p: tuple[float, ...]
+    """Natural logarithm of the probability of each token of the text."""
+    entropy: tuple[float, ...]
+    """What the target expects of ``-log_p`` at the same position, in nats."""
+    variance: tuple[float, ...]
+    """Variance of that, in square nats."""
+    read_s: float | None
+    """Seconds of evaluating the prompt as a whole; None where it was known already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,6 +334,7 @@ TERMINAL = (
     Tokenized,
     GenerationFinished,
     AnswersWritten,
+    AnswerRead,
     PairGenerated,
     MarginProbed,
     ChainsRecorded,
@@ -331,6 +356,7 @@ Event = (
     | GenerationFinished
     | AnswerWritten
     | AnswersWritten
+    | AnswerRead
     | PairGenerated
     | MarginProbed
     | ChainsRecorded

@@ -17,6 +17,7 @@ from spectui.engine.events import (
 )
 from spectui.engine.fit import beside
 from spectui.engine.generation import Generation, probe_margin
+from spectui.engine.given import read_answer
 from spectui.engine.guard import Guard
 from spectui.engine.inspection import Inspector, record
 from spectui.engine.models import LoadedModels
@@ -120,6 +121,8 @@ class LocalWorker:
                 return Generation(models, command, sink, cancelled).run()
             case commands.WriteAnswers():
                 return Writing(models, command, sink, cancelled).run()
+            case commands.ReadAnswer():
+                return read_answer(models, command, cancelled)
             case commands.GeneratePair():
                 return PairGeneration(models, command, sink, cancelled).run()
             case commands.ProbeMargin():

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from spectui.documents import Json, encoded
 from spectui.engine.commands import Tokenize
 from spectui.engine.driver import Engine
+from spectui.engine.events import AnswerWritten
 from spectui.errors import BadInputError, UsageError
 from spectui.options.setup import SamplingConfig
-from spectui.prompts import Prompt
+from spectui.prompts import AnsweredPrompt, Prompt
 
 if TYPE_CHECKING:
     # Reports and searches in-process need no HTTP.
@@ -35,6 +36,8 @@ class WorkItem:
     """Which of the prompt's samples, from 0: each is drawn with a seed of its own."""
     n_prefix: int = 0
     """Tokens at the beginning that are a prompt of their own, which the rest continues."""
+    given: AnswerWritten | None = None
+    """The answer where it is there already, of a chat: a recording takes it as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +51,14 @@ class Workload:
     """Tokens that every prompt was given; None where each has its own."""
     repeated: tuple[str, ...] = ()
     """Prompts that were left out, the same text as another one."""
+    chats: str | None = None
+    """How much text of chats was taken, as a clause; None without chats."""
 
     @property
     def note(self) -> str | None:
-        """Prompts that were left out, as a clause; None without any."""
-        return left_out_note(self.repeated)
+        """Text of chats that was taken, and prompts that were left out, as a clause."""
+        found = [one for one in (self.chats, left_out_note(self.repeated)) if one is not None]
+        return "; ".join(found) or None
 
     def first(self, n: int) -> "Workload":
         """This workload with the first ``n`` prompts only."""
@@ -106,7 +112,7 @@ def tokenize(
         messages = tuple((message.role, message.content) for message in prompt.messages)
         return engine.tokenize(Tokenize(text=prompt.text, messages=messages))
 
-    items = [_item(one, tokens_of(one), n_predict, n_ctx, remedy) for one in prompts]
+    items = list(_fitting(prompts, tokens_of, n_predict, n_ctx, remedy))
     return _each_text_once(items, n_predict, sampling, say)
 
 
@@ -145,7 +151,7 @@ def served_workload(
         return server.tokenize(text)
 
     remedy = f"{remedy} or leave it out"
-    items = [_item(one, tokens_of(one), n_predict, n_ctx, remedy) for one in prompts]
+    items = list(_fitting(prompts, tokens_of, n_predict, n_ctx, remedy))
     return _each_text_once(items, n_predict, sampling, say)
 
 
@@ -171,6 +177,26 @@ def _each_text_once(
     if found.note is not None:
         say(found.note)
     return found
+
+
+def _fitting(
+    prompts: Iterable[Prompt],
+    tokens_of: Callable[[Prompt], tuple[int, ...]],
+    n_predict: int,
+    n_ctx: int,
+    remedy: str,
+) -> Iterator[WorkItem]:
+    """The prompts as tokens; nobody has chosen those of chats, and what does not fit is no error.
+
+    Raises:
+        BadInputError: another prompt does not fit.
+    """
+    for one in prompts:
+        try:
+            yield _item(one, tokens_of(one), n_predict, n_ctx, remedy)
+        except BadInputError:
+            if not isinstance(one, AnsweredPrompt):
+                raise
 
 
 def _item(

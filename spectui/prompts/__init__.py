@@ -46,6 +46,17 @@ class Prompt:
             raise ValueError(f"prompt {self.id!r} needs exactly one of text and messages")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnsweredPrompt(Prompt):
+    """A prompt of a chat, with the answer that is there already."""
+
+    answer: str
+    name: str
+    """What the answer is called on screen."""
+    model: str | None
+    """Name of the model that wrote it, where the export has one."""
+
+
 ROLES = ("system", "user", "assistant", "tool")
 DEFAULT_CATEGORY = "user"
 _ESCAPED = re.compile(r"\\u[dD][89a-fA-F]")

@@ -452,9 +452,11 @@ class Forecaster:
             n_drafts: that are recorded.
         """
         items = self._workload.items
-        reading_s = prompt_token_s * sum(len(item.tokens) for item in items) / max(len(items), 1)
+        n_items = max(len(items), 1)
+        reading_s = prompt_token_s * sum(len(item.tokens) for item in items) / n_items
+        written = sum(item.given is None for item in items) / n_items
         draft_s = _RECORDING_PASSES * pass_s + _DRAFT_READING * reading_s
-        return _TEXT_PASSES * pass_s + reading_s + n_drafts * draft_s
+        return written * _TEXT_PASSES * pass_s + reading_s + n_drafts * draft_s
 
     def run(
         self,
@@ -610,8 +612,9 @@ class Forecaster:
         if known is None or before is None or speculation is None:
             return None
         names = {one.id for one in known.recordings[:n]}
-        items = tuple(one for one in self._workload.items if one.id in names)
-        workload = replace(self._workload, items=items, sampling=sampling)
+        # An answer that is there already was sampled as it was.
+        items = [replace(one, given=None) for one in self._workload.items if one.id in names]
+        workload = replace(self._workload, items=tuple(items), sampling=sampling)
         after = self._replayed(self._recorded(arm, workload), arm)
         if after is None or not after[0].n_rounds or not before[1].speedup:
             return None

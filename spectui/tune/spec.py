@@ -32,15 +32,16 @@ def study_spec(
     a little from run to run, and the study keeps the layouts. Where it searches the target's place,
     the command's own is, with the parameters that may change it.
     """
-    given = _identity(options, target)
+    own = _identity(options, target)
     if is_laid_out:
         if options.fit is not None:
-            given = _identity(Layout(text="", n_gpu_layers=-1).on(options), target)
-        given["placement"]["n_cpu_moe"] = None
+            own = _identity(Layout(text="", n_gpu_layers=-1).on(options), target)
+        own["placement"]["n_cpu_moe"] = None
+    given = [item.given.tokens for item in workload.items if item.given is not None]
     spec = {
         **machine.conditions,
         "llama.cpp": [binding_version(), *library_facts().identity, *sorted(buffer_types())],
-        "target": given,
+        "target": own,
         "drafts": {
             candidate.name: _identity(candidate.options, candidate.loaded)
             for candidate in candidates
@@ -50,6 +51,7 @@ def study_spec(
         # llama-server's work per round: once there was another.
         "schedule": "server",
         "prompts": digest([item.tokens for item in workload.items]),
+        **({"answers": digest(given)} if given else {}),
         "n_predict": workload.n_predict,
         "sampling": workload.sampling,
         **({"knobs": sorted(knobs)} if knobs else {}),

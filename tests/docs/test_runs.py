@@ -4,6 +4,7 @@ They are those of the page, made short: fewer tokens, a small context, the tiny 
 What needs a terminal, a network or devices that are not here is refused as it has to be.
 """
 
+import json
 import re
 from pathlib import Path
 
@@ -84,6 +85,8 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_tiny(_recipe(name), folder / name)
     lines = [f'{{"id": "{n}", "prompt": "{text}"}}' for n, text in enumerate(_PROMPTS)]
     (folder / "my-prompts.jsonl").write_text("\n".join(lines))
+    talk = [{"from": "human", "value": _PROMPTS[0]}, {"from": "gpt", "value": "the rain on it"}]
+    (folder / "chats.json").write_text(json.dumps([{"conversations": talk}]))
     write_server(folder / "llama-server")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)

@@ -12,7 +12,18 @@ pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
 COMMANDS = ("bench", "cockpit", "doctor", "trace", "tune")
 ALONE = {
-    *("ascii", "backend", "baseline-url", "costs", "depth", "dialect", "from", "isolate", "json"),
+    *(
+        "ascii",
+        "backend",
+        "baseline-url",
+        "chats",
+        "costs",
+        "depth",
+        "dialect",
+        "from",
+        "isolate",
+        "json",
+    ),
     *("keep-both", "keep-text", "libraries", "min-gain", "out", "parallel", "pin", "preset"),
     *("prompt-length", "prompts", "quiet", "repeats", "request", "resume", "server-bin"),
     *("server-url", "storage", "study", "theme", "time-budget", "timeout", "trials", "tune"),

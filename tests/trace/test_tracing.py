@@ -16,11 +16,13 @@ from spectui.engine.commands import (
     WriteAnswers,
 )
 from spectui.engine.driver import Engine
+from spectui.engine.events import AnswerWritten
 from spectui.engine.isolation import ProcessWorker
 from spectui.engine.worker import Worker
 from spectui.errors import EngineDiedError
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import ModelOptions, SamplingConfig
+from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.candidates import Candidate
@@ -201,3 +203,40 @@ def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: T
     assert drafters == [*[NGRAM_COSTS] * 8, *["draft"] * 8]
     assert set(tracing.costs) == {NGRAM_COSTS, "draft"}
     assert [len(one.chains) for one in tracing.recordings] == [1] * 10
+
+
+def test_an_answer_that_is_there_is_recorded_as_it_is(tiny: TinyPath) -> None:
+    whole, _events = trace(tiny)
+    answers = {one.id: one.output for one in whole.recordings}
+
+    def given_one(item: WorkItem, stop: Stop, n: int) -> WorkItem:
+        tokens = answers[item.id][:n]
+        answer = AnswerWritten(index=0, tokens=tokens, stop=stop, decode_s=0.0, read_s=0.5)
+        return replace(item, given=answer)
+
+    first, second, third, *others = WORKLOAD.items
+    items = (
+        given_one(first, Stop.CANCELLED, 24),
+        others[0],
+        given_one(second, Stop.CANCELLED, 9),
+        given_one(third, Stop.END_OF_GENERATION, 5),
+    )
+    found, events = trace(tiny, workload=replace(WORKLOAD, items=items))
+    assert [one.id for one in found.recordings] == [one.id for one in items]
+    decoded = {one.id: one for one in whole.recordings}
+    assert found.recordings[:2] == (decoded["p0"], decoded["p3"])
+    broken_off, ended = found.recordings[2:]
+    assert (broken_off.output, broken_off.stop) == (answers["p1"][:9], Stop.CANCELLED)
+    assert (ended.output, ended.stop) == (answers["p2"][:5], Stop.END_OF_GENERATION)
+    # Its prompt was evaluated before it was read.
+    assert [one.seconds for one in found.readings[NGRAM_COSTS].target].count(0.5) == 3
+    assert sum(isinstance(event, OutputRecorded) for event in events) == 4
+
+
+def test_a_shorter_recording_takes_a_beginning_of_an_answer() -> None:
+    answer = AnswerWritten(index=0, tokens=(1, 2, 3), stop=Stop.END_OF_GENERATION, decode_s=0.0)
+    assert answer.first(3) == answer.first(9) == answer
+    assert (answer.first(2).tokens, answer.first(2).stop) == ((1, 2), Stop.LENGTH)
+    broken_off = replace(answer, stop=Stop.CANCELLED)
+    assert broken_off.first(4) == broken_off
+    assert broken_off.first(3).stop is Stop.LENGTH

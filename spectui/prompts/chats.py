@@ -1,0 +1,318 @@
+"""Exports of chats: what was asked, and the answers that are there already.
+
+A file is recognised by its shape: Open WebUI, LM Studio, the page of llama-server, SillyTavern,
+ShareGPT, and logs of OpenAI-style requests with their answers. Each reader makes one form of it, a
+title and messages with ``role`` and ``content`` as OpenAI's interface has them. Of branches the one
+that the user sees counts.
+
+Reasoning is part of what a model writes, and is no part of a prompt that follows. Where an export
+keeps it apart, it stands before the answer in ``<think>`` and ``</think>``, as most models write
+it; a model that writes it otherwise is not recognised by these few tokens alone.
+"""
+
+import codecs
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+from spectui.errors import BadInputError
+from spectui.prompts import AnsweredPrompt, ChatMessage
+from spectui.reading import LARGE_BYTES, read_file
+
+CATEGORY = "chats"
+"""Category of these prompts."""
+REPEATED = "to the same prompt"
+"""Why an answer is left out where another one is taken."""
+_KNOWN = (
+    "it reads the JSON of Open WebUI, LM Studio, llama-server's page, SillyTavern and ShareGPT, "
+    "and logs of OpenAI-style requests with their answers"
+)
+_Json = dict[str, Any]
+_Chat = tuple[str, list[_Json]]
+"""Title, and messages."""
+_REASONING = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
+_DETAILS = re.compile(
+    r'<details type="reasoning".*?>\s*(?:<summary>.*?</summary>)?(.*?)</details>\s*', re.DOTALL
+)
+"""Reasoning as Open WebUI keeps it: quoted, with HTML's entities."""
+_APART = ("reasoning_content", "reasoningContent", "reasoning", "thinking")
+"""Fields in which exports keep reasoning."""
+_ROLES = {"human": "user", "gpt": "assistant", "bing": "assistant", "chatgpt": "assistant"}
+"""Names of ShareGPT."""
+_DAMAGE = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chats:
+    """Prompts of chats with their answers."""
+
+    prompts: tuple[AnsweredPrompt, ...]
+    """One answer of each chat after the other."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """Number of answers that are no text alone, by reason."""
+
+
+def load_chats(paths: Sequence[Path]) -> Chats:
+    """Read the answers of exports, files or folders of them.
+
+    Raises:
+        BadInputError: one cannot be read, or is no such export, or there is no answer in any.
+    """
+    left_out = Counter[str]()
+    chats: list[list[AnsweredPrompt]] = []
+    try:
+        for file in chain.from_iterable(map(_files, paths)):
+            records = _records(file)
+            try:
+                for title, messages in _chats_of(file, records):
+                    number = len(chats) + 1
+                    chats.append(list(_answers(number, title, messages, left_out)))
+            except _DAMAGE as error:
+                raise BadInputError(
+                    f"{file}: a chat in it is damaged ({type(error).__name__}: {error}); export it "
+                    "again"
+                ) from error
+    except OSError as error:
+        raise BadInputError(
+            f"cannot read the chats in {error.filename} ({error.strerror}); check the path and its "
+            "permissions"
+        ) from error
+    every = [one for row in zip_longest(*chats) for one in row if one is not None]
+    found: dict[tuple[object, ...], AnsweredPrompt] = {}
+    for one in every:
+        # A log has the beginning of a chat again in each request.
+        found.setdefault((one.messages, one.answer), one)
+    if not found:
+        raise BadInputError(
+            f"{', '.join(map(str, paths))}: there is no answer with text alone; give other chats"
+        )
+    left_out[REPEATED] += len(every) - len(found)
+    return Chats(prompts=tuple(found.values()), left_out=+left_out)
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(path.rglob("[!.]*.json*")) if path.is_dir() else [path]
+
+
+def _chats_of(file: Path, records: Sequence[_Json]) -> list[_Chat]:
+    for reader in _READERS:
+        if chats := reader(records):
+            return chats
+    raise BadInputError(f"{file} is no export of chats that spectui knows: {_KNOWN}")
+
+
+def _records(file: Path) -> list[_Json]:
+    """The objects of a file: of its list, of its lines, or the file itself."""
+    text = read_file(file, LARGE_BYTES).removeprefix(codecs.BOM_UTF8).decode(errors="replace")
+    try:
+        whole = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            whole = [json.loads(line) for line in text.split("\n") if line.strip()]
+        except (ValueError, RecursionError) as error:
+            raise BadInputError(
+                f"{file} is no JSON ({error}), and {_KNOWN}; unpack an archive first"
+            ) from error
+    return [one for one in (whole if isinstance(whole, list) else [whole]) if isinstance(one, dict)]
+
+
+def _sillytavern(records: Sequence[_Json]) -> list[_Chat]:
+    """Chat of a file of lines: ``is_user`` and ``mes``, behind a header."""
+    messages = [
+        {
+            "role": "user" if one["is_user"] else "assistant",
+            "content": one["mes"],
+            "reasoning_content": (extra := one.get("extra") or {}).get("reasoning"),
+            "model": extra.get("model"),
+            "files": extra.get("image") or extra.get("media") or extra.get("files"),
+        }
+        for one in records
+        # What it calls a system's is hidden from the model.
+        if "mes" in one and "is_user" in one and not one.get("is_system")
+    ]
+    title = next((one["character_name"] for one in records if "character_name" in one), "")
+    return [(title, messages)] if messages else []
+
+
+def _llama_server(records: Sequence[_Json]) -> list[_Chat]:
+    """Chats of llama-server's page: lines behind one of type ``session``, or ``conv`` objects."""
+    found: list[tuple[_Json, list[_Json]]] = []
+    for one in records:
+        if one.get("type") == "session":
+            found.append((one, []))
+        elif one.get("type") == "message" and found:
+            found[-1][1].append(one["message"])
+        elif "conv" in one:
+            found.append((one["conv"], one["messages"]))
+    return [
+        (conv.get("name") or "", _path({m["id"]: m for m in messages}, conv.get("currNode") or ""))
+        for conv, messages in found
+    ]
+
+
+def _open_webui(records: Sequence[_Json]) -> list[_Chat]:
+    """Chats with ``chat.history``, a tree of messages, or with ``chat.messages``."""
+    chats = [one["chat"] for one in records if isinstance(one.get("chat"), dict)]
+    found = []
+    for one in chats:
+        history = one.get("history") or {}
+        tree = history.get("messages")
+        messages = _path(tree, history.get("currentId") or "") if tree else one["messages"]
+        told = (one.get("params") or {}).get("system") or one.get("system")
+        found.append((one.get("title") or "", _behind(told, messages)))
+    return found
+
+
+def _lm_studio(records: Sequence[_Json]) -> list[_Chat]:
+    """Chats whose messages have ``versions``; an answer's is made of steps."""
+    found = []
+    for one in records:
+        rows = one.get("messages") or []
+        if not any("versions" in row for row in rows):
+            continue
+        fields = (one.get("perChatPredictionConfig") or {}).get("fields") or []
+        told = [f["value"] for f in fields if f.get("key") == "llm.prediction.systemPrompt"]
+        system = next(iter(told), one.get("systemPrompt"))
+        chosen = [row["versions"][row.get("currentlySelected") or 0] for row in rows]
+        messages = [_of_version(version) for version in chosen]
+        found.append((one.get("name") or "", _behind(system, messages)))
+    return found
+
+
+def _of_version(version: _Json) -> _Json:
+    """Message of a version: its content, or that of its steps."""
+    blocks = [one for one in version.get("steps") or [version] if one.get("content")]
+    thinking = [one for one in blocks if (one.get("style") or {}).get("type") == "thinking"]
+    tools = [one for one in version.get("steps") or () if one.get("type") == "toolStatus"]
+    return {
+        "role": version["role"],
+        "content": [part for one in blocks if one not in thinking for part in one["content"]],
+        "reasoning_content": "".join(part["text"] for one in thinking for part in one["content"]),
+        "model": next((one["genInfo"]["identifier"] for one in blocks if "genInfo" in one), None),
+        "tool_calls": tools,
+    }
+
+
+def _sharegpt(records: Sequence[_Json]) -> list[_Chat]:
+    """Chats with ``conversations`` of ``from`` and ``value``."""
+    return [
+        (
+            str(one.get("id") or ""),
+            [
+                {"role": _ROLES.get(m["from"], m["from"]), "content": m["value"]}
+                for m in one["conversations"]
+            ],
+        )
+        for one in records
+        if isinstance(one.get("conversations"), list)
+    ]
+
+
+def _openai(records: Sequence[_Json]) -> list[_Chat]:
+    """Requests with ``messages``, and ``choices`` beside them or in ``response``."""
+    found = []
+    for one in records:
+        request, response = one.get("request") or one, one.get("response") or one
+        request, response = request.get("body") or request, response.get("body") or response
+        if "messages" not in request:
+            continue
+        model = response.get("model") or request.get("model")
+        answers = [choice["message"] for choice in (response.get("choices") or [])[:1]]
+        rows = [*request["messages"], *answers]
+        found.append((str(one.get("id") or ""), [{"model": model, **row} for row in rows]))
+    return found
+
+
+def _path(tree: dict[str, _Json], leaf: str) -> list[_Json]:
+    """Messages from the root of a tree to ``leaf``, or to the last one of all."""
+    found: list[_Json] = []
+    name = leaf if leaf in tree else next(reversed(tree), "")
+    while name in tree and tree[name] not in found:
+        found.insert(0, tree[name])
+        name = found[0].get("parentId") or found[0].get("parent") or ""
+    return found
+
+
+def _behind(system: object, messages: list[_Json]) -> list[_Json]:
+    """Messages behind a system prompt, if there is one."""
+    return [{"role": "system", "content": system}, *messages] if system else messages
+
+
+def _answers(
+    number: int, title: str, messages: Sequence[_Json], left_out: Counter[str]
+) -> Iterator[AnsweredPrompt]:
+    """Each answer of a chat, with what stands before it; others are counted in ``left_out``."""
+    before: list[ChatMessage] = []
+    problem, n = None, 0
+    for one in messages:
+        problem = problem or _problem(one)
+        text = _text(one)
+        reasoning, visible = _parted(text)
+        if one.get("role") == "assistant":
+            n += 1
+            has_question = any(message.role == "user" for message in before)
+            why = problem or (None if visible else "without text")
+            why = why or (None if has_question else "without a question")
+            if why is None:
+                kept = next((one[name] for name in _APART if one.get(name)), reasoning)
+                chat = f"chat {title!r}" if title else f"chat {number}"
+                yield AnsweredPrompt(
+                    id=f"chat-{number}-{n}",
+                    category=CATEGORY,
+                    messages=tuple(before),
+                    answer=f"<think>\n{kept.strip()}\n</think>\n\n{visible}" if kept else visible,
+                    name=f"{chat}, answer {n}",
+                    model=one.get("model"),
+                )
+            else:
+                left_out[why] += 1
+        if visible:
+            before.append(ChatMessage(role=str(one.get("role")), content=visible))
+
+
+def _problem(message: _Json) -> str | None:
+    """Why no prompt can be made of a chat from this message on; None where one can."""
+    if message.get("role") == "tool" or message.get("tool_calls") or message.get("toolCalls"):
+        return "with tools"
+    content = message.get("content")
+    kinds = {part.get("type") for part in content} if isinstance(content, list) else set()
+    if '<details type="tool_calls"' in _text(message):
+        return "with tools"
+    if kinds - {"text"} or message.get("files") or message.get("extra"):
+        return "with images or files"
+    return None
+
+
+def _text(message: _Json) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    return "".join(part.get("text") or "" for part in content)
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """Reasoning at the beginning of a text, and the rest."""
+    if (found := _DETAILS.match(text)) is not None:
+        lines = html.unescape(found[1]).strip().split("\n")
+        return "\n".join(line.removeprefix(">").removeprefix(" ") for line in lines), text[
+            found.end() :
+        ].strip()
+    found = _REASONING.match(text)
+    return ("", text.strip()) if found is None else (found[1], text[found.end() :].strip())
+
+
+_READERS: tuple[Callable[[Sequence[_Json]], list[_Chat]], ...] = (
+    _sillytavern,
+    _llama_server,
+    _open_webui,
+    _lm_studio,
+    _sharegpt,
+    _openai,
+)
+"""By shape, the most particular first."""
