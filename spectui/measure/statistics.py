@@ -39,6 +39,8 @@ MIN_PROMPTS = 6
 
 _LEAST_STRATUM = 3
 """Prompts of a category that is a stratum of its own: of two, the spread is hardly known."""
+_FEWEST_STRATIFIED = 12
+"""Prompts from which on categories are strata: of fewer, each stratum costs more than it gains."""
 
 MAX_DRIFT = 0.15
 """Anchors further apart than this make a measurement noisy."""
@@ -423,6 +425,8 @@ def _strata(measurements: Sequence[PairedMeasurement]) -> _Index:
     """Number of each prompt's category, ``[n_prompts]``; small categories are one together."""
     categories = {one.prompt_id: one.category for one in measurements}
     names = [categories[prompt_id] for prompt_id in sorted(categories)]
+    if len(names) < _FEWEST_STRATIFIED:
+        return np.zeros(len(names), int)
     sizes = Counter(names)
     small = [name for name, n in sizes.items() if n < _LEAST_STRATUM]
     if sum(sizes[name] for name in small) < _LEAST_STRATUM:

@@ -101,6 +101,11 @@ def test_a_trace(name: str, spectui: Spectui, golden: Golden, tmp_path: Path) ->
     # Chains went on behind errors, however improbable they were.
     chains = [one for recording in again["recordings"] for one in recording["chains"].values()]
     assert {one.pop("floor") for one in chains} <= {0.0}
+    # Probabilities of sampled text were not recorded.
+    assert [one.pop("of_output") for one in chains] == [[]] * len(chains)
+    assert [one.pop("probabilities") for one in again["recordings"]] == [[]] * len(
+        trace["recordings"]
+    )
     assert again == trace
     about = {key: value for key, value in trace.items() if key not in {"recordings", "costs"}}
     few = ("--draft-max", "1,2,4") if trace["drafts"] else ("--spec-type", "ngram-simple")
