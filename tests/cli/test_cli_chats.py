@@ -75,6 +75,18 @@ def test_a_search_takes_chats_beside_prompts(
     assert json.loads(spectui.out)["study"] != found["study"]
 
 
+def test_other_answers_to_the_same_prompts_are_another_study(
+    pair: list[object], spectui: Spectui, export: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chats, "excess", lambda _read: None)
+    names = []
+    for said in ("on the tin ring", "on the tin ring", "all in one ring"):
+        export.write_text(export.read_text().replace("on the tin ring", said))
+        assert spectui("tune", *pair, "--chats", export, "--temp", 0.5, "--json", "-") == 0
+        names.append(json.loads(spectui.out)["study"])
+    assert names[0] == names[1] != names[2]
+
+
 def test_bench_takes_the_prompts_of_chats(
     pair: list[object], spectui: Spectui, export: Path
 ) -> None:

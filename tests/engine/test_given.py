@@ -87,6 +87,20 @@ def test_an_answer_ends_where_the_target_would_end_it(tiny: TinyPath) -> None:
         assert read.tokens[n:] == ((ends[0],) if is_likely else ())
 
 
+@pytest.mark.parametrize("end", ["", "<think>", "<think>\n"])
+def test_reasoning_that_the_prompt_opens_is_not_opened_again(tiny: TinyPath, end: str) -> None:
+    worker = LocalWorker()
+    with Engine(worker=worker) as engine:
+        engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=8)
+        vocabulary = worker.models.target.vocabulary
+        prompt = (*PROMPT, *vocabulary.tokenize(end, add_special=False))
+        answer = "<think>\nall in one ring\n</think>\n\non the tin"
+        read = engine.read_answer(ReadAnswer(prompt=prompt, answer=answer, n_most=100, temp=0.8))
+        expected = answer.removeprefix("<think>\n") if end else answer
+        tokens = vocabulary.tokenize(expected, add_special=False)
+        assert read.tokens[: len(read.log_p)] == tokens
+
+
 def test_reading_leaves_what_follows_as_it_is(tiny: TinyPath) -> None:
     with Engine() as engine:
         engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=8)

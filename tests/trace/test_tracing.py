@@ -231,6 +231,8 @@ def test_an_answer_that_is_there_is_recorded_as_it_is(tiny: TinyPath) -> None:
     # Its prompt was evaluated before it was read.
     assert [one.seconds for one in found.readings[NGRAM_COSTS].target].count(0.5) == 3
     assert sum(isinstance(event, OutputRecorded) for event in events) == 4
+    found, _events = trace(tiny, workload=replace(WORKLOAD, items=items, n_predict=4))
+    assert {(len(one.output), one.stop) for one in found.recordings} == {(4, Stop.LENGTH)}
 
 
 def test_a_shorter_recording_takes_a_beginning_of_an_answer() -> None:
