@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from spectui.format import counted, gain_percent
+from spectui.format import counted, percent_text
 from spectui.measure.arm import Arm
 from spectui.tune.forecast import Forecast, promising
 from spectui.tune.race import Standing
@@ -60,8 +60,11 @@ def forecast_error(errors: Sequence[float]) -> str | None:
     """
     if not errors or abs(gain := math.expm1(statistics.median(errors))) < _LARGE_ERROR:
         return None
-    what = "it" if len(errors) == 1 else f"{counted(len(errors), 'setting')} in the median"
+    what = "the timed speedup is"
+    if len(errors) > 1:
+        what = f"in the median of {counted(len(errors), 'setting')} {what}"
+    side = "above" if gain > 0 else "below"
     return (
-        f"{what} did {gain_percent(100 * gain, 0)} against the forecast: forecasts rank settings, "
-        "and what was measured decides"
+        f"{what} {percent_text(abs(gain))} {side} the forecast: forecasts rank settings, and what "
+        "was timed decides"
     )

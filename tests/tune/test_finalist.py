@@ -107,9 +107,9 @@ def test_an_error_of_the_forecasts_is_told_where_it_is_large() -> None:
     standings = [standing(1, 1.2), standing(2, 1.2), standing(3, 1.2)]
     none = Standing(arm=arm(4), speedup=None, n_pairs=0)
     far = forecast_errors([*standings, none], [forecast(1, 0.8), forecast(2, 0.8), forecast(4, 1)])
-    told = " did +50 % against the forecast: "
-    assert known(forecast_error(far)).startswith(f"2 settings in the median{told}")
-    assert known(forecast_error(far[:1])).startswith(f"it{told}")
+    told = "the timed speedup is 50 % above the forecast: "
+    assert known(forecast_error(far)).startswith(f"in the median of 2 settings {told}")
+    assert known(forecast_error(far[:1])).startswith(told)
     near = forecast_errors(standings, [forecast(1, 1.15), forecast(2, 1.25)])
     assert forecast_error(near) is None
     assert forecast_error(forecast_errors(standings, [])) is None
