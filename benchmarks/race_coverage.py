@@ -46,7 +46,7 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.division import LATER_ERROR, Judged, divide
-from spectui.tune.evidence import CROSSED_ERROR, evidence_of
+from spectui.tune.evidence import evidence_of
 from spectui.tune.forecast import Answers, Forecast, promising
 from spectui.tune.looks import ERROR
 from spectui.tune.race import Race, Standing
@@ -327,7 +327,7 @@ def run(
         items, basis, error = (
             tuple(whole.passes(whole.items[:STAGE], range(n))),
             evidence.basis,
-            CROSSED_ERROR,
+            evidence.error,
         )
     race = Race(
         runs,

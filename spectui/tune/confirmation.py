@@ -15,7 +15,7 @@ from spectui.tune.categories import CategoryGain, by_category
 from spectui.tune.depths import Depths, raced_requests
 from spectui.tune.division import LATER_ERROR, mixed
 from spectui.tune.events import ConfirmationStarted, RaceDecided
-from spectui.tune.evidence import CROSSED_ERROR, Evidence
+from spectui.tune.evidence import Evidence
 from spectui.tune.finalist import choosable, finalist
 from spectui.tune.forecast import Forecast
 from spectui.tune.looks import ERROR
@@ -148,7 +148,7 @@ class Confirmation:
     def _error(self) -> float:
         """Error that the looks share."""
         if self._evidence is not None:
-            return CROSSED_ERROR
+            return self._evidence.error
         return LATER_ERROR if self.basis is Basis.LATER else ERROR
 
     def _take_recorded(self, evidence: Evidence) -> None:

@@ -43,6 +43,8 @@ FEW = 12
 """Prompts up to which the answer is for just these."""
 CROSSED_ERROR = 0.02
 """Error of an interval over text that has chosen for each other, both sides."""
+_FEW_ERROR = 0.01
+"""The same for just these prompts, whose parts are few."""
 _FOLDS = 12
 """Groups of prompts that the others choose for."""
 _TIMED_SHARE = 0.2
@@ -81,6 +83,11 @@ class Evidence:
     def basis(self) -> Basis:
         """Text that the setting is judged on."""
         return Basis.THESE if self.is_of_few else Basis.CROSSED
+
+    @property
+    def error(self) -> float:
+        """Error that the looks share."""
+        return _FEW_ERROR if self.is_of_few else CROSSED_ERROR
 
     @property
     def share(self) -> float:
