@@ -93,7 +93,7 @@ class RoutingContext(Context):
 
 
 def _functions() -> ctypes.CDLL:
-    """ggml's functions that tell of a tensor."""
+    """Ggml's functions that tell of a tensor."""
     ggml = native()
     ggml.ggml_get_name.argtypes = [ctypes.c_void_p]
     ggml.ggml_get_name.restype = ctypes.c_char_p

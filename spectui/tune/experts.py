@@ -28,7 +28,6 @@ from spectui.options.setup import Fit, ModelOptions
 from spectui.tune.candidates import Candidate
 from spectui.tune.layouts import Layout, LayoutPlan, Layouts
 
-
 _CACHE_STEP_BYTES = 64 << 20
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spectui.documents import Json
+from spectui.engine.commands import ReadExperts
 from spectui.errors import BadInputError
 from spectui.measure.arm import Arm
 from spectui.measure.reading import Readings
@@ -25,6 +26,7 @@ from spectui.trace.ngrams import (
 )
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total, off_part_seconds, replay_trace
+from spectui.trace.routing import Routing
 from spectui.tune.kept import KeptTrace
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
@@ -492,6 +494,18 @@ class Forecaster:
         return (
             tuple((one.id, one.category) for one in self._known.recordings) if self._known else ()
         )
+
+    @property
+    def texts(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+        """Prompts and answers of the recording; none without text."""
+        known = self._known
+        if known is None or not known.has_text:
+            return ()
+        return tuple((tuple(one.prompt), tuple(one.output)) for one in known.recordings)
+
+    def read_experts(self, command: ReadExperts) -> Routing | None:
+        """Have the engine read the experts of answers; None of a target without experts."""
+        return self._loader.engine.read_experts(command)
 
     def prompt_s(self, prompt_token_s: float = 0.0) -> float:
         """Estimate of what answering a further prompt, and reading that by one draft, takes.

@@ -99,9 +99,14 @@ class Machine:
         return replace(done, prompt_s=3 / prompts, stop=stop)
 
 
-def knobs(*tuned: Parameter, command: LoadTarget = COMMAND, **more: int) -> tuple[Knob, ...]:
+def knobs(
+    *tuned: Parameter,
+    command: LoadTarget = COMMAND,
+    caches_mib: tuple[int, ...] = (),
+    **more: int,
+) -> tuple[Knob, ...]:
     place = Place(target=command.options, context=command.context)
-    return knobs_of(frozenset(tuned), place, n_processors=8, **more)
+    return knobs_of(frozenset(tuned), place, n_processors=8, moe_caches_mib=caches_mib, **more)
 
 
 THREADS = knobs(Parameter.THREADS, Parameter.THREADS_BATCH)
