@@ -3,6 +3,8 @@
 They tell why verifying a batch costs what it does, and what a cache of experts on a GPU would hold.
 """
 
+from operator import itemgetter
+
 from spectui.documents import Json, or_reason
 from spectui.engine.commands import ReadExperts
 from spectui.errors import BadInputError, DoesNotFitError, EngineDiedError, UsageError
@@ -41,12 +43,15 @@ def cache_sentence(found: Experts) -> str | None:
     held = () if use is None else tuple(one for one in use.caches if one.hit_rate)
     if use is None or not held:
         return None
-    told = "; ".join(
-        f"--moe-cache-mib {one.size_mib} would hold {percent_text(one.hit_rate)} of the experts "
-        f"that a token reads from RAM, and copy {bytes_text(round(one.upload_bytes))} of others"
-        for one in dict.fromkeys((held[0], *held[: 1 + _FARTHER][-1:]))
+    shown = dict.fromkeys((held[0], *held[: 1 + _FARTHER][-1:]))
+    (size_mib, rate), *larger = [(one.size_mib, percent_text(one.hit_rate)) for one in shown]
+    held_text = f"{rate} of the experts that a token reads from RAM"
+    more = "".join(f", {size} {share}" for size, share in larger)
+    others = " and ".join(bytes_text(round(one.upload_bytes)) for one in shown)
+    return (
+        f"On a GPU, --moe-cache-mib {size_mib} would hold {held_text}{more}; the others, {others} "
+        f"for each token, would be copied there (by {counted(use.n_answers, 'recorded answer')})."
     )
-    return f"On a GPU, {told} (by {counted(use.n_answers, 'recorded answer')})."
 
 
 def batch_sentence(found: Experts, n_tokens: float) -> str | None:
@@ -89,7 +94,7 @@ class ExpertRuns:
             return Experts(None, _NOT_RECORDED)
         token_s, left_s = _SLOWER * self._setup.measurer.prompt_token_s, self._pace.left_s
         chosen, n_left = list[tuple[tuple[int, ...], tuple[int, ...]]](), _MOST_TOKENS
-        for prompt, answer in texts:
+        for prompt, answer in filter(itemgetter(1), texts):
             left_s -= token_s * (len(prompt) + len(answer))
             if left_s < 0 or n_left <= 0:
                 break
