@@ -58,7 +58,7 @@ from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.evidence import FEW
-from spectui.tune.experts import ExpertPlan, cache_sizes_mib, plan_experts
+from spectui.tune.experts import ExpertPlan, plan_caches, plan_experts
 from spectui.tune.layouts import LayoutPlan, fit_layouts
 from spectui.tune.places import Place, knobs_of
 from spectui.tune.present import PresentArm
@@ -172,7 +172,7 @@ class Search:
         request = PlanRequest(
             target=command.options, context=command.context, max_draft=command.max_draft
         )
-        found = cache_sizes_mib(request, self.shared.margins, moves_experts=moves_experts)
+        found = plan_caches(request, self.shared.margins, moves_experts=moves_experts)
         if not found:
             self.progress.say(
                 "moe_cache_mib changes nothing here: a cache takes experts in RAM, free memory of "

@@ -113,14 +113,10 @@ def why_idle(plan: PlanCall, request: PlanRequest, *, has_gpus: bool) -> str | N
     return None if target.n_gpu_layers else "with -ngl 0 all experts are in RAM"
 
 
-def cache_sizes_mib(
+def plan_caches(
     request: PlanRequest, margins: Fit | None, *, moves_experts: bool
 ) -> tuple[int, ...]:
     """MiB of the caches of experts (``--moe-cache-mib``) that are worth trying.
-
-    Quarters of what the target leaves free on the GPU where that is most, in whole 64 MiB, no more
-    than the experts in RAM are. Llama.cpp divides a cache among several GPUs as it does the layers,
-    so that of those a part may have no room: such a place is refused when it is tried.
 
     Args:
         request: the target and its context, of which nothing is loaded.
@@ -139,18 +135,32 @@ def cache_sizes_mib(
         gpus = planner.gpus()
         if not gpus:
             return ()
-        asked = alone(replace(request, context=replace(request.context, moe_cache_mib=0)))
-        if moves_experts:
-            n_layers = planner.plan(asked).target.info.n_layers
-            asked = replace(asked, target=with_n_cpu_moe(asked.target, n_layers))
         free = planner.free_memory().with_margins(margins, request.target.devices, gpus)
-        plan = planner.plan(asked)
+        return cache_sizes_mib(planner.plan, request, free, moves_experts=moves_experts)
+
+
+def cache_sizes_mib(
+    plan: PlanCall, request: PlanRequest, free: FreeMemory, *, moves_experts: bool
+) -> tuple[int, ...]:
+    """Quarters of what the target leaves free on the GPU where that is most, in whole 64 MiB.
+
+    They are no larger than the experts in RAM. Llama.cpp divides a cache among several GPUs as it
+    does the layers, so that one of them may have no room: such a place is refused when it is tried.
+
+    Raises:
+        SpectuiError: as ``plan`` does.
+    """
+    asked = alone(replace(request, context=replace(request.context, moe_cache_mib=0)))
+    found = plan(asked)
+    if moves_experts:
+        every = with_n_cpu_moe(asked.target, found.target.info.n_layers)
+        found = plan(replace(asked, target=every))
     rooms = (
         one.left_bytes - one.margin_bytes
-        for one in demands(plan, free)
+        for one in demands(found, free)
         if one.memory != HOST and one.allocated_bytes and one.left_bytes is not None
     )
-    room_bytes = min(max(rooms, default=0), plan.target.traffic.cpu_expert_bytes)
+    room_bytes = min(max(rooms, default=0), found.target.traffic.cpu_expert_bytes)
     quarters = {room_bytes * n // 4 // _CACHE_STEP_BYTES for n in range(1, 5)}
     return tuple(sorted(n * (_CACHE_STEP_BYTES >> 20) for n in quarters if n > 0))
 
