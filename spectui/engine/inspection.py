@@ -163,22 +163,19 @@ def read_experts(
                 raise CancelledError("the reading was cancelled")
             for layer, experts in context.read(tokens).items():
                 answers[layer].append(experts[n_prompt:])
-    return ExpertsRead(
-        routing=Routing(
-            n_experts=gguf.number("expert_count"),
-            lengths=tuple(len(answer) for _prompt, answer in command.texts),
-            layers=tuple(
-                LayerRouting(
-                    layer=layer,
-                    expert_bytes=layers[layer].size_bytes,
-                    in_ram=layers[layer].in_ram,
-                    n_used=rows[0].shape[1],
-                    experts=np.concatenate(rows).tobytes(),
-                )
-                for layer, rows in sorted(answers.items())
-            ),
+    found = (
+        LayerRouting(
+            layer=layer,
+            expert_bytes=layers[layer].size_bytes,
+            in_ram=layers[layer].in_ram,
+            n_used=rows[0].shape[1],
+            experts=np.concatenate(rows).tobytes(),
         )
+        for layer, rows in sorted(answers.items())
     )
+    lengths = tuple(len(answer) for _prompt, answer in command.texts)
+    n_experts = gguf.number("expert_count")
+    return ExpertsRead(routing=Routing(n_experts=n_experts, lengths=lengths, layers=tuple(found)))
 
 
 def record(

@@ -94,18 +94,14 @@ class RoutingContext(Context):
 
 def _functions() -> ctypes.CDLL:
     """Ggml's functions that tell of a tensor."""
-    ggml = native()
-    ggml.ggml_get_name.argtypes = [ctypes.c_void_p]
-    ggml.ggml_get_name.restype = ctypes.c_char_p
-    for name, kind in (
-        ("ggml_nelements", ctypes.c_int64),
-        ("ggml_nrows", ctypes.c_int64),
-        ("ggml_nbytes", ctypes.c_size_t),
+    ggml, pointer, size = native(), ctypes.c_void_p, ctypes.c_size_t
+    for name, kind, more in (
+        ("ggml_get_name", ctypes.c_char_p, ()),
+        ("ggml_nelements", ctypes.c_int64, ()),
+        ("ggml_nrows", ctypes.c_int64, ()),
+        ("ggml_nbytes", size, ()),
+        ("ggml_backend_tensor_get", None, (pointer, size, size)),
     ):
         function = getattr(ggml, name)
-        function.argtypes, function.restype = [ctypes.c_void_p], kind
-    ggml.ggml_backend_tensor_get.argtypes = [
-        *(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
-    ]
-    ggml.ggml_backend_tensor_get.restype = None
+        function.restype, function.argtypes = kind, [pointer, *more]
     return ggml

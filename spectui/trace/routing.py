@@ -18,8 +18,6 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from spectui.documents import Json
-
 BATCHES = (1, 2, 4, 8)
 """Consecutive tokens whose experts are counted together."""
 _MIB = 1 << 20
@@ -91,27 +89,6 @@ class ExpertUse:
     batches: tuple[BatchExperts, ...]
     caches: tuple[CacheShare, ...]
     """By size: powers of two of MiB, up to ``ram_bytes``."""
-
-    def document(self) -> Json:
-        """``moe_cache`` in documents."""
-        return {
-            "n_answers": self.n_answers,
-            "n_tokens": self.n_tokens,
-            "n_experts": self.n_experts,
-            "ram_bytes": self.ram_bytes,
-            "sizes": [
-                {
-                    "size_mib": one.size_mib,
-                    "hit_rate": one.hit_rate,
-                    "upload_bytes_per_token": one.upload_bytes,
-                }
-                for one in self.caches
-            ],
-            "batches": [
-                {"n_tokens": one.n_tokens, "experts": one.measured, "random": one.random}
-                for one in self.batches
-            ],
-        }
 
 
 def use_of(routing: Routing) -> ExpertUse:

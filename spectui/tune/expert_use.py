@@ -5,7 +5,7 @@ They tell why verifying a batch costs what it does, and what a cache of experts 
 
 from operator import itemgetter
 
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, encoded, or_reason
 from spectui.engine.commands import ReadExperts
 from spectui.errors import BadInputError, DoesNotFitError, EngineDiedError, UsageError
 from spectui.format import bytes_text, counted, percent_text
@@ -33,7 +33,7 @@ Experts = Known[ExpertUse]
 
 def experts_document(found: Experts) -> Json:
     """``moe_cache`` in documents."""
-    told = None if found.value is None else found.value.document()
+    told = None if found.value is None else encoded(found.value)
     return or_reason("moe_cache", told, found.reason or "")
 
 

@@ -17,6 +17,8 @@ from spectui.trace.routing import Routing
 from tests.support.engine import MAX_DRAFT, small_context
 from tests.support.models import MOE, N_LAYERS, TARGET, Tiny, TinyPath
 
+pytest_plugins = ["tests.support.fixtures"]
+
 PROMPT = (88, 102, 126, 263, 261, 109, 271)
 # Longer than what is read at once.
 LONG, SHORT = tuple(range(70, 170)), (263, 101, 99)

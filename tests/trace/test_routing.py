@@ -97,4 +97,3 @@ def test_without_experts_in_ram_no_cache_is_worth_telling() -> None:
     routing = Routing(n_experts=N_EXPERTS, lengths=(1,), layers=(layer(0, [[0, 1]], on_gpu=1),))
     use = use_of(routing)
     assert (use.caches, use.ram_bytes) == ((), 0)
-    assert use.document()["sizes"] == []

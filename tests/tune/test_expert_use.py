@@ -56,6 +56,10 @@ def test_two_sizes_and_a_batch_are_told_in_words() -> None:
         "4 consecutive tokens read 18.3 of a layer's 128 experts, 29.1 if they were routed at "
         "random; one reads 8."
     )
+    document = experts_document(Experts(USE))["moe_cache"]
+    assert (document["n_answers"], document["ram_bytes"]) == (24, 16 << 30)
+    assert document["caches"][1] == {"size_mib": 1024, "hit_rate": 0.4, "upload_bytes": 6e8}
+    assert document["batches"][1] == {"n_tokens": 4, "measured": 18.3, "random": 29.1}
     unknown = Experts(None, "the target has no experts")
     assert cache_sentence(unknown) is batch_sentence(unknown, 4) is None
     assert experts_document(unknown) == {
