@@ -82,7 +82,7 @@ class RoutingContext(Context):
         """The values of a node, whose rows may be the beginnings of longer ones."""
         ggml = self._ggml
         n_rows, size = ggml.ggml_nrows(tensor), ggml.ggml_nbytes(tensor)
-        n_used = ggml.ggml_nelements(tensor) // n_rows
+        n_used = ggml.ggml_nelements(tensor) // max(n_rows, 1)
         data = np.empty(size // _INT32.itemsize, _INT32)
         ggml.ggml_backend_tensor_get(tensor, data.ctypes.data, 0, size)
         stride = (len(data) - n_used) // max(n_rows - 1, 1)

@@ -57,13 +57,14 @@ def cache_sentence(found: Experts) -> str | None:
 def batch_sentence(found: Experts, n_tokens: float) -> str | None:
     """Experts that a batch of about so many tokens reads; None where they are not known."""
     use = found.value
-    if use is None:
+    if use is None or not use.batches[1:]:
         return None
-    near = min(use.batches, key=lambda one: abs(one.n_tokens - n_tokens))
+    one, *more = use.batches
+    near = min(more, key=lambda batch: abs(batch.n_tokens - n_tokens))
     return (
-        f"{counted(near.n_tokens, 'consecutive token')} read {near.measured:.1f} of a layer's "
-        f"{use.n_experts} experts, {near.random:.1f} if they were routed at random; one reads "
-        f"{use.batches[0].measured:.3g}."
+        f"{near.n_tokens} consecutive tokens read {near.measured:.1f} of a layer's "
+        f"{use.n_experts} experts, {near.random:.1f} if they were routed at random; one "
+        f"reads {one.measured:.3g}."
     )
 
 

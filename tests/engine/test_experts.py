@@ -62,6 +62,20 @@ def test_every_token_of_an_answer_has_its_experts(
         assert engine.generate(command).tokens == before
 
 
+def test_tokens_that_are_read_at_once_have_the_experts_of_each(
+    tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of the node are beginnings of longer ones: of one token there is only one."""
+    options = ModelOptions(path=tiny(Tiny(n_experts=6)))
+    with Engine() as engine:
+        engine.load_target(options, small_context(), max_draft=MAX_DRAFT)
+        together = read(engine, LONG)
+        monkeypatch.setattr("spectui.llama.routing._AT_ONCE", 1)
+        alone = read(engine, LONG)
+    for one, other in zip(together.layers, alone.layers, strict=True):
+        assert np.array_equal(one.rows, other.rows)
+
+
 def test_a_target_without_experts_has_none(tiny: TinyPath) -> None:
     with Engine() as engine:
         engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=MAX_DRAFT)

@@ -63,24 +63,24 @@ def test_layers_of_one_size_share_a_cache(tokens: list[list[list[int]]]) -> None
         n_experts=N_EXPERTS,
         lengths=(len(tokens),),
         layers=(
-            *(layer(n, [one[n] for one in tokens], mib=(1, 1, 3)[n]) for n in range(3)),
+            *(layer(n, [one[n] for one in tokens], mib=(1, 1, 2)[n]) for n in range(3)),
             layer(3, [one[0] for one in tokens], on_gpu=1),
         ),
     )
     small = [[e + n * N_EXPERTS for e in one[n]] for one in tokens for n in (0, 1)]
     large = [one[2] for one in tokens]
     use = use_of(routing)
-    assert use.ram_bytes == (2 * N_EXPERTS + 3 * N_EXPERTS) << 20
+    assert use.ram_bytes == (2 * N_EXPERTS + 2 * N_EXPERTS) << 20
     assert [one.size_mib for one in use.caches] == [1, 2, 4, 8, 16]
     for cache in use.caches:
         # Their part of the cache by bytes, of which one slot stays empty.
-        slots = cache.size_mib * 12 // 30 - 1, cache.size_mib * 18 // 30 // 3 - 1
+        slots = cache.size_mib // 2 - 1, cache.size_mib // 2 // 2 - 1
         hits = [
             simulated_hits(accesses, n) if n >= 2 else 0
             for accesses, n in zip((small, large), slots, strict=True)
         ]
         assert cache.hit_rate == pytest.approx(sum(hits) / (6 * len(tokens)))
-        missed = len(tokens) * 4 - hits[0] + 3 * (len(tokens) * 2 - hits[1])
+        missed = len(tokens) * 4 - hits[0] + 2 * (len(tokens) * 2 - hits[1])
         assert cache.upload_bytes == pytest.approx((missed << 20) / len(tokens))
 
 

@@ -1,5 +1,6 @@
 """What recorded answers say of experts, in words, and when they are read."""
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -56,6 +57,9 @@ def test_two_sizes_and_a_batch_are_told_in_words() -> None:
         "4 consecutive tokens read 18.3 of a layer's 128 experts, 29.1 if they were routed at "
         "random; one reads 8."
     )
+    # No draft is no batch, and answers of one token tell nothing of batches.
+    assert str(batch_sentence(Experts(USE), 1)).startswith("4 consecutive tokens read")
+    assert batch_sentence(Experts(replace(USE, batches=USE.batches[:1])), 4) is None
     document = experts_document(Experts(USE))["moe_cache"]
     assert (document["n_answers"], document["ram_bytes"]) == (24, 16 << 30)
     assert document["caches"][1] == {"size_mib": 1024, "hit_rate": 0.4, "upload_bytes": 6e8}
