@@ -57,8 +57,9 @@ _TUNE = (
         help=(
             "Parameters to vary, or all; the others stay as the command or llama-server has them, "
             "and the draft is a choice wherever there are several. threads, threads_batch, "
-            "ubatch_size, split_mode and n_cpu_moe (layers with their experts in RAM) are searched "
-            "first, without a draft; n_cpu_moe leaves room for each draft as well."
+            "ubatch_size, split_mode, n_cpu_moe (layers with their experts in RAM) and "
+            "moe_cache_mib (a cache of these on a GPU) are searched first, without a draft; "
+            "n_cpu_moe leaves room for each draft as well."
         ),
     ),
     click.option(

@@ -29,6 +29,7 @@ from spectui.measure.verdict import Answer, Basis
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.evidence import FEW
+from spectui.tune.expert_use import cache_sentence
 from spectui.tune.finalist import forecast_error, forecast_errors
 from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.outcome import advised
@@ -82,10 +83,12 @@ def _summary(found: Tuned) -> list[str]:
     if result.best is not None and result.speedup is None:
         told.append(f"Best so far: {result.best.label}{_in_trial(result)} (not confirmed).")
     lines = [*map(sentence, told)]
-    if (predicted := temperatures_sentence(result.temperatures)) is not None:
-        lines.append(wrapped(predicted))
-    if (sampled := _sampled_sentence(found)) is not None:
-        lines += ["", wrapped(sampled)]
+    found_beside = (
+        temperatures_sentence(result.temperatures),
+        cache_sentence(result.experts),
+        _sampled_sentence(found),
+    )
+    lines += map(wrapped, filter(None, found_beside))
     if result.requests.value:
         lines += ["", *map(wrapped, map(_request_line, result.requests.value))]
     lines += place_lines(found)

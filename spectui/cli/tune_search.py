@@ -60,7 +60,7 @@ from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.evidence import FEW
-from spectui.tune.experts import ExpertPlan, plan_experts
+from spectui.tune.experts import ExpertPlan, plan_caches, plan_experts
 from spectui.tune.layouts import LayoutPlan, fit_layouts
 from spectui.tune.places import Place, knobs_of
 from spectui.tune.present import PresentArm
@@ -95,6 +95,7 @@ class Search:
         longest = 0 if asked is None else asked.longest
         shared, models, plan, command = self._placed(models, longest)
         experts = plan if isinstance(plan, ExpertPlan) else None
+        caches_mib = self._moe_caches_mib(command, moves_experts=experts is not None)
         with_mtp = takes_mtp(shared, self.options) and experts is None
         with open_engine(shared, self.progress) as engine:
             target, candidates = load_models(
@@ -126,6 +127,7 @@ class Search:
                 n_devices=len({one.memory for one in target.memory.buffers} - {HOST}),
                 least_n_cpu_moe=None if experts is None else experts.layouts.alone.n_cpu_moe,
                 n_layers=0 if experts is None else experts.n_layers,
+                moe_caches_mib=caches_mib,
             )
             setup = replace(setup, plan=plan, knobs=knobs, given=given)
             tuning = Tuning(setup, InProcess(engine, target, command))
@@ -172,6 +174,21 @@ class Search:
             mtp_file=bool(models.mtp_files),
         )
         return shared, models, plan, command
+
+    def _moe_caches_mib(self, command: LoadTarget, *, moves_experts: bool) -> tuple[int, ...]:
+        """Caches of experts to try, planned before anything is loaded."""
+        if Parameter.MOE_CACHE_MIB not in self.options.parameters():
+            return ()
+        request = PlanRequest(
+            target=command.options, context=command.context, max_draft=command.max_draft
+        )
+        found = plan_caches(request, self.shared.margins, moves_experts=moves_experts)
+        if not found:
+            self.progress.say(
+                "moe_cache_mib changes nothing here: a cache takes experts in RAM, free memory of "
+                "a GPU and a llama.cpp that has it; the rest is searched"
+            )
+        return found
 
     def _has_own_mtp(self, models: Models) -> bool:
         """Whether the target's own MTP layers may draft: these are loaded with it, once."""

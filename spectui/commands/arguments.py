@@ -291,9 +291,11 @@ def _context(context: ContextOptions, dialect: Dialect) -> list[str]:
         arguments += ["-tb", str(context.threads_batch)]
     if not context.kv_offload:
         arguments.append(placement.NO_KV_OFFLOAD.flags[0])
+    cache_mib = context.moe_cache_mib
     for option, is_on in (
         (placement.NO_OP_OFFLOAD, not context.op_offload),
         (SWA_FULL, context.swa_full),
+        (placement.MOE_CACHE_MIB, cache_mib > 0),
     ):
         flag = option.flag_in(dialect)
         if is_on and flag is None:
@@ -302,7 +304,7 @@ def _context(context: ContextOptions, dialect: Dialect) -> list[str]:
                 "export for another dialect"
             )
         if is_on and flag is not None:
-            arguments.append(flag)
+            arguments += [flag] if option.is_switch else [flag, str(cache_mib)]
     return arguments
 
 

@@ -38,7 +38,8 @@ _EQUAL: dict[tuple[str, ...], tuple[str, ...]] = {
 """Equivalent options whose numbers of words differ."""
 NEW = re.compile(
     r"--(no-)?spec-(draft-|ngram-(mod|simple|map-k)|synth-|default)"
-    r"|--(load-mode|lazy-mode|n-cpu-ffn)$|-(lm|lzm|ncffn)$|LLAMA_ARG_(SPEC_|LOAD_MODE)"
+    r"|--(load-mode|lazy-mode|n-cpu-ffn|moe-cache-mib)$|-(lm|lzm|ncffn)$"
+    r"|LLAMA_ARG_(SPEC_|LOAD_MODE|MOE_CACHE_MIB)"
 )
 """Flags and variables introduced with the names of spring 2026."""
 _NAMES = {

@@ -28,6 +28,8 @@ FALSE = frozenset({"off", "disabled", "false", "0"})
 """Words for a switch in variables and files."""
 _HARMLESS = "+"
 _DRAWN_FROM = re.compile(r"# What the llama-server of (.+? of \d{4}-\d\d-\d\d)\b")
+_LATER = f"{Dialect.LLAMA_CPP}-later"
+"""Table, made by hand, of options that are newer than the build whose parser was drawn."""
 _PROGRAMS = "programs"
 """Table of options that only other programs take."""
 _VALUES = {"=": False, "@": True}
@@ -206,7 +208,7 @@ def _is_taken(line: _Line, dialect: Dialect) -> bool:
 @cache
 def _lines() -> tuple[_Line, ...]:
     # Of two tables the first counts: it is the one whose program spectui runs.
-    names = [*Dialect, *(f"{dialect}-gone" for dialect in Dialect), _PROGRAMS]
+    names = [*Dialect, _LATER, *(f"{dialect}-gone" for dialect in Dialect), _PROGRAMS]
     return tuple(_line(text, name) for name in names for text in table(name))
 
 
@@ -225,7 +227,7 @@ def _line(text: str, name: str) -> _Line:
         variable=next((f"{PREFIX}{word[1:]}" for word in words if word.startswith("$")), None),
         until=text.partition(" % ")[2],
         programs=tuple(programs.split()),
-        dialect=None if name == _PROGRAMS else Dialect(name.removesuffix("-gone")),
+        dialect=None if name == _PROGRAMS else Dialect(re.sub("-(gone|later)$", "", name)),
     )
 
 

@@ -179,6 +179,15 @@ class RecordChains:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadExperts:
+    """Read answers with the target, in a context beside its own. Answered by ``ExpertsRead``."""
+
+    doing: ClassVar = "reading which experts answers use"
+    texts: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    """Prompt and answer of each. Prompts are read, and not told of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparePair:
     """Find out, without loading weights, whether a draft fits. Answered by ``ModelInspected``.
 
@@ -210,6 +219,7 @@ Command = (
     | GeneratePair
     | ProbeMargin
     | RecordChains
+    | ReadExperts
     | ComparePair
     | Shutdown
 )

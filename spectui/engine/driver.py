@@ -16,6 +16,7 @@ from spectui.engine.events import (
     CommandRestarted,
     EngineFailed,
     Event,
+    ExpertsRead,
     GenerationFinished,
     GenerationResult,
     MarginProbed,
@@ -30,6 +31,7 @@ from spectui.engine.worker import Worker
 from spectui.interrupts import interrupts
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ContextOptions, ModelOptions
+from spectui.trace.routing import Routing
 
 Answer = TypeVar("Answer")
 _INTERRUPTIBLE_S = 0.1
@@ -155,6 +157,10 @@ class Engine(Closing):
     def record_chains(self, command: commands.RecordChains) -> ChainsRecorded:
         """Record what a drafter would propose at every position of an output."""
         return self._measure(command, ChainsRecorded)
+
+    def read_experts(self, command: commands.ReadExperts) -> Routing | None:
+        """Read which experts answers use; None of a target without experts."""
+        return self._call(command, ExpertsRead).routing
 
     def compare(self, command: commands.ComparePair) -> ModelInspected:
         """Compare a draft with a target by their files; loads no weights."""

@@ -15,6 +15,7 @@ from spectui.speculative.counters import Counters, Round
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.trace.record import Chains
+from spectui.trace.routing import Routing
 
 
 class Role(StrEnum):
@@ -290,6 +291,14 @@ class ChainsRecorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertsRead:
+    """Experts that answers use."""
+
+    routing: Routing | None
+    """None of a target without experts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandRestarted:
     """A command gave way to another client and begins again: its events so far are void."""
 
@@ -338,6 +347,7 @@ TERMINAL = (
     PairGenerated,
     MarginProbed,
     ChainsRecorded,
+    ExpertsRead,
     ModelInspected,
     EngineFailed,
     EngineClosed,
@@ -360,6 +370,7 @@ Event = (
     | PairGenerated
     | MarginProbed
     | ChainsRecorded
+    | ExpertsRead
     | ModelInspected
     | CommandRestarted
     | MemoryPaused

@@ -1,18 +1,23 @@
 """Looks at models beside generations: pairs by their files; chains and experts once loaded."""
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
-from spectui.engine.commands import ComparePair, RecordChains
+import numpy as np
+
+from spectui.engine.commands import ComparePair, ReadExperts, RecordChains
 from spectui.engine.demand import FreeMemory
-from spectui.engine.events import ChainsRecorded
+from spectui.engine.events import ChainsRecorded, ExpertsRead
 from spectui.engine.guard import Guard
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.buffers import Buffer
+from spectui.llama.devices import has_gpu
 from spectui.llama.model import Model
+from spectui.llama.routing import Experts, RoutingContext
 from spectui.models.facts import (
     check_is_model,
     check_is_target,
@@ -23,6 +28,7 @@ from spectui.models.facts import (
 from spectui.models.gguf import check_tokens, read_gguf
 from spectui.models.pairs import incompatibility
 from spectui.models.ranking import ModelInspected
+from spectui.models.weights import expert_layers
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
 from spectui.speculative.models import Outputs, unserved
@@ -33,6 +39,7 @@ from spectui.trace.record import (
     record_chains,
     record_own_chains,
 )
+from spectui.trace.routing import LayerRouting, Routing
 
 _UNREADABLE = (BadInputError, DoesNotFitError)
 """A damaged header may ask for more memory than there is."""
@@ -128,6 +135,47 @@ def _misfit(target: Model, draft: Model, *, is_mtp: bool) -> str | None:
     reason = incompatibility(target.vocabulary, draft.vocabulary)
     # The cache of MTP layers forgets, whatever other layers there are of their architecture.
     return reason if is_mtp else reason or unserved(target.rollback, draft.rollback)
+
+
+def read_experts(
+    models: LoadedModels, command: ReadExperts, cancelled: Callable[[], bool]
+) -> ExpertsRead:
+    """Read answers, and note the experts that each token was routed to.
+
+    Raises:
+        CancelledError: it was stopped.
+        DoesNotFitError: there is no memory for another context.
+        UsageError: no target is loaded.
+    """
+    model = models.target.model
+    gguf = read_gguf(model.options.path)
+    layers = expert_layers(gguf, model.options, gpu_devices=has_gpu())
+    if not layers:
+        return ExpertsRead(routing=None)
+    texts = [(len(prompt), (*prompt, *answer)) for prompt, answer in command.texts]
+    answers: defaultdict[int, list[Experts]] = defaultdict(list)
+    longest = max(len(tokens) for _n, tokens in texts)
+    with RoutingContext(
+        model, models.context_options, n_tokens=longest, abort=models.abort
+    ) as context:
+        for n_prompt, tokens in texts:
+            if cancelled():
+                raise CancelledError("the reading was cancelled")
+            for layer, experts in context.read(tokens).items():
+                answers[layer].append(experts[n_prompt:])
+    found = (
+        LayerRouting(
+            layer=layer,
+            expert_bytes=layers[layer].size_bytes,
+            in_ram=layers[layer].in_ram,
+            n_used=rows[0].shape[1],
+            experts=np.concatenate(rows).tobytes(),
+        )
+        for layer, rows in sorted(answers.items())
+    )
+    lengths = tuple(len(answer) for _prompt, answer in command.texts)
+    n_experts = gguf.number("expert_count")
+    return ExpertsRead(routing=Routing(n_experts=n_experts, lengths=lengths, layers=tuple(found)))
 
 
 def record(

@@ -19,7 +19,7 @@ from spectui.engine.fit import beside
 from spectui.engine.generation import Generation, probe_margin
 from spectui.engine.given import read_answer
 from spectui.engine.guard import Guard
-from spectui.engine.inspection import Inspector, record
+from spectui.engine.inspection import Inspector, read_experts, record
 from spectui.engine.models import LoadedModels
 from spectui.engine.pairing import PairGeneration
 from spectui.engine.templates import Templates
@@ -129,6 +129,8 @@ class LocalWorker:
                 return probe_margin(models, command)
             case commands.RecordChains():
                 return record(models, command, cancelled)
+            case commands.ReadExperts():
+                return read_experts(models, command, cancelled)
             case commands.Shutdown():
                 self.guard.close()
                 self._templates.close()

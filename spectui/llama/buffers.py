@@ -61,8 +61,10 @@ _KINDS = {
     "output": BufferKind.OUTPUT,
 }
 _LINE = re.compile(
-    rf"\w+:\s+(?P<device>\S+)\s+(?P<kind>{'|'.join(_KINDS)}) buffer size =\s+(?P<mib>[\d.]+) MiB\s*"
+    rf"\w+:\s+(?P<device>\S+)\s+(?:(?P<kind>{'|'.join(_KINDS)}) buffer|MoE cache) size ="
+    r"\s+(?P<mib>[\d.]+) MiB(?: for [\d.]+ MiB of host experts)?\s*"
 )
+"""The cache of experts counts as the other cache: llama.cpp's breakdown adds them up as well."""
 _MIB = 1 << 20
 _MADE_ANEW = frozenset({BufferKind.COMPUTE, BufferKind.OUTPUT})
 """Kinds of which a context has one per device: a further line says that it was made anew."""
@@ -80,7 +82,7 @@ def parse_buffers(lines: Iterable[str]) -> tuple[Buffer, ...]:
         match = _LINE.fullmatch(line)
         if match is None:
             continue
-        key = match["device"], _KINDS[match["kind"]]
+        key = match["device"], _KINDS[match["kind"] or "KV"]
         size_bytes = round(float(match["mib"]) * _MIB)
         sizes[key] = size_bytes if key[1] in _MADE_ANEW else sizes.get(key, 0) + size_bytes
     return _buffers(sizes)

@@ -456,9 +456,10 @@ def _creation_error(model: Model, options: ContextOptions) -> DoesNotFitError | 
             f"no context of {options.ctx_size} tokens could be made for {name} ({reason}); "
             "choose a smaller -c, or cache types -ctk/-ctv that take less"
         )
+    cache = "--moe-cache-mib, " if options.moe_cache_mib else ""
     return UsageError(
-        f"no context can be made for {name} with these options ({reason}); change -fa, -ctk, -ctv, "
-        "-b or -ub"
+        f"no context can be made for {name} with these options ({reason}); change {cache}-fa, "
+        "-ctk, -ctv, -b or -ub"
     )
 
 

@@ -1,15 +1,18 @@
 """Contexts in the roles of the speculative loop: a target that samples, a draft that proposes."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from spectui.errors import UsageError
 from spectui.llama.context import AbortFlag, Context, Logits
-from spectui.llama.library import EXT, C
+from spectui.llama.devices import has_gpu
+from spectui.llama.library import EXT, C, library
 from spectui.llama.model import Model
 from spectui.llama.sampling import SamplerChain, chance, top_token
+from spectui.llama.search import LIBRARY_VARIABLE
 from spectui.llama.threadpools import ThreadPools
 from spectui.llama.vocabulary import Vocabulary
 from spectui.options.setup import ContextOptions
@@ -76,6 +79,14 @@ class TargetContext(Context):
             # As a slot of llama-server (``n_ctx_slot``). A plan tells what is allocated.
             self.n_ctx = min(self.n_ctx, C.llama_model_n_ctx_train(model.c))
 
+    def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
+        params = super()._params(options, max_outputs, n_snapshots)
+        if options.moe_cache_mib:
+            # Of the target alone, as in llama-server.
+            check_moe_cache(options.moe_cache_mib)
+            params.moe_cache_size = options.moe_cache_mib << 20
+        return params
+
     def _start_threads(self, options: ContextOptions, n_threads: int) -> None:
         self._pools = ThreadPools(self.c, options, n_threads=n_threads)
         self.warnings = self._pools.warnings
@@ -125,6 +136,24 @@ class TargetContext(Context):
     def is_eog(self, token: int) -> bool:
         """Whether ``token`` ends the text."""
         return token in self.vocabulary.end_tokens
+
+
+def check_moe_cache(size_mib: int) -> None:
+    """Refuse a cache of experts that cannot be; the rest llama.cpp judges by the model.
+
+    Raises:
+        UsageError: the library has none, or no GPU to put it on.
+    """
+    if not library().layout.has_moe_cache:
+        raise UsageError(
+            f"--moe-cache-mib {size_mib}: {library()} has no cache of experts; leave it out, or "
+            f"name the folder of a llama.cpp of b11548 or later in {LIBRARY_VARIABLE}"
+        )
+    if not has_gpu():
+        raise UsageError(
+            f"--moe-cache-mib {size_mib}: the cache lies on a GPU, and llama.cpp sees none; leave "
+            "it out"
+        )
 
 
 class DraftContext(Context):

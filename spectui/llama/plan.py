@@ -281,6 +281,7 @@ def _buffers(
         # What mmap maps would else lie in the host's own memory, pinned for a GPU or not.
         is_mapped = maps_files and (device == HOST or device.endswith("_Host"))
         state_bytes = _state_bytes(device, share, logged)
+        # A cache of experts is among the caches (``llama_context::memory_breakdown``).
         for kind, name, size_bytes in (
             (BufferKind.WEIGHTS, _MAPPED if is_mapped else device, share.weights_bytes),
             (BufferKind.KV, device, share.cache_bytes - state_bytes),

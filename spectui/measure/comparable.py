@@ -48,6 +48,7 @@ _LATER = frozenset(
         *("devices", "fit", "kv_offload", "op_offload", "cache_type_k_mtp", "cache_type_v_mtp"),
         *("mlock", "direct_io", "lazy_mode", "repack", "no_host", "n_cpu_ffn"),
         *("cpu", "cpu_batch", "numa", "threads_draft", "threads_batch_draft"),
+        "moe_cache_mib",
     }
 )
 """Fields that came when there were studies, of which each is what its default says."""

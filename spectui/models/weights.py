@@ -121,6 +121,38 @@ def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> 
     return _traffic(gguf, options, each + sizes(lambda name: name == head))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertLayer:
+    """Routed experts of one layer."""
+
+    size_bytes: int
+    """Of one expert."""
+    in_ram: bool
+    """Whether all of them lie in RAM."""
+
+
+def expert_layers(
+    gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool
+) -> dict[int, ExpertLayer]:
+    """Find the experts of each layer that has some; arguments as those of ``weight_traffic``."""
+    n_layers, is_mtp = gguf.number("block_count"), _mtp_test(gguf)
+    in_ram = _placement(options, n_layers, gpu_devices=gpu_devices)
+    sizes: Counter[int] = Counter()
+    elsewhere: set[int] = set()
+    for tensor in gguf.tensors:
+        layer = _layer(tensor.name, n_layers)
+        if _EXPERTS.search(tensor.name) and not is_mtp(tensor.name):
+            sizes[layer] += tensor.size_bytes
+            if not in_ram(tensor.name, layer):
+                elsewhere.add(layer)
+    n_experts = gguf.number("expert_count")
+    return {
+        layer: ExpertLayer(size_bytes=size // n_experts, in_ram=layer not in elsewhere)
+        for layer, size in sizes.items()
+        if n_experts
+    }
+
+
 def _layer(name: str, n_layers: int) -> int:
     """Layer of a tensor; the output counts as the one after the last."""
     match = _LAYER.match(name)

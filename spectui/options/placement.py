@@ -7,6 +7,7 @@ from spectui.options.dialect import IK, OLDER
 from spectui.options.option import File, Layers, Option, Switch, Whole, Words, default_of
 from spectui.options.setup import (
     CACHE_TYPES,
+    ContextOptions,
     Devices,
     Fit,
     LazyMode,
@@ -138,6 +139,16 @@ N_CPU_MOE = Option(
     metavar="N",
     shows_default=False,
     lacking=IK,
+)
+MOE_CACHE_MIB = Option(
+    flags=("--moe-cache-mib",),
+    values=Whole(0, 1 << 20),
+    help="MiB of GPU memory for the experts in RAM that were used last (default: none).",
+    variables=("MOE_CACHE_MIB", None),
+    default=default_of(ContextOptions, "moe_cache_mib"),
+    metavar="N",
+    shows_default=False,
+    lacking=OLDER,
 )
 OVERRIDE_TENSOR_DRAFT = Option(
     flags=("-otd", "--override-tensor-draft", "--spec-draft-override-tensor"),
@@ -289,7 +300,7 @@ DEVICES = (RPC, DEVICE, DEVICE_DRAFT, TENSOR_SPLIT, SPLIT_MODE, MAIN_GPU)
 """Devices that target and draft are put on."""
 PLACEMENT = (
     *(GPU_LAYERS, GPU_LAYERS_DRAFT, *DEVICES, OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT),
-    *(CPU_MOE, CPU_MOE_DRAFT, N_CPU_MOE, N_CPU_MOE_DRAFT, N_CPU_FFN, OVERRIDE_KV),
+    *(CPU_MOE, CPU_MOE_DRAFT, N_CPU_MOE, N_CPU_MOE_DRAFT, N_CPU_FFN, MOE_CACHE_MIB, OVERRIDE_KV),
     *(*LOADING, LAZY_MODE, NO_REPACK, NO_HOST, NO_KV_OFFLOAD, NO_OP_OFFLOAD),
     *FITTING,
     *(CACHE_TYPE_K, CACHE_TYPE_V, CACHE_TYPE_K_DRAFT, CACHE_TYPE_V_DRAFT),

@@ -290,6 +290,7 @@ def context_of(values: Mapping[str, Any]) -> ContextOptions:
         swa_full=values["swa_full"],
         kv_offload=not values["no_kv_offload"],
         op_offload=not values["no_op_offload"],
+        moe_cache_mib=values["moe_cache_mib"],
     )
 
 

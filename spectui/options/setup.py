@@ -241,6 +241,9 @@ class ContextOptions:
     """Caches are where their layers are; else in RAM (``--no-kv-offload``)."""
     op_offload: bool = True
     """Large batches are multiplied on a device, with weights of the host as well."""
+    moe_cache_mib: int = 0
+    """``--moe-cache-mib``: GPU memory for experts in RAM that were used last, of the target alone;
+    0 for none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

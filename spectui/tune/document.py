@@ -12,6 +12,7 @@ from spectui.measure.lossless import lossless_document
 from spectui.measure.requests import requests_document
 from spectui.measure.slots import slots_document
 from spectui.monitor.machine import this_machine
+from spectui.tune.expert_use import experts_document
 from spectui.tune.explain import Explanation, explain_result
 from spectui.tune.forecast import best_by_drafter
 from spectui.tune.outcome import advised
@@ -84,6 +85,7 @@ class Tuned:
             **requests_document(result.requests),
             **result.depths.document(),
             **temperatures_document(result.temperatures),
+            **experts_document(result.experts),
             "per_category": [one.document() for one in result.categories],
             **self.explanation.document(),
             **or_reason("conditions", met, "the machine was not watched"),

@@ -8,10 +8,10 @@ itself (``placing``).
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
-from spectui.engine.demand import FreeMemory, can_load
+from spectui.engine.demand import FreeMemory, can_load, demands
 from spectui.engine.fitting import (
     PlanCall,
     alone,
@@ -21,10 +21,14 @@ from spectui.engine.fitting import (
 )
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
+from spectui.llama.buffers import HOST
+from spectui.llama.library import library
 from spectui.llama.planned import PlanRequest
 from spectui.options.setup import Fit, ModelOptions
 from spectui.tune.candidates import Candidate
 from spectui.tune.layouts import Layout, LayoutPlan, Layouts
+
+_CACHE_STEP_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +111,58 @@ def why_idle(plan: PlanCall, request: PlanRequest, *, has_gpus: bool) -> str | N
     if not has_gpus:
         return "without a GPU all experts are in RAM"
     return None if target.n_gpu_layers else "with -ngl 0 all experts are in RAM"
+
+
+def plan_caches(
+    request: PlanRequest, margins: Fit | None, *, moves_experts: bool
+) -> tuple[int, ...]:
+    """MiB of the caches of experts (``--moe-cache-mib``) that are worth trying.
+
+    Args:
+        request: the target and its context, of which nothing is loaded.
+        margins: what stays free on the GPUs; None for the usual.
+        moves_experts: whether the search may put all experts into RAM.
+
+    Returns:
+        None of them without a GPU, without experts in RAM, and of a library that has no cache.
+
+    Raises:
+        SpectuiError: the target cannot be planned.
+    """
+    if not library().layout.has_moe_cache:
+        return ()
+    with Planner(rpc=request.target.devices.rpc) as planner:
+        gpus = planner.gpus()
+        if not gpus:
+            return ()
+        free = planner.free_memory().with_margins(margins, request.target.devices, gpus)
+        return cache_sizes_mib(planner.plan, request, free, moves_experts=moves_experts)
+
+
+def cache_sizes_mib(
+    plan: PlanCall, request: PlanRequest, free: FreeMemory, *, moves_experts: bool
+) -> tuple[int, ...]:
+    """Quarters of what the target leaves free on the GPU where that is most, in whole 64 MiB.
+
+    They are no larger than the experts in RAM. Llama.cpp divides a cache among several GPUs as it
+    does the layers, so that one of them may have no room: such a place is refused when it is tried.
+
+    Raises:
+        SpectuiError: as ``plan`` does.
+    """
+    asked = alone(replace(request, context=replace(request.context, moe_cache_mib=0)))
+    found = plan(asked)
+    if moves_experts:
+        every = with_n_cpu_moe(asked.target, found.target.info.n_layers)
+        found = plan(replace(asked, target=every))
+    rooms = (
+        one.left_bytes - one.margin_bytes
+        for one in demands(found, free)
+        if one.memory != HOST and one.allocated_bytes and one.left_bytes is not None
+    )
+    room_bytes = min(max(rooms, default=0), found.target.traffic.cpu_expert_bytes)
+    quarters = {room_bytes * n // 4 // _CACHE_STEP_BYTES for n in range(1, 5)}
+    return tuple(sorted(n * (_CACHE_STEP_BYTES >> 20) for n in quarters if n > 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from spectui.trace.terms import (
     measured_terms,
     replayed_terms,
 )
+from spectui.tune.expert_use import batch_sentence
 from spectui.tune.result import TuneResult
 
 _NO_DRAFT_HELPS = "even a draft for nothing would not pay at this acceptance"
@@ -66,10 +67,12 @@ class Explanation:
     """None where something is missing; the text says what."""
     recommended: bool = False
     """Whether the setting is advised."""
+    experts: str | None = None
+    """What a batch reads of a mixture of experts; None where it is not known."""
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What the speedup comes from, what it costs, and when it pays: three lines at most."""
+        """What the speedup comes from, what it costs, and when it pays: four lines at most."""
         if self.findings is None:
             return (self.text,)
         found, terms = self.findings, self.findings.terms
@@ -83,7 +86,7 @@ class Explanation:
             f"It takes {ratio:.2f} times as long as a token of the target: {_large_shares(terms)}."
         )
         margin = _margins(found, recommended=self.recommended) if pays else _demands(found)
-        return tuple(line for line in (rounds, costs, margin) if line)
+        return tuple(line for line in (rounds, costs, self.experts, margin) if line)
 
     def document(self) -> Json:
         """``explanation``, the paragraph, and ``explanation_terms``, its numbers."""
@@ -93,6 +96,14 @@ class Explanation:
 
 def explain_result(result: TuneResult) -> Explanation:
     """Explain what a search has found."""
+    found = _explained(result)
+    if found.findings is None:
+        return found
+    experts = batch_sentence(result.experts, found.findings.terms.drafted + 1)
+    return replace(found, text=" ".join(filter(None, (found.text, experts))), experts=experts)
+
+
+def _explained(result: TuneResult) -> Explanation:
     arm, speedup = result.best, result.speedup
     if arm is None or speedup is None:
         return Explanation(text="Not explained: no setting was confirmed.", findings=None)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spectui.documents import Json
+from spectui.engine.commands import ReadExperts
 from spectui.errors import BadInputError
 from spectui.known import Known
 from spectui.measure.arm import OFF, Arm
@@ -28,6 +29,7 @@ from spectui.trace.policies import replay_policies
 from spectui.trace.probabilistic import NOT_SAMPLED, Sampled, best_sampled
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total, off_part_seconds, replay_trace
+from spectui.trace.routing import Routing
 from spectui.tune.adaptive import UNKNOWN, Adaptive
 from spectui.tune.kept import KeptTrace
 from spectui.tune.loading import Loader
@@ -560,6 +562,18 @@ class Forecaster:
         return (
             tuple((one.id, one.category) for one in self._known.recordings) if self._known else ()
         )
+
+    @property
+    def texts(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+        """Prompts and answers of the recording; none without text."""
+        known = self._known
+        if known is None or not known.has_text:
+            return ()
+        return tuple((tuple(one.prompt), tuple(one.output)) for one in known.recordings)
+
+    def read_experts(self, command: ReadExperts) -> Routing | None:
+        """Have the engine read the experts of answers; None of a target without experts."""
+        return self._loader.engine.read_experts(command)
 
     def prompt_s(self, prompt_token_s: float = 0.0) -> float:
         """Estimate of what answering a further prompt, and reading that by one draft, takes.

@@ -82,6 +82,7 @@ def knobs_of(
     n_devices: int = 0,
     least_n_cpu_moe: int | None = None,
     n_layers: int = 0,
+    moe_caches_mib: tuple[int, ...] = (),
 ) -> tuple[Knob, ...]:
     """The parameters that are searched, and have several values here.
 
@@ -93,9 +94,17 @@ def knobs_of(
         least_n_cpu_moe: fewest layers whose experts are in RAM, by free memory; None where experts
             have one place.
         n_layers: of the target.
+        moe_caches_mib: caches of experts that a GPU has room for; none where there can be none.
     """
     found = (
         _experts_knob(place, least_n_cpu_moe, n_layers),
+        Knob(
+            parameter=Parameter.MOE_CACHE_MIB,
+            option="moe-cache-mib",
+            own=place.context.moe_cache_mib,
+            values=tuple(sorted({0, place.context.moe_cache_mib, *moe_caches_mib})),
+            write=_in_context(Parameter.MOE_CACHE_MIB),
+        ),
         Knob(
             parameter=Parameter.SPLIT_MODE,
             option="split-mode",

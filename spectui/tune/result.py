@@ -19,6 +19,7 @@ from spectui.tune.adaptive import UNKNOWN, Adaptive
 from spectui.tune.categories import CategoryGain
 from spectui.tune.conditions import Conditions
 from spectui.tune.depths import Depths
+from spectui.tune.expert_use import Experts
 from spectui.tune.forecast import Forecast
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN = Known[tuple[Request, ...]](None, "they were not looked at")
 _UNKNOWN_TEMPERATURES: Temperatures = Known(None, "they were not looked at")
+_UNKNOWN_EXPERTS: Experts = Known(None, "they were not looked at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,8 @@ class TuneResult:
     """The leader behind longer prompts."""
     temperatures: Temperatures = _UNKNOWN_TEMPERATURES
     """The leader at other temperatures."""
+    experts: Experts = _UNKNOWN_EXPERTS
+    """Experts that the recorded answers use."""
     verdict: Verdict
     lossless: LosslessCheck | None
     """Check of the race's output; None with temperature, or without a race."""

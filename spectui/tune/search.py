@@ -41,6 +41,7 @@ from spectui.tune.events import (
     TraceProgress,
 )
 from spectui.tune.evidence import Evidence, evidence_of
+from spectui.tune.expert_use import ExpertRuns
 from spectui.tune.finalist import finalist
 from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace, Spent
@@ -87,6 +88,7 @@ class Search:
         )
         recorder = forecaster if isinstance(forecaster, Forecaster) else None
         self._temperatures = TemperatureRuns(self._setup, self._pace, recorder)
+        self._experts = ExpertRuns(self._setup, self._pace, recorder)
         self._depths = DepthRuns(self._setup, self._pace, self._decoded)
 
     def _begun_pace(self) -> Pace:
@@ -119,6 +121,7 @@ class Search:
             lossless = self._confirmation.check_lossless()
             self._depths.run(self._confirmation.conclude())
             self._temperatures.run(self._confirmation.conclude())
+            self._experts.run()
         except OutOfTimeError:
             self._ended_trials = True
         except (KeyboardInterrupt, CancelledError):
@@ -162,6 +165,7 @@ class Search:
             requests=requests,
             depths=depths,
             temperatures=self._temperatures.conclude(),
+            experts=self._experts.conclude(),
             lossless=lossless,
             interrupted=interrupted,
             error=error,

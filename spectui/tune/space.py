@@ -76,6 +76,8 @@ class Parameter(StrEnum):
     """A choice wherever there are several, named or not."""
     N_CPU_MOE = "n_cpu_moe"
     """Layers that keep their experts in RAM: follows from the draft, see ``Layouts``."""
+    MOE_CACHE_MIB = "moe_cache_mib"
+    """GPU memory for the experts in RAM that were used last."""
     SPLIT_MODE = "split_mode"
     THREADS = "threads"
     THREADS_BATCH = "threads_batch"
@@ -84,6 +86,7 @@ class Parameter(StrEnum):
 
 PLACING = (
     Parameter.N_CPU_MOE,
+    Parameter.MOE_CACHE_MIB,
     Parameter.SPLIT_MODE,
     Parameter.THREADS,
     Parameter.THREADS_BATCH,

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cli import Run, Spectui
+from tests.support.models import Tiny, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
@@ -56,3 +57,26 @@ def test_prompts_are_recorded_in_stages(
     assert sum(one["n_prompts"] for one in found["per_category"]) == 31
     # All that were recorded at first are timed, and none besides.
     assert found["finalists"][0]["n_timed"] == 24
+
+
+def test_what_the_answers_use_of_the_experts_is_told(
+    pair: list[object], spectui: Spectui, tiny: TinyPath, prompts: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "found.json"
+    models = ["-m", tiny(Tiny(n_experts=64)), *pair[2:], "--prompts", prompts]
+    tuned = ("tune", *models, "--ignore-eos", "--json", path)
+    assert spectui(*tuned, "--tune", "draft_max,moe_cache_mib") == 0, spectui.err
+    assert "moe_cache_mib changes nothing here" in spectui.err
+    found = json.loads(path.read_text())
+    use = found["moe_cache"]
+    assert (use["n_answers"], use["n_experts"]) == (len(found["prompts"]), 64)
+    assert [one["n_tokens"] for one in use["batches"]] == [1, 2, 4, 8]
+    assert use["batches"][0]["measured"] == use["batches"][0]["random"] == 2
+    assert all(2 < one["measured"] <= 2 * one["n_tokens"] for one in use["batches"][1:])
+    assert [one["size_mib"] for one in use["caches"]] == [1, 2, 4, 8]
+    rates = [one["hit_rate"] for one in use["caches"]]
+    assert rates == sorted(rates)
+    told = " ".join(spectui.out.split())
+    assert "--moe-cache-mib" in told
+    assert "of a layer's 64 experts" in told
+    assert "of a layer's 64 experts" in found["explanation"]

@@ -136,7 +136,7 @@ def test_a_pattern_of_the_servers_own_dialect_moves_nothing_where_no_layer_is_in
 def test_every_option_of_threads_and_loading_comes_back() -> None:
     words = "-t 4 -tb 6 --cpu-mask 0x5 --cpu-strict 1 --prio 2 --poll 3 --cpu-mask-batch 0xa0 "
     words += "--cpu-strict-batch 1 --prio-batch 1 --poll-batch 0 --numa isolate --n-cpu-ffn 2 "
-    words += "--load-mode mlock --lazy-mode off --no-repack --no-host"
+    words += "--load-mode mlock --lazy-mode off --no-repack --no-host --moe-cache-mib 512"
     setup = take_over(read_command(f"llama-server -m t {words}")).to_setup()
     own = CpuOptions(cpus=(0, 2), strict=True, prio=2, poll=3)
     batch = CpuOptions(cpus=(5, 7), strict=True, prio=1, poll=0)

@@ -22,7 +22,6 @@ pytest_plugins = ["tests.support.cli_fixtures"]
 
 CURRENT, LEGACY, IK = (Reader(dialect=dialect) for dialect in Dialect)
 NEWER = (
-    "--moe-cache-mib 4096",
     "--moe-cache-cpu-share 0.5",
     "--spec-draft-sampling greedy",
     "--new-switch",
@@ -97,7 +96,7 @@ def test_an_unknown_variable_is_a_warning_and_stays() -> None:
         "LLAMA_ARG_GPU_LAYERS": "LLAMA_ARG_N_GPU_LAYERS",
         "LLAMA_ARG_N_CPU_MOES": "LLAMA_ARG_N_CPU_MOE",
         "LLAMA_ARG_CTX": None,
-        "LLAMA_ARG_MOE_CACHE_MIB": None,
+        "LLAMA_ARG_BRAND_NEW_THING": None,
     }
     for name, meant in cases.items():
         command = read_command(f"{name}='9 9' llama-server -m a")

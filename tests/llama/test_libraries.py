@@ -17,7 +17,7 @@ from spectui.llama.facts import features_in
 from spectui.llama.layout import BATCH, LAYOUTS, MODEL, Image, Reading
 from spectui.llama.library import Library, examine, install_command, library
 from spectui.llama.search import LIBRARY_VARIABLE, PREBUILT, Origin, Place, places
-from tests.support.models import TARGET, TinyPath
+from tests.support.models import MOE, TARGET, TinyPath
 
 PINNED, _MOE_CACHE = LAYOUTS
 LARGER = Image("00" * 176, ())
@@ -202,6 +202,44 @@ def test_a_pair_runs_on_every_library(
         found[folder] = prompt["n_drafted"], prompt["n_accepted"]
     assert found[links] == found[server_library]
     assert found[prebuilt] == found[server_library]
+
+
+_WITH_CACHE = """
+import sys
+from pathlib import Path
+from spectui.errors import UsageError
+from spectui.llama import pair
+from spectui.llama.context import AbortFlag
+from spectui.llama.model import Model
+from spectui.options.setup import ContextOptions, ModelOptions
+pair.has_gpu = lambda: sys.argv[2] == "gpu"
+context = ContextOptions(ctx_size=64, threads=1, moe_cache_mib=3)
+with Model(ModelOptions(path=Path(sys.argv[1]))) as model:
+    try:
+        pair.TargetContext(model, context, max_draft=1, abort=AbortFlag())
+    except UsageError as error:
+        print(error)
+"""
+
+
+def test_a_cache_of_experts_reaches_the_library_that_has_one(
+    server_library: Path, prebuilt: Path, tiny: TinyPath
+) -> None:
+    told = {
+        (folder, gpu): subprocess.run(
+            [sys.executable, "-c", _WITH_CACHE, str(tiny(MOE)), gpu],
+            env={**os.environ, LIBRARY_VARIABLE: str(folder)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for folder, gpu in ((server_library, "gpu"), (prebuilt, "none"), (prebuilt, "gpu"))
+    }
+    assert "has no cache of experts; leave it out, or name" in told[server_library, "gpu"]
+    assert "the cache lies on a GPU, and llama.cpp sees none" in told[prebuilt, "none"]
+    # The library's own word, since the field is set.
+    assert "MoE cache requires a GPU backend" in told[prebuilt, "gpu"]
+    assert "change --moe-cache-mib" in told[prebuilt, "gpu"]
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,7 @@ llama_context:  CUDA_Host  output buffer size =     1.16 MiB
 llama_kv_cache:      CUDA0 KV buffer size =  1536.00 MiB
 llama_kv_cache:      CUDA0 KV buffer size =   384.00 MiB
 llama_kv_cache: size = 1920.00 MiB (  4096 cells,  30 layers,  1/1 seqs), K (f16):   45.00 MiB
+impl:      CUDA0 MoE cache size =   512.00 MiB for 35762.25 MiB of host experts
 llama_memory_recurrent:      CUDA0 RS buffer size =    62.81 MiB
 sched_reserve:      CUDA0 compute buffer size =   900.00 MiB
 sched_reserve:      CUDA0 compute buffer size =   858.01 MiB
@@ -191,7 +192,7 @@ def test_buffers_of_one_kind_add_up_except_those_made_anew() -> None:
         ("CPU_Mapped", BufferKind.WEIGHTS): 36786.25 * MIB,
         ("CUDA0", BufferKind.WEIGHTS): 14495 * MIB,
         ("CUDA_Host", BufferKind.OUTPUT): round(1.16 * MIB),
-        ("CUDA0", BufferKind.KV): 1920 * MIB,
+        ("CUDA0", BufferKind.KV): (1920 + 512) * MIB,
         ("CUDA0", BufferKind.RECURRENT): round(62.81 * MIB),
         ("CUDA0", BufferKind.COMPUTE): round(858.01 * MIB),
     }

@@ -28,7 +28,7 @@ from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import conditions
 from spectui.tune.division import divide
-from spectui.tune.experts import at_least, place_experts, why_idle
+from spectui.tune.experts import at_least, cache_sizes_mib, place_experts, why_idle
 from spectui.tune.explain import explain_result
 from spectui.tune.layouts import Layout, misfits
 from spectui.tune.loading import Loader, MovableTarget
@@ -105,6 +105,27 @@ def fits(script: Script, n: int, draft: ModelOptions | None, free: FreeMemory) -
     request = PlanRequest(target=with_n_cpu_moe(REQUEST.target, n), draft=draft)
     left = {name: n - MARGIN_BYTES for name, n in free.by_memory.items()}
     return can_load(script(request), FreeMemory(by_memory=left))
+
+
+def test_caches_of_experts_are_quarters_of_the_room_that_is_left() -> None:
+    mib = 1 << 20
+    script = Script(expert_bytes=100 * mib)
+    in_ram = replace(REQUEST, target=replace(TARGET, n_cpu_moe=4), draft=GOOD)
+    cached = replace(in_ram, context=replace(REQUEST.context, moe_cache_mib=512))
+    cases: tuple[tuple[PlanRequest, int, bool, tuple[int, ...]], ...] = (
+        # Six layers are on the GPU, which keeps its margin; 400 MiB of experts are in RAM.
+        (in_ram, 600 + 300, False, (64, 128, 192, 256)),
+        (cached, 600 + 300, False, (64, 128, 192, 256)),
+        (in_ram, 600 + 900, False, (64, 192, 256, 384)),
+        (in_ram, 600 + 60, False, ()),
+        (replace(in_ram, target=REQUEST.target), 2000, False, ()),
+        # Where all experts may move to RAM there is more to cache, and more room.
+        (in_ram, 600 + 900, True, (192, 448, 704, 960)),
+    )
+    for request, n_mib, moves, sizes in cases:
+        free = gpu(n_mib * mib)
+        assert cache_sizes_mib(script, request, free, moves_experts=moves) == sizes
+    assert all(one.draft is None and not one.context.moe_cache_mib for one in script.asked)
 
 
 def test_drafts_that_have_no_place_are_refused_with_the_reason() -> None:

@@ -99,9 +99,14 @@ class Machine:
         return replace(done, prompt_s=3 / prompts, stop=stop)
 
 
-def knobs(*tuned: Parameter, command: LoadTarget = COMMAND, **more: int) -> tuple[Knob, ...]:
+def knobs(
+    *tuned: Parameter,
+    command: LoadTarget = COMMAND,
+    caches_mib: tuple[int, ...] = (),
+    **more: int,
+) -> tuple[Knob, ...]:
     place = Place(target=command.options, context=command.context)
-    return knobs_of(frozenset(tuned), place, n_processors=8, **more)
+    return knobs_of(frozenset(tuned), place, n_processors=8, moe_caches_mib=caches_mib, **more)
 
 
 THREADS = knobs(Parameter.THREADS, Parameter.THREADS_BATCH)
@@ -227,7 +232,15 @@ def test_values_stand_around_the_commands_own() -> None:
     assert place.target.n_cpu_moe == 2
     assert place.context.threads_batch == 0
     assert text_of(every, changed) == "--n-cpu-moe 2 --split-mode row --ubatch-size 512"
+    # Beside no cache, and the command's own.
+    cached = replace(COMMAND, context=ContextOptions(moe_cache_mib=300))
+    [cache] = knobs(Parameter.MOE_CACHE_MIB, command=cached, caches_mib=(256, 512))
+    assert (cache.own, cache.values) == (300, (0, 256, 300, 512))
+    place = Place(target=cached.options, context=cached.context)
+    assert moved(place, [cache], {"moe_cache_mib": 512}).context.moe_cache_mib == 512
+    assert cache.text(512) == "--moe-cache-mib 512"
     # Where there is one value, nothing is searched.
+    assert knobs(Parameter.MOE_CACHE_MIB) == ()
     assert knobs(Parameter.SPLIT_MODE, Parameter.N_CPU_MOE) == ()
 
 

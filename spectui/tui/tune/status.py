@@ -15,6 +15,7 @@ from spectui.tui.text.display import clip
 from spectui.tui.tune import words
 from spectui.tui.tune.ledger import Ledger
 from spectui.tui.tune.words import Headline
+from spectui.tune.expert_use import cache_sentence
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.result import TuneResult
 from spectui.tune.temperatures import temperatures_sentence
@@ -209,7 +210,11 @@ class TuneStatus(Vertical):
             ("" if index else "why", f"{glyphs.bullet} {glyphs.own_line(reason)}", None)
             for index, reason in enumerate(words.why(result))
         ]
-        more = (("elsewhere", elsewhere), ("trials", words.ended_early(result)))
+        more = (
+            ("elsewhere", elsewhere),
+            ("cache", cache_sentence(result.experts)),
+            ("trials", words.ended_early(result)),
+        )
         return told + [(label, glyphs.own_line(text), None) for label, text in more if text]
 
     def _table(self, facts: list[Fact]) -> Table:
