@@ -28,8 +28,8 @@ from spectui.trace.costs import Prices, RoundPrices
 from spectui.trace.probabilistic import replay_sampled
 from spectui.trace.record import Recording
 
-LENGTHS = (1, 3, 6)
-FREE = np.zeros(max(LENGTHS) + 1)
+LONGEST = 8
+FREE = np.zeros(LONGEST + 1)
 NO_PRICES = Prices(
     depths=(0,),
     rounds=(
@@ -66,6 +66,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=12)
     parser.add_argument("--n-predict", type=int, default=48)
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--lengths", type=int, nargs="+", default=[1, 4])
     arguments = parser.parse_args()
     n_predict, sampling = arguments.n_predict, SamplingConfig(ignore_eos=True)
     with Engine() as engine:
@@ -73,7 +74,7 @@ def main() -> None:
     prompts = [item.tokens for item in workload.items]
     seeds = range(1, arguments.seeds + 1)
     rows = []
-    for longest in LENGTHS:
+    for longest in arguments.lengths:
         sums = sum(replay_sampled(one, one.chains["draft"], NO_PRICES) for one in recordings)
         drafted, accepted = np.asarray(sums)[longest - 1, 1:].tolist()
         served = [
@@ -108,7 +109,7 @@ def recorded(
 ) -> tuple[Workload, list[Recording]]:
     """Answers of the demo's dense target, with the probabilities that its draft gives them."""
     target, draft = demo_pair()
-    loaded = engine.load_target(target, CONTEXT, max_draft=max(LENGTHS))
+    loaded = engine.load_target(target, CONTEXT, max_draft=LONGEST)
     suite = builtin_suite()
     workload = tokenize(
         engine,
@@ -129,9 +130,7 @@ def recorded(
     for index, item in enumerate(workload.items):
         answer = answers[index]
         told = engine.record_chains(
-            RecordChains(
-                prompt=item.tokens, output=answer.tokens, depth=max(LENGTHS), reuse_prompt=True
-            )
+            RecordChains(prompt=item.tokens, output=answer.tokens, depth=LONGEST, reuse_prompt=True)
         )
         found.append(
             Recording(

@@ -52,7 +52,8 @@ def raced(n_items: int, *arms: Arm, ahead: float = 1.0) -> tuple[Race, list[int]
         measure(arms, start, items)
 
     runs.measure = noted  # type: ignore[method-assign]
-    race = Race(runs, items(n_items), min_gain=0.02)
+    alike = [replace(item, category="") for item in items(n_items)]
+    race = Race(runs, alike, min_gain=0.02)
     race.run()
     return race, legs
 
