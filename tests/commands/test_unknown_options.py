@@ -23,7 +23,6 @@ pytest_plugins = ["tests.support.cli_fixtures"]
 CURRENT, LEGACY, IK = (Reader(dialect=dialect) for dialect in Dialect)
 NEWER = (
     "--moe-cache-cpu-share 0.5",
-    "--spec-draft-sampling greedy",
     "--new-switch",
     "--new-pair -1 2.5",
     "-nn -.5",
