@@ -39,7 +39,7 @@ from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import divide
-from spectui.tune.forecast import Forecaster
+from spectui.tune.forecaster import Forecaster
 from spectui.tune.loading import Loader
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search

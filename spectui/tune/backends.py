@@ -21,7 +21,7 @@ from spectui.trace.record import Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import Division, mixed
 from spectui.tune.experts import at_least
-from spectui.tune.forecast import Forecaster
+from spectui.tune.forecaster import Forecaster
 from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader, MovableTarget
 from spectui.tune.places import Placing, moved

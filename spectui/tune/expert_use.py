@@ -11,7 +11,7 @@ from spectui.errors import BadInputError, DoesNotFitError, EngineDiedError, Usag
 from spectui.format import bytes_text, counted, percent_text
 from spectui.known import Known
 from spectui.trace.routing import ExpertUse, use_of
-from spectui.tune.forecast import Forecaster
+from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import Pace
 from spectui.tune.setup import SearchSetup
 

@@ -43,7 +43,8 @@ from spectui.tune.events import (
 from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.expert_use import ExpertRuns
 from spectui.tune.finalist import finalist
-from spectui.tune.forecast import Forecast, Forecaster, Outlook, in_order
+from spectui.tune.forecast import Forecast, Outlook, in_order
+from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace, Spent
 from spectui.tune.race import LOOK_EVERY
 from spectui.tune.result import TuneResult, why_nothing

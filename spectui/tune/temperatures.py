@@ -17,7 +17,7 @@ from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.options.setup import GREEDY, SamplingConfig
 from spectui.speculative.counters import Tally
 from spectui.tune.events import TemperatureStarted
-from spectui.tune.forecast import Forecaster
+from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import Pace
 from spectui.tune.race import Standing
 from spectui.tune.setup import SearchSetup

@@ -32,7 +32,7 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.conditions import conditions
 from spectui.tune.division import Division, divide
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
-from spectui.tune.forecast import Forecaster
+from spectui.tune.forecaster import Forecaster
 from spectui.tune.layouts import LayoutPlan
 from spectui.tune.outcome import Outcome, advised, outcome_of
 from spectui.tune.places import Knob, Placing

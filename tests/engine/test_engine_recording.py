@@ -18,7 +18,7 @@ from spectui.speculative.models import Rollback
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.ngrams import NGRAM_COSTS, replay_ngrams
 from spectui.trace.record import Chains, Recording
-from spectui.tune.forecast import Forecaster
+from spectui.tune.forecaster import Forecaster
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
 from spectui.tune.tracing import CostsMeasured, OutputRecorded, PromptProbed, TracingEvent

@@ -22,7 +22,7 @@ from spectui.tune.expert_use import (
     cache_sentence,
     experts_document,
 )
-from spectui.tune.forecast import Forecaster
+from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import Pace
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.studies.study import TuningStudy

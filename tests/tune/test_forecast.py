@@ -20,14 +20,8 @@ from spectui.speculative.models import Rollback
 from spectui.trace.file import SUFFIX
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import ModelIdentity, Recording
-from spectui.tune.forecast import (
-    Answers,
-    Forecast,
-    Forecaster,
-    forecasts,
-    in_order,
-    promising,
-)
+from spectui.tune.forecast import Answers, Forecast, forecasts, in_order, promising
+from spectui.tune.forecaster import Forecaster
 from spectui.tune.kept import KeptTrace, study_trace
 from spectui.tune.loading import Loader
 from spectui.tune.space import Parameter, SearchSpace

@@ -20,7 +20,8 @@ from spectui.options.speculation import Speculation
 from spectui.trace.replay import Parts, Total
 from spectui.tune.division import divide
 from spectui.tune.events import TemperatureStarted, TuneEvent
-from spectui.tune.forecast import Forecast, Forecaster, Resampled
+from spectui.tune.forecast import Forecast
+from spectui.tune.forecaster import Forecaster, Resampled
 from spectui.tune.pace import Pace
 from spectui.tune.race import Standing
 from spectui.tune.setup import Limits, SearchSetup

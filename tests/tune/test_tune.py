@@ -44,7 +44,8 @@ from spectui.tune.events import (
     TrialStarted,
     TuneEvent,
 )
-from spectui.tune.forecast import Answers, Forecast, Forecaster, Outlook, in_order
+from spectui.tune.forecast import Answers, Forecast, Outlook, in_order
+from spectui.tune.forecaster import Forecaster
 from spectui.tune.loading import Loader
 from spectui.tune.result import TuneResult
 from spectui.tune.search import Search

@@ -1,0 +1,402 @@
+"""The recorder of a search: prompts with every draft, and the replay of its space on them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from spectui.engine.commands import ReadExperts
+from spectui.errors import BadInputError
+from spectui.measure.arm import Arm
+from spectui.measure.workload import Workload
+from spectui.options.setup import SamplingConfig
+from spectui.speculative.models import Rollback
+from spectui.trace.costs import Costs
+from spectui.trace.ngrams import (
+    hashes_tokens,
+    ngram_costs,
+    replay_chained,
+    replay_ngrams,
+)
+from spectui.trace.record import Recording
+from spectui.trace.replay import Total
+from spectui.trace.routing import Routing
+from spectui.tune.forecast import (
+    Answers,
+    Forecast,
+    Outlook,
+    adaptive_best,
+    forecast_of,
+    forecasts,
+    off_costs,
+    sampled_best,
+)
+from spectui.tune.kept import KeptTrace
+from spectui.tune.loading import Loader
+from spectui.tune.space import SearchSpace
+from spectui.tune.tracing import (
+    Tracer,
+    TracingEvent,
+    fewest_probed,
+    n_tracing_steps,
+    probes_without_draft,
+)
+
+_TEXT_PASSES = 0.5
+"""Cost of writing a text beside others in one batch, in decodes of that text alone."""
+_RECORDING_PASSES = 0.3
+"""Cost of recording a draft along a text, in decodes of that text by the target alone."""
+_PROBING_PASSES = 2.5
+"""Cost of measuring rounds, in decodes of that text by the target alone."""
+_DRAFT_READING = 0.25
+"""Cost for a draft to read a prompt, as a share of the target's; roughly."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resampled:
+    """A setting on some recorded prompts that were answered with another sampling."""
+
+    total: Total
+    change: float
+    """Of its forecast speedup, by the same prompts as they were recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """Recorded data that forecasts start from."""
+
+    recordings: Sequence[Recording]
+    costs: Mapping[str, Costs]
+    has_text: bool
+
+
+class Forecaster:
+    """Records the first prompts of a workload with every draft, and replays the space on them.
+
+    Without a draft the target's output is enough: n-gram drafters need no more.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        loader: Loader,
+        space: SearchSpace,
+        *,
+        n_ctx: int,
+        rollback: Rollback,
+        kept: KeptTrace | None = None,
+    ) -> None:
+        """Prepare; nothing runs yet.
+
+        Args:
+            workload: prompts to record.
+            loader: has loaded the target, and loads the drafts.
+            space: settings to replay.
+            n_ctx: context size of the target.
+            rollback: the target's way to forget.
+            kept: the study's trace, for when it goes on; None keeps none.
+        """
+        self._kept = kept
+        self.not_kept: str | None = None
+        """Why the trace could not be kept; None where it was."""
+        self.taken: tuple[Recording, ...] = ()
+        """Recordings of another machine, in place of those that ``run`` would make."""
+        self._known: _Known | None = None
+        self._further: list[Recording] = []
+        """Recorded for one arm alone."""
+        self._workload = workload
+        self._loader = loader
+        self._space = space
+        self._n_ctx = n_ctx
+        self._rollback = rollback
+
+    @property
+    def n_prompts(self) -> int:
+        """Prompts that can be recorded."""
+        return len(self._workload.items)
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens of an answer that can be recorded."""
+        return self._workload.n_predict
+
+    def n_steps(self, n_prompts: int) -> int:
+        """Number of events that ``run`` emits."""
+        if self.taken:
+            return n_tracing_steps(len(self.taken), self._loader, records=False)
+        return n_tracing_steps(n_prompts, self._loader)
+
+    def seconds(
+        self,
+        n_prompts: int,
+        n_tokens: int,
+        tokens_per_s: float,
+        prompt_token_s: float,
+    ) -> float:
+        """Estimate for ``run``, with costs measured on as few prompts as will do.
+
+        Args:
+            n_prompts: to record.
+            n_tokens: of each answer, to record.
+            tokens_per_s: throughput of the target alone.
+            prompt_token_s: seconds per token of a prompt.
+        """
+        drafts, alone = self._loader.drafts, probes_without_draft(self._loader)
+        prompt_s = self._prompt_s(n_tokens / tokens_per_s, prompt_token_s, len(drafts))
+        n_probed = fewest_probed(n_prompts, len(drafts) + alone)
+        return (
+            self._loader.moving_s([*[None] * alone, *drafts])
+            + n_prompts * prompt_s
+            + n_probed * _PROBING_PASSES * n_tokens / tokens_per_s
+        )
+
+    def _prompt_s(self, pass_s: float, prompt_token_s: float, n_drafts: int) -> float:
+        """Estimate for the recording of a prompt.
+
+        Args:
+            pass_s: seconds in which the target decodes an answer.
+            prompt_token_s: seconds per token of a prompt.
+            n_drafts: that are recorded.
+        """
+        items = self._workload.items
+        n_items = max(len(items), 1)
+        reading_s = prompt_token_s * sum(len(item.tokens) for item in items) / n_items
+        written = sum(item.given is None for item in items) / n_items
+        draft_s = _RECORDING_PASSES * pass_s + _DRAFT_READING * reading_s
+        return written * _TEXT_PASSES * pass_s + reading_s + n_drafts * draft_s
+
+    def run(
+        self,
+        n_prompts: int,
+        n_tokens: int,
+        on_event: Callable[[TracingEvent], None],
+        *,
+        has_time: Callable[[], bool] = lambda: True,
+        is_late: Callable[[], bool] = lambda: False,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> Outlook:
+        """Record and replay.
+
+        Args:
+            n_prompts: to record, of those that there are.
+            n_tokens: of each answer, to record.
+            on_event: told what is done, on the caller's thread.
+            has_time: asked whether costs may be measured on one prompt more.
+            is_late: asked whether no more is done than has to be.
+            may_write: asked whether more text may be written than some.
+
+        Raises:
+            EngineDiedError: its process ended twice at one prompt.
+            KeyboardInterrupt: it was stopped.
+            MemoryShortError: memory stayed short.
+        """
+        workload, ids = self._workload.first(n_prompts), {one.id for one in self.taken}
+        if ids:
+            items = tuple(one for one in self._workload.items if one.id in ids)
+            workload = replace(workload, items=items)
+        tracer = Tracer(
+            replace(workload, n_predict=n_tokens),
+            self._loader,
+            recordings=self.taken,
+            depth=self._space.max_draft,
+            floor=self._space.floor,
+            n_ctx=self._n_ctx,
+            rollback=self._rollback,
+            on_event=on_event,
+        )
+        tracing = tracer.run(has_time=has_time, is_late=is_late, may_write=may_write)
+        if tracing.interrupted:
+            raise tracing.error or KeyboardInterrupt
+        if self._kept is not None and tracing.recordings:
+            try:
+                self._kept.keep(tracing, is_new=not self.taken)
+            except BadInputError as error:
+                # It would save time where the study goes on, no more.
+                self.not_kept = str(error)
+        outlook = self._outlook(tracing.recordings, tracing.costs, has_text=not self.taken)
+        return replace(outlook, readings=tracing.readings)
+
+    def recall(self, n_prompts: int, n_tokens: int) -> Outlook | None:
+        """Replay what an earlier run of the study has recorded.
+
+        None if it recorded less than ``n_tokens`` of ``n_prompts`` answers. Where another machine
+        did, ``run`` takes those.
+        """
+        if self._kept is None:
+            return None
+        trace, enough = self._kept.read(), partial(self._is_enough, n_prompts, n_tokens)
+        if trace is not None and enough(trace.recordings):
+            return self._outlook(trace.recordings, trace.costs, has_text=trace.has_text)
+        shared = (one.recordings for one in self._kept.shared())
+        self.taken = next((one for one in shared if enough(one) and self._may_take(one)), ())
+        return None
+
+    def _is_enough(self, n_prompts: int, n_tokens: int, recordings: Sequence[Recording]) -> bool:
+        space = self._space
+        every = [chains for one in recordings for chains in one.chains.values()]
+        covers = all(one.depth >= space.max_draft and one.floor <= space.floor for one in every)
+        return covers and sum(one.n_predict >= n_tokens for one in recordings) >= n_prompts
+
+    def _may_take(self, recordings: Sequence[Recording]) -> bool:
+        """Whether a recording of another machine would be the same here, but for near ties."""
+        bounds = {(one.n_ctx, one.rollback) for one in recordings}
+        names = {one.id for one in self._workload.items}
+        is_whole = all(one.chains.keys() >= {*self._loader.drafts} for one in recordings)
+        return (
+            is_whole
+            and bounds == {(self._n_ctx, self._rollback)}
+            and names.issuperset(one.id for one in recordings)
+        )
+
+    def _outlook(
+        self,
+        recordings: Sequence[Recording],
+        costs: Mapping[str, Costs],
+        *,
+        has_text: bool = True,
+    ) -> Outlook:
+        self._known = _Known(recordings=recordings, costs=costs, has_text=has_text)
+        found = forecasts(recordings, costs, self._space, has_text=has_text)
+        adaptive = adaptive_best(recordings, costs, found)
+        sampled = sampled_best(recordings, costs, self._space)
+        return Outlook(forecasts=found, costs=costs, adaptive=adaptive, sampled=sampled)
+
+    @property
+    def prompts(self) -> tuple[tuple[str, str], ...]:
+        """Names and categories of the recorded prompts."""
+        return (
+            tuple((one.id, one.category) for one in self._known.recordings) if self._known else ()
+        )
+
+    @property
+    def texts(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
+        """Prompts and answers of the recording; none without text."""
+        known = self._known
+        if known is None or not known.has_text:
+            return ()
+        return tuple((tuple(one.prompt), tuple(one.output)) for one in known.recordings)
+
+    def read_experts(self, command: ReadExperts) -> Routing | None:
+        """Have the engine read the experts of answers; None of a target without experts."""
+        return self._loader.engine.read_experts(command)
+
+    def prompt_s(self, prompt_token_s: float = 0.0) -> float:
+        """Estimate of what answering a further prompt, and reading that by one draft, takes.
+
+        Args:
+            prompt_token_s: seconds per token of a prompt; 0 for one that was read.
+        """
+        known = self._known
+        off = [] if known is None else [one.off_s for one in known.costs.values()]
+        return self._prompt_s(max(off, default=0.0) * self.n_tokens, prompt_token_s, 1)
+
+    def further(self, arm: Arm, n: int) -> tuple[Sequence[Recording], Answers] | None:
+        """Record up to ``n`` further prompts for one arm, and replay it on them.
+
+        Returns:
+            None where there are none, or the recording does not hold the arm.
+
+        Raises:
+            EngineDiedError: its process ended twice at one prompt.
+            KeyboardInterrupt: it was stopped.
+            MemoryShortError: memory stayed short.
+        """
+        known = self._known
+        if known is None:
+            return None
+        names = {one.id for one in (*known.recordings, *self._further)}
+        n_tokens = max((one.n_predict for one in known.recordings), default=0)
+        items = [one for one in self._workload.items if one.id not in names][:n]
+        workload = replace(self._workload, items=tuple(items), n_predict=n_tokens)
+        recordings = self._recorded(arm, workload) if items else ()
+        found = self._replayed(recordings, arm)
+        if found is None or found[1].answers is None:
+            return None
+        self._further += recordings
+        return recordings, found[1].answers
+
+    def resampled(self, arm: Arm, sampling: SamplingConfig, n: int) -> Resampled | None:
+        """Have the first ``n`` recorded prompts answered with another sampling, and replay an arm.
+
+        Returns:
+            None where the recording does not hold the arm, or no round is in the answers.
+
+        Raises:
+            EngineDiedError: its process ended twice at one prompt.
+            KeyboardInterrupt: it was stopped.
+            MemoryShortError: memory stayed short.
+        """
+        known, speculation = self._known, arm.speculation
+        before = None if known is None else self._replayed(known.recordings[:n], arm)
+        if known is None or before is None or speculation is None:
+            return None
+        names = {one.id for one in known.recordings[:n]}
+        # An answer that is there already was sampled as it was.
+        items = [replace(one, given=None) for one in self._workload.items if one.id in names]
+        workload = replace(self._workload, items=tuple(items), sampling=sampling)
+        after = self._replayed(self._recorded(arm, workload), arm)
+        if after is None or not after[0].n_rounds or not before[1].speedup:
+            return None
+        return Resampled(total=after[0], change=after[1].speedup / before[1].speedup)
+
+    def _recorded(self, arm: Arm, workload: Workload) -> Sequence[Recording]:
+        """Record prompts as far as a replay of one arm needs it."""
+        speculation = arm.speculation
+        if speculation is None:
+            return ()
+        model = speculation.model
+        self._loader.load(arm.draft)
+        tracing = Tracer(
+            workload,
+            self._loader,
+            depth=speculation.longest,
+            floor=(0.0 if model is None else model.draft_p_min) or self._space.floor,
+            n_ctx=self._n_ctx,
+            rollback=self._rollback,
+            with_costs=False,
+            drafts=() if arm.draft is None else (arm.draft,),
+            on_event=lambda _event: None,
+        ).run()
+        if tracing.interrupted:
+            raise tracing.error or KeyboardInterrupt
+        return tracing.recordings
+
+    def forecast(self, arm: Arm) -> Forecast | None:
+        """Replay one arm; None where no recording covers it."""
+        known = self._known
+        found = None if known is None else self._replayed(known.recordings, arm)
+        return None if found is None else found[1]
+
+    def _replayed(self, recordings: Sequence[Recording], arm: Arm) -> tuple[Total, Forecast] | None:
+        """An arm on some recordings; None where they do not cover it."""
+        found = self._total(recordings, arm)
+        if found is None:
+            return None
+        total, off = found
+        return total, forecast_of(total, recordings=recordings, space=self._space, off=off)
+
+    def _total(self, recordings: Sequence[Recording], arm: Arm) -> tuple[Total, Costs] | None:
+        """An arm on some recordings, and the costs of off; None where they do not cover it."""
+        known, speculation = self._known, arm.speculation
+        if known is None or speculation is None or not recordings:
+            return None
+        if speculation.longest > self._space.max_draft:
+            # Longer than what was recorded, and than what costs are known for.
+            return None
+        if hashes_tokens(speculation) and not known.has_text:
+            return None
+        model = speculation.model
+        if model is not None and 0 < model.draft_p_min < self._space.floor:
+            return None
+        if arm.draft is None:
+            own = off = ngram_costs(known.costs)
+        else:
+            own = known.costs.get(arm.draft)
+            off = off_costs(arm.draft, known.costs, self._space)
+        if own is None or off is None:
+            return None
+        (total,) = (
+            replay_ngrams(recordings, (speculation,), own)
+            if arm.draft is None
+            else replay_chained(recordings, arm.draft, (speculation,), own)
+        )
+        return total, off
