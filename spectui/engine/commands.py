@@ -173,6 +173,9 @@ class RecordChains:
     """Least ``draft_p_min`` above 0 that they shall answer for, see ``Chains.floor``."""
     reuse_prompt: bool = False
     """Keep the caches of the prompt for the next time, and use kept ones."""
+    sampling: SamplingConfig | None = None
+    """By which the target has sampled the output, for the probabilities that a draft which samples
+    would give its tokens; None where they are not wanted."""
     mtp: bool = False
     """Ask MTP layers instead, those of a loaded file or the target's own; the target decodes the
     output for that."""

@@ -3,7 +3,7 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,7 @@ from spectui.llama.buffers import Buffer
 from spectui.llama.devices import has_gpu
 from spectui.llama.model import Model
 from spectui.llama.routing import Experts, RoutingContext
+from spectui.llama.sampling import SamplerChain
 from spectui.models.facts import (
     check_is_model,
     check_is_target,
@@ -212,7 +213,15 @@ def _of_draft(
         draft.settle()
     began = time.perf_counter()
     run = read_chains if can_read(draft, len(prompt) + len(output), depth) else record_chains
-    chains = run(draft, prompt, output, depth=depth, floor=command.floor, cancelled=cancelled)
+    with ExitStack() as samplers:
+        if command.sampling is not None:
+            draft.sampler = samplers.enter_context(SamplerChain(command.sampling, draft.vocabulary))
+        try:
+            chains = run(
+                draft, prompt, output, depth=depth, floor=command.floor, cancelled=cancelled
+            )
+        finally:
+            draft.sampler = None
     if chains is None:
         return None
     return ChainsRecorded(chains=chains, seconds=time.perf_counter() - began, read_s=read_s)

@@ -11,7 +11,7 @@ from spectui.llama.context import AbortFlag, Context, Logits
 from spectui.llama.devices import has_gpu
 from spectui.llama.library import EXT, C, library
 from spectui.llama.model import Model
-from spectui.llama.sampling import SamplerChain, chance, top_token
+from spectui.llama.sampling import SamplerChain, top_token
 from spectui.llama.search import LIBRARY_VARIABLE
 from spectui.llama.threadpools import ThreadPools
 from spectui.llama.vocabulary import Vocabulary
@@ -178,6 +178,8 @@ class DraftContext(Context):
         """
         self._n_shared = min(model.vocabulary.n_tokens, target_vocabulary.n_tokens)
         self._lacks_tokens = self._n_shared < target_vocabulary.n_tokens
+        self.sampler: SamplerChain | None = None
+        """By which a draft is sampled; None where nothing asks for that."""
         super().__init__(model, options, max_outputs=_READ_AT_ONCE, abort=abort, n_slots=n_slots)
 
     def decode(self, tokens: Sequence[int], outputs: Outputs) -> None:
@@ -195,8 +197,10 @@ class DraftContext(Context):
 
     def chances(self, tokens: Sequence[int]) -> list[float]:
         """Probability of a token after each output of the last decode, as ``BatchedDraft``."""
+        if self.sampler is None:
+            return []
         return [
-            chance(self.logits(output)[: self._n_shared], token) if token < self._n_shared else 0.0
+            self.sampler.chance(self.logits(output)[: self._n_shared], token)
             for output, token in enumerate(tokens)
         ]
 

@@ -2,6 +2,7 @@
 
 import ctypes
 from copy import copy
+from typing import Any
 
 import numpy as np
 
@@ -60,13 +61,25 @@ class SamplerChain(Closing):
                 return token
         return self._by_chain(logits)
 
-    def _by_chain(self, logits: Logits) -> int:
-        self._candidates["id"] = self._ids
-        self._candidates["logit"] = logits
+    def chance(self, logits: Logits, token: int) -> float:
+        """Probability that ``token`` would be drawn from ``logits``."""
+        array = self._applied(logits)
+        left = (array.data[index] for index in range(array.size))
+        return next((float(one.p) for one in left if one.id == token), 0.0)
+
+    def _applied(self, logits: Logits) -> Any:  # noqa: ANN401 - a C structure
+        """The candidates that the samplers leave, one of which is selected."""
+        n = len(logits)
+        self._candidates["id"][:n] = self._ids[:n]
+        self._candidates["logit"][:n] = logits
         array = self._array
         # Samplers may point the array elsewhere, shrink it and mark it sorted.
-        array.data, array.size, array.selected, array.sorted = self._data, len(logits), -1, False
+        array.data, array.size, array.selected, array.sorted = self._data, n, -1, False
         C.llama_sampler_apply(self._chain, ctypes.byref(array))
+        return array
+
+    def _by_chain(self, logits: Logits) -> int:
+        array = self._applied(logits)
         chosen = array.data[array.selected]
         token, self.probability = int(chosen.id), 1.0 if self._is_greedy else float(chosen.p)
         C.llama_sampler_accept(self._chain, token)
@@ -93,23 +106,7 @@ def _forbid(vocabulary: Vocabulary) -> object:
 
 
 def top_token(logits: Logits) -> tuple[int, float]:
-    """Most probable token of ``logits`` and its softmax probability among the top ten."""
-    top = _highest(logits)
-    weights = np.exp(top - top[0])
-    return int(logits.argmax()), float(weights[0] / weights.sum(dtype=np.float32))
-
-
-def chance(logits: Logits, token: int) -> float:
-    """Softmax probability of a token among the top ten of ``logits``; 0 where it is not of them."""
-    top = _highest(logits)
-    if logits[token] < top[-1]:
-        return 0.0
-    weights = np.exp(top - top[0])
-    return float(np.exp(logits[token] - top[0]) / weights.sum(dtype=np.float32))
-
-
-def _highest(logits: Logits) -> Logits:
-    """The ten highest logits, in descending order.
+    """Most probable token of ``logits`` and its softmax probability among the top ten.
 
     The tenth largest of the maxima of groups bounds the tenth largest logit from below, so that
     only a handful of logits has to be sorted. Groups are columns of a matrix: rows are compared
@@ -122,5 +119,6 @@ def _highest(logits: Logits) -> Logits:
         high = logits[logits >= bound]
     else:
         high = logits
-    found: Logits = np.sort(high)[: -DRAFT_TOP_K - 1 : -1]
-    return found
+    top = np.sort(high)[: -DRAFT_TOP_K - 1 : -1]
+    weights = np.exp(top - top[0])
+    return int(logits.argmax()), float(weights[0] / weights.sum(dtype=np.float32))

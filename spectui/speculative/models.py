@@ -125,9 +125,9 @@ class BatchedDraft(DraftModel, Protocol):
         ...
 
     def chances(self, tokens: Sequence[int]) -> list[float]:
-        """Probability of a token each after the first outputs of the last decode.
+        """Probability of drafting a token each after the first outputs of the last decode.
 
-        Among the ten most probable ones, as that of ``top``; 0 for all others.
+        Where drafts are sampled as the target's tokens are; empty where that is not asked for.
         """
         ...
 

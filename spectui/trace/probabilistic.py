@@ -1,12 +1,13 @@
 """Sampled drafts that are verified by rejection, replayed on a text that the target has sampled.
 
-With ``--spec-draft-sampling probabilistic`` llama-server samples each token of a draft from the
-draft's distribution q, and keeps it with probability min(1, p / q), where p is the target's; in
-place of the first that is not kept it samples from what q falls short of p (Leviathan et al. 2023,
-arXiv 2211.17192, algorithm 1; ``common_sampler_sample_and_accept_n_rejection``). So all text is the
-target's own, whoever drafts. Turned round: a token x of a text that the target has sampled was an
-accepted one with probability min(1, q(x) / p(x)). What rounds would have begun at each token, and
-what they would have accepted, follows exactly in expectation; no draft has to be run.
+With ``--spec-draft-sampling probabilistic`` llama-server draws each token of a draft from q, what
+the samplers of the request leave of the draft's distribution, and keeps it with probability
+min(1, p / q), where p is the same of the target's. In place of the first that is not kept it draws
+from what q falls short of p (Leviathan et al. 2023, arXiv 2211.17192, algorithm 1;
+``common_sampler_sample_and_accept_n_rejection``). So all text is the target's own, whoever drafts.
+Turned round: a token x of a text that the target has sampled was an accepted one with probability
+min(1, q(x) / p(x)). What rounds would have begun at each token, and what they would have accepted,
+follows exactly in expectation; no draft has to be run.
 """
 
 from collections.abc import Sequence

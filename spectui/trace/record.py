@@ -47,8 +47,8 @@ class Chains:
     which has no next one, always has a tail. Shorter than ``depth`` - 1 only where the context
     ends, where MTP layers do, or where a token is below ``floor``."""
     of_output: tuple[float, ...] = ()
-    """[n_output]: probability of output token i + 1 under the draft's top-10 softmax after token i,
-    0 for one that is not among them, and behind the last; empty where that was not recorded."""
+    """[n_output]: probability of drafting output token i + 1 after token i where the draft samples
+    as the target does, 0 behind the last; empty where that was not recorded."""
     floor: float = 0.0
     """Least ``draft_p_min`` above 0 that the chains answer for; all of them answer for 0 itself. A
     tail ends with its first token that is less probable: what a draft adds behind an error is never
@@ -276,7 +276,7 @@ def read_chains(
             return None
         model.decode(piece, Outputs.ALL)
         tops += model.tops()
-        coming = output[len(of_output) + 1 :]
+        coming = output[len(tops) - len(piece) + 1 :]
         of_output += map(_short, model.chances(coming[: len(piece)]))
     whole = _of_tops(tops)
     n_free = model.n_cells - model.n_past
@@ -299,7 +299,7 @@ def read_chains(
         tokens=whole.tokens,
         probabilities=whole.probabilities,
         tails=tails.found,
-        of_output=(*of_output, 0.0),
+        of_output=(*of_output, 0.0) if of_output else (),
     )
 
 

@@ -274,6 +274,7 @@ class Tracer:
         self._on_event(OutputRecorded(prompt_id=item.id, n_tokens=len(answer.tokens)))
 
     def _record_draft(self, draft: str) -> None:
+        sampling = self._workload.sampling
         for index, recording in enumerate(self._recordings):
             if draft in recording.chains:
                 continue
@@ -288,6 +289,7 @@ class Tracer:
                 floor=self._floor,
                 reuse_prompt=True,
                 mtp=self._loader.is_mtp(draft),
+                sampling=None if sampling.is_greedy else sampling,
             )
             told = again_after_a_death(partial(self._engine.record_chains, command))
             self._chains_s[recording.id, draft] = told.seconds
