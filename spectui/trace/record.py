@@ -299,7 +299,7 @@ def read_chains(
         tokens=whole.tokens,
         probabilities=whole.probabilities,
         tails=tails.found,
-        of_output=(*of_output, 0.0) if of_output else (),
+        of_output=(*of_output, 0.0) if len(of_output) == len(output) - 1 else (),
     )
 
 
