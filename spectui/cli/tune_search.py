@@ -32,7 +32,7 @@ from spectui.cli.tune_slots import slots_measured
 from spectui.cores import usable_processors
 from spectui.engine.commands import LoadTarget
 from spectui.engine.guard import request_of
-from spectui.engine.placing import left_open
+from spectui.engine.placing import has_devices, left_open
 from spectui.format import bytes_text, counted, duration_text
 from spectui.interrupts import interrupts
 from spectui.llama.buffers import HOST
@@ -162,7 +162,7 @@ class Search:
             plan, refused = plan_experts(request, drafts, self.progress.say, shared.margins)
             models = models.without(refused)
             target = request.target if plan is None else plan.loaded
-        elif drafts and shared.fit is not None and not self._has_own_mtp(models):
+        elif drafts and self._may_move(request.target, models) and shared.fit is not None:
             plan = fit_layouts(request, drafts, shared.fit, self.progress.say, open_context())
             target = request.target if plan is None else plan.loaded
         else:
@@ -190,10 +190,14 @@ class Search:
             )
         return found
 
-    def _has_own_mtp(self, models: Models) -> bool:
-        """Whether the target's own MTP layers may draft: these are loaded with it, once."""
+    def _may_move(self, target: ModelOptions, models: Models) -> bool:
+        """Whether the target may lie otherwise beside each draft.
+
+        Not without a device, nor where its own MTP layers may draft: those are loaded with it once.
+        """
         may_draft = self.shared.takes_mtp and takes_mtp(self.shared, self.options)
-        return may_draft and read_gguf(models.target).mtp_layers > 0
+        has_own_mtp = may_draft and read_gguf(models.target).mtp_layers > 0
+        return has_devices(target) and not has_own_mtp
 
     def _given_place(
         self, command: LoadTarget, plan: LayoutPlan | None, models: Models

@@ -36,7 +36,7 @@ def left_open(target: ModelOptions, options: Fit | None) -> ModelOptions:
         target: as it was given.
         options: what may be chosen; None for nothing.
     """
-    if options is None or not _has_devices(target):
+    if options is None or not has_devices(target):
         return target
     return replace(target, fit=replace(options, is_open=True))
 
@@ -59,7 +59,7 @@ def placed(setup: Setup, options: Fit | None, say: Say, server: OpenContext | No
     Raises:
         SpectuiError: as ``Planner.plan`` does.
     """
-    if options is None or not _has_devices(setup.target):
+    if options is None or not has_devices(setup.target):
         return setup
     request = request_of(setup)
     has_draft = request.draft is not None
@@ -76,7 +76,8 @@ def placed(setup: Setup, options: Fit | None, say: Say, server: OpenContext | No
     return replace(setup, target=found.target, draft=draft)
 
 
-def _has_devices(target: ModelOptions) -> bool:
+def has_devices(target: ModelOptions) -> bool:
+    """Whether a target may lie on a device beside the processor."""
     return target.devices.names != () and bool(target.devices.rpc or has_gpu())
 
 

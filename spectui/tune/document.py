@@ -54,8 +54,7 @@ class Tuned:
             served: results on llama-server.
         """
         result, setup, layouts = self.result, self.tuning.setup, self.tuning.space.layouts
-        placing, adaptive = self.tuning.placing, result.adaptive.value
-        sampled = result.sampled.value
+        placing = self.tuning.placing
         unknown = "no speculative setting could be measured"
         advice = self.launch(advised(result))
         best_command = None if result.best is None else self.launch(result.best).text
@@ -71,13 +70,7 @@ class Tuned:
             **or_reason("layouts", layouts and encoded(layouts), alike),
             "baseline": {"params": result.off.document(), **result.baseline_document()},
             "trials": [record.document(result.trials) for record in result.trials],
-            "forecasts": [one.document() for one in result.forecasts[:_FORECASTS]],
-            "n_replayed": len(result.forecasts),
-            "drafters": [one.document() for one in best_by_drafter(result.forecasts)],
-            **or_reason(
-                "sampled_drafts", sampled and sampled.document(), result.sampled.reason or ""
-            ),
-            **or_reason("adaptive", adaptive and adaptive.document(), result.adaptive.reason or ""),
+            **_forecasts(result),
             "time": result.spent.document(),
             **or_reason("best", result.best_document(), unknown),
             **or_reason("best_command", best_command, unknown),
@@ -110,6 +103,18 @@ class Tuned:
     def explanation(self) -> Explanation:
         """Why the best setting pays, or does not."""
         return explain_result(self.result)
+
+
+def _forecasts(result: TuneResult) -> Json:
+    """What was replayed: the best settings, drafters, sampled drafts and adaptive lengths."""
+    sampled, adaptive = result.sampled.value, result.adaptive.value
+    return {
+        "forecasts": [one.document() for one in result.forecasts[:_FORECASTS]],
+        "n_replayed": len(result.forecasts),
+        "drafters": [one.document() for one in best_by_drafter(result.forecasts)],
+        **or_reason("sampled_drafts", sampled and sampled.document(), result.sampled.reason or ""),
+        **or_reason("adaptive", adaptive and adaptive.document(), result.adaptive.reason or ""),
+    }
 
 
 def _config(setup: TuningSetup) -> Json:

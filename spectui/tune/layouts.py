@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from spectui.engine.demand import FreeMemory, can_load
-from spectui.engine.fit import fitted
+from spectui.engine.fit import Fitted, fitted
 from spectui.engine.fitting import PlanCall, alone
 from spectui.engine.placing import OpenContext, mind_context
 from spectui.engine.planning import Planner
@@ -177,18 +177,8 @@ def fit_layouts(
             return None
         mind_context(planner, asked[by_size[0]], options, largest, server=server, say=say)
         free = planner.free_memory().with_margins(options, request.target.devices, planner.gpus())
-    # Parts of a layer are not worth loading the target again: the one with most room serves.
-    by_text: dict[str, Layout] = {}
-    for found in (*beside.values(), without):
-        if found is not None:
-            by_text.setdefault(found.choice, Layout.of(found.target, found.choice))
-    layouts = Layouts(
-        alone=by_text[without.choice],
-        beside={name: by_text[(beside[name] or largest).choice] for name in drafts},
-    )
-    sentence = largest.sentence
-    if layouts.differ:
-        sentence = f"fitted to free memory: {layouts.text}"
+    layouts = _layouts(without, {name: beside[name] or largest for name in by_size})
+    sentence = f"fitted to free memory: {layouts.text}" if layouts.differ else largest.sentence
     if sentence is not None:
         say(sentence)
     return LayoutPlan(
@@ -197,4 +187,19 @@ def fit_layouts(
         free=free,
         layouts=layouts,
         tightest=by_size[0],
+    )
+
+
+def _layouts(without: Fitted, beside: Mapping[str, Fitted]) -> Layouts:
+    """The layouts that ``--fit`` chose; ``beside`` has the largest draft first.
+
+    Parts of a layer are not worth loading the target again: of those alike but for that the one
+    with most room for a draft serves.
+    """
+    by_text: dict[str, Layout] = {}
+    for found in (*beside.values(), without):
+        by_text.setdefault(found.choice, Layout.of(found.target, found.choice))
+    return Layouts(
+        alone=by_text[without.choice],
+        beside={name: by_text[found.choice] for name, found in beside.items()},
     )

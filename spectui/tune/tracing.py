@@ -187,14 +187,7 @@ class Tracer:
                 # It drafts wherever a token stood before: many rounds that verify real text.
                 self._probe(NGRAM_COSTS, NgramSimple(size_n=1, size_m=self._depth))
             for draft in self._drafts:
-                try:
-                    again_after_a_death(partial(self._loader.load, draft))
-                except DoesNotFitError as error:
-                    self._on_event(DraftLeftOut(draft=draft, reason=str(error)))
-                    continue
-                self._record_draft(draft)
-                drafter = DraftMtp if self._loader.is_mtp(draft) else DraftSimple
-                self._probe(draft, drafter(draft_max=self._depth))
+                self._take(draft)
             self._fit()
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
@@ -272,6 +265,17 @@ class Tracer:
             )
         )
         self._on_event(OutputRecorded(prompt_id=item.id, n_tokens=len(answer.tokens)))
+
+    def _take(self, draft: str) -> None:
+        """Record a draft and measure its rounds, if there is room for it."""
+        try:
+            again_after_a_death(partial(self._loader.load, draft))
+        except DoesNotFitError as error:
+            self._on_event(DraftLeftOut(draft=draft, reason=str(error)))
+            return
+        self._record_draft(draft)
+        drafter = DraftMtp if self._loader.is_mtp(draft) else DraftSimple
+        self._probe(draft, drafter(draft_max=self._depth))
 
     def _record_draft(self, draft: str) -> None:
         sampling = self._workload.sampling
