@@ -98,7 +98,7 @@ class InProcess:
         target = PlacedTarget(
             command=setup.given or self._command,
             mtp=bool(self._target.mtp_layers) and not self._command.mtp_file,
-            draft=None if setup.plan else _largest_draft(setup.candidates),
+            draft=None if study.space.layouts else _largest_draft(setup.candidates),
         )
         placing = study.placing
         if placing is None:
