@@ -61,12 +61,9 @@ def test_the_same_command_resumes_and_another_sampling_is_another_study(
     assert (second["study"], len(second["trials"])) == (first["study"], 2)
     assert "resuming a study with 1 trial\n" in spectui.err
     assert second["trials"][0]["tokens_per_s"] == first["trials"][0]["tokens_per_s"]
-    assert "goes on with it" not in spectui.err
-    note = f"({first['study']}); --temp 0 goes on with it"
-    for more, n_notes in (("--temp", 0.8), 1), (("--temp", 0.8), 0), (("--temp", 0.7, "-n", 9), 0):
+    for more in ("--temp", 0.8), ("--temp", 0.7, "-n", 9):
         found = run.document("tune", *MODEL, "--trials", 1, *more)
         assert found["study"] != first["study"]
-        assert spectui.err.count(note) == spectui.err.count("goes on with it") == n_notes
     assert list(elsewhere.iterdir()) == []
     assert (tmp_path / "home" / "data" / "studies.sqlite3").exists()
 

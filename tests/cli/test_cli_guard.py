@@ -155,7 +155,8 @@ class ScriptedPlanner(Closing):
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plan for a GPU with room for two layers' experts, or for one's and a draft."""
-    monkeypatch.setattr("spectui.tune.experts.Planner", ScriptedPlanner)
+    for module in ("experts", "layouts"):
+        monkeypatch.setattr(f"spectui.tune.{module}.Planner", ScriptedPlanner)
 
 
 @pytest.fixture
@@ -176,23 +177,26 @@ def test_the_draft_and_its_placement_are_searched(
 ) -> None:
     document = tuned(spectui, *experts, *SEARCHED, "--trials", 2, "--cpu-moe")
     draft = tiny(CLOSE_DRAFT).stem
-    assert document["placements"] == {"alone": 1, "beside": {draft: 2}}
+    layouts = document["layouts"]
+    assert layouts["alone"]["n_cpu_moe"] == 1
+    assert {name: one["n_cpu_moe"] for name, one in layouts["beside"].items()} == {draft: 2}
     assert (
-        f"layers with their experts in RAM, instead of --cpu-moe: 1 without a draft, 2 beside "
-        f"{draft} at least; fewer do not fit\n"
+        f"layers with their experts in RAM, instead of --cpu-moe: n_cpu_moe 1 without a draft; "
+        f"n_cpu_moe 2 beside {draft} at least; fewer do not fit\n"
     ) in spectui.err
-    assert document["baseline"]["params"] == {"draft": None, "n_cpu_moe": 1}
-    tried = {(one["params"]["draft"], one["params"]["n_cpu_moe"]) for one in document["trials"]}
-    assert tried == {(None, 1), (draft, 2)}
+    assert document["baseline"]["params"] == {"draft": None, "layout": "n_cpu_moe 1"}
+    tried = {(one["params"]["draft"], one["params"]["layout"]) for one in document["trials"]}
+    assert tried == {(None, "n_cpu_moe 1"), (draft, "n_cpu_moe 2")}
     assert {one["state"] for one in document["trials"]} == {"complete"}
-    assert {one["params"]["n_cpu_moe"] for one in document["forecasts"]} == {1, 2}
+    replayed = {one["params"]["layout"] for one in document["forecasts"]}
+    assert replayed == {"n_cpu_moe 1", "n_cpu_moe 2"}
     # What drafts decides where the experts lie, in the command as well.
     for command, uses in (
         (document["command"], document["verdict"]["use_speculation"]),
         (document["best_command"], True),
     ):
-        own = document["best"]["params"] if uses else {"n_cpu_moe": 1}
-        assert f"--n-cpu-moe {own['n_cpu_moe']}" in command
+        own = document["best"]["params"] if uses else {"layout": "n_cpu_moe 1"}
+        assert own["layout"].replace("n_cpu_moe", "--n-cpu-moe") in command
         assert "--cpu-moe" not in command
     assert document["lossless"]
 
@@ -207,7 +211,7 @@ def test_a_study_goes_on_with_its_placements_or_says_why_not(
     monkeypatch.setattr(ScriptedPlanner, "n_free", 4.5)
     again = tuned(spectui, *search, *SEARCHED)
     assert again["study"] == first["study"]
-    assert again["placements"] == first["placements"]
+    assert again["layouts"] == first["layouts"]
     monkeypatch.setattr(ScriptedPlanner, "n_free", 3.9)
     assert spectui("tune", *search, *SEARCHED) == 4
     assert f"the study {first['study']} measured with n_cpu_moe 1 without a draft" in spectui.err
@@ -217,5 +221,5 @@ def test_a_study_goes_on_with_its_placements_or_says_why_not(
     assert "does not fit even with the experts of all layers in RAM" in spectui.err
     fixed = tuned(spectui, *search, "--tune", "draft")
     assert fixed["study"] != first["study"]
-    assert fixed["placements"] is None
+    assert fixed["layouts"] is None
     assert fixed["trials"][0]["params"] == {"draft": None}
