@@ -69,6 +69,8 @@ MANY = (13, 24, 48)
 N_TRIAL = 8
 N_CATEGORIES = 8
 N_PARTS = 4
+FEWEST_TOLD = 20
+"""Searches that have said anything, of which a share is worth telling."""
 ARM = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=6)))
 ARMS = tuple(
     Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=n, draft_p_min=p / 1000)))
@@ -398,9 +400,9 @@ def simulate(setting: Setting, seed: int, *, n: int, n_resamples: int) -> dict[s
 
 
 def share_of(inside: Sequence[bool | None]) -> float | None:
-    """Share of those that are known; None where none is."""
+    """Share of those that are known; None where hardly any is."""
     told = [one for one in inside if one is not None]
-    return round(statistics.fmean(told), 4) if told else None
+    return round(statistics.fmean(told), 4) if len(told) >= FEWEST_TOLD else None
 
 
 def settings() -> Iterator[Setting]:
