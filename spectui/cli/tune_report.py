@@ -144,7 +144,7 @@ def _notes(found: Tuned) -> Iterator[str]:
         if note is not None:
             yield f"{note}."
     if result.off.layout is not None and result.speedup is not None:
-        yield (f"compared with the target alone as it fits without a draft: {result.off.layout}.")
+        yield f"compared with the target alone as it fits without a draft: {result.off.layout}."
     threads = setup.off.context.threads
     if threads and threads == threads_to_take():
         yield (

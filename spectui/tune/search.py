@@ -348,8 +348,9 @@ class Forecasting:
         self.costs: Mapping[str, Costs] = {}
         """Costs of rounds by drafter, from the recording."""
         self.adaptive: Known[Adaptive] = UNKNOWN
-        self.sampled: Known[Sampled] = NOT_SAMPLED
         """Rules of draft length beside the best forecast."""
+        self.sampled: Known[Sampled] = NOT_SAMPLED
+        """The best forecast of drafts whose tokens are sampled."""
         self._readings: Mapping[str, Readings] = {}
         self._n_planned = 0
         """Prompts that are recorded in all, should it take so many."""
