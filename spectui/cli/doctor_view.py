@@ -23,6 +23,7 @@ from spectui.llama.rpc import Link
 from spectui.llama.search import find_server
 from spectui.models.facts import ModelFacts
 from spectui.models.pairs import PairReport, SpecialToken
+from spectui.models.ranking import read_share
 from spectui.presets import Preset
 from spectui.presets.content import ModelFiles, preset_folders
 from spectui.severity import Severity
@@ -84,15 +85,16 @@ def _parts(
 
 def _by_headers(look: HeaderLook) -> Iterator[RenderableType]:
     yield from _section("Target, by its header", iter([_facts(look.target)]))
-    for draft in look.drafts:
+    for name, draft in look.drafts.items():
         lines = [] if draft.facts is None else [_facts(draft.facts)]
-        if draft.read_share is not None:
-            share = percent_text(draft.read_share)
-            lines.append(f"a token of it reads {share} of the weights that the target's reads")
+        share = read_share(look.target, draft.facts)
+        if share is not None:
+            read = percent_text(share)
+            lines.append(f"a token of it reads {read} of the weights that the target's reads")
         # A file of MTP layers alone has no vocabulary to compare.
         if draft.reason is None and draft.facts is not None and draft.facts.draft_kind is None:
             lines.append("its vocabulary is as llama.cpp wants it beside the target's")
-        yield from _section(f"Draft {draft.name}, by its header", iter(lines))
+        yield from _section(f"Draft {name}, by its header", iter(lines))
 
 
 def _facts(facts: ModelFacts) -> str:

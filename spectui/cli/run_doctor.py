@@ -20,7 +20,7 @@ from spectui.doctor.examination import (
     surroundings,
 )
 from spectui.doctor.findings import Finding, findings
-from spectui.doctor.headers import HeaderDraft, HeaderLook, look_at_headers
+from spectui.doctor.headers import HeaderLook, look_at_headers
 from spectui.doctor.libraries import FoundLibrary, look_at_libraries
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.documents import Json, fields_of, heading, or_reason
@@ -40,6 +40,7 @@ from spectui.llama.planned import ModelPlan, PlanRequest
 from spectui.llama.pricing import PriceRequest
 from spectui.models.facts import ModelFacts
 from spectui.models.pairs import Outline, PairReport
+from spectui.models.ranking import read_share
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND
 from spectui.presets import Preset, find_preset
@@ -126,7 +127,7 @@ def _next(options: RunOptions, looked_at: LookedAt) -> list[str]:
         )
     if looked_at is None:
         return next_lines("find the models of this machine", ["spectui", "models", "scan"])
-    if not any(map(_is_usable, looked_at.drafts)):
+    if not _has_draft(looked_at):
         scan = ["spectui", "models", "scan", "-m", str(options.model)]
         return next_lines("find drafts for it", scan)
     largest = looked_at.largest_context if isinstance(looked_at, Examination) else None
@@ -187,19 +188,24 @@ def _by_headers(
     models = find_models(options, progress, needs_draft=False)
     look = look_at_headers(models.target, models.drafts)
     findings_ = [
-        Finding(severity=Severity.ERROR, text=f"{one.name} cannot be the draft: {one.reason}")
-        for one in look.drafts
+        Finding(severity=Severity.ERROR, text=f"{name} cannot be the draft: {one.reason}")
+        for name, one in look.drafts.items()
         if one.reason is not None
     ]
+    shares = {
+        name: read_share(look.target, one.facts)
+        for name, one in look.drafts.items()
+        if one.reason is None
+    }
     findings_ += [
         Finding(
             severity=Severity.WARNING,
-            text=f"a token of {one.name} reads {percent_text(one.read_share)} of the weights that "
-            "one of the target reads, and a draft has to be far smaller; if -m and -md changed "
-            "places, give them the other way round",
+            text=f"a token of {name} reads {percent_text(share)} of the weights that one of the "
+            "target reads, and a draft has to be far smaller; if -m and -md changed places, give "
+            "them the other way round",
         )
-        for one in look.drafts
-        if one.reason is None and one.read_share is not None and one.read_share > 1
+        for name, share in shares.items()
+        if share is not None and share > 1
     ]
     text = f"memory, speed and the rules of BOS and EOS were not examined: {missing}"
     return look, (*findings_, Finding(severity=Severity.WARNING, text=text))
@@ -216,8 +222,7 @@ def _verdict(examination: LookedAt, found: Sequence[Finding]) -> SpectuiError | 
     if examination is None:
         return None
     if isinstance(examination, HeaderLook):
-        drafts = examination.drafts
-        is_unusable = bool(drafts) and all(one.reason is not None for one in drafts)
+        is_unusable = bool(examination.drafts) and not _has_draft(examination)
         return BadInputError(found[0].text) if is_unusable else None
     errors = [one for one in found if one.severity is Severity.ERROR]
     if any(not demand.can_load for demand in examination.demands):
@@ -228,10 +233,11 @@ def _verdict(examination: LookedAt, found: Sequence[Finding]) -> SpectuiError | 
     return None
 
 
-def _is_usable(draft: ExaminedDraft | HeaderDraft) -> bool:
-    if isinstance(draft, ExaminedDraft):
-        return draft.is_compatible is not False
-    return draft.reason is None
+def _has_draft(looked_at: Examination | HeaderLook) -> bool:
+    """Whether one of the drafts can serve, as far as is known."""
+    if isinstance(looked_at, Examination):
+        return any(one.is_compatible is not False for one in looked_at.drafts)
+    return any(one.reason is None for one in looked_at.drafts.values())
 
 
 _COUNTS = (
@@ -301,13 +307,17 @@ def _read(look: HeaderLook) -> Json:
         "target": _facts(look.target),
         "drafts": [
             {
-                "name": one.name,
+                "name": name,
                 "path": str(one.path),
                 **or_reason("reason", one.reason, "its header does not speak against it"),
                 **or_reason("model", one.facts and _facts(one.facts), "it is unusable"),
-                **or_reason("read_share_of_target", one.read_share, "a file has no weights"),
+                **or_reason(
+                    "read_share_of_target",
+                    read_share(look.target, one.facts),
+                    "a file has no weights",
+                ),
             }
-            for one in look.drafts
+            for name, one in look.drafts.items()
         ],
     }
 

@@ -90,15 +90,21 @@ class ModelFacts:
         }
 
 
-def facts_of(path: Path, gguf: GgufFile) -> ModelFacts:
-    """Gather what the header of the model at ``path`` says."""
+def facts_of(path: Path, gguf: GgufFile, file_bytes: int | None = None) -> ModelFacts:
+    """Gather what the header of a model says.
+
+    Args:
+        path: the model, on this machine or on a hub.
+        gguf: its header.
+        file_bytes: bytes of its files; None to look at them.
+    """
     return ModelFacts(
         path=path,
         arch=gguf.arch,
         name=gguf.text("general.name") or path.stem,
         n_params=sum(tensor.n_elements for tensor in gguf.tensors),
         size_bytes=gguf.weights_bytes,
-        file_bytes=file_size(path),
+        file_bytes=file_size(path) if file_bytes is None else file_bytes,
         n_layers=gguf.number("block_count"),
         n_ctx_train=gguf.number("context_length"),
         n_vocab=gguf.array_lengths.get("tokenizer.ggml.tokens") or gguf.number("vocab_size"),
@@ -215,6 +221,20 @@ def check_mtp_file(path: Path, gguf: GgufFile, target: GgufFile) -> None:
         reason = f"reads hidden states of {own} numbers, and the target has {needed}"
     if reason is not None:
         raise BadInputError(f"{path} cannot draft with MTP layers: it {reason}; give another file")
+
+
+def check_hidden_states(path: Path, gguf: GgufFile, target: GgufFile) -> None:
+    """Refuse an EAGLE-3 draft, or one of its like, that was made for another target.
+
+    Raises:
+        BadInputError: it reads hidden states that the target does not have.
+    """
+    own, needed = gguf.number("target_hidden_size"), _width(target)
+    if own not in {0, needed}:
+        raise BadInputError(
+            f"{path} reads hidden states of {own} numbers, and the target has {needed}; give the "
+            "draft that was made for this target"
+        )
 
 
 def has_mtp_layers(gguf: GgufFile) -> bool:

@@ -15,6 +15,7 @@ from spectui.models.counts import BrokenError, check_counts
 from spectui.reading import open_file
 
 Scalar = int | float | str | bool
+OnToken = Callable[[bytes], None]
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -157,18 +158,44 @@ class CutError(Exception):
         super().__init__("the file ends within it")
 
 
-def read_header(path: Path) -> GgufFile:
+def read_header(path: Path, on_token: OnToken | None = None) -> GgufFile:
+    """Read the header of a file on disk; as ``parse_header``.
+
+    Raises:
+        BadInputError: as ``parse_header``.
+        OSError: the file cannot be read.
+    """
+    with open_file(path) as file:
+        return parse_header(file, path.stat().st_size, str(path), on_token)
+
+
+def parse_header(
+    file: BufferedReader, size_bytes: int, name: str, on_token: OnToken | None = None
+) -> GgufFile:
     """Read a header; refuse one whose lengths lead out of the file, or beyond any model's.
 
     Llama.cpp believes more of it and may take all memory, or all time, for it; and it aborts on
     counts of layers and experts that cannot be. A version that is not known here passes, with
     nothing but a ``refusal``: llama.cpp says what is wrong with it.
 
+    Args:
+        file: the file, at its beginning; read as far as its header goes.
+        size_bytes: bytes of the file.
+        name: the file's name in errors.
+        on_token: called with every text of the vocabulary, by id.
+
     Raises:
         BadInputError: the header is broken; caused by a ``CutError`` where the file ends within it.
         OSError: the file cannot be read.
     """
-    walk = _checked(path)
+    walk = _Walk(file, size_bytes, on_token)
+    try:
+        walk.go()
+        check_counts(walk.counts)
+    except (BrokenError, CutError) as error:
+        raise BadInputError(
+            f"{name} has a broken header ({error}); check that the download is complete"
+        ) from error
     return GgufFile(
         metadata=MappingProxyType(walk.metadata),
         array_lengths=MappingProxyType(walk.array_lengths),
@@ -186,43 +213,16 @@ def has_whole_vocabulary(path: Path) -> bool:
     token_to_id.size()``; it numbers those that are empty). A file without tokens has them whole.
 
     Raises:
-        BadInputError: as ``read_header``.
+        BadInputError: as ``parse_header``.
         OSError: the file cannot be read.
     """
-    walk, tokens = _with_tokens(path)
-    if _TOKENS_KEY in walk.metadata or walk.array_lengths.get(_TOKENS_KEY, 0) != len(tokens):
+    tokens: list[bytes] = []
+    header = read_header(path, tokens.append)
+    if _TOKENS_KEY in header.metadata or header.array_lengths.get(_TOKENS_KEY, 0) != len(tokens):
         return False
     # C's strings end at the first zero.
     texts = list(filter(None, (token.partition(b"\0")[0] for token in tokens)))
     return len(set(texts)) == len(texts)
-
-
-def tokens_of(path: Path) -> list[bytes]:
-    """Texts of the vocabulary, by id; none where the file has no list of them.
-
-    Raises:
-        BadInputError: as ``read_header``.
-        OSError: the file cannot be read.
-    """
-    return _with_tokens(path)[1]
-
-
-def _with_tokens(path: Path) -> "tuple[_Walk, list[bytes]]":
-    tokens: list[bytes] = []
-    return _checked(path, on_token=tokens.append), tokens
-
-
-def _checked(path: Path, on_token: Callable[[bytes], None] | None = None) -> "_Walk":
-    try:
-        with open_file(path) as file:
-            walk = _Walk(file, path.stat().st_size, on_token)
-            walk.go()
-            check_counts(walk.counts)
-            return walk
-    except (BrokenError, CutError) as error:
-        raise BadInputError(
-            f"{path} has a broken header ({error}); check that the download is complete"
-        ) from error
 
 
 @dataclass(slots=True)
@@ -231,7 +231,7 @@ class _Walk:
 
     file: BufferedReader
     size_bytes: int
-    on_token: Callable[[bytes], None] | None = None
+    on_token: OnToken | None = None
     """Called with every text of the vocabulary."""
     data: bytearray = field(default_factory=bytearray)
     n_read: int = 0

@@ -1,0 +1,122 @@
+"""A draft beside a target, by what their headers say: all there is without a llama.cpp library."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from spectui.errors import BadInputError
+from spectui.models.facts import (
+    ModelFacts,
+    check_hidden_states,
+    check_is_model,
+    check_mtp_file,
+    facts_of,
+)
+from spectui.models.gguf import FileIdentity, read_gguf
+from spectui.models.header import GgufFile, read_header
+from spectui.models.pairs import SpecialToken, incompatibility
+from spectui.models.ranking import ModelInspected
+from spectui.options.drafters import MTP_KIND
+
+_NO_RULE = SpecialToken(id=-1, text="", added=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """The header of a model, on disk or on a hub."""
+
+    gguf: GgufFile
+    facts: ModelFacts
+    texts: Sequence[bytes]
+    """Texts of the vocabulary, by id; none where the file has no list of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Vocabulary:
+    type_name: str
+    n_tokens: int
+    texts: Sequence[bytes]
+    bos: SpecialToken = _NO_RULE
+    eos: SpecialToken = _NO_RULE
+
+
+def header_of(path: Path) -> Header:
+    """Read the header of a model on disk.
+
+    Raises:
+        BadInputError: the file is unusable.
+    """
+    gguf = read_gguf(path)
+    try:
+        texts = _texts(FileIdentity.of(path))
+    except OSError as error:
+        raise BadInputError(f"{path} cannot be read ({error.strerror}); give another") from error
+    return Header(gguf=gguf, facts=facts_of(path, gguf), texts=texts)
+
+
+@lru_cache(maxsize=2)
+def _texts(file: FileIdentity) -> Sequence[bytes]:
+    """Texts of the vocabulary; a target's are compared with those of many drafts."""
+    texts: list[bytes] = []
+    read_header(file.path, texts.append)
+    return texts
+
+
+def unfitness(target: Header, draft: Header, *, here: bool = True) -> str | None:
+    """Reason why a draft cannot serve a target, as far as headers tell; None if it can.
+
+    BOS and EOS are compared where both headers say whether they are added: what llama.cpp does
+    otherwise depends on the tokenizer.
+
+    Args:
+        target: the model that is drafted for.
+        draft: the draft.
+        here: whether it shall draft in this process, where EAGLE-3 and its like cannot.
+    """
+    path, kind = draft.facts.path, draft.facts.draft_kind
+    try:
+        if kind == MTP_KIND:
+            check_mtp_file(path, draft.gguf, target.gguf)
+        elif here or kind is None:
+            check_is_model(path, draft.gguf)
+            ours, theirs = _vocabulary(target, draft), _vocabulary(draft, target)
+            return incompatibility(ours, theirs)
+        else:
+            check_hidden_states(path, draft.gguf, target.gguf)
+    except BadInputError as error:
+        return str(error)
+    return None
+
+
+def inspected(target: Header, draft: Header, *, here: bool = True) -> ModelInspected:
+    """Look at a draft beside a target; arguments as those of ``unfitness``."""
+    return ModelInspected(
+        target=target.facts.path,
+        path=draft.facts.path,
+        facts=draft.facts,
+        reason=unfitness(target, draft, here=here),
+    )
+
+
+def _vocabulary(model: Header, other: Header) -> _Vocabulary:
+    return _Vocabulary(
+        type_name=model.gguf.text("tokenizer.ggml.model") or "none",
+        n_tokens=len(model.texts),
+        texts=model.texts,
+        **{
+            name: _special(model.gguf, name)
+            for name in ("bos", "eos")
+            if all(_adds(one.gguf, name) is not None for one in (model, other))
+        },
+    )
+
+
+def _adds(gguf: GgufFile, name: str) -> bool | None:
+    value = gguf.metadata.get(f"tokenizer.ggml.add_{name}_token")
+    return value if isinstance(value, bool) else None
+
+
+def _special(gguf: GgufFile, name: str) -> SpecialToken:
+    id_ = gguf.metadata.get(f"tokenizer.ggml.{name}_token_id", -1)
+    return SpecialToken(id=int(id_), text="", added=bool(_adds(gguf, name)))
