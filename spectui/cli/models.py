@@ -12,20 +12,10 @@ from spectui.options.option import INT_MAX
 _EXAMPLES = (
     ("Which models are here", "spectui models scan"),
     ("Which of them could draft for a target", "spectui models scan -m target.gguf"),
+    ("Which drafts Hugging Face's hub has for it", "spectui models find -m target.gguf"),
 )
 
-
-@click.group(name="models", cls=Group, examples=_EXAMPLES)
-def command() -> None:
-    """Find models and drafts for them, or build the demo models."""
-
-
-@command.command(name="scan")
-@click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]...")
-@click.option(
-    "-m", "--model", "target", type=click.Path(path_type=Path), help="Rank drafts for it."
-)
-@click.option(
+_CONTEXT = click.option(
     "-c",
     "--ctx-size",
     "n_ctx",
@@ -35,6 +25,19 @@ def command() -> None:
     metavar="N",
     help="Tokens of context that memory is given for.",
 )
+
+
+@click.group(name="models", cls=Group, examples=_EXAMPLES)
+def command() -> None:
+    """Find and fetch models and drafts for them, or build the demo models."""
+
+
+@command.command(name="scan")
+@click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]...")
+@click.option(
+    "-m", "--model", "target", type=click.Path(path_type=Path), help="Rank drafts for it."
+)
+@_CONTEXT
 @json_option()
 @QUIET
 def scan(
@@ -53,6 +56,52 @@ def scan(
     from spectui.cli.run_scan import run
 
     run(folders, target=target, n_ctx=n_ctx, json_path=json_path, quiet=quiet)
+
+
+@command.command(name="find")
+@click.option(
+    "-m",
+    "--model",
+    "target",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Find drafts for it.",
+)
+@_CONTEXT
+@click.option(
+    "--limit",
+    type=WholeNumber(1, 100),
+    default=8,
+    show_default=True,
+    metavar="N",
+    help="Repositories to look into, the most promising first.",
+)
+@json_option()
+@QUIET
+def find(*, target: Path, n_ctx: int, limit: int, json_path: str | None, quiet: bool) -> None:
+    """Ask Hugging Face's hub for drafts that fit a target; fetch none.
+
+    Smaller models of its family, and files of MTP layers, EAGLE-3 and DFlash that were made for it.
+    Of each, the header is read: some megabytes. Needs huggingface_hub (spectui[hub]).
+    """
+    from spectui.cli.hub import find
+
+    find(target, n_ctx=n_ctx, most=limit, json_path=json_path, quiet=quiet)
+
+
+@command.command(name="fetch")
+@click.argument("what", metavar="REPO|PRESET")
+@click.argument("file", required=False)
+@QUIET
+def fetch(*, what: str, file: str | None, quiet: bool) -> None:
+    """Fetch FILE of REPO, or the target and the first draft of PRESET, and print the paths.
+
+    REPO is OWNER/NAME on Hugging Face's hub. Its files go to the hub's cache, a preset's to its
+    folder; what is there already stays. Needs huggingface_hub (spectui[hub]).
+    """
+    from spectui.cli.hub import fetch
+
+    fetch(what, file, quiet=quiet)
 
 
 @command.command(name="demo")

@@ -11,7 +11,7 @@ import psutil
 from spectui.cli.found_models import check_folder, is_same, or_why_not
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.progress import Progress, open_progress
-from spectui.cli.scan_view import Findings, scan_view, shown, tune_command
+from spectui.cli.scan_view import Findings, next_command, scan_view, shown
 from spectui.documents import Json, or_reason
 from spectui.format import counted
 from spectui.llama.architectures import inspect_header
@@ -58,7 +58,7 @@ def run(
         found = _search(places, target, n_ctx, progress)
     finally:
         progress.close()
-    document = _models_document(found, this_machine())
+    document = models_document(found, this_machine())
     write_result(document, scan_view(found), json_path)
 
 
@@ -114,7 +114,7 @@ def _look_at(model: FoundModel, *, n_ctx: int) -> DraftOption:
     return DraftOption(model=model, facts=facts, reason=reason, memory_bytes=memory_bytes)
 
 
-def _models_document(found: Findings, machine: Machine) -> Json:
+def models_document(found: Findings, machine: Machine) -> Json:
     """``spectui.models/1``.
 
     ``models`` is what was found, with ``target`` the best draft first. ``reason`` says why a model
@@ -130,7 +130,7 @@ def _models_document(found: Findings, machine: Machine) -> Json:
         "models": [_model(option, found) for option in found.models],
         "passed_over": [text_of(reason) for reason in found.passed_over],
         **or_reason("first", first and _path(first.model.path), _without_first(found)),
-        **or_reason("command", first and tune_command(found), _without_first(found)),
+        **or_reason("command", first and next_command(found), _without_first(found)),
     }
 
 
@@ -164,6 +164,9 @@ def _model(option: DraftOption, found: Findings) -> Json:
         ),
         "reason": None if option.reason is None else text_of(option.reason),
     }
+    if found.searched:
+        not_fetched = "no file of the repository could be chosen"
+        document |= or_reason("fetch", found.fetch.get(model.path), not_fetched)
     if found.target is not None:
         document["compatible"] = option.reason is None
         why = unread if facts is None else _NO_WEIGHTS

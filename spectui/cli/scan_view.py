@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -16,7 +16,7 @@ from spectui.format import bytes_text, counted, percent_text
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import GOOD_SHARE, DraftOption, read_share
-from spectui.options.drafters import MTP_KIND
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
 from spectui.tui.text.display import fit, visible
 
 
@@ -34,6 +34,10 @@ class Findings:
     """A warning about the target's memory; None if it fits, and without a target."""
     passed_over: tuple[str, ...]
     """A sentence for every path that could not be examined."""
+    searched: str = ""
+    """The words that a hub was searched for; empty for models of this machine."""
+    fetch: Mapping[Path, str] = field(default_factory=dict)
+    """The commands that fetch models of a hub, by their places there."""
 
     @property
     def fitting(self) -> tuple[DraftOption, ...]:
@@ -46,14 +50,17 @@ class Findings:
         return self.fitting[0] if self.target is not None and self.fitting else None
 
 
-def tune_command(found: Findings) -> str:
-    """Return the command that measures the recommended draft."""
+def next_command(found: Findings) -> str:
+    """Return the command that measures the recommended draft, or fetches it from a hub."""
     if found.target is None or found.first is None:
         raise ValueError("there is no draft to try")
     target, draft = str(found.target.path), str(found.first.model.path)
+    if found.searched:
+        return found.fetch[found.first.model.path]
     return shell_line(["spectui", "tune", "-m", target, "-md", draft, "-c", str(found.n_ctx)])
 
 
+_MEASURE = "Measure what it brings:"
 _N_PASSED_OVER = 10
 """Maximum number of sentences on files that are no models, of which a folder may hold thousands."""
 _LEAST_NAME = 24
@@ -87,6 +94,11 @@ def _models(found: Findings) -> Iterator[str]:
 
 
 def _nothing(found: Findings) -> str:
+    if found.searched:
+        return (
+            f"The hub was searched for {shown(found.searched)}, and nothing that is smaller was "
+            "found; n-gram drafters need no file: spectui tune tries them by itself."
+        )
     what = "No GGUF model" if found.target is None else "No GGUF model but the target"
     if not found.folders:
         where = "none of the folders exists in which models usually lie"
@@ -100,8 +112,14 @@ def _advice(found: Findings) -> str:
     if target is None or first is None:
         return wrapped(f"Of {counted(len(found.models), 'model')} none fits.")
     name = _names_of(found.models)[first.model.path]
-    sentence = f"Try {name} first{_cost(target, first)} Measure what it brings:"
-    return f"{wrapped(sentence)}\n{tune_command(found)}"
+    then = _MEASURE
+    if found.searched:
+        is_own = first.facts is not None and first.facts.draft_kind in HIDDEN_STATE_KINDS
+        more = " --backend server" if is_own else ""
+        then = f"Fetch it, and measure it with spectui tune{more} -md and the path that is printed:"
+    lines = [wrapped(f"Try {name} first{_cost(target, first)} {then}"), next_command(found)]
+    others = [found.fetch[one.model.path] for one in found.fitting[1:] if found.searched]
+    return "\n".join([*lines, *(["", "The others:", *others] if others else [])])
 
 
 def _cost(target: ModelFacts, draft: DraftOption) -> str:

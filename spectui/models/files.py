@@ -6,6 +6,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from math import prod
 from pathlib import Path
 
 from spectui.gguf_names import Series, companion_kind, is_part_of_model, series_of
@@ -13,10 +14,12 @@ from spectui.models.gguf import is_cut
 from spectui.paths import cache_dir
 from spectui.reading import open_file
 
-_SIZE = re.compile(
+SIZE = re.compile(
     r"(?<![^-._ ])((?:\d+x)?\d+(?:\.\d+)?[KMBT](?:-A\d+(?:\.\d+)?[KMBT])?)(?![^-._ ])",
     re.IGNORECASE,
 )
+"""Parameters in a model's name, such as ``30B-A3B`` or ``8x7B``."""
+_UNITS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 _QUANT = re.compile(
     r"(?<![^-._ ])((?:I?Q\d|TQ\d|MXFP4|NVFP4|BF16|F16|F32)(?:_[A-Z0-9]+)*)(?![^-._ ])",
     re.IGNORECASE,
@@ -49,7 +52,7 @@ class FoundModel:
     @property
     def label(self) -> str:
         """Parameters and quantisation as far as the name tells, such as ``30B-A3B Q4_K_M``."""
-        size = _SIZE.search(self.name)
+        size = SIZE.search(self.name)
         parts = (size and size[1].upper().replace("X", "x"), quantisation(self.name))
         return " ".join(part for part in parts if part)
 
@@ -58,6 +61,16 @@ def quantisation(name: str) -> str | None:
     """Quantisation that a model's name tells, such as ``Q4_K_M``."""
     found = _QUANT.search(name)
     return found and found[1].upper()
+
+
+def params_by_name(name: str) -> float | None:
+    """Parameters that a model's name tells, active or not."""
+    found = SIZE.search(name)
+    if found is None:
+        return None
+    first, *_active = found[1].upper().split("-")
+    *experts, each = first.split("X")
+    return prod(map(int, experts)) * float(each[:-1]) * _UNITS[each[-1]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,11 @@
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from io import BufferedReader
 from math import prod
 from pathlib import Path
 from threading import Lock, local
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from spectui.errors import BadInputError
 from spectui.models.counts import BrokenError, check_counts
@@ -101,6 +100,14 @@ TENSOR_BLOCKS = {
 """Elements and bytes of a block, by ``enum ggml_type``: all that this llama.cpp has."""
 
 
+class Readable(Protocol):
+    """A file, at its beginning."""
+
+    def readinto(self, buffer: memoryview, /) -> int:
+        """Read on into a buffer; return the number of bytes, 0 at the end."""
+        ...
+
+
 class TensorInfo(NamedTuple):
     """One tensor of a file. A tuple: a folder of models has hundreds of thousands."""
 
@@ -170,7 +177,7 @@ def read_header(path: Path, on_token: OnToken | None = None) -> GgufFile:
 
 
 def parse_header(
-    file: BufferedReader, size_bytes: int, name: str, on_token: OnToken | None = None
+    file: Readable, size_bytes: int, name: str, on_token: OnToken | None = None
 ) -> GgufFile:
     """Read a header; refuse one whose lengths lead out of the file, or beyond any model's.
 
@@ -229,7 +236,7 @@ def has_whole_vocabulary(path: Path) -> bool:
 class _Walk:
     """Goes from front to back, reading as far as it looks."""
 
-    file: BufferedReader
+    file: Readable
     size_bytes: int
     on_token: OnToken | None = None
     """Called with every text of the vocabulary."""

@@ -131,7 +131,7 @@ def rank(
 def _order(target: FoundModel | ModelFacts, option: DraftOption) -> tuple[int, float, int, str]:
     group = 3 if option.reason is not None else 2 if option.slowness else 1 - option.is_checked
     memory_bytes = option.memory_bytes or option.model.size_bytes
-    return group, _distance(_share(target, option)), memory_bytes, str(option.model.path)
+    return group, distance(_share(target, option)), memory_bytes, str(option.model.path)
 
 
 def _share(target: FoundModel | ModelFacts, option: DraftOption) -> float:
@@ -140,7 +140,7 @@ def _share(target: FoundModel | ModelFacts, option: DraftOption) -> float:
     return known or max(option.model.size_bytes, 1) / max(own, 1)
 
 
-def _distance(share: float) -> float:
+def distance(share: float) -> float:
     """Factor by which a draft is too small or too large, 1 for a good size."""
     low, high = GOOD_SHARE
     return max(1.0, low / share, share / high)

@@ -69,12 +69,12 @@ def _parts_found(folder: Path, glob: str) -> tuple[int, int]:
     counts = [(0, 1)]
     for path in folder.rglob(glob):
         parts = [path.with_name(name) for name in series_of(path.name).names]
-        if _takes(glob, str(path)):
+        if takes(glob, str(path)):
             counts.append((sum(part.is_file() for part in parts), len(parts)))
     return max(counts)
 
 
-def _takes(glob: str, name: str) -> bool:
+def takes(glob: str, name: str) -> bool:
     """Tell whether a preset that says ``glob`` means the file called ``name``.
 
     What is only ever loaded beside a model, such as a projector, is meant only where the glob is
@@ -89,7 +89,7 @@ def _find_whole(folder: Path, glob: str) -> Path | None:
     """Return the file to load of the first model that is not missing a part."""
     for path in sorted(folder.rglob(glob)):
         parts = [path.with_name(name) for name in series_of(path.name).names]
-        if _takes(glob, str(path)) and all(part.is_file() for part in parts):
+        if takes(glob, str(path)) and all(part.is_file() for part in parts):
             return parts[0]
     return None
 

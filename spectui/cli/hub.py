@@ -1,0 +1,196 @@
+"""Hugging Face's hub for commands: ``models find`` and ``models fetch``."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import psutil
+
+from spectui.cli.drafts import DraftSearch
+from spectui.cli.drawing import wrapped
+from spectui.cli.found_models import or_why_not
+from spectui.cli.next_step import shell_line
+from spectui.cli.output import check_writable, complain, say, write_result
+from spectui.cli.progress import open_progress
+from spectui.cli.run_scan import models_document
+from spectui.cli.scan_view import Findings, scan_view, shown
+from spectui.doctor.headers import compare_headers, target_header
+from spectui.engine.commands import ComparePair
+from spectui.errors import BadInputError, SpectuiError, UsageError
+from spectui.llama.library import has_library
+from spectui.models.beside import Header, inspected
+from spectui.models.candidates import Candidate, HubModel, Origin, candidates, choose_file
+from spectui.models.facts import has_mtp_layers
+from spectui.models.files import FoundModel
+from spectui.models.gguf import check_file
+from spectui.models.ranking import DraftOption, ModelInspected, rank
+from spectui.monitor.machine import this_machine
+from spectui.paths import text_of
+from spectui.presets import find_preset
+from spectui.presets.content import ModelFiles, takes
+
+if TYPE_CHECKING:
+    from spectui.models.hub import Hub
+
+_REPOSITORY = re.compile(r"[\w.-]+/(?!.*\.toml\Z)[\w.-]+", re.ASCII)
+
+
+def open_hub(*, shows_progress: bool, instead: str) -> "Hub":
+    """Return the hub, as ``huggingface_hub`` reaches it.
+
+    Args:
+        shows_progress: whether it draws its bars.
+        instead: what to do where it is not installed.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        from spectui.models.hub import Hub
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"huggingface_hub is not installed, which asks the hub; pip install 'spectui[hub]' "
+            f"brings it{instead}"
+        ) from error
+    return Hub(shows_progress=shows_progress)
+
+
+class _HubDrafts:
+    """Models of the hub, seen as drafts of one target."""
+
+    def __init__(self, hub: "Hub", target: Header, n_ctx: int) -> None:
+        self._hub, self._target = hub, target
+        self.models: dict[Path, HubModel] = {}
+        """Those that were looked at, by their places on the hub."""
+        free_bytes = None if has_library() else psutil.virtual_memory().available
+        path = target.facts.path
+        self.search = DraftSearch(self._compare, path, n_ctx=n_ctx, free_bytes=free_bytes)
+
+    def look_at(self, candidate: Candidate) -> DraftOption:
+        """Choose a file of a repository and look at its header beside the target's."""
+        name = candidate.repository.name
+        try:
+            models = self._hub.models(name)
+            model = choose_file(candidate, models, self._target.facts.file_bytes)
+        except SpectuiError as error:
+            return _without_file(name, str(error))
+        if model is None:
+            return _without_file(name, "has no model that could draft")
+        self.models[model.path] = model
+        return or_why_not(self.search.look_at, model.found)
+
+    def _compare(self, command: ComparePair) -> ModelInspected:
+        if command.draft == command.target:
+            return compare_headers(command)
+        try:
+            draft = self._hub.header(self.models[command.draft])
+        except SpectuiError as error:
+            target, path = command.target, command.draft
+            return ModelInspected(target=target, path=path, facts=None, reason=str(error))
+        return inspected(self._target, draft, here=False)
+
+
+def _without_file(repository: str, reason: str) -> DraftOption:
+    path = Path(repository)
+    model = FoundModel(path=path, name=path.name, size_bytes=0)
+    reason = reason.removeprefix(f"repository {repository}: ")
+    return DraftOption(model=model, facts=None, reason=reason, memory_bytes=None)
+
+
+def find(target: Path, *, n_ctx: int, most: int, json_path: str | None, quiet: bool) -> None:
+    """Ask the hub for drafts of a target, look at their headers, and print them, ranked.
+
+    Raises:
+        BadInputError: the target cannot be used.
+        HubError: the hub cannot be reached, or fails.
+        UsageError: ``huggingface_hub`` is not installed.
+    """
+    check_writable(json_path, (target,))
+    check_file(target)
+    hub = open_hub(shows_progress=False, instead="")
+    own = target_header(target)
+    origin = Origin.of(own.gguf, target.name)
+    progress = open_progress(quiet=quiet, verbose=False)
+    try:
+        progress.say(f"asking the hub for drafts of {shown(origin.names[-1])}")
+        drafts = _HubDrafts(hub, own, n_ctx)
+        listed = candidates(origin, own.facts.n_params, hub.search, most)
+        options = []
+        for number, candidate in enumerate(listed, start=1):
+            progress.say(f"reading {shown(candidate.repository.name)} ({number} of {len(listed)})")
+            options.append(drafts.look_at(candidate))
+    finally:
+        progress.close()
+    found = Findings(
+        folders=(),
+        n_ctx=n_ctx,
+        target=own.facts,
+        models=rank(own.facts, options),
+        doubt=drafts.search.doubt,
+        passed_over=(),
+        searched=", ".join(dict.fromkeys((*origin.names, *origin.families))),
+        fetch={path: shell_line(model.fetch_words) for path, model in drafts.models.items()},
+    )
+    text = scan_view(found)
+    if has_mtp_layers(own.gguf):
+        text += f"\n\n{wrapped(_HAS_MTP)}"
+    write_result(models_document(found, this_machine()), text, json_path)
+
+
+_HAS_MTP = (
+    "The target has MTP layers of its own, which draft without another file: --spec-type draft-mtp."
+)
+
+
+def fetch(what: str, file: str | None, *, quiet: bool) -> None:
+    """Download a model, or a preset's target and its first draft, and print the paths.
+
+    Args:
+        what: a repository as ``OWNER/NAME``, or a preset's name or path.
+        file: the file's name in a repository.
+        quiet: whether nothing is drawn meanwhile.
+
+    Raises:
+        BadInputError: there is no such file or preset, or no room for it.
+        HubError: the hub cannot be reached, or fails.
+        UsageError: no file was named, or ``huggingface_hub`` is not installed.
+    """
+    preset = None if _REPOSITORY.fullmatch(what) else find_preset(what)
+    if preset is None and file is None:
+        hub = open_hub(shows_progress=False, instead="")
+        names = ", ".join(text_of(model.files[0]) for model in hub.models(what))
+        raise UsageError(f"models fetch {what}: name one of its files: {names or 'it has no GGUF'}")
+    lines = (
+        (shlex.join(["hf", "download", what, file or ""]),) if preset is None else preset.downloads
+    )
+    hub = open_hub(shows_progress=not quiet, instead=f", and {lines[0]} does the same")
+    wanted: list[tuple[HubModel, Path | None]]
+    if preset is None:
+        wanted = [(_model_of(hub, what, file or ""), None)]
+    else:
+        sources = (*((preset.target,) if preset.target else ()), *preset.draft[:1])
+        models = (model for source in sources for model in _models_of(hub, source))
+        wanted = [(model, preset.models_folder) for model in models]
+    for model, folder in wanted:
+        say(str(hub.fetch(model, folder, complain)))
+
+
+def _models_of(hub: "Hub", source: ModelFiles) -> Iterator[HubModel]:
+    """The models that a preset names; of a glob that fits several the first."""
+    models = hub.models(source.repo)
+    for glob in source.files:
+        found = next((one for one in models if takes(glob, one.files[0])), None)
+        if found is None:
+            raise BadInputError(f"{source.repo} has no {glob}; look at the repository's files")
+        yield found
+
+
+def _model_of(hub: "Hub", repository: str, file: str) -> HubModel:
+    models = hub.models(repository)
+    for model in models:
+        if file in model.files or file in {PurePosixPath(one).name for one in model.files}:
+            return model
+    names = ", ".join(text_of(model.files[0]) for model in models)
+    raise BadInputError(f"{repository} has no {text_of(file)}; it has {names or 'no GGUF model'}")

@@ -1,0 +1,201 @@
+"""Drafts that a hub may have for a target: searches by its header, and which files to look at."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from spectui.gguf_names import series_of
+from spectui.models.files import SIZE, FoundModel, params_by_name, quantisation
+from spectui.models.header import GgufFile
+from spectui.models.ranking import GOOD_SHARE, distance
+
+_HEADS = ("eagle3", "dflash", "mtp")
+"""Drafts of one model alone, by what their files and repositories are called."""
+_HEAD = re.compile(r"(?<![a-z])(?:mtp|eagle-?3?|dflash|dspark)(?![a-z])", re.IGNORECASE)
+_SERIES = re.compile(r"(?:meta-)?([a-z]+(?:-[a-z]+)*-?\d+)", re.IGNORECASE)
+"""A family without its minor version and what follows it: drafts are often of another one."""
+_PRECISION = re.compile(r"[-._](?=(?:UD-)?(?:I?Q\d|B?F16|F32|MXFP4))", re.IGNORECASE)
+_REPOSITORY = re.compile(r"https?://[^/]+/([\w.-]+/[\w.-]+)/?\Z")
+_MOST_LISTED, _MOST_HEADS = 100, 10
+"""Repositories of one search."""
+_MOST_SHARE = 0.6
+"""Parameters of a draft, as a share of its target's, above which nothing is won."""
+_MOST_ALIKE = 2
+"""Repositories of models of one size that are looked at: most are one model, quantised again."""
+_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_K_S", "Q4_0", "MXFP4")
+"""Quantisations of a draft, the best first: beyond Q8_0 none is accepted more often."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """A repository with GGUF files, as a search lists it."""
+
+    name: str
+    """``OWNER/NAME``."""
+    files: tuple[str, ...]
+    """Names of its models' GGUF files, shards included."""
+    n_params: int | None
+    """Parameters of one of its models, as the hub counts them."""
+    downloads: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HubModel:
+    """A model in a repository."""
+
+    repository: str
+    files: tuple[str, ...]
+    """Names of its files, the one that llama.cpp is given first."""
+    sizes: tuple[int, ...]
+    """Bytes of each file."""
+
+    @property
+    def path(self) -> Path:
+        """``OWNER/NAME/FILE``: its place on the hub."""
+        return Path(self.repository, self.files[0])
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all files."""
+        return sum(self.sizes)
+
+    @property
+    def fetch_words(self) -> tuple[str, ...]:
+        """The command that fetches it."""
+        return ("spectui", "models", "fetch", self.repository, self.files[0])
+
+    @property
+    def found(self) -> FoundModel:
+        """The model as one that was found, at its place on the hub."""
+        return FoundModel(
+            path=self.path,
+            name=self.path.stem,
+            size_bytes=self.size_bytes,
+            n_shards=len(self.files),
+        )
+
+
+class Search(Protocol):
+    """A search of a hub, as ``Hub.search``."""
+
+    def __call__(self, text: str, *tags: str, limit: int) -> Iterable[Repository]:
+        """Search for repositories."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """A target's names on a hub."""
+
+    names: tuple[str, ...]
+    """Its own, without quantisation and shard, such as ``Qwen3-32B``."""
+    families: tuple[str, ...]
+    """Parts that names of its smaller relatives have as well, such as ``Qwen3``."""
+    base_models: tuple[str, ...]
+    """Repositories, as ``OWNER/NAME``, that it was made of."""
+
+    @classmethod
+    def of(cls, gguf: GgufFile, file_name: str) -> "Origin":
+        """Take the names in a header, which is not always right, and that of its file."""
+        own = (gguf.text("general.name"), _PRECISION.split(series_of(file_name).stem)[0])
+        names = tuple(dict.fromkeys("-".join(name.split()) for name in own if name))
+        keys = [f"general.base_model.{n}.repo_url" for n in range(4)]
+        urls = filter(None, map(_REPOSITORY.match, map(gguf.text, keys)))
+        base_models = tuple(url[1] for url in urls)
+        relatives = (
+            gguf.text("general.basename"),
+            *names,
+            *(one.split("/")[1] for one in base_models),
+        )
+        families = dict.fromkeys(map(_family, filter(None, relatives)))
+        return cls(names=names, families=tuple(families), base_models=base_models)
+
+
+def _family(name: str) -> str:
+    own = "-".join(SIZE.split(name)[0].split()).strip("-._") or name
+    series = _SERIES.match(own)
+    return series[1] if series else own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A repository that may have a draft."""
+
+    repository: Repository
+    is_head: bool
+    """Whether it may have MTP layers, or an EAGLE-3 or DFlash draft, of the target."""
+
+    @property
+    def n_params(self) -> float | None:
+        """Parameters that the hub counts, or the name tells."""
+        return self.repository.n_params or params_by_name(self.repository.name.split("/")[-1])
+
+
+def candidates(origin: Origin, n_params: int, search: Search, most: int) -> Sequence[Candidate]:
+    """Search for drafts of a target; return the most promising repositories.
+
+    Args:
+        origin: the target's names.
+        n_params: the target's parameters.
+        search: asks the hub.
+        most: most repositories.
+    """
+    heads = {one.name: one for one in _of_heads(origin, search)}
+    found: dict[str, Repository] = {}
+    for family in origin.families:
+        found |= {one.name: one for one in search(family, limit=_MOST_LISTED)}
+        found |= {one.name: one for one in search(f"{family} draft", limit=_MOST_HEADS)}
+    models = [
+        Candidate(repository=one, is_head=False) for one in found.values() if one.name not in heads
+    ]
+    small = [one for one in models if one.n_params and one.n_params <= _MOST_SHARE * n_params]
+    small.sort(
+        key=lambda one: (distance((one.n_params or 0) / n_params), -one.repository.downloads)
+    )
+    own = [Candidate(repository=one, is_head=True) for one in heads.values()]
+    return (*own[: most // 2], *_distinct(small))[:most]
+
+
+def _of_heads(origin: Origin, search: Search) -> Iterator[Repository]:
+    """Repositories of the target's own model that have a file of its heads."""
+    listed: list[Repository] = []
+    for name in origin.names:
+        for word in ("", *_HEADS):
+            listed += search(f"{name} {word}".strip(), limit=_MOST_HEADS)
+    for base in origin.base_models:
+        listed += search("", f"base_model:{base}", limit=_MOST_HEADS)
+    for one in listed:
+        if _HEAD.search(one.name) or any(map(_HEAD.search, one.files)):
+            yield one
+
+
+def _distinct(models: Iterable[Candidate]) -> Iterator[Candidate]:
+    n_alike: Counter[float | None] = Counter()
+    for one in models:
+        n_alike[one.n_params] += 1
+        if n_alike[one.n_params] <= _MOST_ALIKE:
+            yield one
+
+
+def choose_file(
+    candidate: Candidate, models: Iterable[HubModel], target_bytes: int
+) -> HubModel | None:
+    """Choose one of a repository's files: the best quantisation that is still small.
+
+    Args:
+        candidate: the repository.
+        models: its models.
+        target_bytes: bytes of the target's files.
+    """
+    there = list(models)
+    if candidate.is_head and not _HEAD.search(candidate.repository.name):
+        there = [one for one in there if _HEAD.search(one.files[0])]
+    most = GOOD_SHARE[1] * target_bytes
+    quants = {quantisation(one.path.stem): one for one in there}
+    known = [quants[name] for name in _QUANTS if name in quants]
+    small = (one for one in known if one.size_bytes <= most)
+    smallest = min(known or there, key=lambda one: one.size_bytes, default=None)
+    return next(small, smallest)

@@ -1,0 +1,304 @@
+"""Hugging Face's hub, through ``huggingface_hub``: searches, headers by ranges of bytes, downloads.
+
+Endpoint, token and cache are those of ``huggingface_hub``: ``HF_ENDPOINT``, ``HF_TOKEN`` or ``hf
+auth login``, ``HF_HUB_CACHE``. Its errors are told in one sentence each, which holds neither a
+token nor a signed address.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from io import BufferedReader, RawIOBase
+from logging import ERROR, getLogger
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+from huggingface_hub import (
+    HfApi,
+    constants,
+    get_session,
+    hf_hub_download,
+    hf_hub_url,
+    hf_raise_for_status,
+    set_client_factory,
+)
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+)
+from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
+
+from spectui.errors import BadInputError, SpectuiError
+from spectui.format import bytes_text, printable
+from spectui.gguf_names import is_part_of_model, series_of
+from spectui.models.beside import Header
+from spectui.models.candidates import HubModel, Repository
+from spectui.models.facts import facts_of
+from spectui.models.header import parse_header
+
+_PATIENCE_S = 20.0
+"""Longest silence of the hub."""
+_RANGE_BYTES = 1 << 22
+"""Bytes of a header that are asked for at a time: most take 5 to 20 MB."""
+_EXPANDED: Any = ["downloads", "gated", "gguf", "siblings"]
+_PARTIAL = 206
+
+
+class HubError(SpectuiError):
+    """The hub cannot be reached, or fails."""
+
+    exit_code = 5
+
+
+class Hub:
+    """One endpoint of the hub."""
+
+    def __init__(self, *, shows_progress: bool) -> None:
+        """Take the endpoint and the token of ``huggingface_hub``, which may draw its bars."""
+        (enable_progress_bars if shows_progress else disable_progress_bars)()
+        # Its warnings repeat what an error says, and its requests wait for ever by default.
+        getLogger("huggingface_hub").setLevel(ERROR)
+        set_client_factory(_client)
+        self._api = HfApi(library_name="spectui")
+
+    def search(self, text: str, *tags: str, limit: int) -> tuple[Repository, ...]:
+        """Search for repositories with GGUF files, those downloaded most first.
+
+        Args:
+            text: part of their names; empty for any.
+            tags: tags that they have.
+            limit: most repositories.
+
+        Raises:
+            HubError: the hub cannot be reached, or fails.
+        """
+        with _one_sentence("the hub's search"):
+            found = self._api.list_models(
+                search=text or None,
+                filter=["gguf", *tags],
+                sort="downloads",
+                limit=limit,
+                expand=_EXPANDED,
+            )
+            return tuple(map(_repository, found))
+
+    def models(self, repository: str) -> tuple[HubModel, ...]:
+        """List the models of a repository, by name; those that lack a file are left out.
+
+        Raises:
+            BadInputError: there is no such repository, or it is not open to this user.
+            HubError: the hub cannot be reached, or fails.
+        """
+        with _one_sentence(f"repository {printable(repository)}"):
+            info = self._api.model_info(repository, files_metadata=True, timeout=_PATIENCE_S)
+        sizes = {one.rfilename: one.size or 0 for one in info.siblings or ()}
+        models = {}
+        for name in sorted(filter(is_part_of_model, sizes)):
+            folder, slash, own = name.rpartition("/")
+            files = tuple(f"{folder}{slash}{part}" for part in series_of(own).names)
+            if sizes.keys() >= {*files}:
+                models[files] = tuple(map(sizes.__getitem__, files))
+        return tuple(
+            HubModel(repository=repository, files=files, sizes=of_files)
+            for files, of_files in models.items()
+        )
+
+    def header(self, model: HubModel) -> Header:
+        """Read the header of a model's first file; of a split one its tensors are not all there.
+
+        Raises:
+            BadInputError: the file is gone, not open to this user, or its header is broken.
+            HubError: the hub cannot be reached, or fails.
+        """
+        name, texts = str(model.path), list[bytes]()
+        url = hf_hub_url(model.repository, model.files[0])
+        headers = self._api._build_hf_headers()  # noqa: SLF001 - as its own requests have them
+        raw = _Ranges(url, headers, name, model.sizes[0])
+        gguf = parse_header(BufferedReader(raw, _RANGE_BYTES), model.sizes[0], name, texts.append)
+        facts = facts_of(model.path, gguf, model.size_bytes)
+        return Header(gguf=gguf, facts=facts, texts=texts)
+
+    def fetch(self, model: HubModel, folder: Path | None, say: Callable[[str], None]) -> Path:
+        """Download a model's files, but for those that are there; return the first.
+
+        A connection that is cut is taken up again where it was.
+
+        Args:
+            model: the model.
+            folder: the folder for its files; None for the hub's cache.
+            say: told what is fetched.
+
+        Raises:
+            BadInputError: the disk has no room, or a file is gone or not open to this user.
+            HubError: the hub cannot be reached, or fails.
+        """
+        download = partial(hf_hub_download, model.repository, local_dir=folder)
+        with _one_sentence(str(model.path)):
+            plans: list[Any] = [download(file, dry_run=True) for file in model.files]
+        n_bytes = sum(plan.file_size or 0 for plan in plans if plan.will_download)
+        if n_bytes:
+            check_room(folder or Path(constants.HF_HUB_CACHE), n_bytes, str(model.path))
+            say(f"fetching {bytes_text(n_bytes)} of {model.path}")
+        with _one_sentence(str(model.path)):
+            first, *_others = (Path(str(download(file))) for file in model.files)
+        return first
+
+
+def check_room(folder: Path, n_bytes: int, what: str) -> None:
+    """Refuse a download for which the disk has no room.
+
+    Raises:
+        BadInputError: it has not.
+    """
+    there = next(one for one in (folder, *folder.absolute().parents) if one.exists())
+    free_bytes = shutil.disk_usage(there).free
+    if n_bytes > free_bytes:
+        raise BadInputError(
+            f"{what} takes {bytes_text(n_bytes)}, and on the disk of {folder} "
+            f"{bytes_text(free_bytes)} are free; make room, or choose another folder with "
+            "HF_HUB_CACHE"
+        )
+
+
+def _repository(info: Any) -> Repository:  # noqa: ANN401 - its class declares no field's type
+    gguf = info.gguf if isinstance(info.gguf, dict) else {}
+    n_params = gguf.get("total")
+    names = (one.rfilename for one in info.siblings or ())
+    return Repository(
+        name=info.id,
+        files=tuple(name for name in names if is_part_of_model(name.rpartition("/")[2])),
+        n_params=n_params if isinstance(n_params, int) and n_params > 0 else None,
+        downloads=info.downloads or 0,
+    )
+
+
+class _Ranges(RawIOBase):
+    """A file of the hub, read from front to back in ranges of bytes."""
+
+    def __init__(self, url: str, headers: dict[str, str], name: str, size_bytes: int) -> None:
+        super().__init__()
+        # Compressed, ranges would be of something else.
+        self._url, self._headers = url, {**headers, "Accept-Encoding": "identity"}
+        self._name, self._size_bytes = name, size_bytes
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - typeshed's WriteableBuffer is not there to import
+        """Ask for as many bytes as the buffer takes; a server that sends others is refused."""
+        end = min(self._at + len(buffer), self._size_bytes)
+        if self._at == end:
+            return 0
+        headers = {**self._headers, "Range": f"bytes={self._at}-{end - 1}"}
+        n_read = 0
+        with (
+            _one_sentence(self._name),
+            get_session().stream("GET", self._url, headers=headers) as response,
+        ):
+            hf_raise_for_status(response)
+            if response.status_code != _PARTIAL:
+                raise HubError(
+                    f"{self._name}: the hub sends no part of a file (it answers "
+                    f"{response.status_code}, not {_PARTIAL}); fetch the file to look at it"
+                )
+            for chunk in response.iter_raw():
+                part = chunk[: end - self._at - n_read]
+                buffer[n_read : n_read + len(part)] = part
+                n_read += len(part)
+        self._at += n_read
+        return n_read
+
+
+def _client() -> httpx2.Client:
+    """A client as that of ``huggingface_hub``, whose requests end."""
+
+    def bounded(request: httpx2.Request) -> None:
+        limits = request.extensions.get("timeout", {})
+        patience = {name: _PATIENCE_S for name, limit in limits.items() if limit is None}
+        request.extensions["timeout"] = {**limits, **patience}
+
+    return httpx2.Client(
+        follow_redirects=True, timeout=_PATIENCE_S, event_hooks={"request": [bounded]}
+    )
+
+
+@contextmanager
+def _one_sentence(what: str) -> Iterator[None]:
+    """Raise what goes wrong inside the block as one sentence about ``what``.
+
+    Raises:
+        BadInputError: it is not there, or not open to this user.
+        HubError: the hub cannot be reached, or fails.
+    """
+    try:
+        yield
+    except (httpx2.HTTPError, EntryNotFoundError, OSError, *_MALFORMED) as error:
+        # A download that cannot ask the hub, and finds nothing in the cache, has the cause there.
+        cause = error.__cause__ if isinstance(error, LocalEntryNotFoundError) else None
+        raise _refusal(what, cause or error) from None
+
+
+def _refusal(what: str, error: BaseException) -> SpectuiError:
+    status = error.response.status_code if isinstance(error, HfHubHTTPError) else 0
+    kind, reason = next((kind, why) for types, kind, why in _REASONS if isinstance(error, types))
+    if reason == _ANSWERED:
+        kind, reason = _STATUS.get(status, (kind, reason))
+    if isinstance(error, OSError) and error.strerror:
+        kind, reason = BadInputError, f"it cannot be written ({error.strerror}); look at its disk"
+    return kind(f"{what}: {reason.format(host=_host(), status=status)}")
+
+
+_MALFORMED = (ValueError, LookupError, TypeError, AttributeError)
+"""What ``huggingface_hub`` raises on an answer that is none of a hub."""
+_AGAIN = "try again"
+_ANSWERED = "{host} answers {status}; try again"
+_STATUS: dict[int, tuple[type[SpectuiError], str]] = {
+    401: (
+        BadInputError,
+        "{host} does not take your token; sign in with hf auth login, or unset HF_TOKEN",
+    ),
+    403: (BadInputError, "{host} does not let your token read it; use another"),
+    429: (HubError, "{host} answers no more for a while; wait, or sign in with hf auth login"),
+}
+"""Errors by the status of an answer."""
+_REASONS: tuple[tuple[type[BaseException], type[SpectuiError], str], ...] = (
+    (
+        GatedRepoError,
+        BadInputError,
+        "it is gated; accept its terms on {host}, and sign in with hf auth login",
+    ),
+    (
+        RepositoryNotFoundError,
+        BadInputError,
+        "{host} has no such repository, or not for you; correct it, or sign in with hf auth login",
+    ),
+    (HFValidationError, BadInputError, "this is no name of a repository; give OWNER/NAME"),
+    (EntryNotFoundError, BadInputError, "{host} has no such file; correct its name"),
+    (HfHubHTTPError, HubError, _ANSWERED),
+    (OfflineModeIsEnabled, HubError, "HF_HUB_OFFLINE keeps from asking {host}; unset it"),
+    (httpx2.TimeoutException, HubError, f"{{host}} has not answered in time; {_AGAIN}"),
+    (
+        httpx2.ConnectError,
+        HubError,
+        "{host} cannot be reached; look at the network, at proxies and at HF_ENDPOINT",
+    ),
+    (httpx2.UnsupportedProtocol, HubError, "{host} is no address; give one with https://"),
+    (httpx2.TransportError, HubError, f"the connection to {{host}} was cut; {_AGAIN}"),
+    (OSError, HubError, f"it did not arrive whole from {{host}}; {_AGAIN}"),
+    (Exception, HubError, "the answer of {host} is none of a hub; look at HF_ENDPOINT"),
+)
+"""Errors by their class, the first that fits."""
+
+
+def _host() -> str:
+    """The hub, without what an address may hold besides."""
+    return urlsplit(constants.ENDPOINT).hostname or "HF_ENDPOINT"

@@ -1,0 +1,275 @@
+"""``models find`` and ``models fetch``, on a hub of loopback with tiny models."""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from spectui.models.candidates import Origin
+from spectui.models.gguf import read_gguf
+from spectui.models.header import GgufFile
+from spectui.presets import find_preset
+from tests.support.architectures import write_eagle3
+from tests.support.cli import Spectui
+from tests.support.hub import TOKEN, LoopbackHub, Repo, loopback_hub
+from tests.support.models import Tiny, TinyPath, write_tiny
+
+pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
+
+SMALL = Tiny(n_layers=1)
+BIG = Tiny(n_layers=8)
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
+    with loopback_hub() as one:
+        constants = "huggingface_hub.constants"
+        monkeypatch.setattr(f"{constants}.ENDPOINT", one.endpoint)
+        template = one.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(f"{constants}.HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(f"{constants}.HF_HUB_CACHE", str(tmp_path / "hub"))
+        monkeypatch.setenv("HF_TOKEN", TOKEN)
+        monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _s: None)
+        yield one
+
+
+@pytest.fixture
+def target(tmp_path: Path, tiny: TinyPath) -> Path:
+    """A target by whose file's name the hub is searched."""
+    path = tmp_path / "Tiny3-8B-Q4_K_M.gguf"
+    path.symlink_to(tiny(BIG))
+    return path
+
+
+@pytest.fixture
+def small(tiny: TinyPath) -> Path:
+    return tiny(SMALL)
+
+
+def n_params(path: Path) -> int:
+    return sum(tensor.n_elements for tensor in read_gguf(path).tensors)
+
+
+def found(spectui: Spectui, target: Path, *more: object, code: int = 0) -> dict[str, Any]:
+    arguments = ("models", "find", "-m", target, "-c", 256, "--quiet", *more)
+    assert spectui(*arguments, "--json", "-") == code, spectui.err
+    document: dict[str, Any] = json.loads(spectui.out) if code == 0 else {}
+    return document
+
+
+def rows(document: dict[str, Any]) -> dict[str, str | None]:
+    return {model["path"]: model["reason"] for model in document["models"]}
+
+
+def test_drafts_that_fit_a_target_are_found_by_their_headers_and_none_is_fetched(
+    spectui: Spectui, hub: LoopbackHub, target: Path, small: Path, tmp_path: Path
+) -> None:
+    head, odd = tmp_path / "head.gguf", tmp_path / "odd.gguf"
+    write_tiny(replace(SMALL, renamed=(100, "odd")), odd)
+    write_eagle3(Tiny(), head)
+    total = n_params(small)
+    hub.repos = {
+        "a/Tiny3-0.6B-GGUF": Repo(
+            files=dict.fromkeys(("Tiny3-0.6B-Q4_0.gguf", "b-Q8_0.gguf", "mmproj.gguf"), small),
+            n_params=total,
+            downloads=9,
+        ),
+        "a/Tiny3-0.7B-GGUF": Repo(files={"odd.gguf": odd}, n_params=total + 1),
+        "a/Tiny3-8B-eagle3": Repo(files={"head.gguf": head}),
+        "a/Tiny3-8B-GGUF": Repo(files={"same.gguf": target}, n_params=n_params(target)),
+        "a/Other-0.6B-GGUF": Repo(files={"other.gguf": small}, n_params=total),
+    }
+    document = found(spectui, target)
+    assert rows(document) == {
+        "a/Tiny3-0.6B-GGUF/b-Q8_0.gguf": None,
+        "a/Tiny3-8B-eagle3/head.gguf": None,
+        "a/Tiny3-0.7B-GGUF/odd.gguf": "token 100 differs: '_' (target), 'odd' (draft)",
+    }
+    assert document["models"][1]["facts"]["drafts_as"] == "draft-eagle3"
+    fetch = "spectui models fetch a/Tiny3-0.6B-GGUF b-Q8_0.gguf"
+    assert (document["command"], document["models"][0]["fetch"]) == (fetch, fetch)
+    assert not (tmp_path / "hub").exists()
+    # Headers by ranges of bytes; the token goes to the hub and not where it sends them on to.
+    content = hub.asked("/cdn/")
+    assert all("range" in headers for headers in content)
+    assert all("authorization" not in headers for headers in content)
+    assert all(TOKEN in headers["authorization"] for headers in hub.asked("/api/models"))
+    assert spectui("models", "find", "-m", target, "-c", 256) == 0
+    assert "Try b-Q8_0 first" in spectui.out
+    assert spectui.out.count("spectui models fetch") == 2
+    assert TOKEN not in spectui.out + spectui.err
+
+
+def test_relatives_are_searched_by_base_models_and_at_most_the_limit_is_read(
+    spectui: Spectui, hub: LoopbackHub, target: Path, small: Path
+) -> None:
+    hub.repos = {
+        f"a/Tiny3-{n}B-GGUF": Repo(files={"x.gguf": small}, n_params=n_params(small) - n)
+        for n in range(9)
+    }
+    assert len(found(spectui, target, "--limit", 3)["models"]) == 3
+    hub.repos.clear()
+    assert spectui("models", "find", "-m", target) == 0
+    assert "searched for Tiny-0, Tiny3-8B, Tiny3" in " ".join(spectui.out.split())
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("429", 5, "answers no more for a while; wait, or sign in"),
+        ("500", 5, "answers 500; try again"),
+        ("odd", 5, "the answer of 127.0.0.1 is none of a hub"),
+        ("slow", 5, "has not answered in time; try again"),
+        ("401", 3, "does not take your token"),
+        ("403", 3, "does not let your token read it"),
+    ],
+)
+def test_a_search_that_fails_is_one_sentence(
+    spectui: Spectui,
+    hub: LoopbackHub,
+    target: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    case: tuple[str, int, str],
+) -> None:
+    manner, code, reason = case
+    monkeypatch.setattr("spectui.models.hub._PATIENCE_S", 0.1)
+    hub.manner = manner
+    found(spectui, target, code=code)
+    assert reason in spectui.err
+    assert spectui.err.count("\n") == 1
+    assert TOKEN not in spectui.err
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("403 GatedRepo", "it is gated; accept its terms on 127.0.0.1"),
+        ("404 RepoNotFound", "has no such repository, or not for you"),
+        ("500", "answers 500"),
+        ("cut", "the connection to 127.0.0.1 was cut"),
+        ("whole", "sends no part of a file"),
+    ],
+)
+def test_a_repository_that_fails_is_a_row_with_its_reason(
+    spectui: Spectui, hub: LoopbackHub, target: Path, small: Path, case: tuple[str, str]
+) -> None:
+    manner, reason = case
+    total, hub.n_cut = n_params(small), 1
+    hub.repos = {
+        "a/Tiny3-1B": Repo(files={"a.gguf": small}, n_params=total, manner=manner),
+        "a/Tiny3-2B": Repo(files={"b.gguf": small}, n_params=total),
+    }
+    reasons = rows(found(spectui, target))
+    assert reasons.pop("a/Tiny3-2B/b.gguf") is None
+    assert reason in str(reasons)
+
+
+def test_a_file_is_fetched_into_the_hubs_cache_once_and_a_cut_is_taken_up_again(
+    spectui: Spectui, hub: LoopbackHub, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)
+    hub.repos["a/b"] = Repo(files={"f/x-Q8_0.gguf": small}, manner="cut")
+    hub.n_cut = 1
+    assert spectui("models", "fetch", "a/b", "x-Q8_0.gguf") == 0, spectui.err
+    assert Path(spectui.out.strip()).read_bytes() == small.read_bytes()
+    assert TOKEN not in spectui.err
+    first, again = (headers.get("range") for headers in hub.asked("/cdn/"))
+    assert (first, again) == (None, f"bytes={small.stat().st_size // 2 // 1000 * 1000}-")
+    hub.requests.clear()
+    assert spectui("models", "fetch", "a/b", "x-Q8_0.gguf") == 0
+    assert hub.asked("/cdn/") == []
+    assert spectui("models", "scan", Path(spectui.out.strip()).parents[3]) == 0
+    assert "x-Q8_0" in spectui.out
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("a/b", "y.gguf", 3, "a/b has no y.gguf; it has x.gguf"),
+        ("a/b", "", 2, "name one of its files: x.gguf"),
+        ("a/none", "x.gguf", 3, "has no such repository, or not for you"),
+        ("a/closed", "x.gguf", 3, "it is gated; accept its terms"),
+        ("nothing", "", 3, "there is no preset 'nothing'"),
+    ],
+)
+def test_what_cannot_be_fetched_is_one_sentence(
+    spectui: Spectui, hub: LoopbackHub, small: Path, case: tuple[str, str, int, str]
+) -> None:
+    what, file, code, reason = case
+    hub.repos["a/b"] = Repo(files={"x.gguf": small})
+    hub.repos["a/closed"] = Repo(files={"x.gguf": small}, manner="401 GatedRepo")
+    assert spectui("models", "fetch", what, *filter(None, [file])) == code
+    assert reason in spectui.err
+    assert spectui.err.count("\n") == 1
+
+
+def test_what_the_disk_has_no_room_for_is_not_begun(
+    spectui: Spectui, hub: LoopbackHub, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.repos["a/b"] = Repo(files={"x.gguf": small})
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=1000))
+    assert spectui("models", "fetch", "a/b", "x.gguf") == 3
+    assert "takes 269 kB, and on the disk of" in spectui.err
+    assert hub.asked("/cdn/") == []
+
+
+def test_a_presets_models_are_fetched_into_its_folder(
+    spectui: Spectui, hub: LoopbackHub, small: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        "[target]\nrepo = 'a/t'\nfiles = ['t*Q4.gguf']\n"
+        "[[draft]]\nrepo = 'a/d'\nfiles = ['d.gguf']\n[[draft]]\nrepo = 'a/e'\nfiles = ['e.gguf']\n"
+    )
+    parts = [f"q/t-Q4-{n:05}-of-00002.gguf" for n in (1, 2)]
+    hub.repos["a/t"] = Repo(files=dict.fromkeys([*parts, "t-Q8.gguf"], small))
+    hub.repos["a/d"] = Repo(files={"d.gguf": small})
+    path.write_text(path.read_text().replace("t*Q4.gguf", "t*Q4*.gguf"))
+    assert spectui("models", "fetch", path) == 0, spectui.err
+    preset = find_preset(str(path))
+    assert preset.is_ready
+    assert preset.find_target() == Path(spectui.out.splitlines()[0])
+    assert spectui("models", "fetch", path) == 0
+    assert "fetching" not in spectui.err
+
+
+def test_without_huggingface_hub_its_line_is_there_to_copy(
+    spectui: Spectui, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "spectui.models.hub", None)
+    assert spectui("models", "find", "-m", target) == 2
+    assert "pip install 'spectui[hub]'" in spectui.err
+    assert spectui("models", "fetch", "a/b", "x y.gguf") == 2
+    assert "hf download a/b 'x y.gguf' does the same" in " ".join(spectui.err.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "basename", "base", "file", "families"),
+    [
+        ("Qwen3 32B", "Qwen3", "Qwen/Qwen3-32B", "qwen", ["Qwen3", "qwen"]),
+        ("Meta Llama 3.1 70B", "Meta-Llama-3.1", "", "x-70B-Q4_0", ["Llama-3", "x"]),
+        ("", "", "", "Qwen2.5-Coder-32B-Instruct-Q4_K_M-00001-of-00002", ["Qwen2"]),
+        (
+            "R1 Llama 70B",
+            "",
+            "meta/Llama-3.3-70B",
+            "GLM-4.5-Air-UD-Q4_K_XL",
+            ["R1", "GLM-4", "Llama-3"],
+        ),
+    ],
+)
+def test_families_are_told_by_headers_and_names_of_files(
+    name: str, basename: str, base: str, file: str, families: list[str]
+) -> None:
+    metadata = {
+        "general.name": name,
+        "general.basename": basename,
+        "general.base_model.0.repo_url": base and f"https://huggingface.co/{base}",
+    }
+    gguf = GgufFile(metadata=metadata, array_lengths={}, tensors=())
+    assert list(Origin.of(gguf, f"{file}.gguf").families) == families
