@@ -21,7 +21,7 @@ _COMMANDS = {
     "doctor": "Examine the machine, and a pair before it is loaded.",
     "export": "Write the flags that tune advised, or rewrite a command.",
     "lint": "Check an existing llama-server command, without running it.",
-    "models": "Find models and drafts, or build the demo's.",
+    "models": "Find and fetch models and drafts, or build the demo's.",
     "presets": "List presets, or show one.",
     "replay": "Predict settings from a trace, without loading a model.",
     "report": "Write a report of a study, to show to others.",

@@ -237,7 +237,7 @@ def _what_is_missing(preset: Preset) -> Iterator[str]:
     # By its name only where that finds it.
     is_known = preset.path.parent in preset_folders()
     given = shlex.quote(preset.name if is_known else str(preset.path))
-    yield f"{what} are not here; fetch them as spectui presets show {given} says."
+    yield f"{what} are not here; fetch them with spectui models fetch {given}."
 
 
 def _found(preset: Preset, files: ModelFiles) -> str:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from spectui.cli.completing import presets
 from spectui.cli.help import Group
 from spectui.cli.options_common import QUIET, json_option
 from spectui.cli.values import WholeNumber
@@ -90,7 +91,7 @@ def find(*, target: Path, n_ctx: int, limit: int, json_path: str | None, quiet: 
 
 
 @command.command(name="fetch")
-@click.argument("what", metavar="REPO|PRESET")
+@click.argument("what", metavar="REPO|PRESET", shell_complete=presets)
 @click.argument("file", required=False)
 @QUIET
 def fetch(*, what: str, file: str | None, quiet: bool) -> None:

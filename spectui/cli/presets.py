@@ -37,11 +37,14 @@ def list_() -> None:
 def show(name: str) -> None:
     """Show what the preset NAME says: options, models, placement, expected numbers, traps.
 
-    Its first lines are the commands that fetch its models, with hf of huggingface_hub.
+    Its first lines are commands that fetch its models: spectui's, which takes the first draft, and
+    those of Hugging Face's own program, hf.
     """
     preset = find_preset(name)
     content = read_file(preset.path, SMALL_BYTES).decode().rstrip()
-    say("\n".join("# " + line for line in (str(preset.path), *preset.downloads)) + f"\n{content}")
+    fetch = [f"spectui models fetch {shlex.quote(name)}"] if preset.downloads else []
+    lines = (str(preset.path), *fetch, *preset.downloads)
+    say("\n".join(f"# {line}" for line in lines) + f"\n{content}")
 
 
 def with_preset_models(options: RunOptions, *, most_drafts: int | None = None) -> RunOptions:
@@ -73,8 +76,7 @@ def with_preset_models(options: RunOptions, *, most_drafts: int | None = None) -
 
 
 def _missing(preset: Preset, name: str, what: str) -> BadInputError:
-    command = f"spectui presets show {shlex.quote(name)}"
     return BadInputError(
         f"models of preset {preset.name} are missing: fetch {what} into {preset.models_folder} "
-        f"with the commands that {command} begins with, or give your own with -m and -md"
+        f"with spectui models fetch {shlex.quote(name)}, or give your own with -m and -md"
     )

@@ -22,8 +22,7 @@ _REMOVED = {
         "PostgreSQL database, on each machine"
     ),
     "models pull": (
-        "models pull is gone: presets show PRESET begins with the commands of hf, Hugging Face's "
-        "own program, that fetch its models"
+        "models pull is gone: spectui models fetch PRESET fetches its models, with huggingface_hub"
     ),
     "studies repair": (
         "studies repair is gone: whichever command finds the file damaged moves it aside; studies "

@@ -6,7 +6,7 @@ from typing import Any
 
 from spectui.cli.doctor_view import told
 from spectui.cli.given import find_models, of_named_kinds
-from spectui.cli.next_step import next_lines, tune_words
+from spectui.cli.next_step import next_lines, shell_line, tune_words
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
@@ -122,14 +122,13 @@ def _priced(looked_at: LookedAt, options: RunOptions) -> PriceRequest | None:
 def _next(options: RunOptions, looked_at: LookedAt) -> list[str]:
     """Lines on what to run after a diagnosis that found no error."""
     if looked_at is None and options.preset is not None:
-        return next_lines(
-            "see how to fetch its models", ["spectui", "presets", "show", options.preset]
-        )
+        return next_lines("fetch its models", ["spectui", "models", "fetch", options.preset])
     if looked_at is None:
         return next_lines("find the models of this machine", ["spectui", "models", "scan"])
     if not _has_draft(looked_at):
-        scan = ["spectui", "models", "scan", "-m", str(options.model)]
-        return next_lines("find drafts for it", scan)
+        given = ["-m", str(options.model)]
+        here = next_lines("find drafts for it", ["spectui", "models", "scan", *given])
+        return [*here, f"  {shell_line(['spectui', 'models', 'find', *given])}"]
     largest = looked_at.largest_context if isinstance(looked_at, Examination) else None
     is_less = largest is not None and largest < options.context.ctx_size
     fitting = {"ctx_size": largest} if is_less else {}

@@ -61,6 +61,7 @@ def next_command(found: Findings) -> str:
 
 
 _MEASURE = "Measure what it brings:"
+_ELSEWHERE = "Hugging Face's hub may have one:"
 _N_PASSED_OVER = 10
 """Maximum number of sentences on files that are no models, of which a folder may hold thousands."""
 _LEAST_NAME = 24
@@ -79,7 +80,7 @@ def scan_view(found: Findings) -> str:
 
 def _models(found: Findings) -> Iterator[str]:
     if not found.models:
-        yield wrapped(_nothing(found))
+        yield wrapped(_nothing(found)) + _elsewhere(found)
     elif found.target is None:
         yield _models_table(found)
         yield _reasons("Cannot be used:", found)
@@ -110,7 +111,7 @@ def _nothing(found: Findings) -> str:
 def _advice(found: Findings) -> str:
     target, first = found.target, found.first
     if target is None or first is None:
-        return wrapped(f"Of {counted(len(found.models), 'model')} none fits.")
+        return wrapped(f"Of {counted(len(found.models), 'model')} none fits.") + _elsewhere(found)
     name = _names_of(found.models)[first.model.path]
     then = _MEASURE
     if found.searched:
@@ -120,6 +121,14 @@ def _advice(found: Findings) -> str:
     lines = [wrapped(f"Try {name} first{_cost(target, first)} {then}"), next_command(found)]
     others = [found.fetch[one.model.path] for one in found.fitting[1:] if found.searched]
     return "\n".join([*lines, *(["", "The others:", *others] if others else [])])
+
+
+def _elsewhere(found: Findings) -> str:
+    """Where else a draft may be, below a sentence that says that there is none."""
+    if found.target is None or found.searched:
+        return ""
+    command = shell_line(["spectui", "models", "find", "-m", str(found.target.path)])
+    return f"\n\n{wrapped(_ELSEWHERE)}\n{command}"
 
 
 def _cost(target: ModelFacts, draft: DraftOption) -> str:

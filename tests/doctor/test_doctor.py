@@ -226,7 +226,7 @@ def test_which_files_of_a_preset_are_there_is_told_and_its_traps(
     (folder / "target-00001-of-00003.gguf").symlink_to(tiny(TARGET))
     text = told()
     whole = text.replace("- ", "-")
-    assert f"Its models are not here; fetch them as spectui presets show {preset} says." in whole
+    assert f"Its models are not here; fetch them with spectui models fetch {preset}." in whole
     assert "target: target*.gguf of a/b: not here, but 1 of its 3 parts" in text
     assert "draft: draft.gguf of a/c: not here" in text
     (folder / "target.gguf").symlink_to(tiny(TARGET))

@@ -155,8 +155,8 @@ def test_missing_models_are_said_with_where_to_get_them(
         "Qwen3-Next-80B-A3B-Instruct-Q8_0*.gguf of unsloth/Qwen3-Next-80B-A3B-Instruct-GGUF and "
         "the draft Qwen3-0.6B-Q8_0.gguf of Qwen/Qwen3-0.6B-GGUF or Qwen3-1.7B-Q8_0.gguf of "
         "Qwen/Qwen3-1.7B-GGUF or Qwen3-4B-Q8_0.gguf of Qwen/Qwen3-4B-GGUF into "
-        f"{home / 'cache' / 'models' / 'qwen3-next-80b-a3b'} with the commands that spectui "
-        "presets show qwen3-next-80b-a3b begins with, or give your own with -m and -md\n"
+        f"{home / 'cache' / 'models' / 'qwen3-next-80b-a3b'} with spectui models fetch "
+        "qwen3-next-80b-a3b, or give your own with -m and -md\n"
     )
 
 
