@@ -10,18 +10,12 @@ SUFFIX = ".gguf"
 
 _SHARD = re.compile(r"(?P<stem>.+)-(?P<index>\d{5})-of-(?P<total>\d{5})", re.DOTALL)
 _COMPANION = re.compile(
-    r"(?:.*[-._])?(?P<within>mmproj)(?:[-._].*)?"
-    r"|(?P<first>imatrix|ggml-(?:vocab|adapter|lora))(?:[-._].*)?"
-    r"|.*[-._](?P<last>(?<=\.)imatrix|vocab|lora)",
+    r"(?:.*[-._])?mmproj(?:[-._].*)?"
+    r"|(?:imatrix|ggml-(?:vocab|adapter|lora))(?:[-._].*)?"
+    r"|.*[-._](?:(?<=\.)imatrix|vocab|lora)",
     re.IGNORECASE | re.DOTALL,
 )
-_COMPANIONS = {
-    "mmproj": "a projector",
-    "imatrix": "an importance matrix",
-    "vocab": "a bare vocabulary",
-    "adapter": "an adapter",
-    "lora": "an adapter",
-}
+"""Projectors, importance matrices, bare vocabularies and adapters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -59,15 +53,6 @@ def is_part_of_model(name: str) -> bool:
     """
     stem, suffix = _split(name)
     return suffix.lower() == SUFFIX and bool(stem) and _COMPANION.fullmatch(stem) is None
-
-
-def companion_kind(name: str) -> str | None:
-    """Kind of companion file that ``name`` belongs to; None if the name does not tell."""
-    stem, suffix = _split(name)
-    found = _COMPANION.fullmatch(stem) if suffix.lower() == SUFFIX else None
-    if found is None:
-        return None
-    return _COMPANIONS[str(found[str(found.lastgroup)]).lower().removeprefix("ggml-")]
 
 
 def _split(name: str) -> tuple[str, str]:

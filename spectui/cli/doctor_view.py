@@ -25,7 +25,7 @@ from spectui.models.facts import ModelFacts
 from spectui.models.pairs import PairReport, SpecialToken
 from spectui.models.ranking import read_share
 from spectui.presets import Preset
-from spectui.presets.content import ModelFiles, preset_folders
+from spectui.presets.content import preset_folders
 from spectui.severity import Severity
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: ""}
@@ -216,7 +216,8 @@ def _preset_lines(preset: Preset) -> Iterator[str]:
     for role, files in (("target", preset.target), *(("draft", one) for one in preset.draft)):
         if files is not None:
             size = "" if files.size_gb is None else f", {bytes_text(round(files.size_gb * _GIGA))}"
-            yield f"{role}: {files}{size}: {_found(preset, files)}"
+            is_here = files.find(preset.models_folder) is not None
+            yield f"{role}: {files}{size}: {'here' if is_here else 'not here'}"
     for vram_gb, options in preset.placement.by_vram_gb().items():
         if options:
             given = " ".join(f"--{name} {value}" for name, value in options.items())
@@ -238,15 +239,6 @@ def _what_is_missing(preset: Preset) -> Iterator[str]:
     is_known = preset.path.parent in preset_folders()
     given = shlex.quote(preset.name if is_known else str(preset.path))
     yield f"{what} are not here; fetch them with spectui models fetch {given}."
-
-
-def _found(preset: Preset, files: ModelFiles) -> str:
-    if files.find(preset.models_folder) is not None:
-        return "here"
-    n_found, n_parts = files.parts_found(preset.models_folder)
-    if n_found:
-        return f"not here, but {n_found} of its {n_parts} parts"
-    return "not here"
 
 
 def _target_lines(examination: Examination) -> Iterator[str]:

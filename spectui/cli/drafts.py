@@ -1,6 +1,6 @@
 """Drafts of ``--draft-dir``: usable models of a folder, judged without loading their weights."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -157,7 +157,7 @@ def look_into(
     with Engine() as engine:
         search = DraftSearch(engine.compare, target, n_ctx=n_ctx, free_bytes=free_bytes)
         options = [or_why_not(search.look_at, model) for model in models]
-        ranked = rank(search.target, (*options, *_left_out(scan, target)))
+        ranked = rank(search.target, options)
     return FolderDrafts(options=ranked, reasons=tuple(scan.reasons), doubt=search.doubt)
 
 
@@ -167,18 +167,9 @@ def _models(scan: Scan, folders: Sequence[Path], target: Path) -> tuple[FoundMod
     found = tuple(model for model in scan if not is_same(model, target))
     if not found:
         names = " and ".join(map(str, folders))
-        reasons = (*scan.reasons, *(f"{model.path} {reason}" for model, reason in scan.left_out))
-        because = f" ({'; '.join(reasons)})" if reasons else ""
+        because = f" ({'; '.join(scan.reasons)})" if scan.reasons else ""
         raise BadInputError(
             f"--draft-dir {names}: no GGUF model but the target is in it{because}; give a folder "
             "with drafts"
         )
     return found
-
-
-def _left_out(scan: Scan, target: Path) -> Iterator[DraftOption]:
-    """Yield files named like models that are none; each once, however many links lead there."""
-    distinct = {model.path.resolve(): (model, reason) for model, reason in reversed(scan.left_out)}
-    for model, reason in distinct.values():
-        if not is_same(model, target):
-            yield DraftOption(model=model, facts=None, reason=reason, memory_bytes=None)

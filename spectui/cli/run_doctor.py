@@ -438,7 +438,7 @@ def _compared(report: PairReport) -> Json:
         "target": _tokenizer(report.target),
         "draft": _tokenizer(report.draft),
         **fields_of(report, "llama.cpp accepts the pair", "reason"),
-        **fields_of(report, "one of them has no tokens", "overlap_percent", "text_overlap_percent"),
+        **fields_of(report, "one of them has no tokens", "overlap_percent"),
     }
 
 

@@ -15,11 +15,9 @@ from spectui.models.facts import (
 )
 from spectui.models.gguf import FileIdentity, read_gguf
 from spectui.models.header import GgufFile, read_header
-from spectui.models.pairs import SpecialToken, incompatibility
+from spectui.models.pairs import Outline, SpecialToken, incompatibility
 from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import MTP_KIND
-
-_NO_RULE = SpecialToken(id=-1, text="", added=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +28,6 @@ class Header:
     facts: ModelFacts
     texts: Sequence[bytes]
     """Texts of the vocabulary, by id; none where the file has no list of them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Vocabulary:
-    type_name: str
-    n_tokens: int
-    texts: Sequence[bytes]
-    bos: SpecialToken = _NO_RULE
-    eos: SpecialToken = _NO_RULE
 
 
 def header_of(path: Path) -> Header:
@@ -99,24 +88,17 @@ def inspected(target: Header, draft: Header, *, here: bool = True) -> ModelInspe
     )
 
 
-def _vocabulary(model: Header, other: Header) -> _Vocabulary:
-    return _Vocabulary(
-        type_name=model.gguf.text("tokenizer.ggml.model") or "none",
-        n_tokens=len(model.texts),
-        texts=model.texts,
-        **{
-            name: _special(model.gguf, name)
-            for name in ("bos", "eos")
-            if all(_adds(one.gguf, name) is not None for one in (model, other))
-        },
-    )
+def _vocabulary(model: Header, other: Header) -> Outline:
+    bos, eos = (_special(model.gguf, other.gguf, name) for name in ("bos", "eos"))
+    type_name = model.gguf.text("tokenizer.ggml.model") or "none"
+    n_tokens = len(model.texts)
+    return Outline(type_name=type_name, n_tokens=n_tokens, bos=bos, eos=eos, texts=model.texts)
 
 
-def _adds(gguf: GgufFile, name: str) -> bool | None:
-    value = gguf.metadata.get(f"tokenizer.ggml.add_{name}_token")
-    return value if isinstance(value, bool) else None
-
-
-def _special(gguf: GgufFile, name: str) -> SpecialToken:
+def _special(gguf: GgufFile, other: GgufFile, name: str) -> SpecialToken:
+    key = f"tokenizer.ggml.add_{name}_token"
+    added, _ = rules = gguf.metadata.get(key), other.metadata.get(key)
+    if None in rules:
+        return SpecialToken(id=-1, text="", added=False)
     id_ = gguf.metadata.get(f"tokenizer.ggml.{name}_token_id", -1)
-    return SpecialToken(id=int(id_), text="", added=bool(_adds(gguf, name)))
+    return SpecialToken(id=int(id_), text="", added=bool(added))

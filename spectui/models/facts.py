@@ -162,22 +162,11 @@ _NAMES = {
 """Names by the kind in ``--spec-type``."""
 
 _MTP_ARCHITECTURES = frozenset(
-    {
-        "bailingmoe3",
-        "cohere2moe",
-        "deepseek2",
-        "deepseek32",
-        "deepseek4",
-        "glm-dsa",
-        "glm4moe",
-        "hy_v3",
-        "mimo2",
-        "nemotron_h_moe",
-        "qwen35",
-        "qwen35moe",
-        "qwen3next",
+    (
+        *("bailingmoe3", "cohere2moe", "deepseek2", "deepseek32", "deepseek4", "glm-dsa"),
+        *("glm4moe", "hy_v3", "mimo2", "nemotron_h_moe", "qwen35", "qwen35moe", "qwen3next"),
         "step35",
-    }
+    )
 )
 """Those with a graph for ``LLM_GRAPH_TYPE_DECODER_MTP``; of others llama.cpp would run the trunk's
 without its cache."""

@@ -9,7 +9,7 @@ from itertools import groupby
 from math import prod
 from pathlib import Path
 
-from spectui.gguf_names import Series, companion_kind, is_part_of_model, series_of
+from spectui.gguf_names import Series, is_part_of_model, series_of
 from spectui.models.gguf import is_cut
 from spectui.paths import cache_dir
 from spectui.reading import open_file
@@ -183,8 +183,6 @@ class Scan:
         """Device and inode of every folder and file: links may lead anywhere, also back."""
         self.reasons: list[str] = []
         """A sentence for everything that could not be looked at."""
-        self.left_out: list[tuple[FoundModel, str]] = []
-        """Files with a model's name that are no models, and why: companions, folders, pipes."""
 
     def __iter__(self) -> Iterator[FoundModel]:
         for folder in self._folders:
@@ -231,22 +229,14 @@ class Scan:
         for entry in entries:
             if self._cancelled():
                 return
-            path, companion = Path(entry.path), companion_kind(entry.name)
-            if companion is not None:
-                self._leave_out_companion(path, companion)
-            elif is_part_of_model(entry.name) and (part := self._part(path)):
+            if is_part_of_model(entry.name) and (part := self._part(Path(entry.path))):
                 yield part
 
     def _part(self, path: Path) -> Part | None:
         try:
             status = path.stat()
-            # Opening a pipe would wait for its writer.
+            # Opening a pipe would wait for its writer; models in a folder count by themselves.
             if not stat.S_ISREG(status.st_mode):
-                is_folder = stat.S_ISDIR(status.st_mode)
-                told = (
-                    "is a folder; models in it count by themselves" if is_folder else "is no file"
-                )
-                self._leave_out(path, 0, told)
                 return None
             with open_file(path) as file:
                 magic = file.read(len(_MAGIC))
@@ -259,18 +249,6 @@ class Scan:
             return None
         identity = status.st_dev, status.st_ino
         return Part(path=path, size_bytes=status.st_size, identity=identity, is_cut=cut)
-
-    def _leave_out_companion(self, path: Path, kind: str) -> None:
-        try:
-            size_bytes = path.stat().st_size
-        except OSError as error:
-            self._skip(path, error)
-        else:
-            told = f"is {kind} by its name, which cannot draft; rename it if it is a model"
-            self._leave_out(path, size_bytes, told)
-
-    def _leave_out(self, path: Path, size_bytes: int, reason: str) -> None:
-        self.left_out.append((FoundModel(path=path, name=path.stem, size_bytes=size_bytes), reason))
 
     def _leads_on(self, entry: os.DirEntry[str]) -> bool:
         if entry.name.startswith(".") or entry.name in _PACKAGES or entry.path in _NOT_FILES:

@@ -82,12 +82,12 @@ class Outline:
 
     type_name: str
     """Family of the tokenizer, as llama.cpp names it."""
-    pre: str | None
+    pre: str | None = None
     """``tokenizer.ggml.pre``, how text is cut before tokens are made of it; None if not said."""
     n_tokens: int
     bos: SpecialToken
     eos: SpecialToken
-    end_tokens: tuple[Token, ...]
+    end_tokens: tuple[Token, ...] = ()
     """All that end a generation (``llama_vocab_is_eog``): EOS, EOT, EOM and their like, by id."""
     texts: Sequence[bytes] = ()
     """Texts of all tokens, by id; none in a report, as they take megabytes."""
@@ -121,8 +121,6 @@ class PairReport:
     draft: Outline
     n_equal: int
     """Ids that stand for the same text in both."""
-    n_equal_texts: int
-    """Texts of the smaller vocabulary that the larger one has as well, at whatever id."""
     differences: tuple[TokenDifference, ...]
     """The first five. llama.cpp's rule passes over the ids below 5; this does not."""
     templates: Templates
@@ -138,11 +136,6 @@ class PairReport:
         return self.reason is None
 
     @property
-    def n_shared(self) -> int:
-        """Ids that both have: all of the smaller vocabulary."""
-        return min(self.target.n_tokens, self.draft.n_tokens)
-
-    @property
     def overlap_percent(self) -> float | None:
         """Ids that stand for the same text, in percent of the smaller vocabulary.
 
@@ -150,17 +143,8 @@ class PairReport:
         has beyond them, mostly padding, can neither be drafted nor be understood, and costs no
         agreement. None where one has no tokens.
         """
-        return _percent(self.n_equal, self.n_shared)
-
-    @property
-    def text_overlap_percent(self) -> float | None:
-        """Texts that both vocabularies have, at any id, in percent of the smaller vocabulary.
-
-        Near 100 beside a small ``overlap_percent`` it is one set of tokens in another order. Byte-
-        level vocabularies of different families share most of their texts, too. None where one has
-        no tokens.
-        """
-        return _percent(self.n_equal_texts, self.n_shared)
+        n_shared = min(self.target.n_tokens, self.draft.n_tokens)
+        return 100 * self.n_equal / n_shared if n_shared else None
 
     @property
     def target_ends(self) -> tuple[Token, ...]:
@@ -205,7 +189,6 @@ def incompatibility(target: Tokens, draft: Tokens) -> str | None:
 
 def report(target: Outline, draft: Outline) -> PairReport:
     """Put two models beside each other."""
-    smaller, larger = sorted((target.texts, draft.texts), key=len)
     templates = _templates(target.chat_template, draft.chat_template)
     is_different = templates is Templates.DIFFERENT
     diff = _diff(target.chat_template or "", draft.chat_template or "") if is_different else ()
@@ -213,7 +196,6 @@ def report(target: Outline, draft: Outline) -> PairReport:
         target=replace(target, texts=(), chat_template=None),
         draft=replace(draft, texts=(), chat_template=None),
         n_equal=sum(map(operator.eq, target.texts, draft.texts)),
-        n_equal_texts=sum(map(frozenset(larger).__contains__, smaller)),
         differences=tuple(islice(_differences(target.texts, draft.texts), _N_DIFFERENCES)),
         templates=templates,
         template_diff=tuple(diff),
@@ -253,7 +235,3 @@ def _diff(target: str, draft: str) -> Iterator[str]:
 def _lines(template: str) -> list[str]:
     found = (match[0] for match in _LINE.finditer(template) if match[0])
     return list(islice(found, _N_COMPARED_LINES))
-
-
-def _percent(part: int, whole: int) -> float | None:
-    return 100 * part / whole if whole else None

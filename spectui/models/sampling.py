@@ -10,10 +10,8 @@ from spectui.models.header import GgufFile
 from spectui.options.option import INT_MAX
 from spectui.paths import text_of
 
-_WHOLE = re.compile(r"\s*([+-]?\d+)", re.ASCII)
-_DECIMAL = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)", re.ASCII | re.IGNORECASE)
-_LONGEST_WHOLE, _LONGEST_DECIMAL, _LONGEST_SEQUENCE = 63, 127, 511
-"""Bytes of a value that llama-server reads."""
+_LONGEST_SEQUENCE = 511
+"""Bytes of a list of samplers that llama-server reads."""
 _CHAIN = ("topk", "topp", "minp", "temperature")
 """The engine's samplers, in the order of llama-server's default."""
 _IDLE = frozenset({"penalties", "dry", "topnsigma", "typp", "typ", "typicalp", "xtc"})
@@ -31,12 +29,12 @@ def model_sampling(path: Path) -> dict[str, float]:
     header = _header(path)
     if header is None:
         return {}
-    top_k = _whole(header, "top_k")
+    top_k = _number(header, "top_k")
     found = {
-        "temp": _within(_decimal(header, "temp"), math.inf),
-        "top_k": None if top_k is None else min(max(top_k, 0), INT_MAX),
-        "top_p": _within(_decimal(header, "top_p"), 1.0),
-        "min_p": _within(_decimal(header, "min_p"), 1.0),
+        "temp": _within(_number(header, "temp"), math.inf),
+        "top_k": None if top_k is None else int(min(max(top_k, 0), INT_MAX)),
+        "top_p": _within(_number(header, "top_p"), 1.0),
+        "min_p": _within(_number(header, "min_p"), 1.0),
     }
     return {name: value for name, value in found.items() if value is not None}
 
@@ -50,15 +48,15 @@ def unmeasured_sampling(path: Path) -> dict[str, str]:
     if header is None:
         return {}
     found = {}
-    penalty = _decimal(header, "penalty_repeat") or 1.0
-    if penalty != 1 and _whole(header, "penalty_last_n") != 0:
+    penalty = _number(header, "penalty_repeat") or 1.0
+    if penalty != 1 and _number(header, "penalty_last_n") != 0:
         found["repeat-penalty"] = f"a repeat penalty of {penalty:g}"
-    xtc = _decimal(header, "xtc_probability") or 0.0
-    if xtc > 0 and (_decimal(header, "xtc_threshold") or 0.0) <= _XTC_OFF:
+    xtc = _number(header, "xtc_probability") or 0.0
+    if xtc > 0 and (_number(header, "xtc_threshold") or 0.0) <= _XTC_OFF:
         found["xtc-probability"] = f"an XTC probability of {xtc:g}"
-    mirostat = _whole(header, "mirostat") or 0
+    mirostat = _number(header, "mirostat") or 0
     if mirostat > 0:
-        found["mirostat"] = f"Mirostat {mirostat}"
+        found["mirostat"] = f"Mirostat {mirostat:g}"
     sequence = header.text("general.sampling.sequence")[:_LONGEST_SEQUENCE]
     if sequence and not _is_default(sequence):
         found["samplers"] = "samplers of its own choice"
@@ -83,23 +81,17 @@ def _header(path: Path) -> GgufFile | None:
         return None
 
 
-def _text(header: GgufFile, name: str) -> str:
-    """A value as ``gguf_kv_to_str`` writes it; empty where there is none."""
+def _number(header: GgufFile, name: str) -> float | None:
+    """A number, also one that is written as a text; None where it cannot be sampled with.
+
+    It has six decimals, as the text that ``gguf_kv_to_str`` makes of it.
+    """
     value = header.metadata.get(f"general.sampling.{name}", "")
-    return f"{value:f}" if isinstance(value, float) else str(value)
-
-
-def _whole(header: GgufFile, name: str) -> int | None:
-    """A number as ``strtol`` reads it."""
-    found = _WHOLE.match(_text(header, name)[:_LONGEST_WHOLE])
-    return None if found is None else int(found[1])
-
-
-def _decimal(header: GgufFile, name: str) -> float | None:
-    """A number as ``strtof`` reads it, unless it is none that can be sampled with."""
-    found = _DECIMAL.match(_text(header, name)[:_LONGEST_DECIMAL])
-    value = math.nan if found is None else float(found[1])
-    return value if math.isfinite(value) else None
+    try:
+        number = math.nan if isinstance(value, bool) else round(float(value), 6)
+    except (OverflowError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _within(value: float | None, high: float) -> float | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from spectui.errors import BadInputError
 from spectui.gguf_names import is_part_of_model, series_of
-from spectui.options.drafters import MTP_KIND, DraftMax, DraftMin, DraftPMin
+from spectui.options.drafters import MTP_KIND
 from spectui.paths import cache_dir, config_dir
 from spectui.toml_files import read_toml
 
@@ -58,20 +58,6 @@ class ModelFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """
         found = [_find_whole(folder, glob) for glob in self.files]
         return found[0] if all(found) else None
-
-    def parts_found(self, folder: Path) -> tuple[int, int]:
-        """Return how many parts there are of its most complete model, and how many it has."""
-        found = [_parts_found(folder, glob) for glob in self.files]
-        return sum(n for n, _of in found), sum(of for _n, of in found)
-
-
-def _parts_found(folder: Path, glob: str) -> tuple[int, int]:
-    counts = [(0, 1)]
-    for path in folder.rglob(glob):
-        parts = [path.with_name(name) for name in series_of(path.name).names]
-        if takes(glob, str(path)):
-            counts.append((sum(part.is_file() for part in parts), len(parts)))
-    return max(counts)
 
 
 def takes(glob: str, name: str) -> bool:
@@ -122,16 +108,6 @@ class Placement(
         return {8: self.gb_8, 12: self.gb_12, 16: self.gb_16, 24: self.gb_24}
 
 
-class SearchRanges(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"
-):
-    """Values that others have tried on this pair; ``tune`` has its own search space."""
-
-    draft_max: tuple[DraftMax, ...] = ()
-    draft_min: tuple[DraftMin, ...] = ()
-    draft_p_min: tuple[DraftPMin, ...] = ()
-
-
 class Expectation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A reported number for the pair."""
 
@@ -149,7 +125,8 @@ class PresetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     draft: tuple[ModelFiles, ...] = ()
     """Candidates; commands that take one draft take the first that is there."""
     placement: Placement = Placement()
-    search: SearchRanges = SearchRanges()
+    search: Options = {}
+    """Values that others have tried on this pair; ``tune`` has its own search space."""
     expect: tuple[Expectation, ...] = ()
     traps: tuple[Sentence, ...] = ()
 

@@ -65,15 +65,14 @@ def reasons(found: FolderDrafts) -> dict[str, str | None]:
 
 
 def test_a_folder_without_a_draft_says_why(folder: Path, tmp_path: Path) -> None:
-    for name in ("linked", "empty", "vocabulary"):
+    for name in ("linked", "empty"):
         (tmp_path / name).mkdir()
     (tmp_path / "linked" / "other-name.gguf").symlink_to(folder / "target.gguf")
-    write_tokenizer(Tiny(), tmp_path / "vocabulary" / "ggml-vocab-tiny.gguf")
+    write_tokenizer(Tiny(), tmp_path / "empty" / "ggml-vocab-tiny.gguf")
     (tmp_path / "file").touch()
     for name, reason in (
         ("linked", "no GGUF model but the target"),
         ("empty", "no GGUF model"),
-        ("vocabulary", "ggml-vocab-tiny.gguf is a bare vocabulary by its name"),
         ("file", "is not a folder"),
     ):
         with pytest.raises(BadInputError, match=reason):
@@ -146,8 +145,6 @@ def test_every_model_of_the_folder_is_listed_with_the_reason(
     spectui: Spectui, options: list[object], folder: Path
 ) -> None:
     write_tokenizer(Tiny(), folder / "ggml-vocab-tiny.gguf")
-    (folder / "below" / "ggml-vocab-link.gguf").symlink_to(folder / "ggml-vocab-tiny.gguf")
-    (folder / "model.gguf").mkdir()
     few = ("--spec-type", "draft-simple", "--trials", 1)
     assert spectui("tune", *options, *few, "--json", "-") == 0, spectui.err
     found = {one["name"]: one for one in json.loads(spectui.out)["drafts"]}
@@ -156,16 +153,8 @@ def test_every_model_of_the_folder_is_listed_with_the_reason(
         "rough": True,
         "misfit": False,
         "embedding": False,
-        "ggml-vocab-tiny": False,
-        "model": False,
     }
-    assert found["ggml-vocab-tiny"]["memory_bytes"] > 0
-    assert found["model"]["memory_bytes"] is None
-    assert found["model"]["reason"] == "is a folder; models in it count by themselves"
-    for said in (
-        *("candidate close: ", "left out misfit: ", "passed over: ", "left out model: is a folder"),
-        "left out ggml-vocab-tiny: is a bare vocabulary by its name",
-    ):
+    for said in ("candidate close: ", "left out misfit: ", "passed over: "):
         assert said in spectui.err
 
 

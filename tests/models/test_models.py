@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.gguf_names import companion_kind, is_part_of_model
+from spectui.gguf_names import is_part_of_model
 from spectui.models import header
 from spectui.models.facts import ModelFacts
 from spectui.models.files import MAX_DEPTH, FoundModel, Scan, is_pseudo, usual_folders
@@ -86,29 +86,22 @@ class TestFinding:
         assert [one.name for one in found] == ["written meanwhile"] * (not is_cancelled)
 
     @pytest.mark.parametrize(
-        ("name", "kind"),
+        ("names", "are_models"),
         [
-            ("mmproj-F16", "a projector"),
-            ("Qwen2-VL-mmproj-f16", "a projector"),
-            ("imatrix", "an importance matrix"),
-            ("Qwen3.imatrix", "an importance matrix"),
-            ("ggml-vocab-bert", "a bare vocabulary"),
-            ("a-LoRA", "an adapter"),
-            *((one, None) for one in ("Llama-lora-merged-7B", "Q4-imatrix", "vocabulist", "a")),
+            (("mmproj-F16", "Qwen2-VL-mmproj-f16", "imatrix", "Qwen3.imatrix"), False),
+            (("ggml-vocab-bert", "a-LoRA"), False),
+            (("Llama-lora-merged-7B", "Q4-imatrix", "vocabulist", "a"), True),
         ],
     )
-    def test_companions_of_models_are_left_out_with_a_reason(
-        self, tmp_path: Path, name: str, kind: str | None
+    def test_companions_of_models_are_none(
+        self, tmp_path: Path, names: tuple[str, ...], *, are_models: bool
     ) -> None:
-        assert is_part_of_model(f"{name}.gguf") is (kind is None)
-        path = put(tmp_path / f"{name}.gguf")
-        (tmp_path / "mmproj.gguf").symlink_to(tmp_path / "nothing")
-        search, found = Scan((tmp_path,)), FoundModel(path=path, name=name, size_bytes=16)
-        assert list(search) == [found] * (kind is None)
-        reason = f"is {kind} by its name, which cannot draft; rename it if it is a model"
-        assert search.left_out == [(found, reason)] * (kind is not None)
-        assert len(search.reasons) == 1
-        assert kind or companion_kind(f"{name}.imatrix") is None
+        for name in names:
+            assert is_part_of_model(f"{name}.gguf") is are_models
+            put(tmp_path / f"{name}.gguf")
+        found, reasons = scan(tmp_path)
+        assert sorted(model.name for model in found) == sorted(names) * are_models
+        assert reasons == []
 
 
 def test_shards_are_one_model_with_the_sum_of_their_sizes(tmp_path: Path) -> None:
@@ -204,10 +197,6 @@ class TestWhatCannotBeRead:
         assert search.reasons == [
             f"{file} is no GGUF file; download it again",
             f"{link} cannot be read (No such file or directory)",
-        ]
-        assert [(model.path.name, reason) for model, reason in search.left_out] == [
-            ("folder.gguf", "is a folder; models in it count by themselves"),
-            ("pipe.gguf", "is no file"),
         ]
 
     def test_a_name_that_is_no_utf_8_survives(self, tmp_path: Path) -> None:

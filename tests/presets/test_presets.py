@@ -110,7 +110,6 @@ def test_a_pair_names_models_and_a_placement_for_every_size(name: str) -> None:
         ("[target]\nrepo = 'a/b'\nfiles = []", "`$.target.files`"),
         ("[target]\nrepo = '../a'\nfiles = ['x.gguf']", "`$.target.repo`"),
         ("[placement.10gb]\nctx-size = 1", "`10gb` - at `$.placement`"),
-        ("[search]\ndraft-p-min = [1.5]", "`$.search.draft-p-min[0]`"),
         ("a = " + "[" * 100_000, "is not valid TOML (nested too deep); correct it"),
         ("#" * 1_000_001, "is larger than 1 MB; give the name of a preset"),
     ],
