@@ -98,12 +98,16 @@ def _by_headers(look: HeaderLook) -> Iterator[RenderableType]:
 
 
 def _facts(facts: ModelFacts) -> str:
-    text = (
+    text = f"{_described(facts)}, vocabulary of {facts.n_vocab}"
+    return f"{text}, {facts.n_experts} experts" if facts.n_experts else text
+
+
+def _described(facts: ModelFacts) -> str:
+    return (
         f"{facts.path.name}: {facts.arch}, {count_text(facts.n_params)} parameters, "
         f"{bytes_text(facts.size_bytes)}, {facts.n_layers} layers, trained for "
-        f"{facts.n_ctx_train} tokens, vocabulary of {facts.n_vocab}"
+        f"{facts.n_ctx_train} tokens"
     )
-    return f"{text}, {facts.n_experts} experts" if facts.n_experts else text
 
 
 def _examined(examination: Examination) -> Iterator[RenderableType]:
@@ -259,12 +263,7 @@ def _target_lines(examination: Examination) -> Iterator[str]:
 
 
 def _model(plan: ModelPlan) -> str:
-    info = plan.info
-    return (
-        f"{info.path.name}: {info.arch}, {count_text(info.n_params)} parameters, "
-        f"{bytes_text(info.size_bytes)}, {info.n_layers} layers, trained for {info.n_ctx_train} "
-        f"tokens; rollback by {plan.rollback}"
-    )
+    return f"{_described(plan.info)}; rollback by {plan.rollback}"
 
 
 def _speed(bound: SpeedBound) -> str:
@@ -341,9 +340,6 @@ def _compared(report: PairReport) -> Iterator[str]:
     ):
         if ours != theirs:
             yield f"{name}: {_special(ours)} (target), {_special(theirs)} (draft)"
-    if report.template_diff:
-        yield "first differing lines of the chat templates (- target, + draft):"
-        yield from report.template_diff
 
 
 def _special(token: SpecialToken) -> str:

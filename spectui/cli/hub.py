@@ -51,8 +51,8 @@ def open_hub(*, shows_progress: bool, instead: str) -> "Hub":
         from spectui.models.hub import Hub
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"huggingface_hub is not installed, which asks the hub; pip install 'spectui[hub]' "
-            f"brings it{instead}"
+            "huggingface_hub, which asks the hub, is not installed; install spectui with its extra "
+            f"hub, or huggingface_hub beside it{instead}"
         ) from error
     return Hub(shows_progress=shows_progress)
 
@@ -165,7 +165,7 @@ def fetch(what: str, file: str | None, *, quiet: bool) -> None:
     lines = (
         (shlex.join(["hf", "download", what, file or ""]),) if preset is None else preset.downloads
     )
-    hub = open_hub(shows_progress=not quiet, instead=f", and {lines[0]} does the same")
+    hub = open_hub(shows_progress=not quiet, instead=f"; {lines[0]} does the same")
     wanted: list[tuple[HubModel, Path | None]]
     if preset is None:
         wanted = [(_model_of(hub, what, file or ""), None)]

@@ -83,7 +83,7 @@ def find(*, target: Path, n_ctx: int, limit: int, json_path: str | None, quiet: 
     """Ask Hugging Face's hub for drafts that fit a target; fetch none.
 
     Smaller models of its family, and files of MTP layers, EAGLE-3 and DFlash that were made for it.
-    Of each, the header is read: some megabytes. Needs huggingface_hub (spectui[hub]).
+    Of each, the header is read: some megabytes. Needs huggingface_hub, as the extra hub brings it.
     """
     from spectui.cli.hub import find
 
@@ -98,7 +98,7 @@ def fetch(*, what: str, file: str | None, quiet: bool) -> None:
     """Fetch FILE of REPO, or the target and the first draft of PRESET, and print the paths.
 
     REPO is OWNER/NAME on Hugging Face's hub. Its files go to the hub's cache, a preset's to its
-    folder; what is there already stays. Needs huggingface_hub (spectui[hub]).
+    folder; what is there already stays. Needs huggingface_hub, as the extra hub brings it.
     """
     from spectui.cli.hub import fetch
 

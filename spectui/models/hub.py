@@ -6,7 +6,7 @@ token nor a signed address.
 """
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from io import BufferedReader, RawIOBase
@@ -101,7 +101,7 @@ class Hub:
             info = self._api.model_info(repository, files_metadata=True, timeout=_PATIENCE_S)
         sizes = {one.rfilename: one.size or 0 for one in info.siblings or ()}
         models = {}
-        for name in sorted(filter(is_part_of_model, sizes)):
+        for name in sorted(_gguf_names(sizes)):
             folder, slash, own = name.rpartition("/")
             files = tuple(f"{folder}{slash}{part}" for part in series_of(own).names)
             if sizes.keys() >= {*files}:
@@ -171,13 +171,17 @@ def check_room(folder: Path, n_bytes: int, what: str) -> None:
 def _repository(info: Any) -> Repository:  # noqa: ANN401 - its class declares no field's type
     gguf = info.gguf if isinstance(info.gguf, dict) else {}
     n_params = gguf.get("total")
-    names = (one.rfilename for one in info.siblings or ())
     return Repository(
         name=info.id,
-        files=tuple(name for name in names if is_part_of_model(name.rpartition("/")[2])),
+        files=_gguf_names(one.rfilename for one in info.siblings or ()),
         n_params=n_params if isinstance(n_params, int) and n_params > 0 else None,
         downloads=info.downloads or 0,
     )
+
+
+def _gguf_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of models' files among those of a repository, which may be in folders."""
+    return tuple(name for name in names if is_part_of_model(name.rpartition("/")[2]))
 
 
 class _Ranges(RawIOBase):
@@ -219,9 +223,11 @@ class _Ranges(RawIOBase):
 
 
 def _client() -> httpx2.Client:
-    """A client as that of ``huggingface_hub``, whose requests end."""
+    """A client as that of ``huggingface_hub``, whose requests end where nothing comes."""
 
     def bounded(request: httpx2.Request) -> None:
+        if constants.is_offline_mode():
+            raise OfflineModeIsEnabled
         limits = request.extensions.get("timeout", {})
         patience = {name: _PATIENCE_S for name, limit in limits.items() if limit is None}
         request.extensions["timeout"] = {**limits, **patience}

@@ -4,9 +4,7 @@ Whether a pair fits is llama.cpp's rule alone (``incompatibility``); a report sa
 the two are, also in what that rule does not look at.
 """
 
-import difflib
 import operator
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -18,14 +16,6 @@ _MAX_SIZE_DIFFERENCE = 128
 _FIRST_COMPARED_TOKEN = 5
 """``SPEC_VOCAB_CHECK_START_TOKEN_ID``."""
 _N_DIFFERENCES = 5
-_N_DIFF_LINES = 8
-_N_COMPARED_LINES = 1000
-"""Per template. Real ones have at most some hundred; difflib's time grows with the square."""
-_MOST_CHARACTERS = 120
-"""Longest line of the difference."""
-
-_LINE = re.compile(r".*?(?:%\}|\}\}|\n|\Z)", re.DOTALL)
-"""Templates are often one long line: a block of Jinja's ends one, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +114,7 @@ class PairReport:
     differences: tuple[TokenDifference, ...]
     """The first five. llama.cpp's rule passes over the ids below 5; this does not."""
     templates: Templates
-    template_diff: tuple[str, ...]
-    """The first differing lines of the templates: "-" in front of the target's, "+" of the
-    draft's. The draft never sees its own template: it continues what the target's has made."""
+    """The draft never sees its own: it continues what the target's template has made."""
     reason: str | None
     """Why llama.cpp refuses the pair, None if it does not."""
 
@@ -189,16 +177,12 @@ def incompatibility(target: Tokens, draft: Tokens) -> str | None:
 
 def report(target: Outline, draft: Outline) -> PairReport:
     """Put two models beside each other."""
-    templates = _templates(target.chat_template, draft.chat_template)
-    is_different = templates is Templates.DIFFERENT
-    diff = _diff(target.chat_template or "", draft.chat_template or "") if is_different else ()
     return PairReport(
         target=replace(target, texts=(), chat_template=None),
         draft=replace(draft, texts=(), chat_template=None),
         n_equal=sum(map(operator.eq, target.texts, draft.texts)),
         differences=tuple(islice(_differences(target.texts, draft.texts), _N_DIFFERENCES)),
-        templates=templates,
-        template_diff=tuple(diff),
+        templates=_templates(target.chat_template, draft.chat_template),
         reason=incompatibility(target, draft),
     )
 
@@ -220,18 +204,3 @@ def _templates(target: str | None, draft: str | None) -> Templates:
     if draft is None:
         return Templates.MISSING_IN_DRAFT
     return Templates.EQUAL if target == draft else Templates.DIFFERENT
-
-
-def _diff(target: str, draft: str) -> Iterator[str]:
-    """Yield a unified difference without its headings."""
-    ours, theirs = _lines(target), _lines(draft)
-    lines = islice(difflib.unified_diff(ours, theirs, n=0, lineterm=""), 2, None)
-    marked = (line for line in lines if not line.startswith("@"))
-    for line in (line.removesuffix("\n") for line in islice(marked, _N_DIFF_LINES)):
-        is_long = len(line) > _MOST_CHARACTERS
-        yield line[: _MOST_CHARACTERS - 1] + "…" if is_long else line
-
-
-def _lines(template: str) -> list[str]:
-    found = (match[0] for match in _LINE.finditer(template) if match[0])
-    return list(islice(found, _N_COMPARED_LINES))

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from spectui.models.candidates import Origin
+from spectui.models.candidates import Origin, candidates
 from spectui.models.gguf import read_gguf
 from spectui.models.header import GgufFile
+from spectui.models.hub import Hub
 from spectui.presets import find_preset
-from tests.support.architectures import write_eagle3
+from tests.support.architectures import write_eagle3, write_pair
 from tests.support.cli import Spectui
 from tests.support.hub import TOKEN, LoopbackHub, Repo, loopback_hub
 from tests.support.models import Tiny, TinyPath, write_tiny
@@ -105,7 +106,22 @@ def test_drafts_that_fit_a_target_are_found_by_their_headers_and_none_is_fetched
     assert TOKEN not in spectui.out + spectui.err
 
 
-def test_relatives_are_searched_by_base_models_and_at_most_the_limit_is_read(
+def test_files_of_mtp_layers_are_found_by_a_targets_name_and_what_it_was_made_of(
+    spectui: Spectui, hub: LoopbackHub, tmp_path: Path
+) -> None:
+    trunk, alone = write_pair("qwen35", tmp_path)
+    target = trunk.rename(tmp_path / "Y-2B-Q4_0.gguf")
+    files = {"Y-Q4_0.gguf": target, "mtp-Y.gguf": alone}
+    hub.repos["q/Y-2B-GGUF"] = Repo(files=files)
+    assert rows(found(spectui, target)) == {"q/Y-2B-GGUF/mtp-Y.gguf": None}
+    assert spectui("models", "find", "-m", target, "-c", 256) == 0
+    hub.repos = {"q/other": Repo(files=files, tags=("gguf", "base_model:Q/Y-2B"))}
+    origin = Origin(names=("mine",), families=("mine",), base_models=("Q/Y-2B",))
+    (one,) = candidates(origin, 1, Hub(shows_progress=False).search, 8)
+    assert (one.repository.name, one.is_head) == ("q/other", True)
+
+
+def test_at_most_the_limit_of_headers_is_read_and_what_was_searched_for_is_told(
     spectui: Spectui, hub: LoopbackHub, target: Path, small: Path
 ) -> None:
     hub.repos = {
@@ -116,6 +132,23 @@ def test_relatives_are_searched_by_base_models_and_at_most_the_limit_is_read(
     hub.repos.clear()
     assert spectui("models", "find", "-m", target) == 0
     assert "searched for Tiny-0, Tiny3-8B, Tiny3" in " ".join(spectui.out.split())
+
+
+def test_what_keeps_from_the_hub_is_one_sentence(
+    spectui: Spectui, hub: LoopbackHub, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    found(spectui, target, code=5)
+    assert "HF_HUB_OFFLINE keeps from asking 127.0.0.1; unset it" in spectui.err
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    for endpoint, reason in (
+        ("hub", "HF_ENDPOINT is no address"),
+        ("http://127.0.0.1:1", "127.0.0.1 cannot be reached"),
+    ):
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", endpoint)
+        found(spectui, target, code=5)
+        assert reason in spectui.err
+    assert hub.requests == []
 
 
 @pytest.mark.parametrize(
@@ -243,7 +276,7 @@ def test_without_huggingface_hub_its_line_is_there_to_copy(
 ) -> None:
     monkeypatch.setitem(sys.modules, "spectui.models.hub", None)
     assert spectui("models", "find", "-m", target) == 2
-    assert "pip install 'spectui[hub]'" in spectui.err
+    assert "install spectui with its extra hub" in spectui.err
     assert spectui("models", "fetch", "a/b", "x y.gguf") == 2
     assert "hf download a/b 'x y.gguf' does the same" in " ".join(spectui.err.split())
 

@@ -127,21 +127,16 @@ def test_another_bos_is_told_even_where_it_does_not_count(engine: Engine) -> Non
         assert refused.reason == told
 
 
-def test_different_templates_show_the_blocks_that_differ(engine: Engine) -> None:
-    shown = (
-        "-' + message['content'] + '<|im_end|>' + '",
-        "+' + message['content'] + '<|eot_id|>' + '",
-    )
+def test_different_templates_are_told_and_do_not_matter(engine: Engine) -> None:
     other = CHATML.replace("<|im_end|>", "<|eot_id|>")
-    for target, draft, templates, diff in (
-        (CHATML, other, Templates.DIFFERENT, shown),
-        (None, None, Templates.MISSING, ()),
-        (CHATML, None, Templates.MISSING_IN_DRAFT, ()),
-        (None, CHATML, Templates.MISSING_IN_TARGET, ()),
+    for target, draft, templates in (
+        (CHATML, other, Templates.DIFFERENT),
+        (None, None, Templates.MISSING),
+        (CHATML, None, Templates.MISSING_IN_DRAFT),
+        (None, CHATML, Templates.MISSING_IN_TARGET),
     ):
         found = pair(engine, Tiny(chat_template=target), Tiny(chat_template=draft))
-        assert found.fits
-        assert (found.templates, found.template_diff) == (templates, diff)
+        assert (found.fits, found.templates) == (True, templates)
 
 
 def test_a_model_without_tokens_or_with_one_twice_is_refused_and_llama_cpp_lives_on(
@@ -208,13 +203,3 @@ def test_counts_are_those_of_a_plain_loop(target: list[bytes], draft: list[bytes
     assert found.n_equal == n_shared - len(differing)
     assert [one.id for one in found.differences] == differing[:5]
     assert (found.overlap_percent is None) == (n_shared == 0)
-
-
-@given(st.text("ab{%}\n ", max_size=300), st.text("ab{%}\n ", max_size=300))
-def test_a_difference_of_templates_is_short_and_marked(target: str, draft: str) -> None:
-    found = report(outline([], target), outline([], draft))
-    assert bool(found.template_diff) == (target != draft)
-    assert len(found.template_diff) <= 8
-    for line in found.template_diff:
-        assert line[0] in "+-"
-        assert len(line) <= 120
