@@ -13,8 +13,8 @@ from spectui.models.facts import (
     check_mtp_file,
     facts_of,
 )
-from spectui.models.gguf import FileIdentity, read_gguf
-from spectui.models.header import GgufFile, read_header
+from spectui.models.gguf import FileIdentity, read_gguf, vocabulary
+from spectui.models.header import GgufFile
 from spectui.models.pairs import Outline, SpecialToken, incompatibility
 from spectui.models.ranking import ModelInspected
 from spectui.options.drafters import MTP_KIND
@@ -37,19 +37,13 @@ def header_of(path: Path) -> Header:
         BadInputError: the file is unusable.
     """
     gguf = read_gguf(path)
-    try:
-        texts = _texts(FileIdentity.of(path))
-    except OSError as error:
-        raise BadInputError(f"{path} cannot be read ({error.strerror}); give another") from error
-    return Header(gguf=gguf, facts=facts_of(path, gguf), texts=texts)
+    return Header(gguf=gguf, facts=facts_of(path, gguf), texts=_texts(FileIdentity.of(path)))
 
 
 @lru_cache(maxsize=2)
 def _texts(file: FileIdentity) -> Sequence[bytes]:
     """Texts of the vocabulary; a target's are compared with those of many drafts."""
-    texts: list[bytes] = []
-    read_header(file.path, texts.append)
-    return texts
+    return vocabulary(file.path)
 
 
 def unfitness(target: Header, draft: Header, *, here: bool = True) -> str | None:

@@ -11,12 +11,7 @@ from typing import Self
 from spectui.errors import BadInputError
 from spectui.gguf_names import series_of
 from spectui.models.counts import check_overrides
-from spectui.models.header import (
-    CutError,
-    GgufFile,
-    has_whole_vocabulary,
-    read_header,
-)
+from spectui.models.header import TOKENS_KEY, CutError, GgufFile, read_header
 from spectui.options.setup import KvOverride
 from spectui.reading import open_file
 
@@ -131,18 +126,34 @@ def check_file(path: Path, overrides: Sequence[KvOverride] = ()) -> None:
 def check_tokens(path: Path) -> None:
     """Refuse a damaged vocabulary, for which llama.cpp would end the process.
 
+    Its tokens have to be strings (``gguf_get_arr_str``), and all different (``id_to_token.size() ==
+    token_to_id.size()``; it numbers those that are empty). A file without tokens passes.
+
     Raises:
         BadInputError: its tokens are no different texts, or the file is no usable GGUF.
     """
-    _readable(path)
-    try:
-        is_whole = has_whole_vocabulary(path)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    if not is_whole:
+    header, tokens = _readable(path), vocabulary(path)
+    n_listed = -1 if TOKENS_KEY in header.metadata else header.array_lengths.get(TOKENS_KEY, 0)
+    # C's strings end at the first zero.
+    texts = list(filter(None, (token.partition(b"\0")[0] for token in tokens)))
+    if n_listed != len(tokens) or len(set(texts)) != len(texts):
         raise BadInputError(
             f"{path} is damaged: its tokens are no list of different texts; download it again"
         )
+
+
+def vocabulary(path: Path) -> list[bytes]:
+    """Texts of a model's tokens, by id; none where the file has no list of them.
+
+    Raises:
+        BadInputError: the file is no usable GGUF.
+    """
+    tokens: list[bytes] = []
+    try:
+        read_header(path, tokens.append)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return tokens
 
 
 def shards(path: Path) -> tuple[Path, ...]:

@@ -28,7 +28,7 @@ _VALUES = {
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 _ALIGNMENT_KEY, _ALIGNMENT = "general.alignment", 32
 _ARCHITECTURE_KEY, _SHOWN = "general.architecture", 40
-_TOKENS_KEY = "tokenizer.ggml.tokens"
+TOKENS_KEY = "tokenizer.ggml.tokens"
 _CHUNK_BYTES = 1 << 20
 _KEPT_BYTES = 1 << 25
 
@@ -60,42 +60,22 @@ takes most of the time of reading a folder of them."""
 _MAX_DEPTH = 4
 """Limit of lists in lists, which the format allows and no model has."""
 
+_BLOCKS = (
+    (1, "0 F32 4, 1 F16 2, 24 I8 1, 25 I16 2, 26 I32 4, 27 I64 8"),
+    (1, "28 F64 8, 30 BF16 2"),
+    (32, "2 Q4_0 18, 3 Q4_1 20, 6 Q5_0 22, 7 Q5_1 24, 8 Q8_0 34, 9 Q8_1 36"),
+    (32, "20 IQ4_NL 18, 39 MXFP4 17"),
+    (64, "40 NVFP4 36, 42 Q2_0 18"),
+    (128, "41 Q1_0 18"),
+    (256, "10 Q2_K 84, 11 Q3_K 110, 12 Q4_K 144, 13 Q5_K 176, 14 Q6_K 210, 15 Q8_K 292"),
+    (256, "16 IQ2_XXS 66, 17 IQ2_XS 74, 18 IQ3_XXS 98, 19 IQ1_S 50, 21 IQ3_S 110, 22 IQ2_S 82"),
+    (256, "23 IQ4_XS 136, 29 IQ1_M 56, 34 TQ1_0 54, 35 TQ2_0 66"),
+)
+"""Elements of a block; by ``enum ggml_type`` the names and the bytes of blocks of so many."""
 TENSOR_BLOCKS = {
-    0: (1, 4),  # F32
-    1: (1, 2),  # F16
-    2: (32, 18),  # Q4_0
-    3: (32, 20),  # Q4_1
-    6: (32, 22),  # Q5_0
-    7: (32, 24),  # Q5_1
-    8: (32, 34),  # Q8_0
-    9: (32, 36),  # Q8_1
-    10: (256, 84),  # Q2_K
-    11: (256, 110),  # Q3_K
-    12: (256, 144),  # Q4_K
-    13: (256, 176),  # Q5_K
-    14: (256, 210),  # Q6_K
-    15: (256, 292),  # Q8_K
-    16: (256, 66),  # IQ2_XXS
-    17: (256, 74),  # IQ2_XS
-    18: (256, 98),  # IQ3_XXS
-    19: (256, 50),  # IQ1_S
-    20: (32, 18),  # IQ4_NL
-    21: (256, 110),  # IQ3_S
-    22: (256, 82),  # IQ2_S
-    23: (256, 136),  # IQ4_XS
-    24: (1, 1),  # I8
-    25: (1, 2),  # I16
-    26: (1, 4),  # I32
-    27: (1, 8),  # I64
-    28: (1, 8),  # F64
-    29: (256, 56),  # IQ1_M
-    30: (1, 2),  # BF16
-    34: (256, 54),  # TQ1_0
-    35: (256, 66),  # TQ2_0
-    39: (32, 17),  # MXFP4
-    40: (64, 36),  # NVFP4
-    41: (128, 18),  # Q1_0
-    42: (64, 18),  # Q2_0
+    int(kind): (n_elements, int(n_bytes))
+    for n_elements, types in _BLOCKS
+    for kind, _name, n_bytes in map(str.split, types.split(", "))
 }
 """Elements and bytes of a block, by ``enum ggml_type``: all that this llama.cpp has."""
 
@@ -213,25 +193,6 @@ def parse_header(
     )
 
 
-def has_whole_vocabulary(path: Path) -> bool:
-    """Tell whether the tokens are what llama.cpp asserts of them, else it would end the process.
-
-    They are strings (``gguf_get_arr_str``), and all different (``id_to_token.size() ==
-    token_to_id.size()``; it numbers those that are empty). A file without tokens has them whole.
-
-    Raises:
-        BadInputError: as ``parse_header``.
-        OSError: the file cannot be read.
-    """
-    tokens: list[bytes] = []
-    header = read_header(path, tokens.append)
-    if _TOKENS_KEY in header.metadata or header.array_lengths.get(_TOKENS_KEY, 0) != len(tokens):
-        return False
-    # C's strings end at the first zero.
-    texts = list(filter(None, (token.partition(b"\0")[0] for token in tokens)))
-    return len(set(texts)) == len(texts)
-
-
 @dataclass(slots=True)
 class _Walk:
     """Goes from front to back, reading as far as it looks."""
@@ -298,7 +259,7 @@ class _Walk:
             elif kind == _STRING:
                 self.metadata.setdefault(key, self._string(key))
             elif kind == _ARRAY:
-                length = self._skip_array(has_tokens=key == _TOKENS_KEY)
+                length = self._skip_array(has_tokens=key == TOKENS_KEY)
                 self.array_lengths.setdefault(key, length)
             else:
                 raise BrokenError(f"a value of type {kind}, which the format does not have")
