@@ -180,8 +180,13 @@ def _repository(info: Any) -> Repository:  # noqa: ANN401 - its class declares n
 
 
 def _gguf_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names of models' files among those of a repository, which may be in folders."""
-    return tuple(name for name in names if is_part_of_model(name.rpartition("/")[2]))
+    """The names of models' files in a repository; what leads out of a folder is none."""
+    parts = {name: name.split("/") for name in names}
+    return tuple(
+        name
+        for name, (*folders, own) in parts.items()
+        if is_part_of_model(own) and not {"", ".."} & {*folders}
+    )
 
 
 class _Ranges(RawIOBase):

@@ -234,7 +234,9 @@ def test_what_cannot_be_fetched_is_one_sentence(
     spectui: Spectui, hub: LoopbackHub, small: Path, case: tuple[str, str, int, str]
 ) -> None:
     what, file, code, reason = case
-    hub.repos["a/b"] = Repo(files={"x.gguf": small})
+    # What leads out of its folder is not offered.
+    names = ("x.gguf", "../y.gguf", "a/../../y.gguf", "/y.gguf")
+    hub.repos["a/b"] = Repo(files=dict.fromkeys(names, small))
     hub.repos["a/closed"] = Repo(files={"x.gguf": small}, manner="401 GatedRepo")
     assert spectui("models", "fetch", what, *filter(None, [file])) == code
     assert reason in spectui.err
