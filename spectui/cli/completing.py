@@ -27,7 +27,7 @@ def files(
 
 def presets(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Names of presets."""
-    from spectui.presets.content import preset_names
+    from spectui.presets import preset_names
 
     return _beginning(preset_names(), incomplete)
 

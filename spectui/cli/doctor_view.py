@@ -24,8 +24,7 @@ from spectui.llama.search import find_server
 from spectui.models.facts import ModelFacts
 from spectui.models.pairs import PairReport, SpecialToken
 from spectui.models.ranking import read_share
-from spectui.presets import Preset
-from spectui.presets.content import preset_folders
+from spectui.presets import Preset, preset_folders
 from spectui.severity import Severity
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: ""}

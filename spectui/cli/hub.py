@@ -28,8 +28,7 @@ from spectui.models.gguf import check_file
 from spectui.models.ranking import DraftOption, ModelInspected, rank
 from spectui.monitor.machine import this_machine
 from spectui.paths import text_of
-from spectui.presets import find_preset
-from spectui.presets.content import ModelFiles, takes
+from spectui.presets import ModelFiles, find_preset, takes
 
 if TYPE_CHECKING:
     from spectui.models.hub import Hub

@@ -14,8 +14,7 @@ from spectui.cli.cockpit import command as cockpit
 from spectui.cli.run_cockpit import make_launch
 from spectui.errors import BadInputError
 from spectui.live.setup import Pair
-from spectui.presets import find_preset, list_presets, read_preset
-from spectui.presets.content import ModelFiles
+from spectui.presets import ModelFiles, find_preset, list_presets, read_preset
 from spectui.settings import Settings
 from tests.support.cli import Spectui
 from tests.support.models import write_empty

@@ -1,4 +1,4 @@
-"""Presets: contents and places of their files and models. Unknown keys are errors."""
+"""Presets: named sets of options and of models, shipped or the user's own, as TOML files."""
 
 import shlex
 from collections.abc import Callable
@@ -131,7 +131,7 @@ class PresetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     traps: tuple[Sentence, ...] = ()
 
 
-_PACKAGE = Path(__file__).parent.parent
+_PACKAGE = Path(__file__).parent
 
 
 class Preset(PresetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
