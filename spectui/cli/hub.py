@@ -22,7 +22,7 @@ from spectui.errors import BadInputError, SpectuiError, UsageError
 from spectui.llama.library import has_library
 from spectui.models.beside import Header, inspected
 from spectui.models.candidates import Candidate, HubModel, Origin, candidates, choose_file
-from spectui.models.facts import has_mtp_layers
+from spectui.models.facts import ModelFacts, has_mtp_layers
 from spectui.models.files import FoundModel
 from spectui.models.gguf import check_file
 from spectui.models.ranking import DraftOption, ModelInspected, rank
@@ -72,7 +72,7 @@ class _HubDrafts:
         name = candidate.repository.name
         try:
             models = self._hub.models(name)
-            model = choose_file(candidate, models, self._target.facts.file_bytes)
+            model = choose_file(candidate, models, _read_bytes(self._target.facts))
         except SpectuiError as error:
             return _without_file(name, str(error))
         if model is None:
@@ -89,6 +89,10 @@ class _HubDrafts:
             target, path = command.target, command.draft
             return ModelInspected(target=target, path=path, facts=None, reason=str(error))
         return inspected(self._target, draft, here=False)
+
+
+def _read_bytes(facts: ModelFacts) -> int:
+    return facts.read_bytes_per_token or facts.size_bytes
 
 
 def _without_file(repository: str, reason: str) -> DraftOption:
@@ -115,7 +119,9 @@ def find(target: Path, *, n_ctx: int, most: int, json_path: str | None, quiet: b
     try:
         progress.say(f"asking the hub for drafts of {shown(origin.names[-1])}")
         drafts = _HubDrafts(hub, own, n_ctx)
-        listed = candidates(origin, own.facts.n_params, hub.search, most)
+        # Of a mixture of experts a token reads a small part.
+        share = _read_bytes(own.facts) / max(own.facts.size_bytes, 1)
+        listed = candidates(origin, share * own.facts.n_params, hub.search, most)
         options = []
         for number, candidate in enumerate(listed, start=1):
             progress.say(f"reading {shown(candidate.repository.name)} ({number} of {len(listed)})")

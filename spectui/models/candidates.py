@@ -72,7 +72,7 @@ class HubModel:
         """The model as one that was found, at its place on the hub."""
         return FoundModel(
             path=self.path,
-            name=self.path.stem,
+            name=series_of(self.path.name).stem,
             size_bytes=self.size_bytes,
             n_shards=len(self.files),
         )
@@ -134,12 +134,12 @@ class Candidate:
         return self.repository.n_params or params_by_name(self.repository.name.split("/")[-1])
 
 
-def candidates(origin: Origin, n_params: int, search: Search, most: int) -> Sequence[Candidate]:
+def candidates(origin: Origin, n_params: float, search: Search, most: int) -> Sequence[Candidate]:
     """Search for drafts of a target; return the most promising repositories.
 
     Args:
         origin: the target's names.
-        n_params: the target's parameters.
+        n_params: the target's parameters that a token reads.
         search: asks the hub.
         most: most repositories.
     """
@@ -188,7 +188,7 @@ def choose_file(
     Args:
         candidate: the repository.
         models: its models.
-        target_bytes: bytes of the target's files.
+        target_bytes: bytes that a token of the target reads.
     """
     there = list(models)
     if candidate.is_head and not _HEAD.search(candidate.repository.name):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spectui.models.candidates import Origin, candidates
+from spectui.models.candidates import Origin, Repository, candidates
 from spectui.models.gguf import read_gguf
 from spectui.models.header import GgufFile
 from spectui.models.hub import Hub
@@ -119,6 +119,16 @@ def test_files_of_mtp_layers_are_found_by_a_targets_name_and_what_it_was_made_of
     origin = Origin(names=("mine",), families=("mine",), base_models=("Q/Y-2B",))
     (one,) = candidates(origin, 1, Hub(shows_progress=False).search, 8)
     assert (one.repository.name, one.is_head) == ("q/other", True)
+
+
+def test_a_draft_of_a_mixture_of_experts_is_small_beside_what_a_token_reads() -> None:
+    repos = [
+        Repository(name=f"a/M-{size}", files=("m.gguf",), n_params=None)
+        for size in ("1B", "2B-A1B", "8x1B", "500M", "30M", "none")
+    ]
+    origin = Origin(names=("M",), families=("M",), base_models=())
+    listed = candidates(origin, 3e9, lambda text, *_tags, limit: repos[: limit * (text == "M")], 9)
+    assert [one.repository.name for one in listed] == ["a/M-30M", "a/M-500M", "a/M-1B"]
 
 
 def test_at_most_the_limit_of_headers_is_read_and_what_was_searched_for_is_told(
