@@ -66,6 +66,12 @@ class ServerError(SpectuiError):
     exit_code = 5
 
 
+class HubError(SpectuiError):
+    """Hugging Face's hub cannot be reached, or failed."""
+
+    exit_code = 5
+
+
 class HopelessError(ServerError):
     """Failure that no setting avoids: nothing can be measured with this llama-server."""
 

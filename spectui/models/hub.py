@@ -36,7 +36,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils.tqdm import disable_progress_bars, enable_progress_bars
 
-from spectui.errors import BadInputError, SpectuiError
+from spectui.errors import BadInputError, HubError, SpectuiError
 from spectui.format import bytes_text, printable
 from spectui.gguf_names import is_part_of_model, series_of
 from spectui.models.beside import Header
@@ -50,12 +50,6 @@ _RANGE_BYTES = 1 << 22
 """Bytes of a header that are asked for at a time: most take 5 to 20 MB."""
 _EXPANDED: Any = ["downloads", "gated", "gguf", "siblings"]
 _PARTIAL = 206
-
-
-class HubError(SpectuiError):
-    """The hub cannot be reached, or fails."""
-
-    exit_code = 5
 
 
 class Hub:
