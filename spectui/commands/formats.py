@@ -182,7 +182,8 @@ def _key(item: Item, reader: Reader) -> str:
         option = item.option
         accepted = reader.accepted
         flag = option.long_flag if accepted is None else accepted.long_flag_of(option)
-    key = flag.lstrip("-")
+    # A file's keys take no "_" for "-".
+    key = canonical(flag).lstrip("-")
     if not flag.startswith("-") or not _KEY.fullmatch(key):
         raise BadInputError(
             f"{item.flag!r} is no option that a models preset file can hold; choose another format"
