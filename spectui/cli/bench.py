@@ -18,10 +18,10 @@ from spectui.cli.options_common import (
     check_no_servers,
     check_one_stream,
 )
-from spectui.cli.values import ListOf, WholeNumber
+from spectui.cli.values import ListOf, Value
 from spectui.errors import UsageError
 from spectui.options import catalogue
-from spectui.options.option import INT_MAX
+from spectui.options.option import Whole
 from spectui.options.setup import SamplingConfig
 
 _OF_RUNNING = frozenset(
@@ -70,14 +70,14 @@ _EXAMPLES = (
 @click.option(
     "--prompt-length",
     "lengths",
-    type=ListOf(WholeNumber(1, INT_MAX)),
+    type=ListOf(Value(Whole(1))),
     default=(),
     metavar="N,...",
     help="Lengths of prompt to measure one after the other: each prompt with others before it.",
 )
 @click.option(
     "--repeats",
-    type=WholeNumber(min=1),
+    type=Value(Whole(1)),
     default=1,
     show_default=True,
     metavar="N",

@@ -9,9 +9,9 @@ import click
 
 from spectui.cli.help import Command
 from spectui.cli.removed import removed_refused
-from spectui.cli.values import Fraction, GpuLayers, ListOf, WholeNumber
+from spectui.cli.values import ListOf, Value
 from spectui.options.number import Number
-from spectui.options.option import Decimal, File, Layers, Option, Switch, Text, Values, Whole, Words
+from spectui.options.option import Decimal, File, Option, Switch, Text, Values, Whole, Words
 
 HELP_NAMES = ["-h", "--help"]
 """Names of the help option; click remembers those of a command's first context."""
@@ -21,20 +21,16 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 def click_type(values: Values) -> click.ParamType[Any] | None:
     """The click type that parses a value; None for a switch."""
     match values:
-        case Whole(low=low, high=high):
-            return WholeNumber(low, high)
-        case Decimal(low=low, high=high):
-            return Fraction(low, high)
         case Words(words=words):
             return click.Choice(words)
-        case Layers():
-            return GpuLayers()
         case File():
             return click.Path(path_type=Path)
         case Text():
             return click.STRING
         case Switch():
             return None
+        case _:
+            return Value(values)
 
 
 def click_option(option: Option) -> Decorator:

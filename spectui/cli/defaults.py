@@ -106,7 +106,7 @@ def _checked(ctx: click.Context, param: click.Parameter, value: object, where: s
     try:
         param.type_cast_value(ctx, value)
     except click.BadParameter as error:
-        raise BadInputError(f"{where}: {error.message.rstrip('.')}; correct it") from error
+        raise BadInputError(f"{where}: {error.message.rstrip('.')}") from error
     except (AttributeError, TypeError, ValueError) as error:
         raise BadInputError(f"{where} cannot be {value!r}; correct it") from error
     return value

@@ -6,15 +6,15 @@ import click
 
 from spectui.cli.click_options import Repeatable
 from spectui.cli.options import add_options, candidate_options
-from spectui.cli.values import WholeNumber
-from spectui.options.option import INT_MAX
+from spectui.cli.values import Value
+from spectui.options.option import Whole
 
 _BRING_DRAFTS = ("model_draft", "draft_dirs", "preset", "demo")
 _LONGEST = click.option(
     "--draft-max",
     "--spec-draft-n-max",
     "draft_max",
-    type=WholeNumber(1, INT_MAX),
+    type=Value(Whole(1)),
     default=16,
     show_default=True,
     metavar="N",

@@ -6,8 +6,8 @@ import click
 
 from spectui.cli.help import Group
 from spectui.cli.options_common import QUIET, json_option
-from spectui.cli.values import WholeNumber
-from spectui.options.option import INT_MAX
+from spectui.cli.values import Value
+from spectui.options.option import Whole
 
 _EXAMPLES = (
     ("Which models are here", "spectui models scan"),
@@ -29,7 +29,7 @@ def command() -> None:
     "-c",
     "--ctx-size",
     "n_ctx",
-    type=WholeNumber(1, INT_MAX),
+    type=Value(Whole(1)),
     default=4096,
     show_default=True,
     metavar="N",
@@ -58,7 +58,7 @@ def scan(
 @command.command(name="demo")
 @click.option(
     "--seed",
-    type=WholeNumber(min=0),
+    type=Value(Whole(0)),
     default=0,
     show_default=True,
     metavar="N",

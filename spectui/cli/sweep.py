@@ -13,10 +13,10 @@ from spectui.cli.drafting import LISTED_NGRAMS
 from spectui.cli.help import Command
 from spectui.cli.options import add_options, grid_options
 from spectui.cli.options_common import BACKEND, PARALLEL, SERVER_BIN
-from spectui.cli.values import DrafterKind, ListOf, WholeNumber
+from spectui.cli.values import DrafterKind, ListOf, Value
 from spectui.options import catalogue, context
 from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
-from spectui.options.option import INT_MAX
+from spectui.options.option import Whole
 from spectui.sweep.axes import DRAFTING_KINDS
 
 _AXES: tuple[Decorator, ...] = (
@@ -43,7 +43,7 @@ _AXES: tuple[Decorator, ...] = (
     listed(context.THREADS, means="one per physical core", help_text="Compute threads."),
     click.option(
         "--prompt-length",
-        type=ListOf(WholeNumber(1, INT_MAX)),
+        type=ListOf(Value(Whole(1))),
         default=(),
         metavar="N,...",
         help="Lengths of prompt: each prompt with others before it (default: its own).",
@@ -54,13 +54,13 @@ _AXES: tuple[Decorator, ...] = (
 _COURSE: tuple[Decorator, ...] = (
     click.option(
         "--repeats",
-        type=WholeNumber(min=1),
+        type=Value(Whole(1)),
         metavar="N",
         help="Measure every cell N times, in passes over all cells (default: 1).",
     ),
     click.option(
         "--n-prompts",
-        type=WholeNumber(min=1),
+        type=Value(Whole(1)),
         metavar="N",
         help="Take the first N prompts (default: 8 of the built-in suite, or all of yours).",
     ),

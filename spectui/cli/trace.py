@@ -8,14 +8,15 @@ import click
 from spectui.cli.help import Command
 from spectui.cli.options import add_options, candidate_options
 from spectui.cli.options_common import CHATS, ISOLATE, YES
-from spectui.cli.values import WholeNumber
+from spectui.cli.values import Value
+from spectui.options.option import Whole
 
 _TRACE = (
     click.option(
         "--draft-max",
         "--spec-draft-n-max",
         "depth",
-        type=WholeNumber(1, 254),
+        type=Value(Whole(1, 254)),
         default=16,
         show_default=True,
         metavar="N",

@@ -9,7 +9,8 @@ from spectui.cli.drafting import DRAFTING
 from spectui.cli.help import Command
 from spectui.cli.options import add_options, shared_options
 from spectui.cli.options_common import STORAGE, TIMEOUT
-from spectui.cli.values import WholeNumber
+from spectui.cli.values import Value
+from spectui.options.option import Whole
 
 _VERIFY = (
     click.option(
@@ -21,7 +22,7 @@ _VERIFY = (
     STORAGE,
     click.option(
         "--repeats",
-        type=WholeNumber(min=1),
+        type=Value(Whole(1)),
         default=1,
         show_default=True,
         metavar="N",
