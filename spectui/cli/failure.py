@@ -30,11 +30,9 @@ def report_failure(error: BaseException) -> int:
             return _INTERRUPTED
         case click.exceptions.Exit():
             return error.exit_code
-        case click.exceptions.NoArgsIsHelpError():
-            complain(error.message)
-            return _USAGE
         case click.ClickException():
-            complain(f"error: {_sentence(error)}")
+            shows_help = isinstance(error, click.exceptions.NoArgsIsHelpError)
+            complain(error.message if shows_help else f"error: {_sentence(error)}")
             return _USAGE
         case EngineDiedError(log=log) if log and not getattr(error, "__notes__", None):
             complain(f"error: {without_passwords(str(error))}{_named_log(error, log)}")

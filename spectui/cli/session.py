@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.cli.given import Models, find_models, mind_sampling, of_named_kinds
+from spectui.cli.named_models import Models, find_models, mind_sampling, of_named_kinds
 from spectui.cli.output import complain
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
@@ -154,7 +154,7 @@ def place_target(
         beside = replace(setup, draft=draft, speculation=drafts)
     elif options.takes_mtp and read_gguf(models.target).mtp_layers:
         beside = replace(setup, speculation=Speculation(DraftMtp(draft_max=max_draft)))
-    found = placed(beside, options.fit, progress.announce, open_context())
+    found = placed(beside, options.fit, progress.announce, open_context(options.given))
     shares = ",".join(f"{share:g}" for share in found.target.devices.split)
     split = {placement.TENSOR_SPLIT.parameter: shares} if shares else {}
     return replace(options, placement={**options.placement, **split}), found.target

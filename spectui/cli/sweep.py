@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from spectui.cli.click_options import Decorator, listed
 from spectui.cli.completing import grids
 from spectui.cli.defaults import FromUserOnly
 from spectui.cli.drafting import LISTED_NGRAMS
+from spectui.cli.given import Given
 from spectui.cli.help import Command
 from spectui.cli.options import add_options, grid_options
 from spectui.cli.options_common import BACKEND, PARALLEL, SERVER_BIN
@@ -106,7 +106,4 @@ def command(context: click.Context, /, **parsed: Any) -> None:
     if parsed.pop("list_grids") or parsed["grid"] == "list":
         list_all(parsed["json_path"])
         return
-    sources = {name: context.get_parameter_source(name) for name in parsed}
-    typed = {name for name, source in sources.items() if source is ParameterSource.COMMANDLINE}
-    preset = {name for name, source in sources.items() if source is ParameterSource.DEFAULT_MAP}
-    run(parsed, typed=typed, set_by_preset=preset)
+    run(Given.of(context, parsed))

@@ -6,6 +6,7 @@ import click
 
 from spectui.cli.click_options import Repeatable
 from spectui.cli.completing import files, studies
+from spectui.cli.given import Given
 from spectui.cli.options import add_options, search_options
 from spectui.cli.options_common import BACKEND, CHATS, ISOLATE, PARALLEL, REQUEST, STORAGE, YES
 from spectui.cli.values import DURATION, ListOf, Value
@@ -136,7 +137,8 @@ _EXAMPLES = (
 @click.command(name="tune", cls=Repeatable, examples=_EXAMPLES)
 @search_options
 @add_options(CHATS, YES, ISOLATE, *_TUNE, *BACKEND, PARALLEL)
-def command(**options: Any) -> None:
+@click.pass_context
+def command(context: click.Context, /, **_options: Any) -> None:
     """Find the fastest draft and settings on this machine, and say whether they pay.
 
     Records a few prompts once and replays every setting on them, then measures the best against the
@@ -148,4 +150,4 @@ def command(**options: Any) -> None:
     """
     from spectui.cli.run_tune import tune
 
-    tune(options)
+    tune(Given.of(context))

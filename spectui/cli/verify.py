@@ -6,6 +6,7 @@ import click
 
 from spectui.cli.completing import files, studies
 from spectui.cli.drafting import DRAFTING
+from spectui.cli.given import Given
 from spectui.cli.help import Command
 from spectui.cli.options import add_options, shared_options
 from spectui.cli.options_common import STORAGE, TIMEOUT
@@ -77,4 +78,4 @@ def command(
     """
     from spectui.cli.run_verify import verify
 
-    verify(ctx, parsed, study)
+    verify(Given.of(ctx, parsed), study)
