@@ -12,9 +12,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from spectui import __version__
 from spectui.cli.drawing import drawn, page_width, width_of, wrapped
 from spectui.cli.output import check_writable, write_result
+from spectui.documents import head
 from spectui.errors import UsageError
 from spectui.format import counted, percent_text
 from spectui.options.drafters import DraftSimple, Ngram, numbers_of
@@ -155,8 +155,7 @@ def _replay_document(
 ) -> dict[str, Any]:
     """``spectui.replay/1``: replayed settings of the trace at ``path``, and costs of rounds."""
     return {
-        "schema": "spectui.replay/1",
-        "spectui": __version__,
+        **head("replay"),
         "trace": str(path),
         "configs": [_config(total) for total in totals],
         **explanation.document(),

@@ -8,11 +8,10 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from spectui import __version__
 from spectui.cli.drawing import drawn, is_terminal, sentence
 from spectui.cli.machines_table import machine_lines
 from spectui.cli.output import check_writable, complain, say, write_result
-from spectui.documents import Json, encoded, or_reason
+from spectui.documents import Json, encoded, head, or_reason
 from spectui.errors import CancelledError, UsageError
 from spectui.format import counted, rate_text, times_text
 from spectui.interrupts import interrupts
@@ -68,8 +67,7 @@ def run_list(storage: str | None, json_path: str | None) -> None:
     trials = kept_trials(storage, [one.name for one in studies if one.problem is None])
     rows = [(one, one.state(storage), trials.get(one.name, ())) for one in studies]
     document = {
-        "schema": "spectui.studies/1",
-        "spectui": __version__,
+        **head("studies"),
         "studies": [_row_document(*row) for row in rows],
     }
     text = drawn(_table(rows)) if rows else _NOTHING
@@ -155,7 +153,7 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
 
 def _bare_document(study: StudyEntry, trials: Sequence[TrialRecord]) -> Json:
     """``spectui.tune/1`` of a study without a report; what is not kept is null with a reason."""
-    outcome, document = study.outcome, {"schema": "spectui.tune/1", "spectui": __version__}
+    outcome, document = study.outcome, head("tune")
     for part in _PARTS:
         document |= or_reason(part, None, _UNKNOWN)
     if outcome is not None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from spectui import __version__
 from spectui.cli.drafting_checks import check_engine
 from spectui.cli.given import Given
 from spectui.cli.named_models import Models, find_models, mind_sampling
@@ -34,6 +33,7 @@ from spectui.cli.sweep_report import (
     write_folder,
 )
 from spectui.cli.taken import warn_of_unmeasured
+from spectui.documents import head
 from spectui.engine.placing import left_open
 from spectui.errors import (
     BadInputError,
@@ -71,8 +71,7 @@ def list_all(json_path: str | None) -> None:
     """Print the named grids."""
     grids = shipped_grids()
     document = {
-        "schema": "spectui.sweep-grids/1",
-        "spectui": __version__,
+        **head("sweep-grids"),
         "grids": [grid.document() for grid in grids],
     }
     write_result(document, grid_list(grids), json_path)

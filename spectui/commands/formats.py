@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
-import spectui
 from spectui.commands.command import INI
 from spectui.commands.container_formats import compose, llama_swap
 from spectui.commands.home import shell_word
@@ -14,6 +13,7 @@ from spectui.commands.items import Item
 from spectui.commands.launch import Launch, commented, slug
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import NEGATION, PREFIX, canonical
+from spectui.documents import head
 from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
@@ -255,8 +255,7 @@ def _args(launch: Launch) -> str:
 
 def _json(launch: Launch) -> str:
     document: dict[str, object] = {
-        "schema": "spectui.export/1",
-        "spectui": spectui.__version__,
+        **head("export"),
         "name": launch.name,
         "dialect": str(launch.reader.dialect),
         **launch.document,
