@@ -7,7 +7,7 @@ from rich.table import Table
 
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
-from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.drawing import Words, drawn, table, wrapped
 from spectui.cli.given import Given
 from spectui.cli.named_models import as_its_file, find_pair
 from spectui.cli.output import check_writable, complain, write_result
@@ -224,12 +224,8 @@ def text_of(found: Verified) -> str:
 
 
 def _table(found: Verified) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("", no_wrap=True)
-    for heading in ("promised", "delivered"):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=12)
     cells = zip(*(_cells(one) for one in (found.promised, found.summary)), strict=True)
-    rows = (
+    heads = (
         "off, tokens/s",
         "on, tokens/s",
         "speedup",
@@ -238,12 +234,11 @@ def _table(found: Verified) -> Table:
         "acceptance rate",
         "prompts",
     )
-    for heading, (promised, delivered) in zip(rows, cells, strict=True):
-        table.add_row(heading, promised, delivered)
     measured = _NONE if found.promise is None else found.promise.llama_cpp
     server = "unknown" if found.version is None else found.version.text
-    table.add_row("llama.cpp", measured, server)
-    return table
+    rows = [(head, *both) for head, both in zip(heads, cells, strict=True)]
+    columns = (Words(is_whole=True), "promised", "delivered")
+    return table(columns, [*rows, ("llama.cpp", measured, server)])
 
 
 def _cells(summary: Summary | None) -> tuple[str, ...]:
