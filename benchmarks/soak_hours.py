@@ -41,6 +41,7 @@ from textual.pilot import Pilot
 
 from benchmarks.common import write_results
 from spectui.cli.cockpit import command
+from spectui.cli.given import Given
 from spectui.cli.run_cockpit import make_launch
 from spectui.live.setup import Activity
 from spectui.monitor.readings import Snapshot
@@ -212,8 +213,8 @@ def inside(path: Path, arguments: argparse.Namespace) -> None:
     folder = path.parent
     models = ["-m", str(folder / "target.gguf"), "-md", str(folder / "draft.gguf")]
     sizes = ["-n", str(_N_PREDICT), "--ignore-eos", "-c", "4096", "-t", "1"]
-    parsed = dict(command.make_context("cockpit", [*models, *sizes]).params)
-    launch = make_launch(parsed, Settings())
+    given = Given.of(command.make_context("cockpit", [*models, *sizes]))
+    launch = make_launch(given, Settings())
     log = ensure_dir(data_dir() / "logs") / "spectui.log"
     with private_terminal(log) as log_file:
 

@@ -26,6 +26,7 @@ from benchmarks.loop_probe import TICK_S, LoopProbe
 from benchmarks.tui_table import make_records
 from benchmarks.tui_throughput import QUESTION, arguments_of_the_app
 from spectui.cli.cockpit import command
+from spectui.cli.given import Given
 from spectui.cli.run_cockpit import make_launch
 from spectui.live.setup import Activity, TuningChanged
 from spectui.paths import data_dir, ensure_dir
@@ -80,8 +81,8 @@ def main() -> None:
 
 def inside(path: Path, of_the_app: list[str]) -> None:
     """Be the app, measure it, write what was measured to ``path``, and end the process."""
-    parsed = dict(command.make_context("cockpit", of_the_app).params)
-    launch = make_launch(parsed, Settings())
+    given = Given.of(command.make_context("cockpit", of_the_app))
+    launch = make_launch(given, Settings())
     log = ensure_dir(data_dir() / "logs") / "spectui.log"
     probe = LoopProbe()
     probe.install()

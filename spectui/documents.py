@@ -11,6 +11,11 @@ from spectui.known import Known
 Json = dict[str, Any]
 
 
+def head(kind: str) -> Json:
+    """Fields at the start of every document: its schema, and the version that wrote it."""
+    return {"schema": f"spectui.{kind}/1", "spectui": __version__}
+
+
 def heading(
     kind: str,
     machine: Json,
@@ -19,7 +24,7 @@ def heading(
     llama_cpp: Known[str],
     library: Json | None,
 ) -> Json:
-    """Fields at the start of a document.
+    """Fields at the start of the document of a measurement.
 
     Args:
         kind: of the document.
@@ -30,8 +35,7 @@ def heading(
     """
     version = or_reason("llama_cpp", llama_cpp.value, llama_cpp.reason or "")
     return {
-        "schema": f"spectui.{kind}/1",
-        "spectui": __version__,
+        **head(kind),
         "engine": {
             "llama_cpp_python": llama_cpp_python,
             **version,

@@ -21,6 +21,7 @@ from typing import Generic, TypeVar
 from textual.pilot import Pilot
 
 from spectui.cli.cockpit import command
+from spectui.cli.given import Given
 from spectui.cli.run_cockpit import make_launch
 from spectui.demo import DemoModel
 from spectui.live.setup import Activity
@@ -224,8 +225,8 @@ def run(
     Raises:
         RuntimeError: it is stuck.
     """
-    parsed = dict(command.make_context("cockpit", arguments).params)
-    app = SpectuiApp(make_launch(parsed, Settings(keep_sessions=False)))
+    given = Given.of(command.make_context("cockpit", arguments))
+    app = SpectuiApp(make_launch(given, Settings(keep_sessions=False)))
 
     async def play() -> None:
         async with app.run_test(size=size) as pilot:

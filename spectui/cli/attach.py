@@ -5,7 +5,8 @@ import click
 from spectui.cli.help import Command
 from spectui.cli.options import add_options
 from spectui.cli.options_common import LOOK, json_option
-from spectui.cli.values import Fraction
+from spectui.cli.values import Value
+from spectui.options.option import Decimal
 
 _SCREEN_S = 0.5
 _JSON_S = 1.0
@@ -23,7 +24,7 @@ _EXAMPLES = (
 @click.option(
     "--interval",
     "interval_s",
-    type=Fraction(0, 3600),
+    type=Value(Decimal(0, 3600)),
     metavar="SECONDS",
     help=(
         f"From one look to the next (default: {_SCREEN_S}); with --json between its two looks, "

@@ -3,10 +3,10 @@
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from spectui.cli.click_options import Repeatable, listed
 from spectui.cli.drafting import MEASURED
+from spectui.cli.given import Given
 from spectui.cli.options import add_options, sweep_options
 from spectui.cli.options_common import (
     BACKEND,
@@ -18,10 +18,10 @@ from spectui.cli.options_common import (
     check_no_servers,
     check_one_stream,
 )
-from spectui.cli.values import ListOf, WholeNumber
+from spectui.cli.values import ListOf, Value
 from spectui.errors import UsageError
 from spectui.options import catalogue
-from spectui.options.option import INT_MAX
+from spectui.options.option import Whole
 from spectui.options.setup import SamplingConfig
 
 _OF_RUNNING = frozenset(
@@ -70,14 +70,14 @@ _EXAMPLES = (
 @click.option(
     "--prompt-length",
     "lengths",
-    type=ListOf(WholeNumber(1, INT_MAX)),
+    type=ListOf(Value(Whole(1))),
     default=(),
     metavar="N,...",
     help="Lengths of prompt to measure one after the other: each prompt with others before it.",
 )
 @click.option(
     "--repeats",
-    type=WholeNumber(min=1),
+    type=Value(Whole(1)),
     default=1,
     show_default=True,
     metavar="N",
@@ -85,7 +85,7 @@ _EXAMPLES = (
 )
 @add_options(REQUEST)
 @click.pass_context
-def command(ctx: click.Context, /, **parsed: Any) -> None:
+def command(context: click.Context, /, **_parsed: Any) -> None:
     """Measure one setting against the target alone.
 
     Every prompt is decoded without and with the draft, one right after the other. Prints the
@@ -96,58 +96,53 @@ def command(ctx: click.Context, /, **parsed: Any) -> None:
     from spectui.cli.run_bench import bench
     from spectui.cli.served_session import with_backend
 
-    parsed = with_backend(parsed)
-    _check_backend(parsed)
-    if parsed["server_url"] is not None:
-        _check_running(ctx, parsed)
-    names_kind = _is_typed(ctx, "spec_type")
-    bench(parsed, names_kind=names_kind)
+    given = with_backend(Given.of(context))
+    _check_backend(given)
+    if given["server_url"] is not None:
+        _check_running(given)
+    bench(given)
 
 
-def _check_backend(parsed: dict[str, Any]) -> None:
+def _check_backend(given: Given) -> None:
     """Refuse options of the backend that contradict each other."""
-    is_running = parsed["server_url"] is not None
-    starts = parsed["backend"] == BackendKind.SERVER and not is_running
-    if parsed["server_bin"] is not None and is_running:
+    is_running = given["server_url"] is not None
+    starts = given["backend"] == BackendKind.SERVER and not is_running
+    if given["server_bin"] is not None and is_running:
         raise UsageError(
             "--server-bin starts a llama-server and --server-url names one that runs; leave "
             "out one of them"
         )
-    if parsed["baseline_url"] is not None and not is_running:
+    if given["baseline_url"] is not None and not is_running:
         raise UsageError(
             "--baseline-url is what --server-url is compared with; give --server-url as well"
         )
     if not starts:
-        check_no_servers(parsed)
+        check_no_servers(given)
     if not starts and not is_running:
-        check_one_stream(is_one={*parsed["parallel"]} <= {1})
+        check_one_stream(is_one={*given["parallel"]} <= {1})
 
 
-def _check_running(ctx: click.Context, parsed: dict[str, Any]) -> None:
+def _check_running(given: Given) -> None:
     """Refuse options that a running server cannot be given, and one compared with itself."""
     from spectui.server.address import parse_address
 
-    for param in ctx.command.params:
-        if param.name not in _OF_RUNNING and _is_typed(ctx, param.name or ""):
+    for name, flag in given.flags.items():
+        if name in given.typed - _OF_RUNNING:
             raise UsageError(
-                f"{param.opts[0]}: a server that runs is measured as it stands, since llama-server "
+                f"{flag}: a server that runs is measured as it stands, since llama-server "
                 "takes no such option per request; leave it out, or have it started with --backend "
                 "server --server-bin PATH"
             )
-    if _is_typed(ctx, "backend") and parsed["backend"] == BackendKind.ENGINE:
+    if "backend" in given.typed and given["backend"] == BackendKind.ENGINE:
         raise UsageError(
             "--backend engine decodes in this process, and --server-url names a "
             "llama-server that does; leave out one of them"
         )
-    if parsed["baseline_url"] is None:
+    if given["baseline_url"] is None:
         return
-    urls = {parse_address(parsed[name]).url for name in ("server_url", "baseline_url")}
+    urls = {parse_address(given[name]).url for name in ("server_url", "baseline_url")}
     if len(urls) == 1:
         raise UsageError(
             f"--server-url and --baseline-url are both {urls.pop()}, which would be compared with "
             "itself; give the address of another one that was started without speculation"
         )
-
-
-def _is_typed(ctx: click.Context, name: str) -> bool:
-    return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE

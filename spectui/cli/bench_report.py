@@ -6,7 +6,7 @@ from statistics import median
 
 from rich.table import Table
 
-from spectui.cli.drawing import drawn, sentence, wrapped
+from spectui.cli.drawing import drawn, sentence, table, wrapped
 from spectui.cli.next_step import next_lines
 from spectui.cli.output import write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
@@ -208,13 +208,8 @@ def _possible(run: BenchRun, speedup: Speedup) -> Speedup:
 
 def _table(run: BenchRun) -> Table:
     """Table with one row per temperature and prompt length."""
-    columns = Table(box=None, header_style="bold")
-    for heading in _HEADINGS:
-        columns.add_column(heading, justify="right", no_wrap=True)
-    for one in run.found:
-        if one.speedup is not None:
-            columns.add_row(*_row(one, _possible(run, one.speedup)))
-    return columns
+    rows = (_row(one, _possible(run, one.speedup)) for one in run.found if one.speedup is not None)
+    return table(_HEADINGS, rows)
 
 
 def _row(one: Comparison, speedup: Speedup) -> tuple[str, ...]:

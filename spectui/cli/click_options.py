@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
+from spectui.cli.given import WORDS
 from spectui.cli.help import Command
 from spectui.cli.removed import removed_refused
-from spectui.cli.values import Fraction, GpuLayers, ListOf, WholeNumber
+from spectui.cli.values import ListOf, Value
 from spectui.options.number import Number
-from spectui.options.option import Decimal, File, Layers, Option, Switch, Text, Values, Whole, Words
+from spectui.options.option import Decimal, File, Option, Switch, Text, Values, Whole, Words
 
 HELP_NAMES = ["-h", "--help"]
 """Names of the help option; click remembers those of a command's first context."""
@@ -21,20 +22,16 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 def click_type(values: Values) -> click.ParamType[Any] | None:
     """The click type that parses a value; None for a switch."""
     match values:
-        case Whole(low=low, high=high):
-            return WholeNumber(low, high)
-        case Decimal(low=low, high=high):
-            return Fraction(low, high)
         case Words(words=words):
             return click.Choice(words)
-        case Layers():
-            return GpuLayers()
         case File():
             return click.Path(path_type=Path)
         case Text():
             return click.STRING
         case Switch():
             return None
+        case _:
+            return Value(values)
 
 
 def click_option(option: Option) -> Decorator:
@@ -108,20 +105,17 @@ def _metavar(values: Values) -> str | None:
             return None
 
 
-_WORDS = "spectui.words"
-
-
 class Repeatable(Command):
     """A command whose options another one can repeat: it keeps their words."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Keep the words, and parse them."""
         with removed_refused(ctx):
-            ctx.meta[_WORDS], _, _ = self.make_parser(ctx).parse_args(args=list(args))
+            ctx.meta[WORDS], _, _ = self.make_parser(ctx).parse_args(args=list(args))
         return super().parse_args(ctx, args)
 
     def words(self, given: Mapping[str, Any]) -> list[str]:
-        """Command line that gives ``given``, as ``given_words`` has it; the rest is passed over."""
+        """Command line that gives ``given``, as ``Given.words`` has it; the rest is passed over."""
         found: list[str] = []
         for parameter in self.params:
             value = given.get(parameter.name or "")
@@ -134,9 +128,3 @@ class Repeatable(Command):
             for one in value if isinstance(value, list) else [value]:
                 found += [parameter.opts[0], str(one)]
         return found
-
-
-def given_words() -> dict[str, Any]:
-    """Options of the present command by parameter, as they were typed."""
-    given: dict[str, Any] = click.get_current_context().meta.get(_WORDS, {})
-    return given

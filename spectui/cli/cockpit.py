@@ -5,6 +5,7 @@ from typing import Any
 import click
 
 from spectui.cli.drafting import DRAFTING
+from spectui.cli.given import Given
 from spectui.cli.help import Command
 from spectui.cli.options import COCKPIT, add_options, cockpit_options
 
@@ -33,11 +34,12 @@ _EXAMPLES = (
 @click.command(name="cockpit", cls=_Command, examples=_EXAMPLES)
 @cockpit_options
 @add_options(*DRAFTING, *COCKPIT)
-def command(**options: Any) -> None:
+@click.pass_context
+def command(context: click.Context, /, **_options: Any) -> None:
     """Chat with a pair, and watch and tune what speculation does on this machine.
 
     This is what spectui does without a command. Without models it lets you choose.
     """
     from spectui.cli.run_cockpit import run
 
-    run(options)
+    run(Given.of(context))

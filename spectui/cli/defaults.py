@@ -1,23 +1,17 @@
 """Defaults of a command from a preset, the demo or an existing command."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-from click.core import ParameterSource
 
+from spectui.cli.given import TAKEN
 from spectui.cli.removed import reason_of
 from spectui.errors import BadInputError, UsageError
 from spectui.options.drafters import HIDDEN_STATE_KINDS
 from spectui.presets import Options, Preset, find_preset
 
-if TYPE_CHECKING:
-    from spectui.commands.takeover import Takeover
-
-TAKEN = "spectui.taken"
-"""Key under which click's context keeps what ``--from`` has read."""
 _BESIDE = "spectui.brings-models"
 """Key under which it keeps the option that selects the models."""
 
@@ -106,7 +100,7 @@ def _checked(ctx: click.Context, param: click.Parameter, value: object, where: s
     try:
         param.type_cast_value(ctx, value)
     except click.BadParameter as error:
-        raise BadInputError(f"{where}: {error.message.rstrip('.')}; correct it") from error
+        raise BadInputError(f"{where}: {error.message.rstrip('.')}") from error
     except (AttributeError, TypeError, ValueError) as error:
         raise BadInputError(f"{where} cannot be {value!r}; correct it") from error
     return value
@@ -213,23 +207,3 @@ def _check_alone(ctx: click.Context, option: str) -> None:
     other = ctx.meta.setdefault(_BESIDE, option)
     if "--from" in {option, other} and option != other:
         raise UsageError(f"{other} and {option} both say what is run; leave one of them out")
-
-
-def taken_command() -> "Takeover | None":
-    """Return the command that ``--from`` has read, with what was typed beside it, or None."""
-    context = click.get_current_context(silent=True)
-    found: Takeover | None = None if context is None else context.meta.get(TAKEN)
-    if context is None or found is None:
-        return None
-    typed = frozenset(
-        (param.name or "").replace("_", "-")
-        for param in context.command.params
-        if context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
-    )
-    return replace(found, typed=typed)
-
-
-def given_extra() -> tuple[str, ...]:
-    """Return the arguments of ``--from`` that an export does not write itself, unchanged."""
-    taken = taken_command()
-    return () if taken is None else taken.extra

@@ -5,16 +5,17 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import Repeatable
+from spectui.cli.given import Given
 from spectui.cli.options import add_options, candidate_options
-from spectui.cli.values import WholeNumber
-from spectui.options.option import INT_MAX
+from spectui.cli.values import Value
+from spectui.options.option import Whole
 
 _BRING_DRAFTS = ("model_draft", "draft_dirs", "preset", "demo")
 _LONGEST = click.option(
     "--draft-max",
     "--spec-draft-n-max",
     "draft_max",
-    type=WholeNumber(1, INT_MAX),
+    type=Value(Whole(1)),
     default=16,
     show_default=True,
     metavar="N",
@@ -45,7 +46,8 @@ _EXAMPLES = (
 @click.command(name="doctor", cls=Repeatable, examples=_EXAMPLES, without_effect=_WITHOUT_EFFECT)
 @candidate_options
 @add_options(_LONGEST, _LIBRARIES)
-def command(*, draft_max: int, libraries: bool, **shared: Any) -> None:
+@click.pass_context
+def command(context: click.Context, /, *, draft_max: int, libraries: bool, **shared: Any) -> None:
     """Examine the machine, and a target with its drafts: can it work, does it fit, can it pay?
 
     Reads headers alone. Takes the options of tune, so that a command can be examined before it is
@@ -59,4 +61,4 @@ def command(*, draft_max: int, libraries: bool, **shared: Any) -> None:
     with Planner(has_drafts=has_drafts, rpc=endpoints(shared["rpc"])) as planner:
         from spectui.cli.run_doctor import doctor
 
-        doctor(planner, shared, draft_max=draft_max, prices_libraries=libraries)
+        doctor(planner, Given.of(context), draft_max=draft_max, prices_libraries=libraries)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import Decorator, listed, number_option
+from spectui.cli.given import Given
 from spectui.cli.values import DrafterKind, ListOf
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
@@ -68,15 +69,14 @@ REPLAYED_NGRAMS: tuple[Decorator, ...] = (
 )
 
 
-def take_drafting(parsed: Mapping[str, Any]) -> tuple[Speculation, dict[str, Any]]:
-    """Split what click parsed into the setting and the options of other groups.
+def take_drafting(given: Given) -> tuple[Speculation, Given]:
+    """Split what a command was given into the setting and the options of other groups.
 
     Raises:
         UsageError: the setting would never draft.
     """
-    names = {"spec_type", *owners()}
-    rest = {name: value for name, value in parsed.items() if name not in names}
-    return speculation_of(parsed["spec_type"] or (MODEL_KIND,), parsed), rest
+    speculation = speculation_of(given["spec_type"] or (MODEL_KIND,), given)
+    return speculation, given.without(("spec_type", *owners()))
 
 
 def replayed_ngrams(parsed: Mapping[str, Any]) -> Iterator[Speculation]:

@@ -1,11 +1,8 @@
 """Refuses impossible drafting options before anything is loaded."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-import click
-from click.core import ParameterSource
-
+from spectui.cli.given import Given
 from spectui.cli.request import RunOptions
 from spectui.errors import UsageError
 from spectui.options.drafters import (
@@ -60,7 +57,7 @@ def check_engine(kinds: Iterable[str]) -> None:
             )
 
 
-def check_typed(parsed: Mapping[str, Any]) -> None:
+def check_typed(given: Given) -> None:
     """Refuse options that were typed for a drafter that is not selected.
 
     A preset or a command that was taken over may hold more than is used.
@@ -68,15 +65,11 @@ def check_typed(parsed: Mapping[str, Any]) -> None:
     Raises:
         UsageError: there is such an option.
     """
-    context = click.get_current_context()
-    wanted = parsed["spec_type"] or (MODEL_KIND,)
+    wanted = given["spec_type"] or (MODEL_KIND,)
     for name, kinds in owners().items():
-        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
-            continue
-        if kinds.isdisjoint(wanted):
-            flag = next(p.opts[0] for p in context.command.params if p.name == name)
+        if name in given.typed and kinds.isdisjoint(wanted):
             own = sorted(kinds.difference(HIDDEN_STATE_KINDS), reverse=True)
             raise UsageError(
-                f"{flag} is an option of {' and '.join(own)}, and who drafts here is "
+                f"{given.flags[name]} is an option of {' and '.join(own)}, and who drafts here is "
                 f"{', '.join(wanted)}; leave it out, or name in --spec-type who takes it"
             )

@@ -2,7 +2,10 @@
 
 import os
 import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from io import StringIO
+from itertools import chain, repeat
 
 from rich.console import (
     Console,
@@ -14,6 +17,8 @@ from rich.console import (
     RenderResult,
 )
 from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
 
 from spectui.cli.output import filled
 from spectui.format import printable
@@ -79,6 +84,48 @@ def drawn(*parts: RenderableType) -> str:
     # What must not be broken may be wider.
     console.print(Group(*parts), crop=False)
     return "\n".join(line.rstrip() for line in page.getvalue().splitlines())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """A column of words: they stand on the left, and are folded where they do not fit."""
+
+    head: str = ""
+    is_whole: bool = False
+    """Whether they are never folded."""
+    width: int = 0
+    """Least width; 0 for that of the head."""
+
+
+def table(
+    columns: Sequence[str | Words],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    styles: Iterable[str] = (),
+    header_style: str = "bold",
+) -> Table:
+    """A table without lines.
+
+    Args:
+        columns: heads; of a column of words with how it gives way, else of numbers.
+        rows: cells.
+        styles: of the rows; empty for none.
+        header_style: of the heads.
+    """
+    drawn_table = Table(box=None, pad_edge=False, header_style=header_style)
+    for one in columns:
+        if isinstance(one, Words):
+            drawn_table.add_column(
+                one.head,
+                no_wrap=one.is_whole,
+                overflow="fold",
+                min_width=max(one.width, len(one.head)) or None,
+            )
+        else:
+            drawn_table.add_column(one, justify="right", no_wrap=True)
+    for row, style in zip(rows, chain(styles, repeat("")), strict=False):
+        drawn_table.add_row(*row, style=style)
+    return drawn_table
 
 
 def width_of(part: RenderableType) -> int:

@@ -4,7 +4,6 @@ import errno
 import os
 import traceback
 from datetime import UTC, datetime
-from io import StringIO
 from pathlib import Path
 
 import click
@@ -32,9 +31,8 @@ def report_failure(error: BaseException) -> int:
         case click.exceptions.Exit():
             return error.exit_code
         case click.ClickException():
-            page = StringIO()
-            error.show(page)
-            complain(page.getvalue().removesuffix("\n"))
+            shows_help = isinstance(error, click.exceptions.NoArgsIsHelpError)
+            complain(error.message if shows_help else f"error: {_sentence(error)}")
             return _USAGE
         case EngineDiedError(log=log) if log and not getattr(error, "__notes__", None):
             complain(f"error: {without_passwords(str(error))}{_named_log(error, log)}")
@@ -47,6 +45,21 @@ def report_failure(error: BaseException) -> int:
             return DoesNotFitError.exit_code
         case _:
             return _report_defect(error)
+
+
+def _sentence(error: click.ClickException) -> str:
+    """What click found wrong, where, and where to read what is right."""
+    text = error.format_message().rstrip(".").replace("'", "")
+    match error:
+        case click.NoSuchOption(possibilities=alike):
+            meant = f"; did you mean {' or '.join(alike)}?" if alike else ""
+            text = f"no such option {error.option_name}{meant}"
+        case click.BadParameter(param=click.Parameter(opts=flags)) if flags[0].startswith("-"):
+            name = next((flag for flag in flags if flag.startswith("--")), flags[0])
+            return f"{name}: {error.message.rstrip('.')}"
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    text = f"{text[0].lower()}{text[1:]}"
+    return text if ctx is None else f"{text}; see {ctx.command_path} --help"
 
 
 def _named_log(error: BaseException, lines: tuple[str, ...]) -> str:

@@ -4,9 +4,9 @@ A study may be shown to others: neither a command of ``--from`` nor what one pro
 given is kept.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
-from spectui.cli.click_options import given_words
 from spectui.cli.options_common import BackendKind
 
 _OWN = frozenset(
@@ -18,9 +18,8 @@ _OWN = frozenset(
 )
 
 
-def kept_options() -> dict[str, Any]:
-    """Options of the present command that its study keeps."""
-    given = given_words()
+def kept_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The typed options of a command that its study keeps."""
     found = {name: value for name, value in given.items() if name not in _OWN}
     if given.get("backend") != BackendKind.SERVER:
         found.pop("server_bin", None)

@@ -4,10 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.table import Table
-from rich.text import Text
-
-from spectui.cli.drawing import drawn
+from spectui.cli.drawing import Words, drawn, table
 from spectui.commands.arguments import server_arguments
 from spectui.commands.items import divide, words_of
 from spectui.format import rate_text
@@ -27,27 +24,27 @@ def machine_lines(machines: Sequence[StudyEntry]) -> list[str]:
     """
     if sum(one.outcome is not None for one in machines) < 2:  # noqa: PLR2004 - else it says nothing
         return []
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("machine, study", "placement"):
-        table.add_column(heading, overflow="fold", min_width=len(heading))
-    table.add_column("off", justify="right", no_wrap=True)
-    table.add_column("best setting", overflow="fold", min_width=len("best setting"))
-    table.add_column("tokens/s", justify="right", no_wrap=True)
-    table.add_column("gain", no_wrap=True)
-    table.add_column("date", no_wrap=True)
+    columns = (
+        *(Words(head="machine, study"), Words(head="placement"), "off"),
+        *(Words(head="best setting"), "tokens/s"),
+        *(Words(head="gain", is_whole=True), Words(head="date", is_whole=True)),
+    )
+    return [drawn(table(columns, _rows(machines))), ""]
+
+
+def _rows(machines: Sequence[StudyEntry]) -> Iterator[tuple[str, ...]]:
     for one in machines:
         setup = one.outcome if one.promise is None else one.promise.case
         if one.outcome is not None and setup is not None:
-            table.add_row(
-                Text(f"{one.machine or '-'}\n{one.name}"),
-                Text(_placement(setup) or "-"),
+            yield (
+                f"{one.machine or '-'}\n{one.name}",
+                _placement(setup) or "-",
                 *_measured(one.promise),
                 f"{one.outcome.ended.astimezone():%Y-%m-%d}",
             )
-    return [drawn(table), ""]
 
 
-def _measured(promise: Promise | None) -> Iterator[str | Text]:
+def _measured(promise: Promise | None) -> Iterator[str]:
     """Tokens/s off, the best setting, its tokens/s and gain."""
     if promise is None:
         yield from ("-", "none confirmed", "-", "-")
@@ -57,7 +54,7 @@ def _measured(promise: Promise | None) -> Iterator[str | Text]:
         draft=MTP_KIND if draft is None else draft.path.stem, speculation=promise.case.speculation
     )
     yield _rate(sum(one.baseline_tokens for one in pairs), sum(one.baseline_s for one in pairs))
-    yield Text(arm.label)
+    yield arm.label
     yield _rate(
         sum(one.speculative_tokens for one in pairs), sum(one.speculative_s for one in pairs)
     )

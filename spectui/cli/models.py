@@ -7,8 +7,8 @@ import click
 from spectui.cli.completing import presets
 from spectui.cli.help import Group
 from spectui.cli.options_common import QUIET, json_option
-from spectui.cli.values import WholeNumber
-from spectui.options.option import INT_MAX
+from spectui.cli.values import Value
+from spectui.options.option import Whole
 
 _EXAMPLES = (
     ("Which models are here", "spectui models scan"),
@@ -20,7 +20,7 @@ _CONTEXT = click.option(
     "-c",
     "--ctx-size",
     "n_ctx",
-    type=WholeNumber(1, INT_MAX),
+    type=Value(Whole(1)),
     default=4096,
     show_default=True,
     metavar="N",
@@ -71,7 +71,7 @@ def scan(
 @_CONTEXT
 @click.option(
     "--limit",
-    type=WholeNumber(1, 100),
+    type=Value(Whole(1, 100)),
     default=8,
     show_default=True,
     metavar="N",
@@ -108,7 +108,7 @@ def fetch(*, what: str, file: str | None, quiet: bool) -> None:
 @command.command(name="demo")
 @click.option(
     "--seed",
-    type=WholeNumber(min=0),
+    type=Value(Whole(0)),
     default=0,
     show_default=True,
     metavar="N",

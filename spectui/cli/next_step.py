@@ -5,7 +5,6 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from spectui.cli.click_options import given_words
 from spectui.cli.drawing import sentence
 from spectui.commands.sources.reading import read_command
 
@@ -29,12 +28,12 @@ def described(command: str, does: str) -> str:
     return line if sentence(line) == line else f"  {command}\n      {does}"
 
 
-def tune_words(**changed: object) -> list[str]:
-    """The search with the models and options that the present command was given, but for these."""
+def tune_words(given: Mapping[str, Any], **changed: object) -> list[str]:
+    """The search with the models and options that were typed for a command, but for these."""
     # It loads every option.
     from spectui.cli.tune import command
 
-    return ["spectui", "tune", *command.words({**_taken_over(given_words()), **changed})]
+    return ["spectui", "tune", *command.words({**_taken_over(given), **changed})]
 
 
 def _taken_over(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,10 +12,10 @@ from spectui.cli.click_options import Decorator, click_option
 from spectui.cli.completing import files, presets
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
 from spectui.cli.options_common import ISOLATE, ISOLATE_SCREEN, LOOK, QUIET, YES, json_option
-from spectui.cli.values import DrafterKind, ListOf, WholeNumber
+from spectui.cli.values import DrafterKind, ListOf, Value
 from spectui.options import catalogue, context, placement
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
-from spectui.options.option import INT_MAX
+from spectui.options.option import Whole
 
 _MODEL = click_option(placement.MODEL)
 _DRAFT = click_option(replace(placement.MODEL_DRAFT, help="The draft, a GGUF file."))
@@ -105,7 +105,7 @@ _DRAFTERS = _drafters()
 _LENGTH: Decorator = click.option(
     "-n",
     "--n-predict",
-    type=WholeNumber(2, INT_MAX),
+    type=Value(Whole(2)),
     default=64,
     show_default=True,
     metavar="N",
@@ -146,7 +146,7 @@ COCKPIT: tuple[Decorator, ...] = (
         "-n",
         "--n-predict",
         cls=FromUserOnly,
-        type=WholeNumber(-1, INT_MAX),
+        type=Value(Whole(-1)),
         default=-1,
         metavar="N",
         help=(

@@ -11,8 +11,9 @@ import click
 
 from spectui.cli.click_options import Decorator
 from spectui.cli.completing import files
-from spectui.cli.values import DURATION, ListOf, RequestLengths, WholeNumber
+from spectui.cli.values import DURATION, ListOf, RequestLengths, Value
 from spectui.errors import UsageError
+from spectui.options.option import Whole
 from spectui.options.setup import MOST_SLOTS
 from spectui.paths import STORAGE_VARIABLE
 from spectui.secret import without_passwords
@@ -166,7 +167,7 @@ CHATS: Decorator = click.option(
 PARALLEL: Decorator = click.option(
     "-np",
     "--parallel",
-    type=ListOf(WholeNumber(1, MOST_SLOTS)),
+    type=ListOf(Value(Whole(1, MOST_SLOTS))),
     default=(),
     metavar="N,...",
     help=(

@@ -1,13 +1,11 @@
 """Options of commands that run models, from what click parsed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-import click
-from click.core import ParameterSource
-
+from spectui.cli.given import Given
 from spectui.cores import threads_to_take
 from spectui.errors import UsageError
 from spectui.models.sampling import model_sampling
@@ -24,14 +22,14 @@ _SAMPLING = frozenset(one.name for one in fields(SamplingConfig))
 class RunOptions:
     """Models, their placement and context, sampling, prompts and output of a run."""
 
+    given: Given
+    """The options as they were given, and who gave them."""
     placement: Mapping[str, Any]
     """Values of ``placement.PLACEMENT``, by ``Option.parameter``."""
     context: ContextOptions
     """Context that target and draft share."""
     sampling: SamplingConfig
     """The target's sampler chain, with llama-server's own defaults; see ``sampling_for``."""
-    chosen_sampling: frozenset[str] = field(default_factory=frozenset)
-    """Its fields that the user, a preset or the command of ``--from`` has chosen."""
     model: Path | None
     model_draft: tuple[Path, ...]
     n_predict: int = -1
@@ -53,23 +51,23 @@ class RunOptions:
     """Drafters for the same commands, by llama-server's names; empty for all that are available."""
 
     @classmethod
-    def of(cls, parsed: Mapping[str, Any]) -> "RunOptions":
-        """Take the options of a run from all that click parsed, by its parameter names."""
+    def of(cls, given: Given) -> "RunOptions":
+        """Take the options of a run from all that a command was given."""
         own = {field.name for field in fields(cls)}
-        given = {name: value for name, value in parsed.items() if name in own}
         return cls(
-            **{
-                **given,
-                "placement": {one.parameter: parsed[one.parameter] for one in placement.PLACEMENT},
-                "context": context_of(
-                    {**parsed, "threads": parsed["threads"] or threads_to_take()}
-                ),
-                "sampling": SamplingConfig(
-                    **{field.name: parsed[field.name] for field in fields(SamplingConfig)}
-                ),
-                "chosen_sampling": _chosen_sampling(),
-            }
+            **{name: value for name, value in given.items() if name in own},
+            given=given,
+            placement={one.parameter: given[one.parameter] for one in placement.PLACEMENT},
+            context=context_of({**given, "threads": given["threads"] or threads_to_take()}),
+            sampling=SamplingConfig(
+                **{field.name: given[field.name] for field in fields(SamplingConfig)}
+            ),
         )
+
+    @property
+    def chosen_sampling(self) -> frozenset[str]:
+        """Fields of the sampling that the user, a preset or a command has chosen."""
+        return _SAMPLING & self.given.chosen
 
     @property
     def takes_models(self) -> bool:
@@ -127,11 +125,7 @@ class RunOptions:
         if "temp" not in self.chosen_sampling:
             is_models = "temp" in model_sampling(target)
             return f"{text_of(target.name)} asks for it" if is_models else "llama-server's default"
-        context = click.get_current_context(silent=True)
-        if (
-            context is None
-            or context.get_parameter_source("temp") is not ParameterSource.DEFAULT_MAP
-        ):
+        if "temp" in self.given.typed:
             return "--temp"
         return "the demo's" if self.demo else "the preset's" if self.preset else "your command's"
 
@@ -152,12 +146,3 @@ class RunOptions:
     def draft_options(self, path: Path) -> ModelOptions:
         """Placement of a draft."""
         return draft_of(self.placement, path)
-
-
-def _chosen_sampling() -> frozenset[str]:
-    """Options of sampling that are not left to their defaults; all outside of a command."""
-    context = click.get_current_context(silent=True)
-    if context is None:
-        return _SAMPLING
-    left = {None, ParameterSource.DEFAULT}
-    return frozenset(name for name in _SAMPLING if context.get_parameter_source(name) not in left)

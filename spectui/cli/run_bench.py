@@ -1,15 +1,15 @@
-"""Runs ``spectui bench`` with parsed options."""
+"""Runs ``spectui bench`` with given options."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from spectui.cli.bench_report import BenchRun, report
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_engine, check_typed
-from spectui.cli.given import as_its_file, find_pair
+from spectui.cli.given import Given
+from spectui.cli.named_models import as_its_file, find_pair
 from spectui.cli.next_step import tune_words
 from spectui.cli.options_common import BackendKind
 from spectui.cli.output import check_writable
@@ -19,7 +19,6 @@ from spectui.cli.request import RunOptions
 from spectui.cli.running_server import api_key_from_environment, questioned
 from spectui.cli.served_session import (
     open_context,
-    served_extra,
     wanted_binary,
     wanted_slots,
     with_slot_context,
@@ -72,24 +71,16 @@ from spectui.server.watch.poller import Attachment
 from spectui.server.watch.sample import HostState, ProcessSample, ServerFacts
 from spectui.speculative.models import unserved
 
-_OF_BENCH = frozenset(
-    {
-        *("backend", "server_bin", "server_url", "baseline_url", "keeps_both", "timeout"),
-        *("parallel", "temp", "lengths", "repeats", "requests"),
-    }
-)
-"""Parameters that other commands have not, or not in this form."""
 _REMEDY = "start the server with a larger context, lower -n"
 _ANY_LENGTH = 1 << 31
 """Context size for servers that do not report theirs: they refuse what does not fit."""
 
 
-def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
+def bench(given: Given) -> None:
     """Load the models, measure every temperature and length, and print.
 
     Args:
-        parsed: options by click's parameter names.
-        names_kind: whether the user has typed who drafts.
+        given: options of the command.
 
     Raises:
         BadInputError: a file is missing or malformed, or there is nothing to measure; what was
@@ -98,34 +89,33 @@ def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
         ServerError: a llama-server that measures failed; what was measured has been printed.
         UsageError: options that contradict each other.
     """
-    rest = {name: value for name, value in parsed.items() if name not in _OF_BENCH}
-    is_running = parsed["server_url"] is not None
-    is_server = parsed["backend"] == BackendKind.SERVER
+    is_running = given["server_url"] is not None
+    is_server = given["backend"] == BackendKind.SERVER
     if not is_running:
-        check_typed(rest)
-    speculation, shared = take_drafting(rest)
-    options = RunOptions.of({**shared, "temp": parsed["temp"][0]})
+        check_typed(given)
+    speculation, shared = take_drafting(given)
+    options = RunOptions.of(shared.changed(temp=given["temp"][0]))
     unmeasured: tuple[str, ...] = ()
     if not is_running:
         check_drafting(options, speculation)
         if not is_server:
             check_engine({speculation.own.kind})
-        unmeasured = warn_of_unmeasured(rest, through_server=is_server)
+        unmeasured = warn_of_unmeasured(given, through_server=is_server)
         options = with_preset_models(options, most_drafts=int(speculation.needs_draft))
     check_writable(options.json_path, options.input_files())
     prompts, chats = read_prompts(options, of_suite=SUITE_PROMPTS), read_chats(options)
     prompts = (*prompts, *(chats.prompts[:MOST_ANSWERS] if chats else ()))
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
-    job = _Bench(options=options, parsed=parsed, prompts=prompts, progress=progress)
+    job = _Bench(options=options, given=given, prompts=prompts, progress=progress)
     try:
-        run = job.measured(speculation, names_kind=names_kind)
+        run = job.measured(speculation)
         interrupts.hold()
     finally:
         progress.close()
     left_out = dict.fromkeys(filter(None, (one.workload.note for one in run.comparisons)))
-    run = replace(run, notes=(*unmeasured, *run.notes, *left_out), requests=parsed["requests"])
+    run = replace(run, notes=(*unmeasured, *run.notes, *left_out), requests=given["requests"])
     if not is_running:
-        run = replace(run, next_words=tuple(tune_words()))
+        run = replace(run, next_words=tuple(tune_words(given.words)))
     report(run, options.json_path, is_sweep=job.n_kinds > 1)
     raise_ended(
         run.ended,
@@ -139,22 +129,22 @@ class _Bench:
     """Measures prompts with every temperature and length, by whoever decodes."""
 
     options: RunOptions
-    parsed: dict[str, Any]
+    given: Given
     prompts: Sequence[Prompt]
     progress: Progress
 
-    def measured(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
+    def measured(self, speculation: Speculation) -> BenchRun:
         """Measure where the options say."""
-        if self.parsed["server_url"] is not None:
+        if self.given["server_url"] is not None:
             return self.through_running()
-        if self.parsed["backend"] == BackendKind.SERVER:
-            return self.through_server(speculation, names_kind=names_kind)
-        return self.through_engine(speculation, names_kind=names_kind)
+        if self.given["backend"] == BackendKind.SERVER:
+            return self.through_server(speculation)
+        return self.through_engine(speculation)
 
-    def through_engine(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
+    def through_engine(self, speculation: Speculation) -> BenchRun:
         """Measure in this process."""
-        asked = self._setup(speculation, names_kind=names_kind)
-        setup = placed(asked, self.options.fit, self.progress.announce, open_context())
+        asked = self._setup(speculation)
+        setup = placed(asked, self.options.fit, self.progress.announce, open_context(self.given))
         speculation = setup.speculation or speculation
         with open_engine(self.options, self.progress) as engine:
             target, draft = load_setup(engine, setup)
@@ -175,16 +165,16 @@ class _Bench:
             notes=(*_of_library(), *unmeasured_sentences(setup.target.path)),
         )
 
-    def through_server(self, speculation: Speculation, *, names_kind: bool) -> BenchRun:
+    def through_server(self, speculation: Speculation) -> BenchRun:
         """Start llama-servers, measure, end them."""
-        setup = self._setup(speculation, names_kind=names_kind)
+        setup = self._setup(speculation)
         setup = replace(setup, target=left_open(setup.target, self.options.fit))
         speculation = setup.speculation or speculation
-        binary = wanted_binary(self.parsed["server_bin"])
+        binary = wanted_binary(self.given["server_bin"])
         target = look_at(setup.target)
         draft = None if setup.draft is None else look_at(setup.draft)
-        slots = wanted_slots(self.parsed["parallel"])
-        setup = with_slot_context(setup, slots[0])
+        slots = wanted_slots(self.given)
+        setup = with_slot_context(setup, slots[0], self.given)
         # What the binary has no words for is said before anything is started.
         arguments = {
             "off": measuring_arguments(setup.off, binary),
@@ -226,13 +216,13 @@ class _Bench:
     ) -> Fleet:
         """The servers, of which none is started yet; says what they cost."""
         widest = replace(setup, n_slots=max(slots))
-        stays = keeps_off(widest.off, (request_of(widest),), wanted=self.parsed["keeps_both"])
+        stays = keeps_off(widest.off, (request_of(widest),), wanted=self.given["keeps_both"])
         n_prompts, n_runs = self._plan
         self.progress.say(plan(n_prompts, n_runs * len(slots), keeps_off=stays))
         return open_fleet(
             binary,
             keeps_off=stays,
-            timeout_s=self.parsed["timeout"],
+            timeout_s=self.given["timeout"],
             say=self.progress.say,
             name=lambda _: name,
             from_disk=self.options.yes,
@@ -240,10 +230,10 @@ class _Bench:
 
     def through_running(self) -> BenchRun:
         """Measure a llama-server as it stands, beside another one if there is one."""
-        client, facts, where = self._connected(self.parsed["server_url"])
+        client, facts, where = self._connected(self.given["server_url"])
         baseline, running = None, [where]
-        if self.parsed["baseline_url"] is not None:
-            baseline, _facts, where = self._connected(self.parsed["baseline_url"])
+        if self.given["baseline_url"] is not None:
+            baseline, _facts, where = self._connected(self.given["baseline_url"])
             running.append(where)
         with RunningServers(client, baseline) as servers, server_devices_held(running):
             n_ctx = facts.n_ctx or _ANY_LENGTH
@@ -263,13 +253,13 @@ class _Bench:
             target=_running_model(facts),
             draft={**or_reason("kind", None, _OWN), **or_reason("path", None, _OWN)},
             setting=_UNKNOWN_SETTING,
-            backend=_running_by(self.parsed["server_url"], self.parsed["baseline_url"], facts),
+            backend=_running_by(self.given["server_url"], self.given["baseline_url"], facts),
             alteration=None,
             cause="the machine's noise, or what else the servers differ in",
             untold=untold,
         )
 
-    def _setup(self, speculation: Speculation, *, names_kind: bool) -> Setup:
+    def _setup(self, speculation: Speculation) -> Setup:
         target, draft = find_pair(
             self.options,
             self.progress,
@@ -280,19 +270,19 @@ class _Bench:
             target=self.options.target_options(target),
             draft=None if draft is None else self.options.draft_options(draft),
             context=self.options.context,
-            speculation=as_its_file(speculation, draft, is_named=names_kind),
-            extra=served_extra(),
+            speculation=as_its_file(speculation, draft, is_named="spec_type" in self.given.typed),
+            extra=self.given.served_extra,
         )
 
     @property
     def n_kinds(self) -> int:
         """Number of combinations of temperature and length."""
-        return len(self.parsed["temp"]) * max(1, len(self.parsed["lengths"]))
+        return len(self.given["temp"]) * max(1, len(self.given["lengths"]))
 
     @property
     def _plan(self) -> tuple[int, int]:
         """Number of prompts, and of the times that all of them are measured."""
-        return len(self.prompts), self.n_kinds * int(self.parsed["repeats"])
+        return len(self.prompts), self.n_kinds * int(self.given["repeats"])
 
     def _served_workloads(
         self,
@@ -316,7 +306,7 @@ class _Bench:
     def _varied(
         self, workload: Workload, n_ctx: int, *, remedy: str = "raise -c"
     ) -> list[Workload]:
-        temps, lengths = self.parsed["temp"], self.parsed["lengths"]
+        temps, lengths = self.given["temp"], self.given["lengths"]
         if "temp" not in self.options.chosen_sampling:
             temps = (workload.sampling.temp,)
         return variations(workload, temps, lengths, n_ctx=n_ctx, remedy=remedy)
@@ -341,9 +331,9 @@ class _Bench:
                 one = compare(
                     measurer_of(backend, workload),
                     speculation,
-                    repeats=self.parsed["repeats"],
+                    repeats=self.given["repeats"],
                     on_run=self.progress.on_run,
-                    watch=_watch(running, endpoints(self.parsed["rpc"])),
+                    watch=_watch(running, endpoints(self.given["rpc"])),
                 )
             except (KeyboardInterrupt, SpectuiError) as error:
                 if not found or isinstance(error, HopelessError):
@@ -371,7 +361,7 @@ class _Bench:
                 f"{url} is a router, which hands requests on; give the address of a server that "
                 "runs the model itself"
             )
-        timeout_s = self.parsed["timeout"]
+        timeout_s = self.given["timeout"]
         client = LlamaClient(url, api_key=attachment.api_key, request_timeout_s=timeout_s)
         return client, facts, sample.whereabouts
 

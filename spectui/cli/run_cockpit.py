@@ -4,23 +4,22 @@ import gc
 import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import structs
 
 from spectui.cli.click_options import HELP_NAMES
-from spectui.cli.defaults import taken_command
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.failure import report_failure
+from spectui.cli.given import Given
 from spectui.cli.guard import greet, in_child, let_end, take_back_greeting, writable_log
 from spectui.cli.options import DEMO_TOKENS
 from spectui.cli.output import complain, complaints
 from spectui.cli.presets import with_preset_models
 from spectui.cli.request import RunOptions
 from spectui.commands.measured import tuning_variables
-from spectui.cores import threads_to_take
 from spectui.demo import DemoModel
 from spectui.errors import UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair
@@ -44,11 +43,11 @@ class CockpitOptions:
     isolate: bool | None
 
 
-def run(parsed: dict[str, Any]) -> None:
+def run(given: Given) -> None:
     """Show the screen until the user quits."""
-    check_typed(parsed)
+    check_typed(given)
     settings = read_settings()
-    launch = make_launch(parsed, settings, taken_command())
+    launch = make_launch(given, settings)
     log, problem = writable_log()
     if problem is not None:
         launch = replace(
@@ -84,35 +83,33 @@ def run(parsed: dict[str, Any]) -> None:
     os._exit(code)
 
 
-def make_launch(
-    parsed: dict[str, Any], settings: Settings, taken: "Takeover | None" = None
-) -> Launch:
-    """Convert parsed options, and the command of ``--from``, into the screen's launch parameters.
+def make_launch(given: Given, settings: Settings) -> Launch:
+    """Convert options, and the command of ``--from``, into the screen's launch parameters.
 
     Raises:
         BadInputError: a model file is missing or no GGUF, those of a preset included.
         UsageError: options that contradict each other.
     """
     own = {field.name for field in fields(CockpitOptions)}
-    speculation, others = take_drafting(parsed)
+    speculation, others = take_drafting(given)
     options = CockpitOptions(**{key: value for key, value in others.items() if key in own})
-    given = {key: value for key, value in others.items() if key not in own}
-    shared = RunOptions.of({**given, "threads": given["threads"] or threads_to_take()})
+    shared = RunOptions.of(others.without(own))
     check_drafting(shared, speculation)
     shared = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
 
     def make_setup(pair: Pair) -> LiveSetup:
-        return _setup(shared, speculation, pair, taken)
+        return _setup(shared, speculation, pair)
 
     def with_preset(name: str) -> Launch:
         # What a preset says of the sampling is chosen, which the context knows.
         with _context("--preset", name) as context:
-            return make_launch(dict(context.params), settings)
+            return make_launch(Given.of(context), settings)
 
     def with_command(text: str) -> Launch:
         with complaints() as said, _context("--from", text) as context:
-            launch = make_launch(dict(context.params), settings, taken_command())
-            _complain_of_late_variables()
+            command = Given.of(context)
+            launch = make_launch(command, settings)
+            _complain_of_late_variables(command.takeover)
             notice = "\n".join(filter(None, (*map(_sentence, said), launch.notice)))
             return replace(launch, notice=notice or None)
 
@@ -155,9 +152,7 @@ def _models(shared: RunOptions) -> tuple[Pair | None, DemoModel | None]:
     return Pair(target=shared.model, draft=next(iter(shared.model_draft), None)), None
 
 
-def _setup(
-    shared: RunOptions, speculation: Speculation, pair: Pair, taken: "Takeover | None"
-) -> LiveSetup:
+def _setup(shared: RunOptions, speculation: Speculation, pair: Pair) -> LiveSetup:
     if pair.draft is not None:
         speculation = _drafting_with(pair.draft, speculation)
     # It loads llama.cpp.
@@ -170,8 +165,8 @@ def _setup(
         speculation=None if pair.draft is None and speculation.needs_draft else speculation,
         sampling=shared.sampling_for(pair.target),
         n_predict=_most_tokens(shared.n_predict, pair.target),
-        extra=() if taken is None else taken.extra,
-        taken=taken,
+        extra=shared.given.extra,
+        taken=shared.given.takeover,
     )
 
 
@@ -193,9 +188,8 @@ def _drafting_with(draft: Path, speculation: Speculation) -> Speculation:
     return Speculation(with_kind(own, MTP_KIND if is_layers else MODEL_KIND), speculation.ahead)
 
 
-def _complain_of_late_variables() -> None:
+def _complain_of_late_variables(command: "Takeover | None") -> None:
     """Say which variables of a command the libraries have read already, at spectui's start."""
-    command = taken_command()
     names = () if command is None else tuple(tuning_variables(command.start.environment))
     if names:
         complain(f"{', '.join(names)} may take effect only with spectui --from at the start")

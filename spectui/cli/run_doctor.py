@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 from spectui.cli.doctor_view import told
-from spectui.cli.given import find_models, of_named_kinds
+from spectui.cli.given import Given
+from spectui.cli.named_models import find_models, of_named_kinds
 from spectui.cli.next_step import next_lines, shell_line, tune_words
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
@@ -49,9 +49,7 @@ from spectui.severity import Severity
 LookedAt = Examination | HeaderLook | None
 
 
-def doctor(
-    planner: Planner, shared: dict[str, Any], *, draft_max: int, prices_libraries: bool
-) -> None:
+def doctor(planner: Planner, shared: Given, *, draft_max: int, prices_libraries: bool) -> None:
     """Examine the machine and the models, and print the diagnosis.
 
     Args:
@@ -132,7 +130,7 @@ def _next(options: RunOptions, looked_at: LookedAt) -> list[str]:
     largest = looked_at.largest_context if isinstance(looked_at, Examination) else None
     is_less = largest is not None and largest < options.context.ctx_size
     fitting = {"ctx_size": largest} if is_less else {}
-    return next_lines("measure whether a draft pays", tune_words(**fitting))
+    return next_lines("measure whether a draft pays", tune_words(options.given.words, **fitting))
 
 
 def _with_models(given: RunOptions) -> RunOptions:

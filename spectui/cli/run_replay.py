@@ -12,9 +12,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from spectui import __version__
-from spectui.cli.drawing import drawn, page_width, width_of, wrapped
+from spectui.cli.drawing import Words, drawn, page_width, table, width_of, wrapped
 from spectui.cli.output import check_writable, write_result
+from spectui.documents import head
 from spectui.errors import UsageError
 from spectui.format import counted, percent_text
 from spectui.options.drafters import DraftSimple, Ngram, numbers_of
@@ -155,8 +155,7 @@ def _replay_document(
 ) -> dict[str, Any]:
     """``spectui.replay/1``: replayed settings of the trace at ``path``, and costs of rounds."""
     return {
-        "schema": "spectui.replay/1",
-        "spectui": __version__,
+        **head("replay"),
         "trace": str(path),
         "configs": [_config(total) for total in totals],
         **explanation.document(),
@@ -207,18 +206,18 @@ def _replay_table(totals: Sequence[Total], best: Total) -> RenderableType:
     shown = _fastest(totals)
     longest = max(cell_len(name) for name in (_NAME, *map(_label, shown)))
     hidden: list[str] = []
-    table = _columns(shown, best, hidden)
+    found = _columns(shown, best, hidden)
     for heading, room in _LEAST.items():
-        if width_of(table) - max(0, longest - room) > page_width():
+        if width_of(found) - max(0, longest - room) > page_width():
             hidden.append(heading)
-            table = _columns(shown, best, hidden)
+            found = _columns(shown, best, hidden)
     left_out = ", ".join(heading for heading in _CELLS if heading in hidden)
     notes = [f"Left out for want of room: {left_out}; --json has them."] * bool(hidden)
     if len(shown) < len(totals):
         which = "first" if best.speedup is None else "fastest"
         n_settings = counted(len(totals), "setting")
         notes.append(f"These are the {len(shown)} {which} of {n_settings}; --json has all.")
-    return Group(table, *(Text(wrapped(note)) for note in notes))
+    return Group(found, *(Text(wrapped(note)) for note in notes))
 
 
 def _fastest(totals: Sequence[Total]) -> Sequence[Total]:
@@ -230,17 +229,12 @@ def _fastest(totals: Sequence[Total]) -> Sequence[Total]:
 
 
 def _columns(totals: Sequence[Total], best: Total, hidden: Collection[str]) -> Table:
-    table = Table(box=None, header_style="bold")
     headings = tuple(heading for heading in _CELLS if heading not in hidden)
-    for heading in headings:
-        if heading == _NAME:
-            table.add_column(heading, overflow="fold")
-        else:
-            table.add_column(heading, justify="right", no_wrap=True)
-    for total in totals:
-        style = "bold green" if total is best and total.speedup else ""
-        table.add_row(*(_CELLS[heading](total) for heading in headings), style=style)
-    return table
+    return table(
+        [Words(head=one) if one == _NAME else one for one in headings],
+        ([_CELLS[heading](total) for heading in headings] for total in totals),
+        styles=("bold green" if one is best and one.speedup else "" for one in totals),
+    )
 
 
 _CELLS: dict[str, Callable[[Total], str]] = {

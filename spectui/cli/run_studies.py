@@ -6,13 +6,11 @@ from pathlib import Path
 
 import click
 from rich.table import Table
-from rich.text import Text
 
-from spectui import __version__
-from spectui.cli.drawing import drawn, is_terminal, sentence
+from spectui.cli.drawing import Words, drawn, is_terminal, sentence, table
 from spectui.cli.machines_table import machine_lines
 from spectui.cli.output import check_writable, complain, say, write_result
-from spectui.documents import Json, encoded, or_reason
+from spectui.documents import Json, encoded, head, or_reason
 from spectui.errors import CancelledError, UsageError
 from spectui.format import counted, rate_text, times_text
 from spectui.interrupts import interrupts
@@ -68,8 +66,7 @@ def run_list(storage: str | None, json_path: str | None) -> None:
     trials = kept_trials(storage, [one.name for one in studies if one.problem is None])
     rows = [(one, one.state(storage), trials.get(one.name, ())) for one in studies]
     document = {
-        "schema": "spectui.studies/1",
-        "spectui": __version__,
+        **head("studies"),
         "studies": [_row_document(*row) for row in rows],
     }
     text = drawn(_table(rows)) if rows else _NOTHING
@@ -96,25 +93,28 @@ def _row_document(study: StudyEntry, state: StudyState, trials: Sequence[TrialRe
 
 
 def _table(rows: Sequence[_Row]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
     # In a pipe a name stays in one piece: other commands take it whole.
-    longest = max(len(study.name) for study, _state, _trials in rows)
-    table.add_column("study", overflow="fold", min_width=None if is_terminal() else longest)
-    table.add_column("state", no_wrap=True)
-    table.add_column("trials", justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("model", overflow="ellipsis")
-    table.add_column("changed", no_wrap=True)
-    for study, state, trials in rows:
-        table.add_row(
-            Text(study.name),
+    longest = 0 if is_terminal() else max(len(study.name) for study, _state, _trials in rows)
+    columns = (
+        Words(head="study", width=longest),
+        Words(head="state", is_whole=True),
+        "trials",
+        Words(head="verdict", is_whole=True),
+        Words(head="model"),
+        Words(head="changed", is_whole=True),
+    )
+    cells = (
+        (
+            study.name,
             str(state),
             str(n_measured(trials)),
             _verdict(study.outcome),
-            Text(study.target or "-"),
+            study.target or "-",
             f"{study.changed.astimezone():%Y-%m-%d %H:%M}" if study.changed.year > _EPOCH else "-",
         )
-    return table
+        for study, state, trials in rows
+    )
+    return table(columns, cells)
 
 
 _EPOCH = 1970
@@ -155,7 +155,7 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
 
 def _bare_document(study: StudyEntry, trials: Sequence[TrialRecord]) -> Json:
     """``spectui.tune/1`` of a study without a report; what is not kept is null with a reason."""
-    outcome, document = study.outcome, {"schema": "spectui.tune/1", "spectui": __version__}
+    outcome, document = study.outcome, head("tune")
     for part in _PARTS:
         document |= or_reason(part, None, _UNKNOWN)
     if outcome is not None:
@@ -184,22 +184,23 @@ def _bare_text(study: StudyEntry, trials: Sequence[TrialRecord], state: StudySta
     head = "\n".join(map(sentence, head.split("\n")))
     if not trials:
         return head
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("trial", justify="right")
-    table.add_column("setting", overflow="fold")
-    for heading in ("tokens/s", "speedup"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("state", overflow="fold")
-    for one in trials:
-        is_told = one.state is TrialState.COMPLETE or one.error == str(one.state)
-        table.add_row(
+    columns = ("trial", Words(head="setting"), "tokens/s", "speedup", Words(head="state"))
+    cells = (
+        (
             str(one.number),
-            Text(one.arm.label),
+            one.arm.label,
             rate_text(one.tokens_per_s),
             times_text(speedup_estimate(one, trials)),
-            Text(str(one.state) if is_told or not one.error else f"{one.state}: {one.error}"),
+            _state(one),
         )
-    return f"{head}\n\n{drawn(table)}"
+        for one in trials
+    )
+    return f"{head}\n\n{drawn(table(columns, cells))}"
+
+
+def _state(one: TrialRecord) -> str:
+    is_told = one.state is TrialState.COMPLETE or one.error == str(one.state)
+    return str(one.state) if is_told or not one.error else f"{one.state}: {one.error}"
 
 
 def run_export(name: str, path: Path, storage: str | None) -> None:

@@ -1,22 +1,21 @@
-"""Runs ``spectui sweep``: from parsed options to a sweep, and on to its results."""
+"""Runs ``spectui sweep``: from given options to a sweep, and on to its results."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from spectui import __version__
 from spectui.cli.drafting_checks import check_engine
-from spectui.cli.given import Models, find_models, mind_sampling
+from spectui.cli.given import Given
+from spectui.cli.named_models import Models, find_models, mind_sampling
 from spectui.cli.options_common import BackendKind, check_no_servers, check_one_stream
 from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import (
-    served_extra,
     wanted_binary,
     wanted_slots,
     with_backend,
@@ -34,6 +33,7 @@ from spectui.cli.sweep_report import (
     write_folder,
 )
 from spectui.cli.taken import warn_of_unmeasured
+from spectui.documents import head
 from spectui.engine.placing import left_open
 from spectui.errors import (
     BadInputError,
@@ -71,18 +71,17 @@ def list_all(json_path: str | None) -> None:
     """Print the named grids."""
     grids = shipped_grids()
     document = {
-        "schema": "spectui.sweep-grids/1",
-        "spectui": __version__,
+        **head("sweep-grids"),
         "grids": [grid.document() for grid in grids],
     }
     write_result(document, grid_list(grids), json_path)
 
 
-def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collection[str]) -> None:
+def run(given: Given) -> None:
     """Measure the cells that are left, and print all results.
 
     Args:
-        parsed: values by click's names.
+        given: values by click's names.
         typed: names that stood on the command line: they replace a grid's axes.
         set_by_preset: names that a preset says: they are what axes have that a grid leaves open.
 
@@ -94,52 +93,50 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
     """
     # Of --spec-type each value is a list itself.
     axes = {
-        name: tuple(",".join(one) if name == "spec_type" else one for one in parsed[name] or ())
+        name: tuple(",".join(one) if name == "spec_type" else one for one in given[name] or ())
         for name in _AXES
     }
-    replaced = {name: values for name, values in axes.items() if name in typed}
-    if parsed["grid"] is not None:
-        replaced |= {name: (parsed[name],) for name in _PLACEMENT_AXES if name in typed}
-    grid, left_out = given_grid(parsed["grid"], replaced)
-    if grid.n_predict is not None and "n_predict" not in {*typed, *set_by_preset}:
-        parsed = {**parsed, "n_predict": grid.n_predict}
-    parsed = with_backend(parsed)
-    shared = _shared(parsed, axes)
-    is_server = parsed["backend"] == BackendKind.SERVER
-    _check(parsed, grid, is_server=is_server)
-    notes = warn_of_unmeasured(parsed, through_server=is_server)
+    replaced = {name: values for name, values in axes.items() if name in given.typed}
+    if given["grid"] is not None:
+        replaced |= {name: (given[name],) for name in _PLACEMENT_AXES if name in given.typed}
+    grid, left_out = given_grid(given["grid"], replaced)
+    if grid.n_predict is not None and "n_predict" not in given.chosen:
+        given = given.changed(n_predict=grid.n_predict)
+    given = with_backend(given)
+    shared = _shared(given, axes)
+    is_server = given["backend"] == BackendKind.SERVER
+    _check(given, grid, is_server=is_server)
+    notes = warn_of_unmeasured(given, through_server=is_server)
     check_writable(shared.json_path, shared.input_files())
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     try:
-        setup = _setup(parsed, grid, _default(axes, shared, parsed), shared, progress)
+        setup = _setup(given, grid, _default(axes, shared, given), shared, progress)
         sweep = Sweep(replace(setup, left_out=left_out))
         for sentence in sweep.left_out:
             progress.announce(f"left out: {sentence}")
-        if parsed["dry_run"]:
-            _show_plan(sweep, parsed)
+        if given["dry_run"]:
+            _show_plan(sweep, given)
             return
-        check_folder(parsed["out"])
-        with sweep.open(restart=parsed["restart"], say=progress.say):
-            ended = _measure(sweep, shared, parsed, progress)
+        check_folder(given["out"])
+        with sweep.open(restart=given["restart"], say=progress.say):
+            ended = _measure(sweep, shared, given, progress)
             interrupts.hold()
     finally:
         progress.close()
     asked = unmeasured_sentences(setup.base.target.path)
-    _report(sweep, parsed, (*notes, *asked), ended)
+    _report(sweep, given, (*notes, *asked), ended)
 
 
-def _shared(parsed: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> RunOptions:
+def _shared(given: Given, axes: Mapping[str, tuple[Any, ...]]) -> RunOptions:
     defaults = {"temp": SamplingConfig().temp, "threads": 0}
     of_axes = {name: (axes[name] or (default,))[0] for name, default in defaults.items()}
     # Who drafts is an axis.
-    return RunOptions.of({**parsed, **of_axes, "spec_type": ()})
+    return RunOptions.of(given.changed(**of_axes, spec_type=()))
 
 
-def _default(
-    axes: Mapping[str, tuple[Any, ...]], shared: RunOptions, parsed: Mapping[str, Any]
-) -> Cell:
+def _default(axes: Mapping[str, tuple[Any, ...]], shared: RunOptions, given: Given) -> Cell:
     """Values for cells where a grid is silent: a preset's first values, else the shared options."""
-    is_server = parsed["backend"] == BackendKind.SERVER
+    is_server = given["backend"] == BackendKind.SERVER
     numbers = {
         one.name: (axes[one.parameter] or (one.default,))[0] for one in numbers_of(DraftSimple)
     }
@@ -149,7 +146,7 @@ def _default(
             threads=shared.context.threads,
             cache_type_k=shared.placement["cache_type_k"],
             cache_type_v=shared.placement["cache_type_v"],
-            n_slots=wanted_slots(parsed["parallel"])[0] if is_server else 1,
+            n_slots=wanted_slots(given)[0] if is_server else 1,
         ),
         task=Task(
             prompt_length=(axes["prompt_length"] or (None,))[0],
@@ -159,25 +156,25 @@ def _default(
     )
 
 
-def _check(parsed: Mapping[str, Any], grid: Grid, *, is_server: bool) -> None:
+def _check(given: Given, grid: Grid, *, is_server: bool) -> None:
     """Refuse options that are for llama-servers only."""
     if is_server:
         return
-    check_no_servers(parsed)
+    check_no_servers(given)
     check_one_stream(is_one=not grid.has_slots)
     check_engine(sorted(grid.kinds))
 
 
 def _setup(
-    parsed: Mapping[str, Any],
+    given: Given,
     grid: Grid,
     default: Cell,
     shared: RunOptions,
     progress: Progress,
 ) -> SweepSetup:
     """Find models and prompts; nothing is loaded."""
-    is_server = parsed["backend"] == BackendKind.SERVER
-    binary = wanted_binary(parsed["server_bin"]) if is_server else None
+    is_server = given["backend"] == BackendKind.SERVER
+    binary = wanted_binary(given["server_bin"]) if is_server else None
     needs_models = not grid.kinds.isdisjoint(MODEL_KINDS)
     shared = with_preset_models(shared, most_drafts=None if needs_models else 0)
     takes_models = needs_models or (MTP_KIND in grid.kinds and bool(shared.model_draft))
@@ -199,20 +196,20 @@ def _setup(
         draft=None,
         context=shared.context,
         speculation=None,
-        extra=served_extra(),
+        extra=given.served_extra,
     )
     return SweepSetup(
         grid=grid,
         default=replace(default, task=replace(default.task, temp=sampling.temp)),
-        base=with_slot_context(base, 1) if is_server else base,
+        base=with_slot_context(base, 1, given) if is_server else base,
         drafts={name: shared.draft_options(path) for name, path in drafts.items()},
         sampling=sampling,
-        prompts=read_prompts(shared)[: parsed["n_prompts"] or of_suite],
+        prompts=read_prompts(shared)[: given["n_prompts"] or of_suite],
         machine=this_machine(),
         binary=binary,
-        repeats=parsed["repeats"] or grid.repeats or 1,
-        name=parsed["name"],
-        retry_failed=parsed["retry_failed"],
+        repeats=given["repeats"] or grid.repeats or 1,
+        name=given["name"],
+        retry_failed=given["retry_failed"],
     )
 
 
@@ -225,24 +222,24 @@ def _placed(
     return place_target(shared, models, progress, max_draft=MAX_DRAFT)
 
 
-def _show_plan(sweep: Sweep, parsed: Mapping[str, Any]) -> None:
+def _show_plan(sweep: Sweep, given: Given) -> None:
     """Print the plan."""
-    if sweep.is_stored and not parsed["restart"]:
+    if sweep.is_stored and not given["restart"]:
         with sweep.open():
             pass
     document = {**header("sweep-plan", sweep.setup.machine), **sweep.plan_document()}
-    write_result(document, whole_plan(sweep), parsed["json_path"])
+    write_result(document, whole_plan(sweep), given["json_path"])
 
 
 def _measure(
-    sweep: Sweep, shared: RunOptions, parsed: Mapping[str, Any], progress: Progress
+    sweep: Sweep, shared: RunOptions, given: Given, progress: Progress
 ) -> BaseException | None:
     """Measure what is pending; return the reason for an early end."""
     if not sweep.pending:
         progress.say(f"the sweep {sweep.name} is complete: nothing is left to measure")
         return None
     try:
-        with _opened(sweep, shared, parsed, progress) as measurer:
+        with _opened(sweep, shared, given, progress) as measurer:
             sweep.estimate(measurer)
             progress.announce(plan_text(sweep))
             sweep.run(measurer, lambda record: progress.say(progress_line(record, sweep)))
@@ -253,7 +250,7 @@ def _measure(
 
 @contextmanager
 def _opened(
-    sweep: Sweep, shared: RunOptions, parsed: Mapping[str, Any], progress: Progress
+    sweep: Sweep, shared: RunOptions, given: Given, progress: Progress
 ) -> Iterator[CellMeasurer]:
     """Yield what measures; free its models or end its servers on exit."""
     if sweep.setup.binary is None:
@@ -263,8 +260,8 @@ def _opened(
     with open_servers(
         sweep.setup,
         sweep.setup.binary,
-        keeps_both=parsed["keeps_both"],
-        timeout_s=parsed["timeout"],
+        keeps_both=given["keeps_both"],
+        timeout_s=given["timeout"],
         say=progress.say,
         from_disk=shared.yes,
     ) as measurer:
@@ -272,7 +269,7 @@ def _opened(
 
 
 def _report(
-    sweep: Sweep, parsed: Mapping[str, Any], notes: tuple[str, ...], ended: BaseException | None
+    sweep: Sweep, given: Given, notes: tuple[str, ...], ended: BaseException | None
 ) -> None:
     """Write the results; raise what has ended the sweep early."""
     is_interrupted = isinstance(ended, KeyboardInterrupt | CancelledError)
@@ -282,8 +279,8 @@ def _report(
             **header("sweep", sweep.setup.machine),
             **sweep.document(summaries, notes, interrupted=is_interrupted),
         }
-        text, out = summary_text(sweep, summaries), parsed["out"]
-        writers = [lambda: write_result(document, text, parsed["json_path"])]
+        text, out = summary_text(sweep, summaries), given["out"]
+        writers = [lambda: write_result(document, text, given["json_path"])]
         if out is not None:
             writers.append(lambda: write_folder(out, sweep, summaries, document))
         write_all(writers)

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from spectui.cli.drawing import sentence
+from spectui.cli.given import Given
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.progress import Progress, open_progress, words
 from spectui.cli.request import RunOptions
@@ -36,16 +36,14 @@ from spectui.tune.loading import Loader
 from spectui.tune.tracing import Tracer, Tracing, trace_of
 
 
-def trace(
-    shared: dict[str, Any], *, depth: int, out: Path | None, costs: bool, keep_text: bool
-) -> None:
+def trace(given: Given, *, depth: int, out: Path | None, costs: bool, keep_text: bool) -> None:
     """Load the models, record, and write the trace.
 
     Raises:
         CancelledError: it was interrupted; what was complete has been written.
     """
-    options = with_candidates(RunOptions.of(shared))
-    warn_of_unmeasured(shared)
+    options = with_candidates(RunOptions.of(given))
+    warn_of_unmeasured(given)
     _check_files(options, out)
     _check_depth(depth, options)
     prompts, chats = read_prompts(options), read_chats(options)

@@ -1,9 +1,9 @@
 """Runs ``spectui tune`` with parsed options."""
 
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 from spectui.cli.drafting_checks import check_engine
+from spectui.cli.given import Given
 from spectui.cli.output import check_writable
 from spectui.cli.progress import open_progress
 from spectui.cli.request import RunOptions
@@ -43,21 +43,21 @@ _PLACES_SHARE = 0.3
 """Share of the time budget in which the target's place is searched."""
 
 
-def tune(parsed: dict[str, Any]) -> None:
+def tune(given: Given) -> None:
     """Load the models, search, confirm, and print.
 
     Args:
-        parsed: options by click's names.
+        given: options of the command.
 
     Raises:
         CancelledError: it was interrupted; what was measured has been printed and kept.
     """
-    parsed = with_backend(parsed)
-    shared, options = _options(parsed)
+    given = with_backend(given)
+    shared, options = with_candidates(RunOptions.of(given)), TuneOptions.of(given)
     options.check()
     options.parameters()
     options, measuring, verifying = _binaries(shared, options)
-    unmeasured = warn_of_unmeasured(parsed, through_server=options.is_server)
+    unmeasured = warn_of_unmeasured(given, through_server=options.is_server)
     takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
     check_storage(options.storage)
@@ -102,16 +102,10 @@ def _binaries(
 ) -> tuple[TuneOptions, ServerBinary | None, ServerBinary | None]:
     """The llama-server that measures, or the one that checks what this process has measured."""
     if options.is_server:
-        measuring, options = measuring_binary(options)
+        measuring, options = measuring_binary(options, shared.given)
         return options, measuring, None
     check_engine(shared.readers)
     return options, None, verifying_binary(options)
-
-
-def _options(parsed: dict[str, Any]) -> tuple[RunOptions, TuneOptions]:
-    own = {field.name for field in fields(TuneOptions)}
-    options = TuneOptions(**{key: value for key, value in parsed.items() if key in own})
-    return with_candidates(RunOptions.of(parsed)), options
 
 
 def _finalists_served(found: Tuned, binary: ServerBinary, search: Search) -> Finalists | None:

@@ -2,21 +2,19 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import click
-from click.core import ParameterSource
 from rich.table import Table
 
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
-from spectui.cli.drawing import drawn, wrapped
-from spectui.cli.given import as_its_file, find_pair
+from spectui.cli.drawing import Words, drawn, table, wrapped
+from spectui.cli.given import Given
+from spectui.cli.named_models import as_its_file, find_pair
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import served_extra, wanted_binary
+from spectui.cli.served_session import wanted_binary
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
 from spectui.cli.taken import adopt, warn_of_unmeasured
 from spectui.engine.placing import left_open
@@ -48,7 +46,7 @@ _OF_A_STUDY = (_OF_VERIFY - {"no_promise"}) | {
 _NONE = "–"
 
 
-def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> None:
+def verify(given: Given, study: str | None) -> None:
     """Obtain the promise, serve the prompts, compare, and print.
 
     Raises:
@@ -56,11 +54,11 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
         ServerError: the binary is no llama-server, or failed; what was measured has been printed.
         UsageError: options that contradict each other.
     """
-    speculation, rest = take_drafting(parsed)
+    speculation, rest = take_drafting(given)
     shared = RunOptions.of(rest)
-    direct = _is_direct(ctx, study)
-    unmeasured = warn_of_unmeasured(parsed)
-    binary = wanted_binary(parsed["server_bin"])
+    direct = _is_direct(given, study)
+    unmeasured = warn_of_unmeasured(given)
+    binary = wanted_binary(given["server_bin"])
     check_writable(shared.json_path, (*shared.input_files(), Path(binary.path)))
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     verification = Verification(
@@ -69,19 +67,19 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
         say=progress.say,
         announce=progress.announce,
         on_run=progress.on_run,
-        timeout_s=parsed["timeout"],
+        timeout_s=given["timeout"],
         seed=shared.sampling.seed,
-        repeats=parsed["repeats"],
-        keeps_both=parsed["keeps_both"],
+        repeats=given["repeats"],
+        keeps_both=given["keeps_both"],
         from_disk=shared.yes,
     )
     try:
         if direct:
             prompts = read_prompts(shared, of_suite=SUITE_PROMPTS)
             claim = _of_options(shared, speculation, prompts, progress)
-            measures_promise = not parsed["no_promise"] and has_library()
+            measures_promise = not given["no_promise"] and has_library()
         else:
-            claim, measures_promise = _of_study(study, parsed["storage"], shared.prompts), False
+            claim, measures_promise = _of_study(study, given["storage"], shared.prompts), False
         found = verification.verify(claim, measures_promise=measures_promise)
         interrupts.hold()
     finally:
@@ -94,24 +92,17 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
     )
 
 
-def _is_direct(ctx: click.Context, study: str | None) -> bool:
+def _is_direct(given: Given, study: str | None) -> bool:
     """Whether models are named instead of a study.
 
     Raises:
         UsageError: both are, or options that do not go with what is.
     """
-    typed = [
-        param
-        for param in ctx.command.params
-        if ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
-    ]
-    names = {param.name for param in typed}
-    models = [param for param in typed if param.name in _MODELS]
-    if models and study is None:
-        if "storage" in names:
+    if study is None and not given.typed.isdisjoint(_MODELS):
+        if "storage" in given.typed:
             raise UsageError("--storage is for studies; leave it out, or leave out the models")
         return True
-    wrong = [param.opts[0] for param in typed if param.name not in _OF_A_STUDY]
+    wrong = [flag for name, flag in given.flags.items() if name in given.typed - _OF_A_STUDY]
     if wrong:
         raise UsageError(
             f"{', '.join(wrong)}: the study says that; leave it out, or leave out the study and "
@@ -203,7 +194,7 @@ def _of_options(
         speculation=as_its_file(speculation, draft),
         sampling=options.sampling_for(path),
         n_predict=options.n_predict,
-        extra=served_extra(),
+        extra=shared.given.served_extra,
     )
     return Claim(case=case, prompts=prompts)
 
@@ -233,12 +224,8 @@ def text_of(found: Verified) -> str:
 
 
 def _table(found: Verified) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("", no_wrap=True)
-    for heading in ("promised", "delivered"):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=12)
     cells = zip(*(_cells(one) for one in (found.promised, found.summary)), strict=True)
-    rows = (
+    heads = (
         "off, tokens/s",
         "on, tokens/s",
         "speedup",
@@ -247,12 +234,11 @@ def _table(found: Verified) -> Table:
         "acceptance rate",
         "prompts",
     )
-    for heading, (promised, delivered) in zip(rows, cells, strict=True):
-        table.add_row(heading, promised, delivered)
     measured = _NONE if found.promise is None else found.promise.llama_cpp
     server = "unknown" if found.version is None else found.version.text
-    table.add_row("llama.cpp", measured, server)
-    return table
+    rows = [(head, *both) for head, both in zip(heads, cells, strict=True)]
+    columns = (Words(is_whole=True), "promised", "delivered")
+    return table(columns, [*rows, ("llama.cpp", measured, server)])
 
 
 def _cells(summary: Summary | None) -> tuple[str, ...]:

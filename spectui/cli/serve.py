@@ -3,7 +3,8 @@
 import click
 
 from spectui.cli.help import Command
-from spectui.cli.values import WholeNumber
+from spectui.cli.values import Value
+from spectui.options.option import Whole
 
 _MOST_PORT = 65535
 
@@ -19,7 +20,7 @@ _MOST_PORT = 65535
 )
 @click.option(
     "--port",
-    type=WholeNumber(min=0, max=_MOST_PORT),
+    type=Value(Whole(0, _MOST_PORT)),
     default=8765,
     show_default=True,
     metavar="N",

@@ -2,15 +2,10 @@
 
 import os
 from dataclasses import replace
-from typing import Any
 
-import click
-from click.core import ParameterSource
-
-from spectui.cli.defaults import taken_command
+from spectui.cli.given import Given
 from spectui.cli.options_common import BackendKind
 from spectui.cli.output import complain
-from spectui.cli.taken import is_taken
 from spectui.commands.items import divide, words_of
 from spectui.commands.measured import beyond_engine
 from spectui.engine.placing import OpenContext
@@ -25,7 +20,7 @@ _SLOTS = "parallel"
 _CONTEXT = "ctx-size"
 
 
-def with_backend(parsed: dict[str, Any]) -> dict[str, Any]:
+def with_backend(given: Given) -> Given:
     """The options, with a llama-server as backend where only that can measure.
 
     That is so where the command of --from has options that spectui's engine does not apply, and
@@ -33,11 +28,9 @@ def with_backend(parsed: dict[str, Any]) -> dict[str, Any]:
     is found: a command is data, so the program that it names is never started. What was typed
     stays.
     """
-    source = click.get_current_context().get_parameter_source("backend")
-    if source is ParameterSource.COMMANDLINE or parsed.get("server_url") is not None:
-        return parsed
-    found = taken_command()
-    beyond = () if found is None else beyond_engine(found.extra)
+    if "backend" in given.typed or given.get("server_url") is not None:
+        return given
+    beyond = beyond_engine(given.extra)
     if beyond:
         why = f"spectui's own engine does not apply {', '.join(beyond)}"
         why += " (--backend engine measures without)"
@@ -47,12 +40,12 @@ def with_backend(parsed: dict[str, Any]) -> dict[str, Any]:
             library()
         why = "no llama.cpp library can be used here (spectui doctor --libraries says why)"
     else:
-        return parsed
-    binary = parsed["server_bin"] or find_server()
+        return given
+    binary = given["server_bin"] or find_server()
     if binary is None:
-        return parsed
+        return given
     complain(f"measured through {binary}, since {why}")
-    return {**parsed, "backend": str(BackendKind.SERVER), "server_bin": str(binary)}
+    return given.changed(backend=str(BackendKind.SERVER), server_bin=str(binary))
 
 
 def wanted_binary(server_bin: str | None) -> ServerBinary:
@@ -74,24 +67,19 @@ def wanted_binary(server_bin: str | None) -> ServerBinary:
     return examine(str(found))
 
 
-def served_extra() -> tuple[str, ...]:
-    """The arguments of ``--from`` for a server that is started in its place; none without it."""
-    found = taken_command()
-    return () if found is None else found.served
-
-
-def wanted_slots(given: tuple[int, ...]) -> tuple[int, ...]:
+def wanted_slots(given: Given) -> tuple[int, ...]:
     """Numbers of slots to measure with: those of ``-np``, else that of ``--from``, else one."""
-    return given or (_slots_of_command() or 1,)
+    typed: tuple[int, ...] = given["parallel"]
+    return typed or (_slots_of_command(given) or 1,)
 
 
-def with_slot_context(setup: Setup, n_slots: int) -> Setup:
+def with_slot_context(setup: Setup, n_slots: int, given: Given) -> Setup:
     """The setup with so many slots, each with the context of ``-c``.
 
     That of the command of ``--from`` is divided, as its llama-server does.
     """
-    theirs, context = _slots_of_command(), setup.context
-    if theirs is not None and is_taken(_CONTEXT):
+    theirs, context = _slots_of_command(given), setup.context
+    if theirs is not None and given.is_of_command(_CONTEXT):
         context = replace(context, ctx_size=max(1, context.ctx_size // theirs))
     return replace(setup, context=context, n_slots=n_slots)
 
@@ -104,16 +92,16 @@ def with_slots(extra: tuple[str, ...], given: tuple[int, ...]) -> tuple[str, ...
     return (*others, "-np", str(given[0]))
 
 
-def open_context() -> OpenContext | None:
+def open_context(given: Given) -> OpenContext | None:
     """The server of the command of ``--from``, where that leaves it the size of its context."""
-    found = taken_command()
+    found = given.takeover
     if found is None or _CONTEXT in found.typed | found.settled.options.keys():
         return None
-    return OpenContext(n_slots=_slots_of_command() or 1, is_full=_CONTEXT in found.options)
+    return OpenContext(n_slots=_slots_of_command(given) or 1, is_full=_CONTEXT in found.options)
 
 
-def _slots_of_command() -> int | None:
+def _slots_of_command(given: Given) -> int | None:
     """Value of ``-np`` in the command of ``--from``; None where llama-server chooses it."""
-    values = [one.value for one in divide(served_extra()) if one.name == _SLOTS]
+    values = [one.value for one in divide(given.served_extra) if one.name == _SLOTS]
     is_number = bool(values) and values[-1].isdecimal()
     return int(values[-1]) if is_number and 1 <= int(values[-1]) <= MOST_SLOTS else None

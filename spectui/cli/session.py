@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.cli.given import Models, find_models, mind_sampling, of_named_kinds
+from spectui.cli.named_models import Models, find_models, mind_sampling, of_named_kinds
 from spectui.cli.output import complain
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
@@ -21,9 +21,9 @@ from spectui.engine.pressure import MemoryGate
 from spectui.engine.worker import LocalWorker
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.log import native_log
-from spectui.measure.chats import with_chats
+from spectui.measure.chats import tokenize_with_chats
 from spectui.measure.device_locks import devices_held
-from spectui.measure.workload import Workload, tokenize
+from spectui.measure.workload import Workload
 from spectui.models.gguf import read_gguf
 from spectui.options import placement
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
@@ -100,32 +100,16 @@ def tokenized(
     *,
     chats: Chats | None = None,
 ) -> Workload:
-    """The prompts as tokens for this run; ``say`` is told which are left out.
-
-    Args:
-        engine: has loaded the target.
-        prompts: prompts to decode.
-        options: of the run.
-        target: as it was loaded.
-        say: told what is left out.
-        chats: chats whose answers are recorded as they are, where the target wrote them.
-
-    Raises:
-        BadInputError: one does not fit in the context, or none is left.
-    """
-    sampling = options.sampling_for(target.info.path)
-    workload = Workload(items=(), n_predict=options.n_predict, sampling=sampling)
-    if prompts or not chats:
-        workload = tokenize(
-            engine,
-            prompts,
-            n_predict=options.n_predict,
-            sampling=sampling,
-            n_ctx=target.n_ctx,
-            remedy=target.remedy,
-            say=say,
-        )
-    return with_chats(engine, workload, chats, n_ctx=target.n_ctx, say=say) if chats else workload
+    """The prompts as tokens for this run; see ``tokenize_with_chats``."""
+    return tokenize_with_chats(
+        engine,
+        prompts,
+        chats,
+        n_predict=options.n_predict,
+        sampling=options.sampling_for(target.info.path),
+        target=target,
+        say=say,
+    )
 
 
 def with_candidates(options: RunOptions) -> RunOptions:
@@ -170,7 +154,7 @@ def place_target(
         beside = replace(setup, draft=draft, speculation=drafts)
     elif options.takes_mtp and read_gguf(models.target).mtp_layers:
         beside = replace(setup, speculation=Speculation(DraftMtp(draft_max=max_draft)))
-    found = placed(beside, options.fit, progress.announce, open_context())
+    found = placed(beside, options.fit, progress.announce, open_context(options.given))
     shares = ",".join(f"{share:g}" for share in found.target.devices.split)
     split = {placement.TENSOR_SPLIT.parameter: shares} if shares else {}
     return replace(options, placement={**options.placement, **split}), found.target

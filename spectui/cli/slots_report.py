@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from rich.table import Table
-
-from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.drawing import drawn, table, wrapped
 from spectui.format import factor, percent_text, rate_text
 from spectui.measure.slots import SlotResult, by_slots
 
@@ -21,12 +19,7 @@ SLOTS_LEGEND = (
 
 def slots_lines(results: Sequence[SlotResult]) -> list[str]:
     """A row for each number of slots, and what that says."""
-    table = Table(box=None, header_style="bold")
-    for heading in _HEADINGS:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for one in results:
-        table.add_row(*_row(one))
-    return [drawn(table), "", wrapped(by_slots(results))]
+    return [drawn(table(_HEADINGS, map(_row, results))), "", wrapped(by_slots(results))]
 
 
 def _row(one: SlotResult) -> tuple[str, ...]:

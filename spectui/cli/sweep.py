@@ -4,19 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from spectui.cli.click_options import Decorator, listed
 from spectui.cli.completing import grids
 from spectui.cli.defaults import FromUserOnly
 from spectui.cli.drafting import LISTED_NGRAMS
+from spectui.cli.given import Given
 from spectui.cli.help import Command
 from spectui.cli.options import add_options, grid_options
 from spectui.cli.options_common import BACKEND, PARALLEL, SERVER_BIN
-from spectui.cli.values import DrafterKind, ListOf, WholeNumber
+from spectui.cli.values import DrafterKind, ListOf, Value
 from spectui.options import catalogue, context
 from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
-from spectui.options.option import INT_MAX
+from spectui.options.option import Whole
 from spectui.sweep.axes import DRAFTING_KINDS
 
 _AXES: tuple[Decorator, ...] = (
@@ -43,7 +43,7 @@ _AXES: tuple[Decorator, ...] = (
     listed(context.THREADS, means="one per physical core", help_text="Compute threads."),
     click.option(
         "--prompt-length",
-        type=ListOf(WholeNumber(1, INT_MAX)),
+        type=ListOf(Value(Whole(1))),
         default=(),
         metavar="N,...",
         help="Lengths of prompt: each prompt with others before it (default: its own).",
@@ -54,13 +54,13 @@ _AXES: tuple[Decorator, ...] = (
 _COURSE: tuple[Decorator, ...] = (
     click.option(
         "--repeats",
-        type=WholeNumber(min=1),
+        type=Value(Whole(1)),
         metavar="N",
         help="Measure every cell N times, in passes over all cells (default: 1).",
     ),
     click.option(
         "--n-prompts",
-        type=WholeNumber(min=1),
+        type=Value(Whole(1)),
         metavar="N",
         help="Take the first N prompts (default: 8 of the built-in suite, or all of yours).",
     ),
@@ -106,7 +106,4 @@ def command(context: click.Context, /, **parsed: Any) -> None:
     if parsed.pop("list_grids") or parsed["grid"] == "list":
         list_all(parsed["json_path"])
         return
-    sources = {name: context.get_parameter_source(name) for name in parsed}
-    typed = {name for name, source in sources.items() if source is ParameterSource.COMMANDLINE}
-    preset = {name for name, source in sources.items() if source is ParameterSource.DEFAULT_MAP}
-    run(parsed, typed=typed, set_by_preset=preset)
+    run(Given.of(context, parsed))

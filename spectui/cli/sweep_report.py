@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.table import Table
 
-from spectui.cli.drawing import drawn, fits, page_width, wrapped
+from spectui.cli.drawing import Words, drawn, fits, page_width, table, wrapped
 from spectui.errors import BadInputError
 from spectui.format import counted, duration_text, percent_text, rate_text, times_text
 from spectui.measure.server_backend import REMEMBERS, remembers
@@ -93,15 +93,14 @@ def whole_plan(sweep: Sweep) -> str:
 
 
 def _order(sweep: Sweep) -> str:
-    table = Table(box=None, header_style="bold")
-    table.add_column("#", justify="right")
-    for heading in ("cell", "draft", "place", "task"):
-        table.add_column(heading, overflow="fold")
-    for number, visit in enumerate(sweep.pending, start=1):
-        cell = visit.cell
-        name, draft = sweep.cells[cell], cell.arm.draft or "–"
-        table.add_row(str(number), name, draft, cell.place.text, cell.task.text)
-    return drawn(table) if sweep.pending else ""
+    heads = (Words(head=one) for one in ("cell", "draft", "place", "task"))
+    columns: list[str | Words] = ["#", *heads]
+    cells = [visit.cell for visit in sweep.pending]
+    rows = (
+        (str(n), sweep.cells[one], one.arm.draft or "–", one.place.text, one.task.text)
+        for n, one in enumerate(cells, start=1)
+    )
+    return drawn(table(columns, rows)) if cells else ""
 
 
 def progress_line(record: VisitRecord, sweep: Sweep) -> str:
@@ -161,7 +160,7 @@ def _drawn(sheet: Sheet) -> str:
 
 
 def _table(sheet: Sheet, kept: Sequence[int], *, is_narrow: bool) -> Table:
-    table = Table(
+    found = Table(
         box=None,
         header_style="bold",
         title=sheet.title,
@@ -172,7 +171,7 @@ def _table(sheet: Sheet, kept: Sequence[int], *, is_narrow: bool) -> Table:
     )
     for index in kept:
         is_name = index < sheet.n_names
-        table.add_column(
+        found.add_column(
             sheet.headings[index],
             justify="left" if sheet.is_text(index) else "right",
             no_wrap=not is_name,
@@ -181,8 +180,8 @@ def _table(sheet: Sheet, kept: Sequence[int], *, is_narrow: bool) -> Table:
             overflow="fold",
         )
     for row in sheet.rows:
-        table.add_row(*(row[index] for index in kept))
-    return table
+        found.add_row(*(row[index] for index in kept))
+    return found
 
 
 def check_folder(folder: Path | None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from spectui.cli.defaults import taken_command
+from spectui.cli.given import Given
 from spectui.cli.output import complain
 from spectui.commands.command import ServerCommand, Start
 from spectui.commands.drafting import OLD_LENGTHS, old_lengths
@@ -98,12 +98,6 @@ def _mind_left(names: Iterable[str]) -> None:
         )
 
 
-def is_taken(name: str) -> bool:
-    """Whether an option's value comes from the command of ``--from`` and was not typed."""
-    found = taken_command()
-    return found is not None and name not in found.typed and name in found.options
-
-
 def taken_setup(takeover: Takeover) -> Setup:
     """Setup of a command, with llama-server's own defaults where it is silent.
 
@@ -138,24 +132,24 @@ def mind_old_names(command: ServerCommand) -> None:
 
 
 def warn_of_unmeasured(
-    parsed: Mapping[str, Any], *, done: str = "measured", through_server: bool = False
+    given: Given, *, done: str = "measured", through_server: bool = False
 ) -> tuple[str, ...]:
     """Warn once about options of the ``--from`` command that the measurement does not apply.
 
     Returns what was said, for the document.
 
     Args:
-        parsed: options as click parsed them.
+        given: options of the command.
         done: to the command.
         through_server: whether a llama-server gets the command's own arguments.
     """
-    found = taken_command()
+    found = given.takeover
     if found is None:
         return ()
     own = held_back(found.extra) if through_server else (*found.elsewhere, *found.extra)
     without = tuple(unmeasured(own))
     parts = [f"without {', '.join(without)}"] if without else []
-    parts += _chosen(found, parsed)
+    parts += _chosen(found, given)
     if not parts:
         return ()
     told = f"the command is {done} {'; '.join(parts)}"

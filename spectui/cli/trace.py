@@ -5,17 +5,19 @@ from typing import Any
 
 import click
 
+from spectui.cli.given import Given
 from spectui.cli.help import Command
 from spectui.cli.options import add_options, candidate_options
 from spectui.cli.options_common import CHATS, ISOLATE, YES
-from spectui.cli.values import WholeNumber
+from spectui.cli.values import Value
+from spectui.options.option import Whole
 
 _TRACE = (
     click.option(
         "--draft-max",
         "--spec-draft-n-max",
         "depth",
-        type=WholeNumber(1, 254),
+        type=Value(Whole(1, 254)),
         default=16,
         show_default=True,
         metavar="N",
@@ -54,7 +56,17 @@ _EXAMPLES = (
 @click.command(name="trace", cls=Command, examples=_EXAMPLES)
 @candidate_options
 @add_options(CHATS, YES, ISOLATE, *_TRACE)
-def command(*, depth: int, out: Path | None, costs: bool, keep_text: bool, **shared: Any) -> None:
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    *,
+    depth: int,
+    out: Path | None,
+    costs: bool,
+    keep_text: bool,
+    **_shared: Any,
+) -> None:
     """Record what settings can be predicted from, without measuring each.
 
     The target continues every prompt once, then every draft goes along its output. Ends with the
@@ -62,4 +74,4 @@ def command(*, depth: int, out: Path | None, costs: bool, keep_text: bool, **sha
     """
     from spectui.cli.run_trace import trace
 
-    trace(shared, depth=depth, out=out, costs=costs, keep_text=keep_text)
+    trace(Given.of(context), depth=depth, out=out, costs=costs, keep_text=keep_text)

@@ -6,16 +6,17 @@ import click
 
 from spectui.cli.click_options import Repeatable
 from spectui.cli.completing import files, studies
+from spectui.cli.given import Given
 from spectui.cli.options import add_options, search_options
 from spectui.cli.options_common import BACKEND, CHATS, ISOLATE, PARALLEL, REQUEST, STORAGE, YES
-from spectui.cli.values import DURATION, Fraction, ListOf, WholeNumber
+from spectui.cli.values import DURATION, ListOf, Value
 from spectui.options.drafters import DraftSimple, numbers_of
-from spectui.options.option import INT_MAX
+from spectui.options.option import Decimal, Whole
 
 _TUNE = (
     click.option(
         "--trials",
-        type=WholeNumber(min=1),
+        type=Value(Whole(1)),
         metavar="N",
         help=(
             "Time N settings in trials before the best is confirmed, those of a resumed study "
@@ -41,7 +42,7 @@ _TUNE = (
     STORAGE,
     click.option(
         "--repeats",
-        type=WholeNumber(min=1),
+        type=Value(Whole(1)),
         default=1,
         show_default=True,
         metavar="N",
@@ -64,7 +65,7 @@ _TUNE = (
     ),
     click.option(
         "--min-gain",
-        type=Fraction(min=0),
+        type=Value(Decimal(0)),
         default=0.02,
         show_default=True,
         metavar="SHARE",
@@ -84,7 +85,7 @@ _TUNE = (
     click.option(
         "--depth",
         "depths",
-        type=ListOf(WholeNumber(0, INT_MAX)),
+        type=ListOf(Value(Whole(0))),
         default=(),
         metavar="N,...",
         help=(
@@ -136,7 +137,8 @@ _EXAMPLES = (
 @click.command(name="tune", cls=Repeatable, examples=_EXAMPLES)
 @search_options
 @add_options(CHATS, YES, ISOLATE, *_TUNE, *BACKEND, PARALLEL)
-def command(**options: Any) -> None:
+@click.pass_context
+def command(context: click.Context, /, **_options: Any) -> None:
     """Find the fastest draft and settings on this machine, and say whether they pay.
 
     Records a few prompts once and replays every setting on them, then measures the best against the
@@ -148,4 +150,4 @@ def command(**options: Any) -> None:
     """
     from spectui.cli.run_tune import tune
 
-    tune(options)
+    tune(Given.of(context))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from spectui.cli.drawing import drawn, sentence, wrapped
+from spectui.cli.drawing import drawn, sentence, table, wrapped
 from spectui.format import gain_percent, percent_text, seconds_text
 from spectui.measure.reading import PromptTimes
 from spectui.tune.depths import Depth, Depths
@@ -34,22 +34,20 @@ def depth_lines(depths: Depths) -> list[str]:
 
 
 def _table(found: Sequence[Depth]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in _HEADINGS:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for one in found:
-        told = one.speedup.capped
-        interval = told.interval
-        table.add_row(
-            f"{one.n_tokens:,}",
-            _gain(told.estimate),
-            _NONE if interval is None else " to ".join(map(_gain, interval)),
-            percent_text(one.counters.acceptance_rate),
-            _milliseconds(one.token_s),
-            _milliseconds(one.round_s),
-            *_first(one.prompts.value, one.n_prompt),
-        )
-    return table
+    return table(_HEADINGS, map(_row, found))
+
+
+def _row(one: Depth) -> tuple[str, ...]:
+    told = one.speedup.capped
+    return (
+        f"{one.n_tokens:,}",
+        _gain(told.estimate),
+        _NONE if told.interval is None else " to ".join(map(_gain, told.interval)),
+        percent_text(one.counters.acceptance_rate),
+        _milliseconds(one.token_s),
+        _milliseconds(one.round_s),
+        *_first(one.prompts.value, one.n_prompt),
+    )
 
 
 def _first(times: PromptTimes | None, n_tokens: int) -> tuple[str, str]:

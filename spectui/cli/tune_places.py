@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 
-from rich.table import Table
-
-from spectui.cli.drawing import drawn, wrapped
+from spectui.cli.drawing import Words, drawn, table, wrapped
 from spectui.format import counted, rate_text
 from spectui.measure.statistics import Speedup, product
 from spectui.tune.document import Tuned
@@ -23,16 +21,11 @@ def place_lines(found: Tuned) -> list[str]:
         told = f"Without a draft no place was shown to be faster than your command's ({own})"
         tried = counted(placing.n_tried, "other")
         return ["", wrapped(f"{told}: {tried} tried{_nearest(placing)}{short}.")]
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("")
-    for heading in ("tokens/s", "over your command"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in _rows(found, placing, own):
-        table.add_row(*row)
     told = f"{counted(placing.n_tried, 'other place')} tried without a draft{short}"
     if (requests := placing.requests) is not None:
         told = f"{told}; whole requests gain {gain_text(requests)} by the best"
-    return ["", drawn(table), wrapped(f"{told}.")]
+    rows = table((Words(), "tokens/s", "over your command"), _rows(found, placing, own))
+    return ["", drawn(rows), wrapped(f"{told}.")]
 
 
 def _rows(found: Tuned, placing: Placing, own: str) -> Iterator[tuple[str, str, str]]:

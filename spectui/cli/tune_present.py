@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.cli.defaults import taken_command
-from spectui.cli.given import as_its_file
+from spectui.cli.named_models import as_its_file
 from spectui.cli.request import RunOptions
 from spectui.cli.taken import mind_defaults, taken_setup
+from spectui.commands.takeover import Takeover
 from spectui.format import gain_percent
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
@@ -36,9 +36,8 @@ class Present:
         return 0 if self.speculation is None else self.speculation.longest
 
 
-def present_of() -> Present | None:
+def present_of(takeover: Takeover | None) -> Present | None:
     """Drafting setting of the ``--from`` command; None without one."""
-    takeover = taken_command()
     if takeover is None:
         return None
     if takeover.elsewhere:

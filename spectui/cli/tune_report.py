@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import click
 from rich.table import Table
-from rich.text import Text
 
-from spectui.cli.drawing import drawn, sentence, wrapped
+from spectui.cli.drawing import Words, drawn, sentence, table, wrapped
 from spectui.cli.machines_table import machine_lines
 from spectui.cli.next_step import described
 from spectui.cli.output import complain, write_result
@@ -287,25 +286,28 @@ def _wanted_prompts(found: Tuned, measured: Speedup) -> int | None:
 
 def _drafters(best: Sequence[Forecast]) -> Table:
     """The best forecast of each drafter."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("drafter", overflow="fold", min_width=len("drafter"))
-    table.add_column("best setting", overflow="fold", min_width=len("best setting"))
-    for heading in ("forecast", "accepted"):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
-    for one in best:
-        setting = one.arm.label.removeprefix(f"{one.arm.drafter}: ")
-        rates = times_text(one.speedup), percent_text(one.acceptance_rate)
-        table.add_row(Text(one.arm.drafter), Text(setting), *rates)
-    return table
+    rows = (
+        (
+            one.arm.drafter,
+            one.arm.label.removeprefix(f"{one.arm.drafter}: "),
+            times_text(one.speedup),
+            percent_text(one.acceptance_rate),
+        )
+        for one in best
+    )
+    columns = (Words(head="drafter"), Words(head="best setting"), "forecast", "accepted")
+    return table(columns, rows)
 
 
 def _categories(result: TuneResult) -> Table:
     """The confirmed gain by category."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("category", overflow="fold", min_width=len("category"))
-    for heading in ("speedup", "accepted", "prompts"):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
-    for one in result.categories:
-        gain, accepted = times_text(one.speedup), percent_text(one.acceptance_rate)
-        table.add_row(Text(one.category), gain, accepted, str(one.n_prompts))
-    return table
+    rows = (
+        (
+            one.category,
+            times_text(one.speedup),
+            percent_text(one.acceptance_rate),
+            str(one.n_prompts),
+        )
+        for one in result.categories
+    )
+    return table((Words(head="category"), "speedup", "accepted", "prompts"), rows)

@@ -1,12 +1,10 @@
 """Request of ``spectui tune``, and the search space that follows from it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 
-import click
-from click.core import ParameterSource
-
+from spectui.cli.given import Given
 from spectui.cli.options_common import BackendKind, check_one_stream
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import wanted_binary, wanted_slots
@@ -44,17 +42,24 @@ class TuneOptions:
     requests: tuple[RequestShape, ...]
     depths: tuple[int, ...]
     parallel: tuple[int, ...]
+    slots: tuple[int, ...]
+    """Numbers of slots to measure with; that of the race first."""
     pin: bool
+
+    @classmethod
+    def of(cls, given: Given) -> "TuneOptions":
+        """Take them from all that the command was given."""
+        own = {field.name for field in fields(cls)}
+        is_server = given["backend"] == BackendKind.SERVER
+        return cls(
+            **{name: value for name, value in given.items() if name in own},
+            slots=wanted_slots(given) if is_server else (1,),
+        )
 
     @property
     def is_server(self) -> bool:
         """Whether a llama-server measures."""
         return self.backend == BackendKind.SERVER
-
-    @property
-    def slots(self) -> tuple[int, ...]:
-        """Numbers of slots to measure with; that of the race first."""
-        return wanted_slots(self.parallel) if self.is_server else (1,)
 
     def check(self) -> None:
         """Refuse options that no search supports.
@@ -159,7 +164,7 @@ def space_of(
     )
 
 
-def measuring_binary(options: TuneOptions) -> tuple[ServerBinary, TuneOptions]:
+def measuring_binary(options: TuneOptions, given: Given) -> tuple[ServerBinary, TuneOptions]:
     """The llama-server that measures, and the options in its dialect.
 
     Raises:
@@ -167,8 +172,7 @@ def measuring_binary(options: TuneOptions) -> tuple[ServerBinary, TuneOptions]:
         UsageError: none was given, or another dialect than its own.
     """
     binary = wanted_binary(options.server_bin)
-    source = click.get_current_context().get_parameter_source("dialect")
-    if source is ParameterSource.COMMANDLINE:
+    if "dialect" in given.typed:
         binary.check_dialect(Dialect(options.dialect))
     return binary, replace(options, dialect=str(binary.dialect))
 

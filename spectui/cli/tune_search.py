@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.cli.defaults import given_extra, taken_command
-from spectui.cli.given import Models
 from spectui.cli.kept_options import kept_options
+from spectui.cli.named_models import Models
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import (
     open_context,
-    served_extra,
     with_slot_context,
     with_slots,
 )
@@ -91,7 +89,7 @@ class Search:
     def here(self) -> Tuned:
         """Load the models and search with the engine in this process."""
         shared, models = self.shared, find_candidates(self.shared, self.progress)
-        asked = present_of()
+        asked = present_of(shared.given.takeover)
         longest = 0 if asked is None else asked.longest
         shared, models, plan, command = self._placed(models, longest)
         experts = plan if isinstance(plan, ExpertPlan) else None
@@ -111,7 +109,7 @@ class Search:
             )
             present = None if asked is None else arm_of(asked, candidates, shared, space)
             setup = self._setup(
-                _alone(shared, command.options, given_extra()),
+                _alone(shared, command.options, shared.given.extra),
                 candidates,
                 _beginning_with(present, space),
                 tokenized(
@@ -163,7 +161,9 @@ class Search:
             models = models.without(refused)
             target = request.target if plan is None else plan.loaded
         elif drafts and self._may_move(request.target, models) and shared.fit is not None:
-            plan = fit_layouts(request, drafts, shared.fit, self.progress.say, open_context())
+            plan = fit_layouts(
+                request, drafts, shared.fit, self.progress.say, open_context(shared.given)
+            )
             target = request.target if plan is None else plan.loaded
         else:
             shared, target = place_target(shared, models, self.progress, max_draft=max_draft)
@@ -220,12 +220,12 @@ class Search:
         models = find_candidates(shared, self.progress)
         target = look_at(left_open(shared.target_options(models.target), shared.fit))
         drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
-        alone = _alone(shared, target.options, served_extra())
-        off = with_slot_context(alone, self.options.slots[0])
+        alone = _alone(shared, target.options, shared.given.served_extra)
+        off = with_slot_context(alone, self.options.slots[0], shared.given)
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
         candidates, space, mtp_layers = self._served_space(binary, target, drafts)
-        asked = present_of()
+        asked = present_of(shared.given.takeover)
         present = None if asked is None else arm_of(asked, candidates, shared, space)
         placed = {name: one.options for name, one in drafts.items()}
         why_not = why_unforecast(
@@ -339,7 +339,8 @@ class Search:
         mtp_layers: int,
     ) -> TuningSetup:
         """Setup of the search for the best setting beside ``off``."""
-        shared, options, form = self.shared, self.options, CommandOptions.of(taken_command())
+        shared, options = self.shared, self.options
+        form = CommandOptions.of(shared.given.takeover)
         return TuningSetup(
             off=off,
             candidates=candidates,
@@ -353,7 +354,7 @@ class Search:
                 storage=options.storage,
                 seed=shared.sampling.seed,
                 must_exist=options.resume,
-                arguments=kept_options(),
+                arguments=kept_options(shared.given.words),
             ),
             command=replace(
                 form,

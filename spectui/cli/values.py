@@ -1,6 +1,5 @@
 """Kinds of values that options take, besides click's own."""
 
-import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from spectui.options.drafters import (
     ONLY_BY_SERVER,
     THROUGH_SERVER,
 )
-from spectui.options.option import INT_MAX, Layers
+from spectui.options.option import INT_MAX, Decimal, Values, Whole
 from spectui.options.reading import read_value
 from spectui.options.request import RequestShape
 
@@ -21,64 +20,32 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
-class GpuLayers(click.ParamType[int]):
-    """A number of layers, or ``auto`` or ``all``."""
+class Value(click.ParamType[Any]):
+    """A value of an option, parsed as in the commands of llama-server."""
 
     name = "N"
 
+    def __init__(self, values: Values) -> None:
+        self.values = values
+
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        """Parse, or fail with the accepted values; -1 is auto, and -2 all."""
+    ) -> Any:
+        """Parse, or fail with what is accepted."""
         try:
-            return int(read_value(Layers(), str(value)))
+            return read_value(self.values, str(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
 
 
-class WholeNumber(click.IntRange):
-    """A whole number in a range: click calls anything else no valid integer range."""
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        """Parse, or fail with what is accepted."""
-        try:
-            int(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is no whole number; write one {_between(self)}", param, ctx)
-        return int(super().convert(value, param, ctx))  # type: ignore[arg-type]
-
-
-class Fraction(click.FloatRange):
-    """A finite number in a range: click lets ``nan`` and ``inf`` through."""
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Parse, or fail with what is accepted."""
-        try:
-            number = float(str(value))
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is no finite number; write one {_between(self)}", param, ctx)
-        return float(super().convert(value, param, ctx))  # type: ignore[arg-type]
-
-
-def _between(numbers: click.IntRange | click.FloatRange) -> str:
-    if numbers.max is None or numbers.max >= INT_MAX:
-        return f"of at least {numbers.min}"
-    return f"from {numbers.min} to {numbers.max}"
-
-
-def range_text(values: click.ParamType[Any]) -> str:
+def range_text(parsed: click.ParamType[Any]) -> str:
     """A range, such as ``0 to 1``; empty where it only says that a number counts something."""
-    if not isinstance(values, WholeNumber | Fraction):
-        return ""
-    if values.max is None or values.max >= INT_MAX:
-        return "" if values.min in {None, 0, 1} else f"at least {values.min}"
-    return f"{values.min} to {values.max}"
+    match parsed:
+        case Value(values=Whole(low=low, high=high) | Decimal(low=low, high=high)):
+            if high is None or high >= INT_MAX:
+                return "" if low in {0, 1} else f"at least {low}"
+            return f"{low} to {high}"
+    return ""
 
 
 class DrafterKind(click.Choice[str]):
@@ -136,7 +103,8 @@ class ListOf(click.ParamType[tuple[Any, ...]]):
     def _wanted(self) -> str:
         if isinstance(self._item, click.Choice):
             return f"one or more of {', '.join(self._item.choices)}, with commas between them"
-        example = "0,0.5" if isinstance(self._item, Fraction) else "1,2,3"
+        is_decimal = isinstance(self._item, Value) and isinstance(self._item.values, Decimal)
+        example = "0,0.5" if is_decimal else "1,2,3"
         return f"numbers with commas between them, such as {example}"
 
 

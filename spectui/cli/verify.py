@@ -6,10 +6,12 @@ import click
 
 from spectui.cli.completing import files, studies
 from spectui.cli.drafting import DRAFTING
+from spectui.cli.given import Given
 from spectui.cli.help import Command
 from spectui.cli.options import add_options, shared_options
 from spectui.cli.options_common import STORAGE, TIMEOUT
-from spectui.cli.values import WholeNumber
+from spectui.cli.values import Value
+from spectui.options.option import Whole
 
 _VERIFY = (
     click.option(
@@ -21,7 +23,7 @@ _VERIFY = (
     STORAGE,
     click.option(
         "--repeats",
-        type=WholeNumber(min=1),
+        type=Value(Whole(1)),
         default=1,
         show_default=True,
         metavar="N",
@@ -76,4 +78,4 @@ def command(
     """
     from spectui.cli.run_verify import verify
 
-    verify(ctx, parsed, study)
+    verify(Given.of(ctx, parsed), study)

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
-import spectui
 from spectui.commands.command import INI
 from spectui.commands.container_formats import compose, llama_swap
 from spectui.commands.home import shell_word
@@ -14,6 +13,7 @@ from spectui.commands.items import Item
 from spectui.commands.launch import Launch, commented, slug
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import NEGATION, PREFIX, canonical
+from spectui.documents import head
 from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
@@ -182,7 +182,8 @@ def _key(item: Item, reader: Reader) -> str:
         option = item.option
         accepted = reader.accepted
         flag = option.long_flag if accepted is None else accepted.long_flag_of(option)
-    key = flag.lstrip("-")
+    # A file's keys take no "_" for "-".
+    key = canonical(flag).lstrip("-")
     if not flag.startswith("-") or not _KEY.fullmatch(key):
         raise BadInputError(
             f"{item.flag!r} is no option that a models preset file can hold; choose another format"
@@ -254,8 +255,7 @@ def _args(launch: Launch) -> str:
 
 def _json(launch: Launch) -> str:
     document: dict[str, object] = {
-        "schema": "spectui.export/1",
-        "spectui": spectui.__version__,
+        **head("export"),
         "name": launch.name,
         "dialect": str(launch.reader.dialect),
         **launch.document,

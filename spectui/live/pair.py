@@ -6,11 +6,12 @@ from pathlib import Path
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded, Role
 from spectui.live.setup import LiveSetup
-from spectui.measure.workload import tokenize
+from spectui.measure.chats import tokenize_with_chats
 from spectui.options.request import check_lengths
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite
+from spectui.prompts.chats import Chats
 from spectui.tune.candidates import Candidate, drafter_name
 from spectui.tune.setup import Limits
 from spectui.tune.space import SearchSpace, longest_draft
@@ -87,18 +88,19 @@ def tuning_setup(
     candidate: Candidate,
     prompts: tuple[Prompt, ...],
     *,
+    chats: Chats | None,
     limits: Limits,
     path: Path | None,
     depths: tuple[int, ...],
 ) -> TuningSetup:
     """The search for the best drafting of a loaded pair, for a server of the same setup."""
-    workload = tokenize(
+    workload = tokenize_with_chats(
         engine,
         prompts,
+        chats,
         n_predict=_TUNED_TOKENS,
         sampling=replace(setup.sampling, ignore_eos=False),
-        n_ctx=target.n_ctx,
-        remedy=target.remedy,
+        target=target,
     )
     check_lengths((), depths, n_predict=_TUNED_TOKENS, n_ctx=target.n_ctx, remedy=target.remedy)
     return TuningSetup(
@@ -121,6 +123,6 @@ def tuning_setup(
         limits=limits,
         command=CommandOptions.of(setup.taken, setup.extra),
         prompts=path,
-        is_chat=path is None and prompts != builtin_suite(),
+        is_chat=chats is not None or (path is None and prompts != builtin_suite()),
         depths=depths,
     )

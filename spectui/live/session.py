@@ -32,6 +32,7 @@ from spectui.live.setup import (
 from spectui.monitor.dram import RamGauge
 from spectui.options.setup import ModelOptions
 from spectui.prompts import Prompt
+from spectui.prompts.chats import Chats
 from spectui.trace.grid import MAX_DEPTH
 from spectui.tune.backends import InProcess
 from spectui.tune.background import BackgroundTuning
@@ -210,6 +211,7 @@ class LiveSession:
         setup: LiveSetup,
         prompts: tuple[Prompt, ...],
         *,
+        chats: Chats | None = None,
         time_budget_s: float | None = None,
         path: Path | None = None,
         depths: tuple[int, ...] = (),
@@ -219,6 +221,7 @@ class LiveSession:
         Args:
             setup: setup of the pair.
             prompts: to measure.
+            chats: exported chats, whose answers are measured as they are; None without.
             time_budget_s: seconds of the search's own work, at most; None for no limit.
             path: path of the prompts; None for the built-in ones and for turns of the chat.
             depths: lengths of prompts to measure the best setting at.
@@ -239,7 +242,15 @@ class LiveSession:
         def prepare(engine: Engine) -> Tuning:
             limits = Limits(time_budget_s=time_budget_s)
             found = tuning_setup(
-                engine, setup, target, candidate, prompts, limits=limits, path=path, depths=depths
+                engine,
+                setup,
+                target,
+                candidate,
+                prompts,
+                chats=chats,
+                limits=limits,
+                path=path,
+                depths=depths,
             )
             return Tuning(
                 found,

@@ -13,13 +13,13 @@ from itertools import accumulate
 
 from spectui.engine.commands import ReadAnswer, Tokenize
 from spectui.engine.driver import Engine
-from spectui.engine.events import AnswerRead, AnswerWritten
+from spectui.engine.events import AnswerRead, AnswerWritten, ModelLoaded
 from spectui.errors import BadInputError
 from spectui.format import counted
 from spectui.measure.backend import again_after_a_death
-from spectui.measure.workload import WorkItem, Workload
+from spectui.measure.workload import WorkItem, Workload, tokenize
 from spectui.options.setup import SamplingConfig
-from spectui.prompts import AnsweredPrompt
+from spectui.prompts import AnsweredPrompt, Prompt
 from spectui.prompts.chats import REPEATED, Chats
 from spectui.speculative.decoder import Stop
 
@@ -40,6 +40,47 @@ _REFUSALS = 4
 _FOREIGN = "of another model"
 
 
+def tokenize_with_chats(
+    engine: Engine,
+    prompts: Sequence[Prompt],
+    chats: Chats | None,
+    *,
+    n_predict: int,
+    sampling: SamplingConfig,
+    target: ModelLoaded,
+    say: Callable[[str], None] = lambda _: None,
+) -> Workload:
+    """The prompts as tokens, and those of chats with the answers that the target has written.
+
+    Args:
+        engine: has loaded the target.
+        prompts: other prompts, if any.
+        chats: as they were exported; None without.
+        n_predict: tokens that each prompt is continued with, at most.
+        sampling: how answers are sampled.
+        target: as it was loaded.
+        say: told which prompts are left out, and which answers are of another model.
+
+    Raises:
+        BadInputError: one of the prompts does not fit in the context, or there is nothing to
+            measure.
+    """
+    workload = Workload(items=(), n_predict=n_predict, sampling=sampling)
+    if prompts or chats is None:
+        workload = tokenize(
+            engine,
+            prompts,
+            n_predict=n_predict,
+            sampling=sampling,
+            n_ctx=target.n_ctx,
+            remedy=target.remedy,
+            say=say,
+        )
+    if chats is None:
+        return workload
+    return with_chats(engine, workload, chats, n_ctx=target.n_ctx, say=say)
+
+
 def with_chats(
     engine: Engine,
     workload: Workload,
@@ -48,18 +89,7 @@ def with_chats(
     n_ctx: int,
     say: Callable[[str], None],
 ) -> Workload:
-    """The workload, and prompts of chats with the answers that the loaded target has written.
-
-    Args:
-        engine: reads the answers.
-        workload: other prompts, if any, and how answers are sampled.
-        chats: as they were exported.
-        n_ctx: tokens that the target has room for.
-        say: told which answers are of another model.
-
-    Raises:
-        BadInputError: there is nothing to measure.
-    """
+    """The workload and answers of chats; see ``tokenize_with_chats``."""
     left_out, refused, own = Counter(chats.left_out), Counter[str](), set[str]()
     taken: dict[tuple[int, ...], WorkItem] = {}
     for prompt in chats.prompts:

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from spectui.cli.click_options import HELP_NAMES
-from spectui.cli.served_session import served_extra
+from spectui.cli.given import Given
 from spectui.cli.taken import adopt_environment
 from spectui.cli.verify import command as verify
 
@@ -57,5 +57,4 @@ def test_layers_are_left_to_the_server_where_the_command_does(
     line = f"llama-server -m t.gguf -md d.gguf {said}"
     arguments = ["--server-bin", "x", "--from", line, *typed]
     context: click.Context = verify.make_context("verify", arguments, help_option_names=HELP_NAMES)
-    with context:
-        assert " ".join(served_extra()) == left
+    assert " ".join(Given.of(context).served_extra) == left

@@ -192,7 +192,7 @@ def test_a_narrow_table_leaves_out_what_matters_least(
 ) -> None:
     left_out = {
         100: "",
-        80: "per round",
+        72: "per round",
         60: "rate, per round, tokens/s",
         40: "min, rate, per round, tokens/s, speedup",
     }

@@ -14,6 +14,7 @@ from tests.support.published import (
     Judge,
     calls_of,
     corpus,
+    run_spectui,
 )
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -24,6 +25,8 @@ RESULTS = ROOT / "benchmarks" / "results" / "published_commands.json"
 N_HELD_AGAINST_THE_SERVER = 12
 _HERE_ONLY = {"-hf", "--hf-repo", "-hfd", "-dev", "--rpc", "--slot-save-path", "--reranking"}
 """What the server itself looks for on this machine or elsewhere, once it has read it."""
+
+_FILES = {"llama-server": "x.sh", "ini": "x.ini", "llama-swap": "x.yaml", "compose": "compose.yaml"}
 
 
 @pytest.fixture(scope="session")
@@ -86,3 +89,22 @@ def test_no_command_fares_worse_than_recorded(parser: Parser, llama_server_binar
     assert worse == {}
     needless = sum(one.export == "refused" and one.parser == "accepted" for one in judged)
     assert needless <= recorded["refused_though_the_parser_accepts"]
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize("format_", _FILES)
+def test_what_export_writes_is_read_and_linted_clean(format_: str, tmp_path: Path) -> None:
+    n_written, step = 0, 8
+    # Another part of the corpus for each format.
+    for entry in corpus()[list(_FILES).index(format_) :: step]:
+        folder = tmp_path / entry.name.replace("/", "-")
+        folder.mkdir()
+        said = run_spectui(
+            "export", "--from", entry.write(folder), "--format", format_, folder=folder
+        )
+        if said.code == 0:
+            n_written += 1
+            (folder / _FILES[format_]).write_text(said.out, "utf-8")
+            lint = run_spectui("lint", _FILES[format_], "--no-models", folder=folder)
+            assert lint.code == 0, (entry.name, said.out, lint)
+    assert n_written > len(corpus()) / step / 2

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.cockpit import command as cockpit
+from spectui.cli.given import Given
 from spectui.cli.run_cockpit import make_launch
 from spectui.errors import BadInputError
 from spectui.live.setup import Pair
@@ -167,7 +168,7 @@ def test_a_preset_is_ready_once_all_of_its_target_and_a_draft_are_there(
     def pair(preset: object) -> Pair | None:
         arguments = ["--preset", str(preset)]
         context = cockpit.make_context("cockpit", arguments, help_option_names=HELP_NAMES)
-        return make_launch(dict(context.params), Settings()).pair
+        return make_launch(Given.of(context), Settings()).pair
 
     assert ready() == DEMOS
     put(models, "Target-00002-of-00002.gguf", "Other.gguf")

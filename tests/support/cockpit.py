@@ -54,6 +54,7 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.setup import GREEDY, ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
+from spectui.prompts.chats import Chats
 from spectui.settings import Settings
 from spectui.speculative.counters import Round, RoundTimes, count
 from spectui.speculative.decoder import Stop
@@ -286,12 +287,13 @@ class ScriptedSession:
         wanted: LiveSetup,
         prompts: tuple[Prompt, ...],
         *,
+        chats: Chats | None = None,
         time_budget_s: float | None = None,
         path: Path | None = None,
         depths: tuple[int, ...] = (),
     ) -> None:
         assert path is None or path.exists()
-        self.depths, self.time_budget_s = depths, time_budget_s
+        self.depths, self.time_budget_s, self.chats = depths, time_budget_s, chats
         self._note("start_tuning", (wanted, prompts))
 
 

@@ -259,16 +259,16 @@ async def test_a_source_is_chosen_with_its_key_with_arrows_and_with_the_mouse(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("p.txt").write_text("Say something.")
-    files = PromptSource.FILES
+    files, chats = PromptSource.FILES, PromptSource.CHATS
     async with staged(Host()) as (app, stage):
         choice, path = app.tune.query_one(SourceChoice), app.field("path")
         assert not path.region
         found = [choice.source]
         # In the box of the path, letters are the path's, and arrows leave it where it is empty.
-        for key in ("p", "right", "p", "right", "left"):
+        for key in ("p", "right", "p", "right", "left", "right"):
             await stage.press(key)
             found.append(choice.source)
-        assert found == [*PromptSource, PromptSource.BUILTIN, files, PromptSource.BUILTIN]
+        assert found == [*PromptSource, PromptSource.BUILTIN, chats, PromptSource.BUILTIN]
         await stage.press("p", "x", "left", "y")
         assert path.value == "yx"
         await stage.press("right", "delete", "backspace", "backspace", "left")
@@ -286,7 +286,7 @@ async def test_a_source_is_chosen_with_its_key_with_arrows_and_with_the_mouse(
         await stage.press("s")
         assert app.take() == [("start", Wanted(source=PromptSource.CHAT))]
         # Files need a path.
-        await stage.press("p", "p")
+        await stage.press("p")
         for typed, problem in (
             ("", "Which files?"),
             ("nothing", "nothing at this path"),
@@ -296,6 +296,9 @@ async def test_a_source_is_chosen_with_its_key_with_arrows_and_with_the_mouse(
             assert problem in await stage.press("enter")
         path.value = ""
         assert "nothing at this path" not in await stage.press(*"p.txt", "enter")
+        assert app.take() == [("start", Wanted(source=chats, path=Path("p.txt")))]
+        choice.source = files
+        await stage.press("enter")
         assert app.take() == [("start", Wanted(source=files, path=Path("p.txt")))]
 
 

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from spectui.cli.cockpit import command as cockpit
+from spectui.cli.given import Given
 from spectui.cli.run_cockpit import make_launch
 from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
@@ -62,8 +63,8 @@ def screen(card: Card) -> dict[str, Any]:
 
 async def _answered(card: Card, size: tuple[int, int]) -> float | None:
     """Answer a question under the screen; tokens/s of the turn."""
-    parsed = dict(cockpit.make_context("cockpit", [*card.options, "--temp", "0"]).params)
-    app = SpectuiApp(make_launch(parsed, Settings(keep_sessions=False)))
+    given = Given.of(cockpit.make_context("cockpit", [*card.options, "--temp", "0"]))
+    app = SpectuiApp(make_launch(given, Settings(keep_sessions=False)))
     try:
         async with app.run_test(size=size) as pilot:
             session = Session(app, pilot)

@@ -13,7 +13,7 @@ from spectui.commands.lint.finding import (
     note,
     warning,
 )
-from spectui.commands.measured import IGNORED
+from spectui.commands.measured import is_ignored
 from spectui.commands.reader import Reader
 from spectui.errors import UsageError
 from spectui.options.context import CPU
@@ -238,7 +238,7 @@ def _several_gpus(command: ServerCommand) -> Iterator[Finding]:
 def _idle_threads(command: ServerCommand) -> Iterator[Finding]:
     """Find options of threads that llama-server reads and does not apply."""
     for at, item in enumerate(command.items):
-        if item.server is not None and item.server.long_flag in IGNORED:
+        if is_ignored(item):
             why = "llama-server takes the number of a draft's threads (-td, -tbd), and no more"
             yield warning((at, item), f"{item.text} does nothing", why, write=())
     if command.has("threads-batch"):

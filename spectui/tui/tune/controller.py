@@ -10,6 +10,7 @@ from spectui.format import counted
 from spectui.live.setup import Activity, ChatRecorded
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite, load_prompts
+from spectui.prompts.chats import Chats, load_chats
 from spectui.tui.widgets import key_of
 
 if TYPE_CHECKING:
@@ -48,9 +49,15 @@ _TARGET_IS_GOING = (
 class PromptSource(StrEnum):
     """Source of the prompts that a search decodes."""
 
-    BUILTIN = "built-in prompts"
+    BUILTIN = "built-in"
     FILES = "files"
-    CHAT = "turns of this chat"
+    CHAT = "this chat"
+    CHATS = "exported chats"
+
+    @property
+    def has_path(self) -> bool:
+        """Whether the prompts are files."""
+        return self in {PromptSource.FILES, PromptSource.CHATS}
 
 
 class TuneController:
@@ -188,12 +195,15 @@ class TuneController:
     def start(self, wanted: "Wanted") -> None:
         """Begin a search, or go on with the study of the same prompts."""
         try:
-            prompts = self._read(wanted.source, wanted.path)
-            self._start(prompts, wanted)
+            is_export = wanted.source is PromptSource.CHATS
+            chats = load_chats([wanted.path or Path()]) if is_export else None
+            prompts = () if chats else self._read(wanted.source, wanted.path)
+            self._start(prompts, chats, wanted)
         except SpectuiError as error:
             self._refuse(str(error))
             return
-        self._prompts = f"{wanted.path or wanted.source} ({counted(len(prompts), 'prompt')})"
+        read = counted(len(chats.prompts), "answer") if chats else counted(len(prompts), "prompt")
+        self._prompts = f"{wanted.path or wanted.source} ({read})"
         if self._screen is not None:
             self._screen.prompts = self._prompts
 
@@ -209,7 +219,7 @@ class TuneController:
             raise UsageError("this chat has no turns yet; ask something first, or choose others")
         return prompts
 
-    def _start(self, prompts: tuple[Prompt, ...], wanted: "Wanted") -> None:
+    def _start(self, prompts: tuple[Prompt, ...], chats: Chats | None, wanted: "Wanted") -> None:
         setup, engine = self._app.session.setup, self._app.session.engine
         missing = self._missing()
         if setup is None or engine is None or missing is not None:
@@ -217,8 +227,9 @@ class TuneController:
         engine.start_tuning(
             setup,
             prompts,
+            chats=chats,
             time_budget_s=wanted.time_budget_s,
-            path=wanted.path,
+            path=None if chats else wanted.path,
             depths=wanted.depths,
         )
 

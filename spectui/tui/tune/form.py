@@ -25,6 +25,10 @@ from spectui.tui.widgets import hidden
 
 MAX_MINUTES = 10_000
 _MARK = "(x) "
+_PLACEHOLDERS = {
+    PromptSource.FILES: "a .jsonl, a .txt, or a folder of them; arrows leave",
+    PromptSource.CHATS: "an export of chats with this model, or a folder; arrows leave",
+}
 _MINUTES_HINT = "at most; the verdict is then of what was measured"
 _LEAST_TEXTS = 4
 """Times that the target's text of the recording has to fit in: written, recorded, and a race."""
@@ -191,7 +195,7 @@ class TuneSetup(Vertical):
             yield Label("path")
             yield PathInput(
                 self._begin_with.path,
-                placeholder="a .jsonl, a .txt, or a folder of them; arrows leave",
+                placeholder=_PLACEHOLDERS[PromptSource.FILES],
                 id="path",
                 compact=True,
             )
@@ -251,7 +255,7 @@ class TuneSetup(Vertical):
             return None
         return Wanted(
             source=source,
-            path=Path(path) if source is PromptSource.FILES else None,
+            path=Path(path) if source.has_path else None,
             time_budget_s=float(filled.minutes) * _MINUTE_S if filled.minutes else None,
             depths=tuple(dict.fromkeys(map(int, depths))),
         )
@@ -259,9 +263,9 @@ class TuneSetup(Vertical):
     def _problem(self, source: PromptSource, path: str) -> str | None:
         if source is PromptSource.CHAT and self.n_chat_turns == 0:
             return "This chat has no turns yet; say something first, or choose other prompts."
-        if source is PromptSource.FILES and not path:
-            return "Which files? Give the path of a .jsonl, of a .txt, or of a folder of them."
-        if source is PromptSource.FILES and not os.path.exists(path):  # noqa: PTH110
+        if source.has_path and not path:
+            return f"Which files? Give the path of {_PLACEHOLDERS[source].partition(';')[0]}."
+        if source.has_path and not os.path.exists(path):  # noqa: PTH110
             return "There is nothing at this path; correct it, or choose other prompts."
         return None
 
@@ -281,7 +285,7 @@ class TuneSetup(Vertical):
     def begin(self) -> None:
         """Give the keys to what is to be filled in: a path where the prompts are files."""
         choice = self.query_one(SourceChoice)
-        if choice.source is PromptSource.FILES:
+        if choice.source.has_path:
             self._path.focus()
         else:
             choice.focus()
@@ -298,7 +302,8 @@ class TuneSetup(Vertical):
 
     def _on_source(self, source: PromptSource) -> None:
         is_being_chosen = self.query_one(SourceChoice).has_focus or self._path.has_focus
-        self.query_one("#path-row").display = source is PromptSource.FILES
+        self.query_one("#path-row").display = source.has_path
+        self._path.placeholder = _PLACEHOLDERS.get(source, "")
         self._tell(None)
         if is_being_chosen:
             self.begin()

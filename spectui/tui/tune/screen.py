@@ -184,7 +184,7 @@ class TuneScreen(Screen[Filled]):
             "p",
             "tune.source",
             "Prompts",
-            "Tune on the built-in prompts, on files, or on the turns of this chat",
+            "Tune on the built-in prompts, on files, on this chat, or on exported chats",
         ),
         hidden("o", "tune.sort", "Sort", "Sort the settings by the next column"),
         hidden("r", "tune.reverse", "Reverse order", action="sort(True)"),

@@ -1,0 +1,267 @@
+"""The models that a command is given: by path, by folder, or the demo's."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spectui.cli.output import complain
+from spectui.cli.progress import Progress
+from spectui.cli.request import RunOptions
+from spectui.demo import DemoModel, ensure_demo_models
+from spectui.errors import BadInputError, UsageError
+from spectui.format import bytes_text
+from spectui.models.facts import has_mtp_layers, kind_of_draft
+from spectui.models.gguf import check_file, check_is_gguf, read_gguf, weights_bytes
+from spectui.models.sampling import unmeasured_sentences
+from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
+from spectui.options.setup import ModelOptions
+from spectui.options.speculation import Speculation
+from spectui.paths import text_of
+
+if TYPE_CHECKING:
+    from spectui.tune.candidates import Candidate
+
+
+_MUCH_LARGER = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """The models of a run, by path; nothing is loaded."""
+
+    target: Path
+    drafts: dict[str, Path]
+    """Draft models by name."""
+    refused: "tuple[Candidate, ...]" = ()
+    """Models of ``--draft-dir`` that cannot draft, with the reason."""
+    memory_bytes: dict[str, int] = field(default_factory=dict)
+    """Estimates for models of ``--draft-dir``, by name: weights and cache."""
+
+    @property
+    def mtp_files(self) -> frozenset[str]:
+        """Names of the drafts that are files of MTP layers alone."""
+        return frozenset(n for n, path in self.drafts.items() if kind_of_file(path) == MTP_KIND)
+
+    def without(self, refused: "tuple[Candidate, ...]") -> "Models":
+        """These models, some of whose drafts cannot draft."""
+        names = {one.name for one in refused}
+        left = {name: path for name, path in self.drafts.items() if name not in names}
+        return replace(self, drafts=left, refused=(*self.refused, *refused))
+
+
+def find_models(
+    options: RunOptions,
+    progress: Progress,
+    *,
+    needs_draft: bool = True,
+    reads_headers: bool = True,
+) -> Models:
+    """Find target and drafts: those given, those of folders, or the demo's, built if necessary.
+
+    Args:
+        options: as they were given.
+        progress: told what is built and found.
+        needs_draft: False where n-gram drafters do as well.
+        reads_headers: False where another process will; then the first bytes have to do.
+
+    Raises:
+        BadInputError: a file or folder is missing or holds no GGUF; checked before anything is
+            loaded.
+        UsageError: no target or no draft, or ``--demo`` with a target.
+    """
+    target, own = _given(options, progress, needs_draft=needs_draft)
+    check = check_file if reads_headers else check_is_gguf
+    if not options.demo:
+        for path in (target, *options.model_draft):
+            check(path)
+        if reads_headers and options.model_draft:
+            _mind_large(target, options.model_draft)
+    if not options.draft_dirs:
+        return Models(target=target, drafts=own)
+    return _with_folders(options, target, tuple(own.values()), progress)
+
+
+def _mind_large(target: Path, drafts: Sequence[Path]) -> None:
+    """Report a draft that is much larger than its target: the two may have changed places."""
+    of_target = weights_bytes(target)
+    for draft in drafts:
+        if of_target and (weights_bytes(draft) or 0) > _MUCH_LARGER * of_target:
+            complain(
+                f"mind that the draft {draft.name} is larger than the target {target.name}; if "
+                f"they changed places, give {shlex.join(['-m', str(draft), '-md', str(target)])}"
+            )
+
+
+def find_pair(
+    options: RunOptions, progress: Progress, speculation: Speculation, *, several: str
+) -> tuple[Path, Path | None]:
+    """Find the target and the one draft; None where no draft model is needed.
+
+    Args:
+        options: as they were given.
+        progress: told what is built and found.
+        speculation: setting that is to run.
+        several: what to say of several drafts.
+
+    Raises:
+        BadInputError: a file is missing.
+        UsageError: there are several drafts, or one that nobody asks.
+    """
+    models = find_models(options, progress, needs_draft=speculation.needs_draft)
+    if not speculation.takes_draft and options.model_draft:
+        raise UsageError(
+            f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave out -md"
+        )
+    if len(models.drafts) > 1 and not options.demo:
+        raise UsageError(several)
+    mind_sampling(models.target, progress)
+    has_draft = speculation.needs_draft or (speculation.takes_draft and options.model_draft)
+    return models.target, next(iter(models.drafts.values())) if has_draft else None
+
+
+def kind_of_file(path: Path) -> str:
+    """The kind that a draft's file drafts as; a model where its header cannot be read."""
+    try:
+        return kind_of_draft(read_gguf(path)) or MODEL_KIND
+    except BadInputError:
+        return MODEL_KIND
+
+
+def of_named_kinds(found: Models, options: RunOptions, progress: Progress) -> Models:
+    """The models without drafts of kinds that ``--spec-type`` does not name.
+
+    Raises:
+        BadInputError: there are drafts, and none is of a named kind.
+    """
+    if not options.takes_models:
+        return replace(found, drafts={})
+    if not options.spec_type:
+        return found
+    kinds = {name: kind_of_file(path) for name, path in found.drafts.items()}
+    wanted = {name: path for name, path in found.drafts.items() if kinds[name] in options.spec_type}
+    if options.model_draft and not wanted:
+        raise BadInputError(
+            "no draft of -md is of a kind that --spec-type names; name its kind, or give another "
+            "draft"
+        )
+    for name in found.drafts.keys() - wanted.keys():
+        progress.say(
+            f"left out {name}: it drafts as {kinds[name]}, which --spec-type does not name"
+        )
+    return replace(found, drafts=wanted)
+
+
+def as_its_file(
+    speculation: Speculation, draft: Path | None, *, is_named: bool = False
+) -> Speculation:
+    """The setting with the kind of the draft's file.
+
+    Args:
+        speculation: the setting.
+        draft: the file; None for none.
+        is_named: whether the user has typed who drafts.
+
+    Raises:
+        BadInputError: the file is of another kind than was named.
+    """
+    own = speculation.own
+    if draft is None or not isinstance(own, ModelDrafter):
+        return speculation
+    try:
+        gguf = read_gguf(draft)
+    except BadInputError:
+        # Whoever loads it says so.
+        return speculation
+    kind = kind_of_draft(gguf) or MODEL_KIND
+    if kind == own.kind or (isinstance(own, DraftMtp) and has_mtp_layers(gguf)):
+        return speculation
+    if not is_named:
+        return Speculation(with_kind(own, kind), speculation.ahead)
+    raise BadInputError(
+        f"{draft} drafts as {kind}, and --spec-type names {own.kind}; name {kind}, or give "
+        "another draft"
+    )
+
+
+def mind_sampling(target: Path, progress: Progress) -> None:
+    """Say what the target's file asks of the sampling that no measurement applies."""
+    for sentence in unmeasured_sentences(target):
+        progress.announce(f"mind that {sentence}")
+
+
+def _given(
+    options: RunOptions, progress: Progress, *, needs_draft: bool
+) -> tuple[Path, dict[str, Path]]:
+    brings_drafts = bool(options.model_draft or options.draft_dirs)
+    if options.demo:
+        if options.model is not None:
+            raise UsageError("--demo brings its own target; leave out -m, or leave out --demo")
+        target = DemoModel(options.target)
+        wanted = (target, DemoModel.DRAFT, DemoModel.DRAFT_THIN)
+        built = ensure_demo_models(wanted, on_progress=progress.on_demo)
+        if brings_drafts:
+            return built[target], named(options.model_draft)
+        # By their files, as the screen names them.
+        return built[target], named([built[model] for model in wanted[1:]])
+    if options.model is None:
+        raise UsageError("give a target with -m and a draft with -md, or --demo")
+    if needs_draft and not brings_drafts:
+        raise UsageError("give at least one draft with -md")
+    return options.model, named(options.model_draft)
+
+
+def _with_folders(
+    options: RunOptions, target: Path, given: Sequence[Path], progress: Progress
+) -> Models:
+    # It loads llama.cpp.
+    from spectui.cli.drafts import look_into
+    from spectui.llama.devices import use_rpc
+
+    use_rpc(options.target_options(target).devices.rpc)
+    found = look_into(options.draft_dirs, target, n_ctx=options.context.ctx_size)
+    if found.doubt is not None:
+        progress.say(f"mind that {found.doubt}")
+    for reason in found.reasons:
+        progress.say(f"passed over: {reason}")
+    names = named((*given, *(one.model.path for one in found.options)))
+    by_path = {path.resolve(): name for name, path in names.items()}
+    refused, memory_bytes = [], {}
+    for one in found.options:
+        name = by_path[one.model.path.resolve()]
+        size_bytes = one.memory_bytes or one.model.size_bytes
+        if size_bytes:
+            memory_bytes[name] = size_bytes
+        if one.reason is None:
+            progress.say(f"candidate {name}: {bytes_text(size_bytes)} of memory")
+        elif one.model.path.resolve() not in {path.resolve() for path in given}:
+            refused.append(_refused(name, options.draft_options(one.model.path), one.reason))
+    left_out = {candidate.name for candidate in refused}
+    return Models(
+        target=target,
+        drafts={name: path for name, path in names.items() if name not in left_out},
+        refused=tuple(refused),
+        memory_bytes=memory_bytes,
+    )
+
+
+def _refused(name: str, options: ModelOptions, reason: str) -> "Candidate":
+    from spectui.tune.candidates import Candidate
+
+    return Candidate(name=name, options=options, loaded=None, error=BadInputError(reason))
+
+
+def named(paths: Sequence[Path]) -> dict[str, Path]:
+    """Give candidates short, distinct names: file stems, numbered if they collide."""
+    # The same file given twice is one candidate, under the first of its names.
+    distinct: dict[str, Path] = {}
+    for path in paths:
+        # Unlike Path.resolve() it takes a link to itself, which is told of where it is opened.
+        distinct.setdefault(os.path.realpath(path), path)
+    stems = [text_of(path.stem) for path in distinct.values()]
+    return {
+        stem if stems.count(stem) == 1 and stem != MTP_KIND else f"{stem}#{index}": path
+        for index, (stem, path) in enumerate(zip(stems, distinct.values(), strict=True), start=1)
+    }
