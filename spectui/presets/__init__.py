@@ -131,7 +131,7 @@ class PresetFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     traps: tuple[Sentence, ...] = ()
 
 
-_PACKAGE = Path(__file__).parent
+_PACKAGE = Path(__file__).parent.parent
 
 
 class Preset(PresetFile, frozen=True, kw_only=True, forbid_unknown_fields=True):
