@@ -79,7 +79,19 @@ def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> tuple[P
     """
     if options.prompts is None:
         return () if options.chats else builtin_suite()[:of_suite]
-    return load_prompts(options.prompts)
+    return own_prompts(options.prompts)
+
+
+def own_prompts(path: Path) -> tuple[Prompt, ...]:
+    """The prompts of the user's file; what was passed over is reported.
+
+    Raises:
+        BadInputError: one is malformed, or the file cannot be read.
+    """
+    found = load_prompts(path)
+    for note in found.notes:
+        complain(note)
+    return found.prompts
 
 
 def read_chats(options: RunOptions) -> Chats | None:
