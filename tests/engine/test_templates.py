@@ -23,7 +23,7 @@ def model(source: str | None) -> Model:
     """A model that has this template."""
     vocabulary = SimpleNamespace(
         bos=SimpleNamespace(added=False, id=1),
-        eos=SimpleNamespace(id=2),
+        eos=SimpleNamespace(added=False, id=2),
         piece=lambda token, *, special: b"<%d>" % token if special else b"",
     )
     options = SimpleNamespace(path=Path("m.gguf"))
