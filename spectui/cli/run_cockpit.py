@@ -20,6 +20,7 @@ from spectui.cli.output import complain, complaints
 from spectui.cli.presets import with_preset_models
 from spectui.cli.request import RunOptions
 from spectui.commands.measured import tuning_variables
+from spectui.commands.rendering import rendering_of
 from spectui.cores import threads_to_take
 from spectui.demo import DemoModel
 from spectui.errors import UsageError
@@ -27,6 +28,7 @@ from spectui.live.setup import Launch, LiveSetup, Pair
 from spectui.models.facts import is_mtp_file
 from spectui.models.gguf import check_file
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftMtp, ModelDrafter, with_kind
+from spectui.options.rendering import PLAIN
 from spectui.options.speculation import Speculation
 from spectui.paths import demo_folder
 from spectui.settings import Settings, read_settings
@@ -171,6 +173,7 @@ def _setup(
         sampling=shared.sampling_for(pair.target),
         n_predict=_most_tokens(shared.n_predict, pair.target),
         extra=() if taken is None else taken.extra,
+        rendering=PLAIN if taken is None else rendering_of(taken.extra),
         taken=taken,
     )
 

@@ -5,12 +5,14 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from spectui.cli.defaults import given_extra
 from spectui.cli.given import Models, find_models, mind_sampling, of_named_kinds
 from spectui.cli.output import complain
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import open_context
+from spectui.commands.rendering import rendering_of
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
@@ -57,6 +59,7 @@ def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
         held_devices(options),
         Engine(progress.on_engine, worker=worker, from_disk=options.yes, gate=gate) as engine,
     ):
+        engine.rendering = rendering_of(given_extra())
         try:
             yield engine
         finally:

@@ -64,17 +64,16 @@ _MODEL = (
     *("--rope-freq-base", "--rope-freq-scale", "--yarn-orig-ctx", "--yarn-ext-factor"),
     *("--yarn-attn-factor", "--yarn-beta-slow", "--yarn-beta-fast", "--grp-attn-n"),
 )
-_PROMPTS = (
-    *("--chat-template", "--chat-template-file", "--chat-template-kwargs", "--reasoning"),
-    *("--reasoning-effort", "--reasoning-budget"),
-)
+_BUDGET = "--reasoning-budget"
+"""Ends the thinking of answers to chats alone: llama-server gives prompts as text no budget."""
 _CHOICE = (
     *("--grammar", "--grammar-file", "--json-schema", "--json-schema-file", "--samplers"),
     *("--sampler-seq", "--logit-bias", "--backend-sampling"),
 )
-_NAMED = frozenset({*_PLACES, *_BESIDE, *_MODEL, *_PROMPTS, *_CHOICE})
+_NAMED = frozenset({*_PLACES, *_BESIDE, *_MODEL, *_CHOICE})
 _APPLIED = frozenset({*_PLACES, *_MODEL})
 _NEUTRAL: dict[str, float] = {
+    _BUDGET: -1,
     "--parallel": 1,
     "--repeat-penalty": 1,
     "--presence-penalty": 0,
@@ -88,8 +87,8 @@ _NEUTRAL: dict[str, float] = {
     "--adaptive-target": -1,
 }
 """Options without effect at this value, by their first long spelling."""
-_SWITCHED_OFF = frozenset({"--kv-offload", "--op-offload"})
-"""Switches that affect the speed when they are off."""
+_SWITCHED_OFF = frozenset({"--kv-offload", "--op-offload", "--jinja"})
+"""Switches that affect the speed, or the prompts, when they are off."""
 
 
 def own_arguments(words: Sequence[str]) -> tuple[str, ...]:
@@ -102,12 +101,14 @@ def own_arguments(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def held_back(words: Sequence[str]) -> tuple[str, ...]:
-    """The user's arguments that a server of spectui's own does not get.
+    """The user's arguments that a server of spectui's own does not get, or not in full.
 
     Raises:
         BadInputError: an option lacks its value.
     """
-    return words_of(item for item in divide(words) if not _is_harmless(item))
+    return words_of(
+        item for item in divide(words) if not _is_harmless(item) or _long(item) == _BUDGET
+    )
 
 
 def _is_harmless(item: Item) -> bool:

@@ -9,7 +9,6 @@ llama-server finds out whether it shows system messages, reads parts in place of
 """
 
 import json
-import os.path
 import resource
 import signal
 import sys
@@ -18,7 +17,7 @@ from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Any, NoReturn
 
-from jinja2 import TemplateError, TemplateSyntaxError
+from jinja2 import ChainableUndefined, TemplateError, TemplateSyntaxError
 from jinja2.ext import Extension, loopcontrols
 from jinja2.nodes import Node
 from jinja2.parser import Parser
@@ -37,6 +36,8 @@ _CHANNELS = "<|channel|>"
 """Stands in templates that have a role ``developer`` of their own."""
 _THINKING = (_CHANNELS, "'<|tool_call>call:'")
 """Stand in templates of models of which llama-server knows that they think."""
+_TRIMMED = "You have access to the following functions in JSONSchema format"
+"""Stands in StepFun's template, whose messages llama-server trims."""
 
 Message = dict[str, Any]
 
@@ -112,6 +113,8 @@ class _Template:
             messages = [
                 one | {"role": "system"} if one["role"] == "developer" else one for one in messages
             ]
+        if _TRIMMED in self._source:
+            messages = [one | {"content": one["content"].strip()} for one in messages]
         if messages[0]["role"] == "system" and not self._shows_system:
             first, *messages = messages
             if messages:
@@ -149,11 +152,13 @@ class _Template:
         if _MARK in self._tried([user, answer], enable_thinking=True, add_generation_prompt=False):
             return True
         off, on = (self._tried([user], enable_thinking=which) for which in (False, True))
-        n_same = len(os.path.commonprefix([off, on]))
-        n_end = len(os.path.commonprefix([off[n_same:][::-1], on[n_same:][::-1]]))
+        n_same = _n_same(off, on)
+        n_end = _n_same(off[n_same:][::-1], on[n_same:][::-1])
         more = [text[n_same : len(text) - n_end].strip() for text in (off, on)]
         if not all(more):
-            return any(one and text.endswith(one) for one, text in zip(more, (off, on), strict=True))
+            return any(
+                one and text.endswith(one) for one, text in zip(more, (off, on), strict=True)
+            )
         return _goes_on(off, on) or _goes_on(on, off)
 
     def _tried(self, messages: list[Message], **more: object) -> str:
@@ -178,7 +183,13 @@ class _Seen(dict[str, Any]):
         return super().__getitem__(key)
 
     def get(self, key: str, default: Any = None) -> Any:  # noqa: ANN401 - as dict's
-        return self[key] if key in self else default
+        return self[key] if key in self else default  # noqa: SIM401 - this is it
+
+
+def _n_same(one: str, other: str) -> int:
+    """Number of characters that both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _goes_on(text: str, other: str) -> bool:
@@ -190,6 +201,15 @@ def _goes_on(text: str, other: str) -> bool:
 
 def _parts(text: str) -> list[dict[str, str]]:
     return [{"type": "text", "text": text}]
+
+
+class _Undefined(ChainableUndefined):
+    """llama-server's: its attributes are undefined as well, and to a text it adds nothing."""
+
+    def __add__(self, other: Any) -> Any:  # noqa: ANN401 - of a template
+        return other
+
+    __radd__ = __add__
 
 
 class _Generation(Extension):
@@ -205,7 +225,10 @@ class _Generation(Extension):
 def _environment() -> ImmutableSandboxedEnvironment:
     """The one that Hugging Face's ``apply_chat_template`` gives templates, and a sandbox."""
     environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols, _Generation]
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=[loopcontrols, _Generation],
+        undefined=_Undefined,
     )
     # Jinja's own would escape for HTML.
     environment.filters["tojson"] = _json

@@ -17,6 +17,12 @@ _CHILD = Path(__file__).with_name("chat_template.py")
 _MOST_CHARACTERS = 1 << 20
 """Limit of a template, a hundred times the longest."""
 _LONGEST_REASON = 300
+_CHATML = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+"""The only template that llama-server knows by name where it uses Jinja."""
 
 
 class Templates(Closing):
@@ -37,6 +43,7 @@ class Templates(Closing):
         """
         name = model.options.path.name
         source = rendering.template or model.chat_template
+        source = _CHATML if source == "chatml" else source
         if source is None:
             raise BadInputError(
                 f"{name} has no chat template; give raw text as 'prompt' instead of 'messages'"

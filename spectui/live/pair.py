@@ -92,6 +92,7 @@ def tuning_setup(
     depths: tuple[int, ...],
 ) -> TuningSetup:
     """The search for the best drafting of a loaded pair, for a server of the same setup."""
+    engine.rendering = setup.rendering
     workload = tokenize(
         engine,
         prompts,

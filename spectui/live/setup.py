@@ -11,6 +11,7 @@ import msgspec
 from spectui.demo import DemoModel
 from spectui.errors import EngineDiedError
 from spectui.models.facts import is_mtp_file
+from spectui.options.rendering import PLAIN, Rendering
 from spectui.options.setup import SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.sessions import LoadOptions
@@ -36,6 +37,8 @@ class LiveSetup(Setup):
     """Most tokens per answer, -1 for as many as the context holds."""
     system: str = ""
     """The system message, empty for none."""
+    rendering: Rendering = PLAIN
+    """How conversations are made prompts."""
     taken: "Takeover | None" = None
     """The command that ``--from`` has read, in whose form commands are handed over."""
 
