@@ -29,7 +29,7 @@ BAD_LINES = {
     b"[" * 100_000: "invalid JSON (nested too deeply",
     b"9" * 5_000: "invalid JSON (nested too deeply, or a number too long)",
     b"7": "neither an object nor text",
-    b'{"prompt": 7}': "no prompt among prompt",
+    b'{"prompt": 7}': "prompt is no text",
     b'{"messages": 7, "temp": 1}': "no prompt among messages, temp",
     b"{}": "no prompt among no keys",
     b'{"prompt": " \\n\\t"}': "the prompt is empty",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from spectui.commands.rendering import rendering_of
 from spectui.demo import DemoModel
 from spectui.errors import EngineDiedError
 from spectui.models.facts import is_mtp_file
@@ -66,9 +67,13 @@ class LiveSetup(Setup):
         return self.draft is not None or not self.wanted.needs_draft
 
     def loaded_as(self, load: LoadOptions) -> "LiveSetup":
-        """A copy with the models placed as in an earlier session."""
-        kept = msgspec.structs.asdict(load)
-        return replace(self, taken=None, **{**kept, "sampling": load.sampling or self.sampling})
+        """A copy with the models placed as in an earlier session.
+
+        Raises:
+            BadInputError: its chat template cannot be read any more.
+        """
+        kept = msgspec.structs.asdict(load) | {"sampling": load.sampling or self.sampling}
+        return replace(self, taken=None, rendering=rendering_of(load.extra), **kept)
 
 
 class Activity(StrEnum):

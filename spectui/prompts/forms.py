@@ -106,7 +106,9 @@ class FileReader:
         form = next((name for name in _FORMS if isinstance(request.get(name), list)), "prompt")
         content = request.get(form)
         if not isinstance(content, str | list):
-            _refuse(where, f"no prompt among {', '.join(request) or 'no keys'}; {LINE_FORM}")
+            keys = ", ".join(request) or "no keys"
+            why = f"{form} is no text" if form in request else f"no prompt among {keys}"
+            _refuse(where, f"{why}; {LINE_FORM}")
         if isinstance(content, str) and not content.strip():
             _refuse(where, "the prompt is empty; write its text or drop the line")
         outer = () if request is fields else fields

@@ -191,7 +191,7 @@ class TuneSetup(Vertical):
             yield Label("path")
             yield PathInput(
                 self._begin_with.path,
-                placeholder="a .jsonl, a .txt, or a folder of them; arrows leave",
+                placeholder="JSONL, JSON, CSV, text, or a folder of them; arrows leave",
                 id="path",
                 compact=True,
             )
@@ -260,7 +260,9 @@ class TuneSetup(Vertical):
         if source is PromptSource.CHAT and self.n_chat_turns == 0:
             return "This chat has no turns yet; say something first, or choose other prompts."
         if source is PromptSource.FILES and not path:
-            return "Which files? Give the path of a .jsonl, of a .txt, or of a folder of them."
+            return (
+                "Which files? Give the path of a .jsonl, .json, .csv, .txt, or of a folder of them."
+            )
         if source is PromptSource.FILES and not os.path.exists(path):  # noqa: PTH110
             return "There is nothing at this path; correct it, or choose other prompts."
         return None
