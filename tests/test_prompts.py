@@ -126,7 +126,9 @@ def test_defaults_and_byte_order_mark(tmp_path: Path) -> None:
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 contents = names.filter(str.strip)
 messages = st.builds(
-    ChatMessage, role=st.sampled_from(["system", "user", "assistant", "tool"]), content=contents
+    ChatMessage,
+    role=st.sampled_from(["system", "developer", "user", "assistant", "tool"]),
+    content=contents,
 )
 conversations = st.lists(messages).map(lambda found: (*found, HI))
 prompts = st.builds(Prompt, id=names, category=names, text=contents) | st.builds(
@@ -210,7 +212,7 @@ FORMS: dict[str, tuple[str, bytes, list[str], str, str | None]] = {
             {"id": 7, "prompt": "hi", "messages": [{"role": "system", "content": ""}, QUESTION]},
             {"messages": [{"role": "developer", "content": PARTS, "name": "x"}, QUESTION]},
         ),
-        ["user: hi", "system: a\nb\nuser: hi"],
+        ["user: hi", "developer: a\nb\nuser: hi"],
         "7",
         "2 prompts of a.jsonl: without empty system messages; passed over: prompt, name",
     ),

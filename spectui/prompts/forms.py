@@ -11,6 +11,7 @@ from spectui.format import counted
 from spectui.prompts.prompt import ChatMessage, Prompt
 from spectui.prompts.records import (
     CONVERSATIONS,
+    INSTRUCTING,
     ROLES,
     Json,
     Record,
@@ -153,7 +154,7 @@ class FileReader:
             _refuse(where, f"unknown role {role!r} in message {n}; use {', '.join(ROLES)}")
         if text.strip():
             return ChatMessage(role=str(role), content=text)
-        if role != "system":
+        if role not in INSTRUCTING:
             _refuse(where, f"message {n} is empty; write its content or drop the message")
         self._taken["without empty system messages"] = None
         return None

@@ -14,12 +14,10 @@ from spectui.errors import BadInputError
 Json = dict[str, Any]
 CONVERSATIONS = ("messages", "conversations", "conversation")
 """Keys of lists of messages."""
-ROLES = ("system", "user", "assistant", "tool")
-_SPELLINGS = {
-    "developer": "system",
-    "human": "user",
-    **dict.fromkeys(("gpt", "bing", "chatgpt"), "assistant"),
-}
+INSTRUCTING = ("system", "developer")
+"""Roles of who is no part of the conversation: llama-server takes one for the other."""
+ROLES = (*INSTRUCTING, "user", "assistant", "tool")
+_SPELLINGS = {"human": "user", **dict.fromkeys(("gpt", "bing", "chatgpt"), "assistant")}
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 """Types of content parts that are text."""
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
