@@ -113,8 +113,8 @@ def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
         unmeasured = warn_of_unmeasured(rest, through_server=is_server)
         options = with_preset_models(options, most_drafts=int(speculation.needs_draft))
     check_writable(options.json_path, options.input_files())
-    prompts, chats = read_prompts(options, of_suite=SUITE_PROMPTS), read_chats(options)
-    prompts = (*prompts, *(chats.prompts[:MOST_ANSWERS] if chats else ()))
+    given, chats = read_prompts(options, of_suite=SUITE_PROMPTS), read_chats(options)
+    prompts = (*given.prompts, *(chats.prompts[:MOST_ANSWERS] if chats else ()))
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     job = _Bench(options=options, parsed=parsed, prompts=prompts, progress=progress)
     try:
@@ -123,7 +123,9 @@ def bench(parsed: dict[str, Any], *, names_kind: bool) -> None:
     finally:
         progress.close()
     left_out = dict.fromkeys(filter(None, (one.workload.note for one in run.comparisons)))
-    run = replace(run, notes=(*unmeasured, *run.notes, *left_out), requests=parsed["requests"])
+    run = replace(
+        run, notes=(*unmeasured, *given.notes, *run.notes, *left_out), requests=parsed["requests"]
+    )
     if not is_running:
         run = replace(run, next_words=tuple(tune_words()))
     report(run, options.json_path, is_sweep=job.n_kinds > 1)

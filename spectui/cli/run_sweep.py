@@ -1,6 +1,6 @@
 """Runs ``spectui sweep``: from parsed options to a sweep, and on to its results."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -50,6 +50,7 @@ from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftSimple, numbers_of
 from spectui.options.setup import ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
+from spectui.prompts import Prompt
 from spectui.sweep.axes import MODEL_KINDS, Axes
 from spectui.sweep.cells import Cell, Place, Task
 from spectui.sweep.grid import Grid, given_grid, shipped_grids
@@ -109,9 +110,11 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
     _check(parsed, grid, is_server=is_server)
     notes = warn_of_unmeasured(parsed, through_server=is_server)
     check_writable(shared.json_path, shared.input_files())
+    given = read_prompts(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     try:
-        setup = _setup(parsed, grid, _default(axes, shared, parsed), shared, progress)
+        default = _default(axes, shared, parsed)
+        setup = _setup(parsed, grid, default, shared, progress, prompts=given.prompts)
         sweep = Sweep(replace(setup, left_out=left_out))
         for sentence in sweep.left_out:
             progress.announce(f"left out: {sentence}")
@@ -125,7 +128,7 @@ def run(parsed: dict[str, Any], *, typed: Collection[str], set_by_preset: Collec
     finally:
         progress.close()
     asked = unmeasured_sentences(setup.base.target.path)
-    _report(sweep, parsed, (*notes, *asked), ended)
+    _report(sweep, parsed, (*notes, *given.notes, *asked), ended)
 
 
 def _shared(parsed: Mapping[str, Any], axes: Mapping[str, tuple[Any, ...]]) -> RunOptions:
@@ -174,8 +177,10 @@ def _setup(
     default: Cell,
     shared: RunOptions,
     progress: Progress,
+    *,
+    prompts: Sequence[Prompt],
 ) -> SweepSetup:
-    """Find models and prompts; nothing is loaded."""
+    """Find models; nothing is loaded."""
     is_server = parsed["backend"] == BackendKind.SERVER
     binary = wanted_binary(parsed["server_bin"]) if is_server else None
     needs_models = not grid.kinds.isdisjoint(MODEL_KINDS)
@@ -207,7 +212,7 @@ def _setup(
         base=with_slot_context(base, 1) if is_server else base,
         drafts={name: shared.draft_options(path) for name, path in drafts.items()},
         sampling=sampling,
-        prompts=read_prompts(shared)[: parsed["n_prompts"] or of_suite],
+        prompts=prompts[: parsed["n_prompts"] or of_suite],
         machine=this_machine(),
         binary=binary,
         repeats=parsed["repeats"] or grid.repeats or 1,

@@ -77,8 +77,9 @@ def verify(ctx: click.Context, parsed: dict[str, Any], study: str | None) -> Non
     )
     try:
         if direct:
-            prompts = read_prompts(shared, of_suite=SUITE_PROMPTS)
-            claim = _of_options(shared, speculation, prompts, progress)
+            given = read_prompts(shared, of_suite=SUITE_PROMPTS)
+            unmeasured += given.notes
+            claim = _of_options(shared, speculation, given.prompts, progress)
             measures_promise = not parsed["no_promise"] and has_library()
         else:
             claim, measures_promise = _of_study(study, parsed["storage"], shared.prompts), False
@@ -162,12 +163,12 @@ def _promise_of(entry: StudyEntry) -> Promise:
 
 def _prompts(promise: Promise, given: Path | None) -> tuple[Prompt, ...]:
     if given is not None:
-        return own_prompts(given)
+        return own_prompts(given).prompts
     if promise.is_chat:
         raise BadInputError(
             "the study was made on turns of a chat, whose text is not kept with it; give --prompts"
         )
-    found = builtin_suite() if promise.prompts is None else own_prompts(promise.prompts)
+    found = builtin_suite() if promise.prompts is None else own_prompts(promise.prompts).prompts
     by_id = {prompt.id: prompt for prompt in found}
     measured = [by_id[name] for name in promise.prompt_ids if name in by_id]
     if not measured:

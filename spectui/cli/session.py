@@ -31,7 +31,7 @@ from spectui.options import placement
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
-from spectui.prompts import Prompt, builtin_suite, load_prompts
+from spectui.prompts import Prompt, PromptFile, builtin_suite, load_prompts
 from spectui.prompts.chats import Chats, load_chats
 from spectui.speculative.models import unserved
 from spectui.tune.candidates import Candidate
@@ -72,7 +72,7 @@ def held_devices(options: RunOptions) -> AbstractContextManager[None]:
     return devices_held(options.context.cpu, uses_gpus=layers != 0)
 
 
-def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> tuple[Prompt, ...]:
+def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> PromptFile:
     """The user's prompts, or the first of the built-in suite; all of it if ``of_suite`` is None.
 
     With chats there are none of the suite.
@@ -81,11 +81,11 @@ def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> tuple[P
         BadInputError: one is malformed, or the file cannot be read.
     """
     if options.prompts is None:
-        return () if options.chats else builtin_suite()[:of_suite]
+        return PromptFile(prompts=() if options.chats else builtin_suite()[:of_suite])
     return own_prompts(options.prompts)
 
 
-def own_prompts(path: Path) -> tuple[Prompt, ...]:
+def own_prompts(path: Path) -> PromptFile:
     """The prompts of the user's file; what was passed over is reported.
 
     Raises:
@@ -94,7 +94,7 @@ def own_prompts(path: Path) -> tuple[Prompt, ...]:
     found = load_prompts(path)
     for note in found.notes:
         complain(note)
-    return found.prompts
+    return found
 
 
 def read_chats(options: RunOptions) -> Chats | None:
