@@ -190,7 +190,7 @@ FORMS: dict[str, tuple[str, bytes, list[str], str, str | None]] = {
         json.dumps([{"id": "s0", "conversations": TOLD}, {"conversations": []}]).encode(),
         ["user: hi"],
         "s0",
-        "1 prompt of a.json: without the last answer; left out: {file}, item 2: no question",
+        "1 prompt of a.json: without the last answer; 1 left out, the first {file}, item 2: no",
     ),
     "a batch": (
         "a.jsonl",
@@ -219,10 +219,10 @@ FORMS: dict[str, tuple[str, bytes, list[str], str, str | None]] = {
     "messages under prompt": ("a.jsonl", lines({"prompt": [QUESTION]}), ["user: hi"], "a-1", None),
     "tools and images among others": (
         "a.jsonl",
-        lines({"messages": [QUESTION, CALL]}, {"messages": [IMAGE]}, "hi"),
+        lines({"messages": [QUESTION, CALL, QUESTION]}, {"messages": [IMAGE]}, "hi"),
         ["hi"],
         "a-3",
-        "1 prompt of a.jsonl: left out: {file}:1: message 2 has tools and 1 more",
+        "1 prompt of a.jsonl: 2 left out, the first {file}:1: message 2 has tools",
     ),
     "a CSV": (
         "a.csv",
@@ -258,9 +258,9 @@ def test_forms_that_people_have(tmp_path: Path, form: str) -> None:
 
 def test_a_file_without_text_is_refused_by_its_first_line(tmp_path: Path) -> None:
     for message, why in (
-        (CALL, "message 1 has tools"),
+        (CALL | {"role": "user"}, "message 1 has tools"),
         (IMAGE, "message 1 has images or files"),
-        ({"role": "assistant", "content": "x"}, "no question"),
+        (CALL, "no question"),
     ):
         file = write(tmp_path / "a.jsonl", b"\n" + lines({"messages": [message]}))
         with pytest.raises(BadInputError, match=rf"a\.jsonl:2: {why}; give questions of text"):

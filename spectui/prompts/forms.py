@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -80,9 +80,11 @@ class FileReader:
         """What was taken and what was not, as a clause; None where that is all."""
         told = [*self._taken]
         if self._passed:
-            told.append(f"passed over: {_listed([*self._passed], _NAMED)}")
+            n_more = len(self._passed) - _NAMED
+            names = ", ".join([*self._passed][:_NAMED])
+            told.append(f"passed over: {names}" + (f" and {n_more} more" if n_more > 0 else ""))
         if self._left:
-            told.append(f"left out: {_listed(self._left, 1)}")
+            told.append(f"{len(self._left)} left out, the first {self._left[0]}")
         head = f"{counted(n_prompts, 'prompt')} of {self._file.name}"
         return f"{head}: {'; '.join(told)}" if told else None
 
@@ -135,16 +137,16 @@ class FileReader:
             if len(rows) > 1:
                 self._taken["the first of turns"] = None
             rows = [{"role": "user", "content": one} for one in rows[:1]]
+        while rows and isinstance(rows[-1], dict) and role_of(rows[-1]) == "assistant":
+            rows = rows[:-1]
+            self._taken["without the last answer"] = None
         numbered = [*enumerate(rows, start=1)]
         beyond = next(filter(None, (_beyond_text(where, n, row) for n, row in numbered)), None)
         messages = [] if beyond else [self._message(where, n, row) for n, row in numbered]
-        found = [one for one in messages if one is not None]
-        while found and found[-1].role == "assistant":
-            found.pop()
-            self._taken["without the last answer"] = None
+        found = tuple(one for one in messages if one is not None)
         if not found:
             self._left.append(f"{where}: {beyond or 'no question'}")
-        return tuple(found)
+        return found
 
     def _message(self, where: str, n: int, row: Json) -> ChatMessage | None:
         """A message; None for an empty one of the system's."""
@@ -202,8 +204,3 @@ def _check_characters(where: str, prompt: Prompt) -> None:
 
 def _refuse(where: str, why: str) -> NoReturn:
     raise BadInputError(f"{where}: {why}")
-
-
-def _listed(names: Sequence[str], most: int) -> str:
-    n_more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {n_more} more" if n_more > 0 else "")
