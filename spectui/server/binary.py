@@ -42,7 +42,7 @@ MAX_OUTPUT_BYTES = 1 << 20
 _AT_ONCE_BYTES = 1 << 16
 _OVERRIDES = "LLAMA_ARG_"
 """Variables with which a user sets llama-server up: a bad one would be all that it talks about."""
-_FORMAT = 1
+_FORMAT = 2
 """To be raised when what is read from a help text changes."""
 _FOLDER = "llama-server"
 
