@@ -17,6 +17,7 @@ import msgspec
 
 from spectui.commands.measured import own_environment
 from spectui.commands.reader import Accepted, drafters_of
+from spectui.commands.server_options import PREFIX
 from spectui.errors import ServerError, UsageError
 from spectui.options.dialect import Dialect
 from spectui.paths import cache_dir, text_of
@@ -40,8 +41,10 @@ _UNLISTED = frozenset(
 MAX_OUTPUT_BYTES = 1 << 20
 """Twenty times what llama-server has to say."""
 _AT_ONCE_BYTES = 1 << 16
-_OVERRIDES = "LLAMA_ARG_"
+_OVERRIDES = (PREFIX, "MTMD_BACKEND_DEVICE")
 """Variables with which a user sets llama-server up: a bad one would be all that it talks about."""
+_WITHOUT_FILE = {"XDG_CONFIG_HOME": os.devnull}
+"""Where it finds no ``llama.cpp/config.ini``, whose options it would take, and open their files."""
 _FORMAT = 2
 """To be raised when what is read from a help text changes."""
 _FOLDER = "llama-server"
@@ -245,7 +248,7 @@ def ask(
                 [str(program), *arguments],
                 output=theirs,
                 grace_s=0.0,
-                environment=environment | dict(variables or {}),
+                environment=environment | _WITHOUT_FILE | dict(variables or {}),
             )
         finally:
             os.close(theirs)

@@ -95,9 +95,17 @@ def test_each_refusal_is_found(server: ServerBinary) -> None:
 
 
 @SERVER
-def test_nothing_is_opened_or_asked(server: ServerBinary, tmp_path: Path) -> None:
+def test_nothing_is_opened_or_asked(
+    server: ServerBinary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     evil = tmp_path / "evil"
+    # Nor what the user's own file of options says.
+    config = tmp_path / "llama.cpp" / "config.ini"
+    config.parent.mkdir()
+    config.write_text(f"log-file = {evil}\nctx-size = x\n", "utf-8")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert judged(OPENED.format(evil), server) == []
+    assert [words for words, _ in judged("-b x", server)] == ["-b x"]
     assert not evil.exists()
 
 
