@@ -31,12 +31,13 @@ _ALONE = {
     "LLAMA_OFFLINE": "1",
 }
 """Variables that keep it from devices and from the hub."""
-_OPENING = re.compile(r"--(.*-)?(hf|url|docker|rpc|mcp|devices?|file|path|dir)(-.*)?")
-"""Names of options that open files, connect or name devices."""
+_OPENING = re.compile(r"--(.*-)?(hf|url|docker|rpc|mcp|file|path|dir)(-.*)?")
+"""Names of options that open files or connect."""
 _FILES = re.compile(r"FNAME|FILE|PATH|DIR")
 _PLACED = ("override-tensor", "override-tensor-draft")
+_DEVICE = re.compile(r"--(.*-)?device(-.*)?")
 _NUMBERED = re.compile(r"\d")
-"""Part of the names of a device's buffers, as of CUDA0."""
+"""Part of the names of devices that are kept from it, and of their buffers, as of CUDA0."""
 _KEPT = ("model", "model-draft")
 """Files that it opens behind its arguments alone, and misses where they are not named."""
 _HELP = re.compile(r"^(?:usage:|-----)", re.MULTILINE)
@@ -105,7 +106,9 @@ class Judge:
             return False
         flag, server = canonical(item.flag), item.server
         names = (flag,) if server is None else (flag, *server.flags)
-        buffers = [part.partition("=")[2] for part in item.value.split(",")]
+        devices = item.values if any(map(_DEVICE.fullmatch, names)) else ()
+        if item.name in _PLACED:
+            devices = tuple(part.partition("=")[2] for part in item.value.split(","))
         return (
             item.is_path
             or flag in self._files
@@ -113,7 +116,7 @@ class Judge:
             or names_model((item,))
             or prints_and_ends((item,)) is not None
             or (item.name == "chat-template" and "{" in item.value)
-            or (item.name in _PLACED and any(map(_NUMBERED.search, buffers)))
+            or any(map(_NUMBERED.search, devices))
         )
 
     def _answer(self, items: Sequence[tuple[int, Item]]) -> str:

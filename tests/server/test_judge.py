@@ -31,6 +31,8 @@ REFUSED = {
     "-ot exps": None,
     "-ot 'a=CPU,exps=cpu'": None,
     "-ot exps=CUDA_Host": None,
+    "-dev gpu": None,
+    "-devd None": None,
     "--numa distributed": "--numa distribute",
     "--rope-scaling yran": None,
     "--no-jinja --chat-template nope": None,
@@ -40,7 +42,7 @@ REFUSED = {
 }
 OPENED = (
     "--log-file {0} --grammar-file {0} --api-key-file {0} --slot-save-path {0} --rpc 10.0.0.1:1 "
-    "-hf a/b -hfd a/b -mu http://a/b -dr a -dev CUDA7 -devd Foo -ot exps=CUDA7 --lora {0} "
+    "-hf a/b -hfd a/b -mu http://a/b -dr a -dev CUDA7 -devd none,MTL0 -ot exps=CUDA7 --lora {0} "
     "--list-devices --version --completion-bash --gpt-oss-20b-default"
 )
 RECORDING = """#!{python} -S
