@@ -35,9 +35,14 @@ _UNLISTED = frozenset(
         *("-ngl", "--gpu-layers", "--n-gpu-layers"),
         *("-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft"),
         *("-ot", "--override-tensor", "--no-mmap"),
+        *("-sm", "--split-mode", "-mg", "--main-gpu", "-ts", "--tensor-split", "--max-gpu"),
+        *("-dev", "--device", "-devd", "--device-draft", "-op", "--offload-policy"),
+        *("-no-ooae", "--no-offload-only-active-experts", "-fdn", "--fused-delta-net"),
+        *("-a", "--alias", "--n-predict", "--embeddings", "--logit-bias", "--peg"),
+        *("-rcache", "--rope-cache", "--recurrent-ckpt-mode"),
     }
 )
-"""Options that ik_llama.cpp always takes, but lists only in builds for a GPU or with mmap."""
+"""Options that ik_llama.cpp takes, but lists in builds for a GPU or with mmap alone, or nowhere."""
 MAX_OUTPUT_BYTES = 1 << 20
 """Twenty times what llama-server has to say."""
 _AT_ONCE_BYTES = 1 << 16

@@ -44,10 +44,16 @@ _HELP = re.compile(r"^(?:usage:|-----)", re.MULTILINE)
 """The beginning of a help, behind a refusal."""
 _OF_OPTION = "to show complete usage"
 """The end of the help of one option."""
-_SAID_BESIDE = re.compile(r"warn|DEPRECATED|[\d.]+ |ggml|load_backend|llama_|note:|built with")
-"""The beginning of lines that refuse nothing."""
+_SAID_BESIDE = re.compile(
+    r"warn|DEPRECATED|[\d.]+ |ggml|load_backend|llama_|note:|built with"
+    r"|={8}|X{8}|-rcache, |Setting 'enable_thinking'"
+)
+"""The beginning of lines that refuse nothing; the second row is ik_llama.cpp's."""
 _AT = re.compile(r'(?:argument|variable)(?:: | ")([^\s"]+)')
-_AROUND = re.compile(r'^(?:error while handling \w+(?: variable)? "[^"]*": )?(?:error: )?')
+_AROUND = re.compile(
+    r"^(?:terminate called after throwing an instance of '\S+'\s+what\(\):\s+)?"
+    r'(?:error while handling \w+(?: variable)? "[^"]*": )?(?:error: )?'
+)
 _ALLOWED = re.compile(r"allowed values: ([\w.+, -]+)|[\[{<(]([\w.+-]+(?:[,|][\w.+-]+)+)[\]}>)]")
 _ITEM = re.compile(r"^ +- ([\w+-]+):", re.MULTILINE)
 """Words that an option takes, in a row and below each other."""

@@ -52,11 +52,17 @@ if len(sys.argv) > 2:
         file.write(json.dumps([sys.argv[1:], dict(os.environ)]) + "\\n")
 print({help!r})
 """
-# It says nothing of the option, and ends with 1 whatever it has read.
+# It says nothing of the option, and ends with 1 whatever it has read, if it is not aborted.
 OF_IK = """#!{python} -S
-import sys
+import os, sys
 if "x" in sys.argv:
     print("stoi", file=sys.stderr, flush=True)
+if "9" * 20 in sys.argv:
+    print("terminate called after throwing an instance of 'std::out_of_range'", file=sys.stderr)
+    print("  what():  stoi", file=sys.stderr, flush=True)
+    os.abort()
+if "-amb" in sys.argv:
+    print("X" * 30 + " amb = 4 is too low. Changing to 128", file=sys.stderr, flush=True)
 print({help!r})
 sys.exit(1)
 """
@@ -131,7 +137,10 @@ def test_one_that_names_no_option_is_asked_for_less(tmp_path: Path) -> None:
     source = OF_IK.format(python=sys.executable, help=IK)
     binary = examine(str(write_script(tmp_path / "llama-server", source)))
     assert judged("-b 5 -c 7 -ub x -t 4 -rtr", binary) == [("-ub x", None)]
-    assert judged("-b 5 -c 7 -t 4 -rtr", binary) == []
+    assert judged("-b 5 -c 7 -t 4 -rtr -amb 4 -a name -sm layer", binary) == []
+    command = read_command(f"llama-server -m a.gguf -ub {'9' * 20} -rtr")
+    [one] = Judge(binary)(command, ())
+    assert (one.flag, one.why) == ("-ub", "it stops, and says: no whole number in its range")
     Path(binary.path).unlink()
     # Without an answer nothing is known.
     assert judged("-ub x", binary) == []
