@@ -146,7 +146,7 @@ def test_one_that_names_no_option_is_asked_for_less(tmp_path: Path) -> None:
     assert judged("-ub x", binary) == []
 
 
-FOUND = "spectui.cli.judged.find_server"
+FOUND = "spectui.cli.judged.find_servers"
 
 
 @SERVER
@@ -157,7 +157,7 @@ def test_commands_are_judged_by_the_server_that_is_found(
     assert spectui("lint", text) == 3
     assert "unknown is not wrong" in " ".join(spectui.out.split())
     assert spectui("export", "--from", text) == 0
-    monkeypatch.setattr(FOUND, lambda: llama_server_binary)
+    monkeypatch.setattr(FOUND, lambda: (llama_server_binary,))
     assert spectui("lint", text) == 3
     assert "this llama-server takes no -ctk q9" in spectui.out
     assert f"Judged by {llama_server_binary} itself" in " ".join(spectui.out.split())
