@@ -97,10 +97,11 @@ class Judge:
         for _ in range(_MOST_REFUSALS):
             try:
                 answer = self._answer(left)
+                place = _named(left, answer)
                 # What it refuses without any option is not the command's.
-                if not answer or self._answer(()):
+                if not answer or (place is None and self._answer(())):
                     return
-                place = self._place(left, answer)
+                place = self._first(left) if place is None else place
             except (ServerError, OSError, ValueError):
                 # Without an answer nothing is known.
                 return
@@ -138,16 +139,8 @@ class Judge:
             self._answers[key] = _complaint(printed.text) if printed.code else ""
         return self._answers[key]
 
-    def _place(self, items: Sequence[tuple[int, Item]], answer: str) -> int:
-        """The place of the option that is refused: the one that is named, or else the first."""
-        named = _AT.search(answer)
-        places = [
-            place
-            for place, (_, item) in enumerate(items)
-            if named is not None and named[1] in {canonical(item.shown), item.shown}
-        ]
-        if len(places) == 1:
-            return places[0]
+    def _first(self, items: Sequence[tuple[int, Item]]) -> int:
+        """The place of the first option that is refused."""
         low, high = 0, len(items) - 1
         while low < high:
             middle = (low + high) // 2
@@ -156,6 +149,17 @@ class Judge:
             else:
                 low = middle + 1
         return low
+
+
+def _named(items: Sequence[tuple[int, Item]], answer: str) -> int | None:
+    """The place of the option that a refusal names; None for none, and for one of several."""
+    named = _AT.search(answer)
+    places = [
+        place
+        for place, (_, item) in enumerate(items)
+        if named is not None and named[1] in {canonical(item.shown), item.shown}
+    ]
+    return places[0] if len(places) == 1 else None
 
 
 def _complaint(text: str) -> str:
