@@ -31,8 +31,8 @@ _ALONE = {
     "LLAMA_OFFLINE": "1",
 }
 """Variables that keep it from devices and from the hub."""
-_OPENING = re.compile(r"--(.*-)?(hf|url|docker|rpc|mcp|file|path|dir)(-.*)?")
-"""Names of options that open files or connect."""
+_OPENING = re.compile(r"--(.*-)?(hf|url|docker|rpc|mcp|file|path|dir)(-.*)?|--log-(test|enable)")
+"""Names of options that open files or connect; the last are ik_llama.cpp's."""
 _FILES = re.compile(r"FNAME|FILE|PATH|DIR")
 _PLACED = ("override-tensor", "override-tensor-draft")
 _DEVICE = re.compile(r"--(.*-)?device(-.*)?")

@@ -43,7 +43,7 @@ REFUSED = {
 OPENED = (
     "--log-file {0} --grammar-file {0} --api-key-file {0} --slot-save-path {0} --rpc 10.0.0.1:1 "
     "-hf a/b -hfd a/b -mu http://a/b -dr a -dev CUDA7 -devd none,MTL0 -ot exps=CUDA7 --lora {0} "
-    "--list-devices --version --completion-bash --gpt-oss-20b-default"
+    "--list-devices --version --completion-bash --gpt-oss-20b-default --log-enable"
 )
 RECORDING = """#!{python} -S
 import json, os, sys
