@@ -17,7 +17,10 @@ from spectui.commands.takeover import take_over
 from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
+from spectui.server.binary import examine
 from spectui.severity import Severity
+from tests.support.binaries import CURRENT as CURRENT_HELP
+from tests.support.binaries import write_binary
 from tests.support.cli import Spectui
 from tests.support.commands import setup_of
 from tests.support.tables import rules, table
@@ -107,6 +110,14 @@ def test_combinations_of_options_that_no_table_has_are_no_error() -> None:
         assert told.keys() == {option.split()[0] for option in new}
         assert all(drawn_from(CURRENT.dialect) in why for why in told.values())
         assert fixed(command, CURRENT).arguments == command.arguments
+
+
+def test_an_option_newer_than_the_server_is_told_with_its_first_build(tmp_path: Path) -> None:
+    binary = examine(str(write_binary(tmp_path / "llama-server", CURRENT_HELP)))
+    command = read_command("llama-server -m m.gguf --moe-cache-mib 8000 --new-switch")
+    found = {one.flag: one.why for one in lint(command, Reader(accepted=binary.accepted))}
+    assert "llama.cpp takes it since b11480" in found["--moe-cache-mib"]
+    assert "since" not in found["--new-switch"]
 
 
 def test_a_plain_typo_is_told_what_may_be_meant() -> None:
