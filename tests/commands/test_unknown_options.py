@@ -112,7 +112,10 @@ def test_combinations_of_options_that_no_table_has_are_no_error() -> None:
         assert fixed(command, CURRENT).arguments == command.arguments
 
 
-def test_an_option_newer_than_the_server_is_told_with_its_first_build(tmp_path: Path) -> None:
+def test_an_option_newer_than_the_server_is_told_with_its_first_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "home"))
     binary = examine(str(write_binary(tmp_path / "llama-server", CURRENT_HELP)))
     command = read_command("llama-server -m m.gguf --moe-cache-mib 8000 --new-switch")
     found = {one.flag: one.why for one in lint(command, Reader(accepted=binary.accepted))}

@@ -129,8 +129,12 @@ def real_lines(llama_server_binary: Path) -> list[Mutated]:
 
 
 def test_with_the_server_lint_refuses_what_it_refuses(
-    lines: list[Mutated], llama_server_binary: Path
+    lines: list[Mutated],
+    llama_server_binary: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
     reader = reader_of(examine(str(llama_server_binary)))
     assert N_LINES * 0.5 < sum(one.is_refused for one in lines) < N_LINES * 0.9
     assert [one for one in lines if bool(one.errors(reader)) is not one.is_refused] == []
