@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--n-predict", type=int, default=96)
     parser.add_argument("--rows", type=Path, help="JSON lines: what is there is not run again")
     arguments = parser.parse_args()
-    prompts = load_prompts(arguments.prompts)[: arguments.n_prompts]
+    prompts = load_prompts(arguments.prompts).prompts[: arguments.n_prompts]
     target = ModelOptions(path=ensure_demo_models((DemoModel.DRAFT,))[DemoModel.DRAFT])
     use_servers_library()
     with Engine() as engine:

@@ -208,7 +208,7 @@ def test_a_folder_of_exports(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("PK\x03\x04", "is no JSON"),
+        ("PK\x03\x04", r"invalid JSON .*; unpack an archive first"),
         ('{"a": 1}', "is no export of chats that spectui knows: it reads the JSON of Open WebUI"),
         ("[]", "is no export"),
         ('{"messages": [{"role": "user", "content": "x"}]}', "there is no answer with text alone"),

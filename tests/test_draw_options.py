@@ -1,13 +1,18 @@
 """Tables of options, drawn from parsers."""
 
+import io
 import re
 import runpy
+import tarfile
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from spectui.commands.server_options import drawn_from
+from spectui.commands.server_options import LATER, drawn_from, server_option
 from spectui.options.dialect import Dialect
+from tests.support.binaries import CURRENT, write_script
+from tools import newest_options
 
 TOOL = Path(__file__).parents[1] / "tools" / "draw_options.py"
 ARG = """
@@ -44,6 +49,70 @@ def test_the_parser_of_llama_cpp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     main(["llama.cpp", str(source), "--version", VERSION])
     marked = table.read_text("utf-8").splitlines()
     assert {"+ -a --alpha = $ALPHA", "--file ="} <= {*marked}
+
+
+def test_what_a_newer_server_has_beyond_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = runpy.run_path(str(TOOL))["main"]
+    monkeypatch.setitem(main.__globals__, "TABLES", tmp_path)
+    new = "--new N                                 newer (env: LLAMA_ARG_NEW)\n"
+    program = write_script(tmp_path / "server", f"#!/bin/sh\ncat <<E\n{CURRENT}{new}E\n")
+    source = tmp_path / "help"
+    source.write_text(CURRENT, "utf-8")
+    main(["llama.cpp", str(source), "--version", VERSION])
+    later = tmp_path / f"{LATER}.txt"
+    for when, since in (("b9 of 2026-09-09", "b9 of 2026-09-09"), ("b10 of 2026-10-10", "b9")):
+        main([LATER, str(program), "--version", f"llama.cpp {when}"])
+        first, _, line = later.read_text("utf-8").splitlines()
+        assert when in first
+        assert line == f"--new = $NEW % {since} at the latest"
+        # An earlier build that is known stays.
+        later.write_text(later.read_text("utf-8").replace("b9 of 2026-09-09", "b9"), "utf-8")
+
+
+def test_names_of_a_package_that_no_table_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [
+        b"--ctx-size",
+        b"LLAMA_ARG_CTX_SIZE",
+        b"--git-like",
+        b"--threads",
+        b"-x",
+        b"LLAMA_ARG_",
+    ]
+    older = b"\0".join([b"", *names, b""])
+    newer = older.replace(b"--threads", b"--brand-new\0LLAMA_ARG_BRAND_NEW\0not --an-option")
+    library, wheel, npm = (tmp_path / name for name in ("lib.so", "new.whl", "new.tgz"))
+    library.write_bytes(older)
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("package/other.so", b"\0--ctx-size\0")
+        archive.writestr("package/lib.so", newer)
+    with tarfile.open(npm, "w:gz") as tar:
+        member = tarfile.TarInfo("package/lib.node")
+        member.size = len(newer)
+        tar.addfile(member, io.BytesIO(newer))
+    newest_options.main([str(wheel), str(npm), str(library), "--pinned", str(library)])
+    told = "new --brand-new, LLAMA_ARG_BRAND_NEW; gone --threads"
+    assert capsys.readouterr().out.splitlines() == [
+        f"new.whl: {told}",
+        f"new.tgz: {told}",
+        "lib.so: new nothing; gone nothing",
+    ]
+    wheel.write_bytes(b"")
+    with pytest.raises(FileNotFoundError, match="no library with the parser"):
+        newest_options.main([str(wheel), "--pinned", str(library)])
+
+
+def test_what_is_newer_than_the_pinned_build_has_its_first() -> None:
+    option = server_option("--moe-cache-mib")
+    assert option is not None
+    assert option.since["--moe-cache-mib"] == option.since["LLAMA_ARG_MOE_CACHE_MIB"]
+    known = server_option("--slot-save-path")
+    assert known is not None
+    # The option is as old as any: its variable is not.
+    assert set(known.since) == {"LLAMA_ARG_SLOT_SAVE_PATH"}
 
 
 def test_every_table_has_the_build_and_date_of_its_parser() -> None:

@@ -5,11 +5,15 @@
     python tools/draw_options.py --gone ik REPOSITORY.git
     python tools/draw_options.py --gone llama.cpp-legacy OLDER_SOURCE --version ...
     python tools/draw_options.py programs SOURCE --version "llama.cpp b11312 of 2026-10-01"
+    python tools/draw_options.py llama.cpp-later SOURCE --version "llama.cpp b11669 of 2026-10-16"
 
 A source is a source tree of llama.cpp or ik_llama.cpp, its common/arg.cpp or common/common.cpp,
-the output of ``llama-server --help`` in a file, or a git directory, whose last commit counts and
+a llama-server, its ``--help`` in a file, or a git directory, whose last commit counts and
 names the version. A version holds the build's date, since lint names both beside an option that no
 table has. Marks made by hand are kept: "+" in front of a line, and "@" for a path.
+
+``llama.cpp-later`` draws what a newer source has beyond ``llama.cpp``, with the first build that is
+known to have it: the one that is drawn, unless the table names an earlier one.
 
 ``--gone`` draws what the dialect took earlier and takes no more: out of the history of a git
 directory, with the commit and the day on which each option went, or by an older source.
@@ -19,12 +23,16 @@ directory, with the commit and the day on which each option went, or by an older
 
 import argparse
 import datetime as dt
+import os
 import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from spectui.commands.server_options import LATER, PREFIX
+from spectui.options.dialect import Dialect
+from spectui.server.binary import TIMEOUT_S, ask
 from spectui.server.help_text import read_help
 
 TABLES = Path(__file__).parents[1] / "spectui" / "commands" / "tables"
@@ -152,9 +160,16 @@ def of_help(text: str) -> Iterator[Drawn]:
             flags=tuple(flag for flag in flags if flag not in negations),
             negations=negations,
             n_values=len((option.value or "").split()),
-            variable=option.variable and option.variable.removeprefix("LLAMA_ARG_"),
+            variable=_unprefixed(option.variable),
             is_refused=option.is_removed,
         )
+
+
+def _unprefixed(variable: str | None) -> str | None:
+    """What a table has of a variable; None for one that stands for no option."""
+    if variable is None or not variable.startswith(PREFIX):
+        return None
+    return variable.removeprefix(PREFIX)
 
 
 def _plain(flag: str) -> str:
@@ -205,6 +220,10 @@ def _git(folder: Path, *words: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+def _is_program(source: Path) -> bool:
+    return source.is_file() and os.access(source, os.X_OK)
+
+
 def _is_git(source: Path) -> bool:
     return source.is_dir() and (source / "HEAD").is_file()
 
@@ -215,6 +234,8 @@ def source_text(source: Path, commit: str = "HEAD") -> str:
     Raises:
         FileNotFoundError: the folder holds none.
     """
+    if _is_program(source):
+        return ask(source.absolute(), ("--help",), TIMEOUT_S).text
     if source.is_file():
         return source.read_text("utf-8")
     for names in _PARSERS:
@@ -270,6 +291,19 @@ def _without(options: Iterable[Drawn], present: set[str], went: str) -> Iterator
             yield left
 
 
+def beyond(newer: Iterable[Drawn], first: str) -> Iterator[Drawn]:
+    """Yield options of a newer source that the table lacks, or has without their variable."""
+    text = (TABLES / f"{Dialect.LLAMA_CPP}.txt").read_text("utf-8")
+    known = {word for line in text.splitlines() if line[:1] != "#" for word in line.split()}
+    path = TABLES / f"{LATER}.txt"
+    lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    since = {word: line.partition(" % ")[2] for line in lines for word in line.split()}
+    for one in newer:
+        told = {*one.names, *([f"${one.variable}"] if one.variable else ())}
+        if new := sorted(told - known):
+            yield replace(one, went=next((since[n] for n in new if n in since), first))
+
+
 def gone_since(older: Iterable[Drawn], newer: Iterable[Drawn], went: str) -> Iterator[Drawn]:
     """Yield options of an older source that a newer lacks, or takes with more or fewer values."""
     now = {name: one for one in newer for name in one.names}
@@ -314,7 +348,10 @@ def _remarks(table: str, version: str, source: Path) -> Iterator[str]:
         yield from _drawn()
         return
     what = "takes no more, and until when it did" if table.endswith("-gone") else "takes"
+    if table == LATER:
+        what = f"takes beyond {Dialect.LLAMA_CPP}.txt, and since when"
     kind = f"{source.name}" if source.is_file() else "its parser"
+    kind = "its --help" if _is_program(source) else kind
     yield f"# What the llama-server of {version} {what}, by {kind}."
     yield from _drawn()
 
@@ -336,8 +373,10 @@ def _version(source: Path, given: str | None) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Draw a table; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("dialect", choices=("llama.cpp", "llama.cpp-legacy", "ik", _OTHERS))
-    parser.add_argument("source", type=Path, help="source tree, parser, help text or git directory")
+    parser.add_argument("dialect", choices=(*map(str, Dialect), LATER, _OTHERS))
+    parser.add_argument(
+        "source", type=Path, help="source tree, parser, llama-server, its help, ..."
+    )
     parser.add_argument("--gone", action="store_true", help="what it took earlier")
     parser.add_argument("--newer", type=Path, help="with --gone: the source that took its place")
     parser.add_argument("--until", help="with --newer: when it went")
@@ -349,6 +388,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     table = f"{given.dialect}-gone" if given.gone else given.dialect
     if given.dialect == _OTHERS:
         options = paired(one for one in of_llama_cpp(source_text(given.source)) if one.programs)
+    elif table == LATER:
+        options = list(
+            beyond(
+                read_parser(source_text(given.source)), f"{version.partition(' ')[2]} at the latest"
+            )
+        )
     elif not given.gone:
         options = read_parser(source_text(given.source))
     elif given.newer is None:

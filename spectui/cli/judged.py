@@ -1,35 +1,41 @@
 """The llama-server of this machine, which judges commands that it would read."""
 
+from itertools import islice
+
 from spectui.cli.output import complain
 from spectui.commands.command import ServerCommand
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.errors import ServerError
 from spectui.format import printable
-from spectui.llama.search import find_server
+from spectui.llama.search import find_servers
 from spectui.options.dialect import Dialect
+
+_MOST_ASKED = 8
+"""Maximum number of llama-servers that are asked what they take."""
 
 
 def found_reader(command: ServerCommand) -> Reader | None:
-    """The llama-server of this machine, if it reads the command's dialect; None without one.
+    """The first llama-server of this machine that reads the command's dialect; None without one.
 
     It is one of the user's own: the program that a command names is never started. A container has
     one of its own.
     """
-    path = find_server() if command.inside is None else None
-    if path is None:
-        return None
-    # They start processes.
-    from spectui.server.binary import examine
-    from spectui.server.judge import reader_of
-
-    try:
-        reader = reader_of(examine(str(path)))
-    except ServerError:
+    if command.inside is not None:
         return None
     own = recognise(command)
-    is_alike = (reader.dialect is Dialect.IK) == (own.dialect is Dialect.IK)
-    return reader if is_alike or own.is_open else None
+    for path in islice(find_servers(), _MOST_ASKED):
+        # They start processes.
+        from spectui.server.binary import examine
+        from spectui.server.judge import reader_of
+
+        try:
+            reader = reader_of(examine(str(path)))
+        except ServerError:
+            continue
+        if own.is_open or (reader.dialect is Dialect.IK) == (own.dialect is Dialect.IK):
+            return reader
+    return None
 
 
 def mind_refusals(command: ServerCommand) -> None:

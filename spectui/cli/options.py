@@ -131,7 +131,7 @@ _RUN: tuple[Decorator, ...] = (
     click.option(
         "--prompts",
         type=click.Path(path_type=Path),
-        help="Your prompts: a .jsonl, a .txt, or a folder of them (default: a built-in suite).",
+        help="Your prompts: JSONL, JSON, CSV, text, or a folder of them (default: a suite).",
     ),
     json_option(),
     QUIET,

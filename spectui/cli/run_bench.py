@@ -103,8 +103,8 @@ def bench(given: Given) -> None:
         unmeasured = warn_of_unmeasured(given, through_server=is_server)
         options = with_preset_models(options, most_drafts=int(speculation.needs_draft))
     check_writable(options.json_path, options.input_files())
-    prompts, chats = read_prompts(options, of_suite=SUITE_PROMPTS), read_chats(options)
-    prompts = (*prompts, *(chats.prompts[:MOST_ANSWERS] if chats else ()))
+    read, chats = read_prompts(options, of_suite=SUITE_PROMPTS), read_chats(options)
+    prompts = (*read.prompts, *(chats.prompts[:MOST_ANSWERS] if chats else ()))
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     job = _Bench(options=options, given=given, prompts=prompts, progress=progress)
     try:
@@ -113,7 +113,8 @@ def bench(given: Given) -> None:
     finally:
         progress.close()
     left_out = dict.fromkeys(filter(None, (one.workload.note for one in run.comparisons)))
-    run = replace(run, notes=(*unmeasured, *run.notes, *left_out), requests=given["requests"])
+    notes = (*unmeasured, *read.notes, *run.notes, *left_out)
+    run = replace(run, notes=notes, requests=given["requests"])
     if not is_running:
         run = replace(run, next_words=tuple(tune_words(given.words)))
     report(run, options.json_path, is_sweep=job.n_kinds > 1)

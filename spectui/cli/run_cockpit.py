@@ -20,6 +20,7 @@ from spectui.cli.output import complain, complaints
 from spectui.cli.presets import with_preset_models
 from spectui.cli.request import RunOptions
 from spectui.commands.measured import tuning_variables
+from spectui.commands.rendering import rendering_of
 from spectui.demo import DemoModel
 from spectui.errors import UsageError
 from spectui.live.setup import Launch, LiveSetup, Pair
@@ -166,6 +167,7 @@ def _setup(shared: RunOptions, speculation: Speculation, pair: Pair) -> LiveSetu
         sampling=shared.sampling_for(pair.target),
         n_predict=_most_tokens(shared.n_predict, pair.target),
         extra=shared.given.extra,
+        rendering=rendering_of(shared.given.extra),
         taken=shared.given.takeover,
     )
 

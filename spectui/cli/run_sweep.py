@@ -1,6 +1,6 @@
 """Runs ``spectui sweep``: from given options to a sweep, and on to its results."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -50,6 +50,7 @@ from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftSimple, numbers_of
 from spectui.options.setup import ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
+from spectui.prompts import Prompt
 from spectui.sweep.axes import MODEL_KINDS, Axes
 from spectui.sweep.cells import Cell, Place, Task
 from spectui.sweep.grid import Grid, given_grid, shipped_grids
@@ -108,9 +109,11 @@ def run(given: Given) -> None:
     _check(given, grid, is_server=is_server)
     notes = warn_of_unmeasured(given, through_server=is_server)
     check_writable(shared.json_path, shared.input_files())
+    read = read_prompts(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     try:
-        setup = _setup(given, grid, _default(axes, shared, given), shared, progress)
+        default = _default(axes, shared, given)
+        setup = _setup(given, grid, default, shared, progress, prompts=read.prompts)
         sweep = Sweep(replace(setup, left_out=left_out))
         for sentence in sweep.left_out:
             progress.announce(f"left out: {sentence}")
@@ -124,7 +127,7 @@ def run(given: Given) -> None:
     finally:
         progress.close()
     asked = unmeasured_sentences(setup.base.target.path)
-    _report(sweep, given, (*notes, *asked), ended)
+    _report(sweep, given, (*notes, *read.notes, *asked), ended)
 
 
 def _shared(given: Given, axes: Mapping[str, tuple[Any, ...]]) -> RunOptions:
@@ -171,8 +174,10 @@ def _setup(
     default: Cell,
     shared: RunOptions,
     progress: Progress,
+    *,
+    prompts: Sequence[Prompt],
 ) -> SweepSetup:
-    """Find models and prompts; nothing is loaded."""
+    """Find models; nothing is loaded."""
     is_server = given["backend"] == BackendKind.SERVER
     binary = wanted_binary(given["server_bin"]) if is_server else None
     needs_models = not grid.kinds.isdisjoint(MODEL_KINDS)
@@ -204,7 +209,7 @@ def _setup(
         base=with_slot_context(base, 1, given) if is_server else base,
         drafts={name: shared.draft_options(path) for name, path in drafts.items()},
         sampling=sampling,
-        prompts=read_prompts(shared)[: given["n_prompts"] or of_suite],
+        prompts=prompts[: given["n_prompts"] or of_suite],
         machine=this_machine(),
         binary=binary,
         repeats=given["repeats"] or grid.repeats or 1,

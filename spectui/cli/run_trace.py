@@ -46,14 +46,15 @@ def trace(given: Given, *, depth: int, out: Path | None, costs: bool, keep_text:
     warn_of_unmeasured(given)
     _check_files(options, out)
     _check_depth(depth, options)
-    prompts, chats = read_prompts(options), read_chats(options)
+    read, chats = read_prompts(options), read_chats(options)
     progress = open_progress(quiet=options.quiet, verbose=options.verbose)
     try:
         tracing, recorded, notes = _recorded(
-            options, prompts, chats, progress, depth=depth, costs=costs
+            options, read.prompts, chats, progress, depth=depth, costs=costs
         )
     finally:
         progress.close()
+    notes = (*(f"NOTE: {one}." for one in read.notes), *notes)
     if costs:
         notes = (*_without_costs(recorded), *notes)
     _write(recorded, tracing, out, notes, keep_text=keep_text, options=options)

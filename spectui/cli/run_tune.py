@@ -61,13 +61,13 @@ def tune(given: Given) -> None:
     takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
     check_storage(options.storage)
-    prompts, chats = read_prompts(shared), read_chats(shared)
+    read, chats = read_prompts(shared), read_chats(shared)
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
     search = Search(
         shared=shared,
         options=options,
         limits=_limits(options, verifying),
-        prompts=prompts,
+        prompts=read.prompts,
         chats=chats,
         progress=progress,
     )
@@ -81,7 +81,7 @@ def tune(given: Given) -> None:
     finally:
         progress.close()
     asked = unmeasured_sentences(found.tuning.setup.off.target.path)
-    report(found, served, (*unmeasured, *asked), shared.json_path)
+    report(found, served, (*unmeasured, *read.notes, *asked), shared.json_path)
     _raise_ended(found, served)
 
 

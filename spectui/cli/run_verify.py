@@ -15,7 +15,7 @@ from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import wanted_binary
-from spectui.cli.session import SUITE_PROMPTS, open_engine, read_prompts
+from spectui.cli.session import SUITE_PROMPTS, open_engine, own_prompts, read_prompts
 from spectui.cli.taken import adopt, warn_of_unmeasured
 from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, UsageError
@@ -27,7 +27,7 @@ from spectui.measure.promise import Case, Promise
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.options.speculation import Speculation
-from spectui.prompts import Prompt, builtin_suite, load_prompts
+from spectui.prompts import Prompt, builtin_suite
 from spectui.tune.outcome import advice_of
 from spectui.tune.studies.listing import StudyEntry, decided, find_study, list_studies
 from spectui.verify.comparison import Summary, gain, interval_text
@@ -75,8 +75,9 @@ def verify(given: Given, study: str | None) -> None:
     )
     try:
         if direct:
-            prompts = read_prompts(shared, of_suite=SUITE_PROMPTS)
-            claim = _of_options(shared, speculation, prompts, progress)
+            read = read_prompts(shared, of_suite=SUITE_PROMPTS)
+            unmeasured += read.notes
+            claim = _of_options(shared, speculation, read.prompts, progress)
             measures_promise = not given["no_promise"] and has_library()
         else:
             claim, measures_promise = _of_study(study, given["storage"], shared.prompts), False
@@ -153,12 +154,12 @@ def _promise_of(entry: StudyEntry) -> Promise:
 
 def _prompts(promise: Promise, given: Path | None) -> tuple[Prompt, ...]:
     if given is not None:
-        return load_prompts(given)
+        return own_prompts(given).prompts
     if promise.is_chat:
         raise BadInputError(
             "the study was made on turns of a chat, whose text is not kept with it; give --prompts"
         )
-    found = builtin_suite() if promise.prompts is None else load_prompts(promise.prompts)
+    found = builtin_suite() if promise.prompts is None else own_prompts(promise.prompts).prompts
     by_id = {prompt.id: prompt for prompt in found}
     measured = [by_id[name] for name in promise.prompt_ids if name in by_id]
     if not measured:

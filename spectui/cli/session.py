@@ -11,6 +11,7 @@ from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import open_context
+from spectui.commands.rendering import rendering_of
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
@@ -29,7 +30,7 @@ from spectui.options import placement
 from spectui.options.drafters import MTP_KIND, DraftMtp, DraftSimple
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
-from spectui.prompts import Prompt, builtin_suite, load_prompts
+from spectui.prompts import Prompt, PromptFile, builtin_suite, load_prompts
 from spectui.prompts.chats import Chats, load_chats
 from spectui.speculative.models import unserved
 from spectui.tune.candidates import Candidate
@@ -57,6 +58,7 @@ def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
         held_devices(options),
         Engine(progress.on_engine, worker=worker, from_disk=options.yes, gate=gate) as engine,
     ):
+        engine.rendering = rendering_of(options.given.extra)
         try:
             yield engine
         finally:
@@ -69,7 +71,7 @@ def held_devices(options: RunOptions) -> AbstractContextManager[None]:
     return devices_held(options.context.cpu, uses_gpus=layers != 0)
 
 
-def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> tuple[Prompt, ...]:
+def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> PromptFile:
     """The user's prompts, or the first of the built-in suite; all of it if ``of_suite`` is None.
 
     With chats there are none of the suite.
@@ -78,8 +80,20 @@ def read_prompts(options: RunOptions, *, of_suite: int | None = None) -> tuple[P
         BadInputError: one is malformed, or the file cannot be read.
     """
     if options.prompts is None:
-        return () if options.chats else builtin_suite()[:of_suite]
-    return load_prompts(options.prompts)
+        return PromptFile(prompts=() if options.chats else builtin_suite()[:of_suite])
+    return own_prompts(options.prompts)
+
+
+def own_prompts(path: Path) -> PromptFile:
+    """The prompts of the user's file; what was passed over is reported.
+
+    Raises:
+        BadInputError: one is malformed, or the file cannot be read.
+    """
+    found = load_prompts(path)
+    for note in found.notes:
+        complain(note)
+    return found
 
 
 def read_chats(options: RunOptions) -> Chats | None:

@@ -11,18 +11,19 @@ from spectui.options.dialect import Dialect
 from spectui.secret import is_secret
 
 _NEUTRAL = "neutral="
+_BUDGET = "--reasoning-budget"
+"""Ends the thinking of answers to chats alone: llama-server gives prompts as text no budget."""
 
 
 @cache
 def _by_kind() -> Mapping[str, frozenset[str]]:
     """Names of ``tables/measured.txt`` by kind.
 
-    ``place`` and ``model`` place a model or change it, ``beside`` runs beside it, ``prompt`` and
-    ``choice`` change what is asked and which tokens are chosen. ``neutral=N`` has no effect at N;
-    ``off`` affects the speed when it is switched off. llama-server reads what is ``ignored`` and
-    never applies it. Each ``tuning-variable`` of llama.cpp, its backends and their libraries
-    selects devices, sizes and ways to compute: none names a file or a library. A ``path-variable``
-    holds paths.
+    ``place`` and ``model`` place a model or change it, ``beside`` runs beside it, ``choice``
+    changes which tokens are chosen. ``neutral=N`` has no effect at N; ``off`` affects the speed, or
+    the prompts, when it is switched off. llama-server reads what is ``ignored`` and never applies
+    it. Each ``tuning-variable`` of llama.cpp, its backends and their libraries selects devices,
+    sizes and ways to compute: none names a file or a library. A ``path-variable`` holds paths.
     """
     found: dict[str, set[str]] = {}
     for kind, *names in map(str.split, table("measured")):
@@ -49,12 +50,14 @@ def own_arguments(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def held_back(words: Sequence[str]) -> tuple[str, ...]:
-    """The user's arguments that a server of spectui's own does not get.
+    """The user's arguments that a server of spectui's own does not get, or not in full.
 
     Raises:
         BadInputError: an option lacks its value.
     """
-    return words_of(item for item in divide(words) if not _is_harmless(item))
+    return words_of(
+        item for item in divide(words) if not _is_harmless(item) or _long(item) == _BUDGET
+    )
 
 
 def _is_harmless(item: Item) -> bool:
@@ -134,7 +137,7 @@ def _counts(item: Item) -> bool:
     is_negated = canonical(item.flag) in option.negations
     if _is(name, "off"):
         return is_negated
-    changes = not is_negated and _is(name, "place", "model", "beside", "prompt", "choice")
+    changes = not is_negated and _is(name, "place", "model", "beside", "choice")
     return changes or option.taken.keys() == {Dialect.IK}
 
 

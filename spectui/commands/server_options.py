@@ -4,9 +4,9 @@
 draws them from the parsers. A line holds an option's flags; then "=" for a value, "@" for one that
 is a path, "= =" for two values, nothing for a switch; after "!" the flags that switch it off; after
 "$" the variable, without its LLAMA_ARG_; after "&" the other programs of llama.cpp that take it
-where llama-server does not; after "%" until when it was taken. A "+" in front is made by hand:
-servers of spectui's own get it from commands of others, since it neither runs, fetches nor writes
-anything, nor says who may reach the server.
+where llama-server does not; after "%" until when it was taken, and since when in the table of what
+is newer. A "+" in front is made by hand: servers of spectui's own get it from commands of others,
+since it neither runs, fetches nor writes anything, nor says who may reach the server.
 """
 
 import re
@@ -28,8 +28,8 @@ FALSE = frozenset({"off", "disabled", "false", "0"})
 """Words for a switch in variables and files."""
 _HARMLESS = "+"
 _DRAWN_FROM = re.compile(r"# What the llama-server of (.+? of \d{4}-\d\d-\d\d)\b")
-_LATER = f"{Dialect.LLAMA_CPP}-later"
-"""Table, made by hand, of options that are newer than the build whose parser was drawn."""
+LATER = f"{Dialect.LLAMA_CPP}-later"
+"""Table of options that are newer than the build of llama.cpp's own table."""
 _PROGRAMS = "programs"
 """Table of options that only other programs take."""
 _VALUES = {"=": False, "@": True}
@@ -58,6 +58,8 @@ class _Line:
     variable: str | None
     until: str
     """Until when it was taken; empty if it is."""
+    since: str
+    """The first build that is known to take it; empty where its table's build does."""
     programs: tuple[str, ...]
     dialect: Dialect | None
     """The llama-server that takes it; None where only other programs do."""
@@ -89,6 +91,8 @@ class ServerOption:
     """The spellings that each dialect takes, without dialects that take none."""
     until: Mapping[tuple[Dialect, str], str]
     """Until when a dialect took a spelling that it takes no more."""
+    since: Mapping[str, str]
+    """The first builds that are known to take newer spellings, and to read newer variables."""
     variables: Mapping[str, frozenset[Dialect]]
     """The variables that stand for it, and who reads them."""
     counts: Mapping[Dialect, int]
@@ -169,15 +173,16 @@ def every_flag() -> frozenset[str]:
 
 @cache
 def drawn_from(dialect: Dialect) -> str:
-    """The build whose parser a dialect's table was drawn from, with its date.
+    """The newest build whose parser a dialect's tables were drawn from, with its date.
 
     Raises:
         ValueError: the table does not begin with them.
     """
-    first, _, _ = (_TABLES / f"{dialect}.txt").read_text("utf-8").partition("\n")
+    name = LATER if dialect is Dialect.LLAMA_CPP else dialect
+    first, _, _ = (_TABLES / f"{name}.txt").read_text("utf-8").partition("\n")
     found = _DRAWN_FROM.match(first)
     if found is None:
-        raise ValueError(f"{dialect}.txt does not begin with the build and date of its parser")
+        raise ValueError(f"{name}.txt does not begin with the build and date of its parser")
     return found[1]
 
 
@@ -208,12 +213,13 @@ def _is_taken(line: _Line, dialect: Dialect) -> bool:
 @cache
 def _lines() -> tuple[_Line, ...]:
     # Of two tables the first counts: it is the one whose program spectui runs.
-    names = [*Dialect, _LATER, *(f"{dialect}-gone" for dialect in Dialect), _PROGRAMS]
+    names = [*Dialect, LATER, *(f"{dialect}-gone" for dialect in Dialect), _PROGRAMS]
     return tuple(_line(text, name) for name in names for text in table(name))
 
 
 def _line(text: str, name: str) -> _Line:
-    own, _, programs = text.partition(" % ")[0].partition(" & ")
+    taken, _, when = text.partition(" % ")
+    own, _, programs = taken.partition(" & ")
     words = own.split()
     plain = [word for word in words if word.startswith("-") or word == "!"]
     at = plain.index("!") if "!" in plain else len(plain)
@@ -225,7 +231,8 @@ def _line(text: str, name: str) -> _Line:
         is_file=any(values),
         is_harmless=words[0] == _HARMLESS,
         variable=next((f"{PREFIX}{word[1:]}" for word in words if word.startswith("$")), None),
-        until=text.partition(" % ")[2],
+        until="" if name == LATER else when,
+        since=when if name == LATER else "",
         programs=tuple(programs.split()),
         dialect=None if name == _PROGRAMS else Dialect(re.sub("-(gone|later)$", "", name)),
     )
@@ -267,6 +274,7 @@ def _option(lines: list[_Line], shared: frozenset[str]) -> ServerOption:
             if one.until and one.dialect is not None
             for name in one.names
         },
+        since=_since(lines),
         variables={
             name: frozenset(
                 one.dialect
@@ -285,6 +293,23 @@ def _option(lines: list[_Line], shared: frozenset[str]) -> ServerOption:
         programs=tuple(dict.fromkeys(name for line in lines for name in line.programs)),
         ambiguous=shared.intersection(name for line in lines for name in line.names),
     )
+
+
+def _since(lines: list[_Line]) -> dict[str, str]:
+    """The first builds of what no older build of the same dialect takes or reads."""
+    older = {
+        name
+        for one in lines
+        if not one.since and _is_taken(one, Dialect.LLAMA_CPP)
+        for name in (*one.names, one.variable)
+    }
+    newer = [one for one in lines if one.since]
+    return {
+        name: one.since
+        for one in newer
+        for name in (*one.names, one.variable)
+        if name is not None and name not in older
+    }
 
 
 def _names(lines: list[_Line], dialect: Dialect) -> frozenset[str]:

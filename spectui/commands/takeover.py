@@ -28,7 +28,7 @@ _SERVED = frozenset({"model", "model-url", "hf-repo", "docker-repo", "models-dir
 _PRINTING = frozenset(
     {"help", "version", "license", "list-devices", "cache-list", "completion-bash"}
 )
-_BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-")
+_BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-gemma-")
 """Prefixes of switches that stand for a model of the hub and its settings."""
 _MOST_LAYERS = 256
 _PARTS = ("up", "down", "gate", "gate_up")

@@ -3,17 +3,24 @@
 ``templates.py`` runs it by its path. A line of JSON on its standard input asks, and one on its
 standard output answers. Who sends nothing more ends it, and so does a template that takes more
 time; one that takes more memory is refused.
+
+A template gets what llama-server gives it (``common_chat_templates_apply_jinja``): by trying it,
+llama-server finds out whether it shows system messages, reads parts in place of text, and thinks.
 """
 
 import json
 import resource
 import signal
 import sys
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import datetime
+from functools import cached_property, lru_cache
 from typing import Any, NoReturn
 
-from jinja2 import TemplateError
-from jinja2.ext import loopcontrols
+from jinja2 import ChainableUndefined, TemplateError, TemplateSyntaxError
+from jinja2.ext import Extension, loopcontrols
+from jinja2.nodes import Node
+from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 MOST_BYTES = 1 << 30
@@ -22,6 +29,17 @@ MOST_CPU_S = 2.0
 """Limit of one template. They take milliseconds."""
 _MOST_CHARACTERS = 1 << 24
 """Limit of what is rendered."""
+_MARK = "spectui-mark"
+_ANCHOR = 64
+"""Characters by which llama-server looks for the end of one text in another."""
+_CHANNELS = "<|channel|>"
+"""Stands in templates that have a role ``developer`` of their own."""
+_THINKING = (_CHANNELS, "'<|tool_call>call:'")
+"""Stand in templates of models of which llama-server knows that they think."""
+_TRIMMED = "You have access to the following functions in JSONSchema format"
+"""Stands in StepFun's template, whose messages llama-server trims."""
+
+Message = dict[str, Any]
 
 
 def main() -> None:
@@ -32,15 +50,19 @@ def main() -> None:
         asked = json.loads(line)
         # Of the processor's time, so that a busy machine refuses nothing. The signal ends us.
         signal.setitimer(signal.ITIMER_PROF, MOST_CPU_S)
-        answer = _answer(asked["source"], asked["context"])
+        answer = _answer(**asked)
         signal.setitimer(signal.ITIMER_PROF, 0)
         sys.stdout.write(f"{json.dumps(answer)}\n")
         sys.stdout.flush()
 
 
-def _answer(source: str, context: dict[str, Any]) -> dict[str, str]:
+def _answer(
+    source: str, messages: list[Message], arguments: dict[str, Any], tokens: dict[str, str]
+) -> dict[str, str]:
     try:
-        text = _environment().from_string(source).render(context)
+        text = _template(source).prompt(messages, arguments, tokens)
+    except TemplateSyntaxError as error:
+        return {"broken": f"line {error.lineno}: {error.message}"}
     except Exception as error:  # noqa: BLE001 - a template may raise anything
         return {"refused": str(error)[:_MOST_CHARACTERS] or type(error).__name__}
     if len(text) > _MOST_CHARACTERS:
@@ -48,20 +70,180 @@ def _answer(source: str, context: dict[str, Any]) -> dict[str, str]:
     return {"text": text}
 
 
+class _Template:
+    """A template, and what trying it tells."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._compiled = _environment().from_string(source)
+
+    def prompt(
+        self, messages: list[Message], arguments: dict[str, Any], tokens: Mapping[str, str]
+    ) -> str:
+        """The prompt of a conversation.
+
+        Args:
+            messages: each with ``role`` and ``content``.
+            arguments: of ``--chat-template-kwargs``.
+            tokens: texts of ``bos_token`` and ``eos_token``.
+        """
+        keeps = arguments.get("preserve_reasoning", True) is True
+        now = datetime.now().astimezone()
+        context = {
+            "preserve_thinking": keeps,
+            **dict.fromkeys(
+                ("clear_thinking", "truncate_history_thinking", "drop_thinking"), not keeps
+            ),
+            "preserve_reasoning": True,
+            "reasoning_strength": arguments.get("reasoning_effort"),
+            "datetime": now.strftime("%b %d %Y"),
+            "date_string": now.strftime("%d %b %Y"),
+            "enable_thinking": self._thinks,
+            "add_generation_prompt": True,
+            **arguments,
+            **tokens,
+        }
+        if context["reasoning_strength"] is None:
+            del context["reasoning_strength"]
+        return self._compiled.render(context, messages=self._in_its_form(messages))
+
+    def _in_its_form(self, messages: list[Message]) -> list[Message]:
+        """The messages with roles and content that the template reads."""
+        if _CHANNELS not in self._source:
+            messages = [
+                one | {"role": "system"} if one["role"] == "developer" else one for one in messages
+            ]
+        if _TRIMMED in self._source:
+            messages = [one | {"content": one["content"].strip()} for one in messages]
+        if messages[0]["role"] == "system" and not self._shows_system:
+            first, *messages = messages
+            if messages:
+                joined = f"{first['content']}\n{messages[0]['content']}"
+                messages = [messages[0] | {"content": joined}, *messages[1:]]
+        if self._reads_parts:
+            messages = [one | {"content": _parts(one["content"])} for one in messages]
+        return messages
+
+    @cached_property
+    def _shows_system(self) -> bool:
+        seen = _Seen(role="system", content=_MARK)
+        text = self._tried([seen, {"role": "user", "content": "user"}])
+        return seen.is_seen or _MARK in text
+
+    @cached_property
+    def _reads_parts(self) -> bool:
+        """Whether it does so and does not read text."""
+        texts = (
+            self._tried([{"role": "user", "content": content}])
+            for content in (_MARK, _parts(_MARK))
+        )
+        return [_MARK in text for text in texts] == [False, True]
+
+    @cached_property
+    def _thinks(self) -> bool:
+        """As llama-server finds in ``analyze_reasoning``: what ``enable_thinking`` is by default.
+
+        It is said of templates that show reasoning of answers, or end otherwise with thinking.
+        """
+        if any(one in self._source for one in _THINKING):
+            return True
+        user = {"role": "user", "content": "user"}
+        answer = {"role": "assistant", "content": "answer", "reasoning_content": _MARK}
+        if _MARK in self._tried([user, answer], enable_thinking=True, add_generation_prompt=False):
+            return True
+        off, on = (self._tried([user], enable_thinking=which) for which in (False, True))
+        n_same = _n_same(off, on)
+        n_end = _n_same(off[n_same:][::-1], on[n_same:][::-1])
+        more = [text[n_same : len(text) - n_end].strip() for text in (off, on)]
+        if not all(more):
+            return any(
+                one and text.endswith(one) for one, text in zip(more, (off, on), strict=True)
+            )
+        return _goes_on(off, on) or _goes_on(on, off)
+
+    def _tried(self, messages: list[Message], **more: object) -> str:
+        """What is made of messages; nothing where they are refused."""
+        context = {"tools": [], "bos_token": "", "eos_token": "", "add_generation_prompt": True}
+        try:
+            return self._compiled.render({**context, **more}, messages=messages)
+        except Exception:  # noqa: BLE001 - a template may raise anything
+            return ""
+
+
+_template = lru_cache(maxsize=4)(_Template)
+
+
+class _Seen(dict[str, Any]):
+    """A message that knows whether its content was read."""
+
+    is_seen = False
+
+    def __getitem__(self, key: str) -> Any:  # noqa: ANN401 - of a template's message
+        self.is_seen = self.is_seen or key == "content"
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:  # noqa: ANN401 - as dict's
+        return self[key] if key in self else default  # noqa: SIM401 - this is it
+
+
+def _n_same(one: str, other: str) -> int:
+    """Number of characters that both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _goes_on(text: str, other: str) -> bool:
+    """Whether the end of ``text`` stands in ``other``, and more behind it."""
+    end = text[-_ANCHOR:]
+    _, found, behind = other.rpartition(end)
+    return bool(found and behind.strip())
+
+
+def _parts(text: str) -> list[dict[str, str]]:
+    return [{"type": "text", "text": text}]
+
+
+class _Undefined(ChainableUndefined):
+    """llama-server's: its attributes are undefined as well, and to a text it adds nothing."""
+
+    def __add__(self, other: Any) -> Any:  # noqa: ANN401 - of a template
+        return other
+
+    __radd__ = __add__
+
+
+class _Generation(Extension):
+    """``{% generation %}`` marks answers for training; what stands in it is rendered."""
+
+    tags = {"generation"}  # noqa: RUF012 - as jinja2 has it
+
+    def parse(self, parser: Parser) -> list[Node]:
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
 def _environment() -> ImmutableSandboxedEnvironment:
     """The one that Hugging Face's ``apply_chat_template`` gives templates, and a sandbox."""
     environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols]
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=[loopcontrols, _Generation],
+        undefined=_Undefined,
     )
     # Jinja's own would escape for HTML.
     environment.filters["tojson"] = _json
     environment.globals["raise_exception"] = _refuse
-    environment.globals["strftime_now"] = lambda form: datetime.now(UTC).strftime(form)
+    environment.globals["strftime_now"] = lambda form: datetime.now().astimezone().strftime(form)
     return environment
 
 
-def _json(value: object, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
+def _json(
+    value: object,
+    ensure_ascii: bool = False,  # noqa: FBT001, FBT002 - as in Hugging Face's
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators)
 
 
 def _refuse(message: str) -> NoReturn:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from spectui.llama.planned import PlanRequest
+from spectui.options.rendering import PLAIN, Rendering
 from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 
@@ -58,6 +59,8 @@ class Tokenize:
     text: str | None = None
     messages: tuple[tuple[str, str], ...] = ()
     """(role, content) pairs, rendered with the target's chat template."""
+    rendering: Rendering = PLAIN
+    """Another template, and what it is given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 import queue
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from spectui.closing import Closing
@@ -30,6 +31,7 @@ from spectui.engine.thread import EngineThread, Priority
 from spectui.engine.worker import Worker
 from spectui.interrupts import interrupts
 from spectui.models.ranking import ModelInspected
+from spectui.options.rendering import PLAIN, Rendering
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.trace.routing import Routing
 
@@ -47,6 +49,8 @@ class Engine(Closing):
 
     n_beside_off: int | None = None
     """Settings that take turns with the target alone: as many as share a draft."""
+    rendering: Rendering = PLAIN
+    """How conversations are made prompts."""
 
     def __init__(
         self,
@@ -111,7 +115,7 @@ class Engine(Closing):
 
     def tokenize(self, command: commands.Tokenize) -> tuple[int, ...]:
         """Tokens of a text or a conversation."""
-        return self._call(command, Tokenized).tokens
+        return self._call(replace(command, rendering=self.rendering), Tokenized).tokens
 
     def generate(self, command: commands.Generate) -> GenerationResult:
         """Run a generation to its end."""

@@ -10,12 +10,19 @@ from pathlib import Path
 from spectui.closing import Closing
 from spectui.errors import BadInputError
 from spectui.llama.model import Model
+from spectui.options.rendering import PLAIN, Rendering
 from spectui.secret import environment_without_secrets
 
 _CHILD = Path(__file__).with_name("chat_template.py")
 _MOST_CHARACTERS = 1 << 20
 """Limit of a template, a hundred times the longest."""
 _LONGEST_REASON = 300
+_CHATML = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+"""The only template that llama-server knows by name where it uses Jinja."""
 
 
 class Templates(Closing):
@@ -25,33 +32,45 @@ class Templates(Closing):
         """Start nothing yet."""
         self._process: subprocess.Popen[bytes] | None = None
 
-    def render(self, model: Model, messages: Sequence[tuple[str, str]]) -> str:
-        """Render (role, content) pairs with the model's own template, ready for its answer.
+    def render(
+        self, model: Model, messages: Sequence[tuple[str, str]], rendering: Rendering = PLAIN
+    ) -> str:
+        """Render (role, content) pairs as llama-server does, ready for the model's answer.
 
         Raises:
-            BadInputError: the model has no template, or its template refuses the messages, or takes
+            BadInputError: there is no template, or it is broken or refuses the messages, or takes
                 more time or memory than there is for one.
         """
         name = model.options.path.name
-        source = model.chat_template
+        source = rendering.template or model.chat_template
+        source = _CHATML if source == "chatml" else source
         if source is None:
             raise BadInputError(
                 f"{name} has no chat template; give raw text as 'prompt' instead of 'messages'"
             )
         if len(source) > _MOST_CHARACTERS:
             raise _refused(name, f"it has {len(source)} characters")
-        vocabulary = model.vocabulary
-        context = {
-            "messages": [{"role": role, "content": content} for role, content in messages],
-            "add_generation_prompt": True,
-            # Where the tokenizer adds BOS itself, a second one must not come from the template.
-            "bos_token": "" if vocabulary.bos.added else _text(model, vocabulary.bos.id),
-            "eos_token": _text(model, vocabulary.eos.id),
-        }
-        answer = self._ask({"source": source, "context": context})
+        bos, eos = model.vocabulary.bos, model.vocabulary.eos
+        tokens = {"bos_token": _text(model, bos.id), "eos_token": _text(model, eos.id)}
+        answer = self._ask(
+            {
+                "source": source,
+                "messages": [{"role": role, "content": content} for role, content in messages],
+                "arguments": json.loads(rendering.arguments),
+                "tokens": tokens,
+            }
+        )
+        if "broken" in answer:
+            raise BadInputError(
+                f"the chat template of {name} is broken ({_short(answer['broken'])}); give raw "
+                "text as 'prompt', or a command with --chat-template-file"
+            )
         if "text" not in answer:
             raise _refused(name, answer.get("refused", "it comes to no end within its limits"))
-        return answer["text"]
+        # What the tokenizer adds itself must not come from the template a second time.
+        text = answer["text"]
+        text = text.removeprefix(tokens["bos_token"]) if bos.added else text
+        return text.removesuffix(tokens["eos_token"]) if eos.added else text
 
     def close(self) -> None:
         """End the child. May be called again."""
@@ -95,8 +114,11 @@ def _text(model: Model, token: int) -> str:
 
 
 def _refused(name: str, why: str) -> BadInputError:
-    told = why if len(why) <= _LONGEST_REASON else f"{why[: _LONGEST_REASON - 3]}..."
     return BadInputError(
-        f"the chat template of {name} refuses the messages ({told}); "
+        f"the chat template of {name} refuses the messages ({_short(why)}); "
         "change their roles, or give raw text as 'prompt'"
     )
+
+
+def _short(why: str) -> str:
+    return why if len(why) <= _LONGEST_REASON else f"{why[: _LONGEST_REASON - 3]}..."

@@ -215,5 +215,5 @@ class LocalWorker:
             raise UsageError("no target is loaded; give one with -m")
         text = command.text
         if text is None:
-            text = self._templates.render(model, command.messages)
+            text = self._templates.render(model, command.messages, command.rendering)
         return Tokenized(tokens=model.vocabulary.tokenize(text))

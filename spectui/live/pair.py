@@ -94,6 +94,7 @@ def tuning_setup(
     depths: tuple[int, ...],
 ) -> TuningSetup:
     """The search for the best drafting of a loaded pair, for a server of the same setup."""
+    engine.rendering = setup.rendering
     workload = tokenize_with_chats(
         engine,
         prompts,

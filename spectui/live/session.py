@@ -198,7 +198,7 @@ class LiveSession:
         )
         with self._lock:
             self._turn = turn
-            self._chat.submit(Tokenize(text=text, messages=messages))
+            self._chat.submit(Tokenize(text=text, messages=messages, rendering=setup.rendering))
 
     def stop(self) -> None:
         """Cancel what the chat has under way: a load or an answer."""

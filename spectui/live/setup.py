@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from spectui.commands.rendering import rendering_of
 from spectui.demo import DemoModel
 from spectui.errors import EngineDiedError
 from spectui.models.facts import is_mtp_file
+from spectui.options.rendering import PLAIN, Rendering
 from spectui.options.setup import SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.sessions import LoadOptions
@@ -36,6 +38,8 @@ class LiveSetup(Setup):
     """Most tokens per answer, -1 for as many as the context holds."""
     system: str = ""
     """The system message, empty for none."""
+    rendering: Rendering = PLAIN
+    """How conversations are made prompts."""
     taken: "Takeover | None" = None
     """The command that ``--from`` has read, in whose form commands are handed over."""
 
@@ -63,9 +67,13 @@ class LiveSetup(Setup):
         return self.draft is not None or not self.wanted.needs_draft
 
     def loaded_as(self, load: LoadOptions) -> "LiveSetup":
-        """A copy with the models placed as in an earlier session."""
-        kept = msgspec.structs.asdict(load)
-        return replace(self, taken=None, **{**kept, "sampling": load.sampling or self.sampling})
+        """A copy with the models placed as in an earlier session.
+
+        Raises:
+            BadInputError: its chat template cannot be read any more.
+        """
+        kept = msgspec.structs.asdict(load) | {"sampling": load.sampling or self.sampling}
+        return replace(self, taken=None, rendering=rendering_of(load.extra), **kept)
 
 
 class Activity(StrEnum):

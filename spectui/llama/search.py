@@ -12,9 +12,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from glob import glob
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
+
+from spectui.paths import cache_dir
 
 PROGRAM = "llama-server"
 LIBRARY_VARIABLE = "LLAMA_CPP_LIB_PATH"
@@ -36,6 +39,20 @@ _FOLDERS = (
     "/app",
 )
 """Where builds and packages put it; ``/app`` in llama.cpp's container."""
+_BUNDLES = (
+    # LM Studio: lmstudio-ai/lms, issue 610.
+    "~/.lmstudio/extensions/backends/llama.cpp-*",
+    # Unsloth Studio: unslothai/unsloth, install.sh.
+    "~/.unsloth/llama.cpp/build/bin",
+    "~/.unsloth/llama.cpp",
+    # Jan: janhq/jan, extensions/llamacpp-extension; its Flatpak.
+    "~/.local/share/Jan/data/llamacpp/backends/*/*/build/bin",
+    "~/.var/app/ai.jan.Jan/data/Jan/data/llamacpp/backends/*/*/build/bin",
+    # Ollama from 0.30 on: the paths that its "llama-server binary not found" lists.
+    "/usr/local/lib/ollama",
+    "/usr/lib/ollama",
+)
+"""Where programs put it that bring one, as patterns: it may need libraries that they bring, too."""
 _BESIDE = (".", "../lib", "../lib64", f"../lib/{platform.machine()}-linux-gnu")
 """Where a library lies, seen from its llama-server: builds and archives, then what is installed."""
 _NAMES = ("libllama.so", "libllama.so.*", "libllama.*.so", "*llama*.so")
@@ -82,6 +99,18 @@ def find_server() -> Path | None:
     return next(chain(_on_path(), _running(), _in_folders()), None)
 
 
+def find_servers() -> Iterator[Path]:
+    """Yield that one, the others, and those that other programs or spectui's tools brought.
+
+    Of these the newest comes first.
+    """
+    yield from chain(_on_path(), _running(), _in_folders())
+    patterns = (*_BUNDLES, str(cache_dir() / "build" / "*" / "server"))
+    folders = (one for pattern in patterns for one in glob(os.path.expanduser(pattern)))  # noqa: PTH111, PTH207 - absolute patterns
+    found = (path for folder in folders if (path := _program_in(Path(folder))) is not None)
+    yield from sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
+
+
 def _on_path() -> Iterator[Path]:
     if found := shutil.which(PROGRAM):
         yield Path(found)
@@ -89,11 +118,21 @@ def _on_path() -> Iterator[Path]:
 
 def _in_folders() -> Iterator[Path]:
     for folder in _FOLDERS:
-        # Without a home folder, or where a folder is forbidden, it is not there for this user.
-        with suppress(OSError, RuntimeError):
-            path = Path(folder).expanduser() / PROGRAM
-            if path.is_file() and os.access(path, os.X_OK) and _is_trusted(path):
+        # Without a home folder it is not there for this user.
+        with suppress(RuntimeError):
+            path = _program_in(Path(folder).expanduser())
+            if path is not None:
                 yield path
+
+
+def _program_in(folder: Path) -> Path | None:
+    """The llama-server of a folder; None where there is none that may be started."""
+    path = folder / PROGRAM
+    # The folder may be forbidden.
+    with suppress(OSError):
+        if path.is_file() and os.access(path, os.X_OK) and _is_trusted(path):
+            return path
+    return None
 
 
 _named: list[Path] = []

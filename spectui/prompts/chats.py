@@ -10,19 +10,26 @@ keeps it apart, it stands before the answer in ``<think>`` and ``</think>``, as 
 it; a model that writes it otherwise is not recognised by these few tokens alone.
 """
 
-import codecs
 import html
-import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any
 
 from spectui.errors import BadInputError
-from spectui.prompts import AnsweredPrompt, ChatMessage
+from spectui.prompts.prompt import AnsweredPrompt, ChatMessage
+from spectui.prompts.records import (
+    Json,
+    beyond_text,
+    decoded,
+    read_records,
+    role_of,
+    rows_of,
+    text_of,
+    unwrapped,
+)
 from spectui.reading import LARGE_BYTES, read_file
 
 CATEGORY = "chats"
@@ -33,8 +40,7 @@ _KNOWN = (
     "it reads the JSON of Open WebUI, LM Studio, llama-server's page, SillyTavern and ShareGPT, "
     "and logs of OpenAI-style requests with their answers"
 )
-_Json = dict[str, Any]
-_Chat = tuple[str, list[_Json]]
+_Chat = tuple[str, list[Json]]
 """Title, and messages."""
 _REASONING = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
 _DETAILS = re.compile(
@@ -43,8 +49,6 @@ _DETAILS = re.compile(
 """Reasoning as Open WebUI keeps it: quoted, with HTML's entities."""
 _APART = ("reasoning_content", "reasoningContent", "reasoning", "thinking")
 """Fields in which exports keep reasoning."""
-_ROLES = {"human": "user", "gpt": "assistant", "bing": "assistant", "chatgpt": "assistant"}
-"""Names of ShareGPT."""
 _DAMAGE = (AttributeError, IndexError, KeyError, TypeError, ValueError, RecursionError)
 
 
@@ -100,29 +104,23 @@ def _files(path: Path) -> list[Path]:
     return sorted(path.rglob("[!.]*.json*")) if path.is_dir() else [path]
 
 
-def _chats_of(file: Path, records: Sequence[_Json]) -> list[_Chat]:
+def _chats_of(file: Path, records: Sequence[Json]) -> list[_Chat]:
     for reader in _READERS:
         if chats := reader(records):
             return chats
     raise BadInputError(f"{file} is no export of chats that spectui knows: {_KNOWN}")
 
 
-def _records(file: Path) -> list[_Json]:
+def _records(file: Path) -> list[Json]:
     """The objects of a file: of its list, of its lines, or the file itself."""
-    text = read_file(file, LARGE_BYTES).removeprefix(codecs.BOM_UTF8).decode(errors="replace")
     try:
-        whole = json.loads(text)
-    except (ValueError, RecursionError):
-        try:
-            whole = [json.loads(line) for line in text.split("\n") if line.strip()]
-        except (ValueError, RecursionError) as error:
-            raise BadInputError(
-                f"{file} is no JSON ({error}), and {_KNOWN}; unpack an archive first"
-            ) from error
-    return [one for one in (whole if isinstance(whole, list) else [whole]) if isinstance(one, dict)]
+        records = read_records(decoded(read_file(file, LARGE_BYTES), file), file)
+        return [one.value for one in records if isinstance(one.value, dict)]
+    except BadInputError as error:
+        raise BadInputError(f"{error} ({_KNOWN}; unpack an archive first)") from error
 
 
-def _sillytavern(records: Sequence[_Json]) -> list[_Chat]:
+def _sillytavern(records: Sequence[Json]) -> list[_Chat]:
     """Chat of a file of lines: ``is_user`` and ``mes``, behind a header."""
     messages = [
         {
@@ -140,9 +138,9 @@ def _sillytavern(records: Sequence[_Json]) -> list[_Chat]:
     return [(title, messages)] if messages else []
 
 
-def _llama_server(records: Sequence[_Json]) -> list[_Chat]:
+def _llama_server(records: Sequence[Json]) -> list[_Chat]:
     """Chats of llama-server's page: lines behind one of type ``session``, or ``conv`` objects."""
-    found: list[tuple[_Json, list[_Json]]] = []
+    found: list[tuple[Json, list[Json]]] = []
     for one in records:
         if one.get("type") == "session":
             found.append((one, []))
@@ -156,7 +154,7 @@ def _llama_server(records: Sequence[_Json]) -> list[_Chat]:
     ]
 
 
-def _open_webui(records: Sequence[_Json]) -> list[_Chat]:
+def _open_webui(records: Sequence[Json]) -> list[_Chat]:
     """Chats with ``chat.history``, a tree of messages, or with ``chat.messages``."""
     chats = [one["chat"] for one in records if isinstance(one.get("chat"), dict)]
     found = []
@@ -169,7 +167,7 @@ def _open_webui(records: Sequence[_Json]) -> list[_Chat]:
     return found
 
 
-def _lm_studio(records: Sequence[_Json]) -> list[_Chat]:
+def _lm_studio(records: Sequence[Json]) -> list[_Chat]:
     """Chats whose messages have ``versions``; an answer's is made of steps."""
     found = []
     for one in records:
@@ -185,7 +183,7 @@ def _lm_studio(records: Sequence[_Json]) -> list[_Chat]:
     return found
 
 
-def _of_version(version: _Json) -> _Json:
+def _of_version(version: Json) -> Json:
     """Message of a version: its content, or that of its steps."""
     blocks = [one for one in version.get("steps") or [version] if one.get("content")]
     thinking = [one for one in blocks if (one.get("style") or {}).get("type") == "thinking"]
@@ -199,39 +197,24 @@ def _of_version(version: _Json) -> _Json:
     }
 
 
-def _sharegpt(records: Sequence[_Json]) -> list[_Chat]:
-    """Chats with ``conversations`` of ``from`` and ``value``."""
-    return [
-        (
-            str(one.get("id") or ""),
-            [
-                {"role": _ROLES.get(m["from"], m["from"]), "content": m["value"]}
-                for m in one["conversations"]
-            ],
-        )
-        for one in records
-        if isinstance(one.get("conversations"), list)
-    ]
-
-
-def _openai(records: Sequence[_Json]) -> list[_Chat]:
-    """Requests with ``messages``, and ``choices`` beside them or in ``response``."""
+def _requests(records: Sequence[Json]) -> list[_Chat]:
+    """Conversations, as of ShareGPT; requests, with ``choices`` beside them or in ``response``."""
     found = []
     for one in records:
-        request, response = one.get("request") or one, one.get("response") or one
-        request, response = request.get("body") or request, response.get("body") or response
-        if "messages" not in request:
+        request, response = unwrapped(one, "request", "body"), unwrapped(one, "response", "body")
+        rows = rows_of(request)
+        if rows is None:
             continue
         model = response.get("model") or request.get("model")
         answers = [choice["message"] for choice in (response.get("choices") or [])[:1]]
-        rows = [*request["messages"], *answers]
-        found.append((str(one.get("id") or ""), [{"model": model, **row} for row in rows]))
+        title = str(one.get("id") or "")
+        found.append((title, [{"model": model, **row} for row in (*rows, *answers)]))
     return found
 
 
-def _path(tree: dict[str, _Json], leaf: str) -> list[_Json]:
+def _path(tree: dict[str, Json], leaf: str) -> list[Json]:
     """Messages from the root of a tree to ``leaf``, or to the last one of all."""
-    found: list[_Json] = []
+    found: list[Json] = []
     name = leaf if leaf in tree else next(reversed(tree), "")
     while name in tree and tree[name] not in found:
         found.insert(0, tree[name])
@@ -239,22 +222,22 @@ def _path(tree: dict[str, _Json], leaf: str) -> list[_Json]:
     return found
 
 
-def _behind(system: object, messages: list[_Json]) -> list[_Json]:
+def _behind(system: object, messages: list[Json]) -> list[Json]:
     """Messages behind a system prompt, if there is one."""
     return [{"role": "system", "content": system}, *messages] if system else messages
 
 
 def _answers(
-    number: int, title: str, messages: Sequence[_Json], left_out: Counter[str]
+    number: int, title: str, messages: Sequence[Json], left_out: Counter[str]
 ) -> Iterator[AnsweredPrompt]:
     """Each answer of a chat, with what stands before it; others are counted in ``left_out``."""
     before: list[ChatMessage] = []
     problem, n = None, 0
     for one in messages:
         problem = problem or _problem(one)
-        text = _text(one)
-        reasoning, visible = _parted(text)
-        if one.get("role") == "assistant":
+        role = role_of(one)
+        reasoning, visible = _parted(text_of(one))
+        if role == "assistant":
             n += 1
             has_question = any(message.role == "user" for message in before)
             why = problem or (None if visible else "without text")
@@ -273,27 +256,17 @@ def _answers(
             else:
                 left_out[why] += 1
         if visible:
-            before.append(ChatMessage(role=str(one.get("role")), content=visible))
+            before.append(ChatMessage(role=str(role), content=visible))
 
 
-def _problem(message: _Json) -> str | None:
+def _problem(message: Json) -> str | None:
     """Why no prompt can be made of a chat from this message on; None where one can."""
-    if message.get("role") == "tool" or message.get("tool_calls") or message.get("toolCalls"):
+    if role_of(message) == "tool" or '<details type="tool_calls"' in text_of(message):
         return "with tools"
-    content = message.get("content")
-    kinds = {part.get("type") for part in content} if isinstance(content, list) else set()
-    if '<details type="tool_calls"' in _text(message):
-        return "with tools"
-    if kinds - {"text"} or message.get("files") or message.get("extra"):
-        return "with images or files"
-    return None
-
-
-def _text(message: _Json) -> str:
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    return "".join(part.get("text") or "" for part in content)
+    beyond = beyond_text(message)
+    if beyond is None and (message.get("files") or message.get("extra")):
+        beyond = "images or files"
+    return beyond and f"with {beyond}"
 
 
 def _parted(text: str) -> tuple[str, str]:
@@ -307,12 +280,11 @@ def _parted(text: str) -> tuple[str, str]:
     return ("", text.strip()) if found is None else (found[1], text[found.end() :].strip())
 
 
-_READERS: tuple[Callable[[Sequence[_Json]], list[_Chat]], ...] = (
+_READERS: tuple[Callable[[Sequence[Json]], list[_Chat]], ...] = (
     _sillytavern,
     _llama_server,
     _open_webui,
     _lm_studio,
-    _sharegpt,
-    _openai,
+    _requests,
 )
 """By shape, the most particular first."""

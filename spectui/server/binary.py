@@ -17,6 +17,7 @@ import msgspec
 
 from spectui.commands.measured import own_environment
 from spectui.commands.reader import Accepted, drafters_of
+from spectui.commands.server_options import PREFIX
 from spectui.errors import ServerError, UsageError
 from spectui.options.dialect import Dialect
 from spectui.paths import cache_dir, text_of
@@ -34,15 +35,22 @@ _UNLISTED = frozenset(
         *("-ngl", "--gpu-layers", "--n-gpu-layers"),
         *("-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft"),
         *("-ot", "--override-tensor", "--no-mmap"),
+        *("-sm", "--split-mode", "-mg", "--main-gpu", "-ts", "--tensor-split", "--max-gpu"),
+        *("-dev", "--device", "-devd", "--device-draft", "-op", "--offload-policy"),
+        *("-no-ooae", "--no-offload-only-active-experts", "-fdn", "--fused-delta-net"),
+        *("-a", "--alias", "--n-predict", "--embeddings", "--logit-bias", "--peg"),
+        *("-rcache", "--rope-cache", "--recurrent-ckpt-mode"),
     }
 )
-"""Options that ik_llama.cpp always takes, but lists only in builds for a GPU or with mmap."""
+"""Options that ik_llama.cpp takes, but lists in builds for a GPU or with mmap alone, or nowhere."""
 MAX_OUTPUT_BYTES = 1 << 20
 """Twenty times what llama-server has to say."""
 _AT_ONCE_BYTES = 1 << 16
-_OVERRIDES = "LLAMA_ARG_"
+_OVERRIDES = (PREFIX, "MTMD_BACKEND_DEVICE")
 """Variables with which a user sets llama-server up: a bad one would be all that it talks about."""
-_FORMAT = 1
+_WITHOUT_FILE = {"XDG_CONFIG_HOME": os.devnull}
+"""Where it finds no ``llama.cpp/config.ini``, whose options it would take, and open their files."""
+_FORMAT = 2
 """To be raised when what is read from a help text changes."""
 _FOLDER = "llama-server"
 
@@ -245,7 +253,7 @@ def ask(
                 [str(program), *arguments],
                 output=theirs,
                 grace_s=0.0,
-                environment=environment | dict(variables or {}),
+                environment=environment | _WITHOUT_FILE | dict(variables or {}),
             )
         finally:
             os.close(theirs)

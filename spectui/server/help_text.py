@@ -12,7 +12,7 @@ import msgspec
 _MOST_INDENTED = 12
 _COLUMNS = re.compile(r"(?<![, ]) {2,}")
 """Between an option's names with its value, and its words."""
-_NAME = re.compile(r"(?:^|, *)(-{1,2}[A-Za-z][\w-]*)")
+_NAME = re.compile(r"(?:^|, *)(-{1,2}[A-Za-z][\w.-]*)")
 _VARIABLE = re.compile(r"\(env: (\w+)\)")
 _DEFAULT = re.compile(r"\(default: ((?:[^()]|\([^()]*\))*)\)")
 _REMOVED = "the argument has been removed"

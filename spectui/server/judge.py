@@ -31,22 +31,29 @@ _ALONE = {
     "LLAMA_OFFLINE": "1",
 }
 """Variables that keep it from devices and from the hub."""
-_OPENING = re.compile(r"--(.*-)?(hf|url|docker|rpc|mcp|devices?|file|path|dir)(-.*)?")
-"""Names of options that open files, connect or name devices."""
+_OPENING = re.compile(r"--(.*-)?(hf|url|docker|rpc|mcp|file|path|dir)(-.*)?|--log-(test|enable)")
+"""Names of options that open files or connect; the last are ik_llama.cpp's."""
 _FILES = re.compile(r"FNAME|FILE|PATH|DIR")
 _PLACED = ("override-tensor", "override-tensor-draft")
+_DEVICE = re.compile(r"--(.*-)?device(-.*)?")
 _NUMBERED = re.compile(r"\d")
-"""Part of the names of a device's buffers, as of CUDA0."""
+"""Part of the names of devices that are kept from it, and of their buffers, as of CUDA0."""
 _KEPT = ("model", "model-draft")
 """Files that it opens behind its arguments alone, and misses where they are not named."""
 _HELP = re.compile(r"^(?:usage:|-----)", re.MULTILINE)
 """The beginning of a help, behind a refusal."""
 _OF_OPTION = "to show complete usage"
 """The end of the help of one option."""
-_SAID_BESIDE = re.compile(r"warn|DEPRECATED|[\d.]+ |ggml|load_backend|llama_|note:|built with")
-"""The beginning of lines that refuse nothing."""
+_SAID_BESIDE = re.compile(
+    r"warn|DEPRECATED|[\d.]+ |ggml|load_backend|llama_|note:|built with"
+    r"|={8}|X{8}|-rcache, |Setting 'enable_thinking'"
+)
+"""The beginning of lines that refuse nothing; the second row is ik_llama.cpp's."""
 _AT = re.compile(r'(?:argument|variable)(?:: | ")([^\s"]+)')
-_AROUND = re.compile(r'^(?:error while handling \w+(?: variable)? "[^"]*": )?(?:error: )?')
+_AROUND = re.compile(
+    r"^(?:terminate called after throwing an instance of '\S+'\s+what\(\):\s+)?"
+    r'(?:error while handling \w+(?: variable)? "[^"]*": )?(?:error: )?'
+)
 _ALLOWED = re.compile(r"allowed values: ([\w.+, -]+)|[\[{<(]([\w.+-]+(?:[,|][\w.+-]+)+)[\]}>)]")
 _ITEM = re.compile(r"^ +- ([\w+-]+):", re.MULTILINE)
 """Words that an option takes, in a row and below each other."""
@@ -90,10 +97,11 @@ class Judge:
         for _ in range(_MOST_REFUSALS):
             try:
                 answer = self._answer(left)
+                place = _named(left, answer)
                 # What it refuses without any option is not the command's.
-                if not answer or self._answer(()):
+                if not answer or (place is None and self._answer(())):
                     return
-                place = self._place(left, answer)
+                place = self._first(left) if place is None else place
             except (ServerError, OSError, ValueError):
                 # Without an answer nothing is known.
                 return
@@ -105,7 +113,9 @@ class Judge:
             return False
         flag, server = canonical(item.flag), item.server
         names = (flag,) if server is None else (flag, *server.flags)
-        buffers = [part.partition("=")[2] for part in item.value.split(",")]
+        devices = item.values if any(map(_DEVICE.fullmatch, names)) else ()
+        if item.name in _PLACED:
+            devices = tuple(part.partition("=")[2] for part in item.value.split(","))
         return (
             item.is_path
             or flag in self._files
@@ -113,7 +123,7 @@ class Judge:
             or names_model((item,))
             or prints_and_ends((item,)) is not None
             or (item.name == "chat-template" and "{" in item.value)
-            or (item.name in _PLACED and any(map(_NUMBERED.search, buffers)))
+            or any(map(_NUMBERED.search, devices))
         )
 
     def _answer(self, items: Sequence[tuple[int, Item]]) -> str:
@@ -129,16 +139,8 @@ class Judge:
             self._answers[key] = _complaint(printed.text) if printed.code else ""
         return self._answers[key]
 
-    def _place(self, items: Sequence[tuple[int, Item]], answer: str) -> int:
-        """The place of the option that is refused: the one that is named, or else the first."""
-        named = _AT.search(answer)
-        places = [
-            place
-            for place, (_, item) in enumerate(items)
-            if named is not None and named[1] in {canonical(item.shown), item.shown}
-        ]
-        if len(places) == 1:
-            return places[0]
+    def _first(self, items: Sequence[tuple[int, Item]]) -> int:
+        """The place of the first option that is refused."""
         low, high = 0, len(items) - 1
         while low < high:
             middle = (low + high) // 2
@@ -147,6 +149,17 @@ class Judge:
             else:
                 low = middle + 1
         return low
+
+
+def _named(items: Sequence[tuple[int, Item]], answer: str) -> int | None:
+    """The place of the option that a refusal names; None for none, and for one of several."""
+    named = _AT.search(answer)
+    places = [
+        place
+        for place, (_, item) in enumerate(items)
+        if named is not None and named[1] in {canonical(item.shown), item.shown}
+    ]
+    return places[0] if len(places) == 1 else None
 
 
 def _complaint(text: str) -> str:

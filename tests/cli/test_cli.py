@@ -157,13 +157,16 @@ def test_the_same_prompt_six_times_is_one(
 ) -> None:
     path, out = tmp_path / "same.jsonl", tmp_path / "out.json"
     rows = [{"id": name, "prompt": "the rain on the other"} for name in "abcdef"]
-    rows.append({"id": "g", "prompt": "all in one ring"})
+    rows.append({"id": "g", "prompt": "all in one ring", "answer": "x"})
     path.write_text("\n".join(map(json.dumps, rows)))
     assert spectui(command, *pair, "--prompts", path, *more, "--json", out) == 0, spectui.err
     found = json.loads(out.read_text())
     note = "left out, the same text as another prompt: b, c, d and 2 more"
     assert note in found["notes"]
     assert note in " ".join(spectui.out.split())
+    passed = "7 prompts of same.jsonl: passed over: answer"
+    assert passed in found["notes"]
+    assert f"{passed}\n" in spectui.err
     if command == "sweep":
         assert {run["prompt"] for run in found["cells"][0]["runs"]} == {"a", "g"}
     else:

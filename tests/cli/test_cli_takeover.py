@@ -95,6 +95,22 @@ def test_tune_gives_a_command_back_with_another_way_to_draft(
     assert spectui.out.splitlines()[-len(OWN) :] == list(OWN)
 
 
+def test_the_chat_template_of_the_command_makes_the_prompts(
+    spectui: Spectui, line: str, tmp_path: Path
+) -> None:
+    (tmp_path / "t.jinja").write_text("{{ messages[0].content * n }}")
+    given = f"{line} --chat-template-file {tmp_path / 't.jinja'} --chat-template-kwargs"
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"turns": ["in the", "and"]}')
+    lengths = []
+    for n in (1, 9):
+        options = ["--from", f"{given} '{{\"n\": {n}}}'", "--prompts", path, "-n", 4]
+        assert spectui("bench", *options, "--json", "-") == 0, spectui.err
+        assert "measured without -np 4, --newfangled\n" in spectui.err
+        lengths.append(json.loads(spectui.out)["prompts"][0]["n_prompt_tokens"])
+    assert lengths[1] == 9 * lengths[0]
+
+
 def test_old_names_without_all_lengths_say_which_defaults_they_are_read_with(
     spectui: Spectui, line: str
 ) -> None:
@@ -287,6 +303,8 @@ BEARING: list[tuple[str, tuple[str, ...]]] = [
     ("-C f -Cr 0-1 --cpu-strict 1 --prio 2 --poll 0 -Cb 3 --poll-batch 1 --n-cpu-ffn 2", ()),
     ("-amb 512 -mla 2", ("-amb 512", "-mla 2")),
     ("--secret-of-mine abc", ("--secret-of-mine",)),
+    ("--reasoning off --chat-template-file f --chat-template-kwargs {} --reasoning-budget -1", ()),
+    ("--reasoning-budget 0 --no-jinja", ("--reasoning-budget 0", "--no-jinja")),
 ]
 
 

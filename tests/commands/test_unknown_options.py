@@ -1,9 +1,13 @@
 """Options that no table has, newer or misspelt ones; and programs beside llama-server."""
 
+import random
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from spectui.commands import server_options
 from spectui.commands.lint.checking import fixed, lint
 from spectui.commands.programs import program_of, started_by
 from spectui.commands.reader import Reader
@@ -13,7 +17,10 @@ from spectui.commands.takeover import take_over
 from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
+from spectui.server.binary import examine
 from spectui.severity import Severity
+from tests.support.binaries import CURRENT as CURRENT_HELP
+from tests.support.binaries import write_binary
 from tests.support.cli import Spectui
 from tests.support.commands import setup_of
 from tests.support.tables import rules, table
@@ -49,6 +56,71 @@ def test_an_option_newer_than_the_tables_is_a_warning_and_stays(reader: Reader) 
         export = setup_of(taken).launch(reader.dialect)
         assert newer in export.text
         assert any(newer in comment for comment in export.comments)
+
+
+ONCE_NEWER = (
+    "--reasoning-budget 0",
+    "--spec-synth-len 2.5",
+    "--kv-unified-per-slot 4096",
+    "--lazy-mode on",
+    "--ctx-checkpoints 4",
+    "--models-max 2",
+    "--log-jsonl",
+    "-ncffn 4",
+    "--video-fps 2",
+    "--moe-cache-mib 8000",
+    "--spec-draft-sampling probabilistic",
+    "--spec-draft-n-ubatch 64",
+)
+"""Options of which older tables know nothing, and which spectui's own command line has not."""
+INVENTED = (*NEWER, "--quantum-cache auto", "--spec-tree-width 4 2", "-zq {}", "--no-future")
+
+
+@pytest.fixture(name="older_tables")
+def without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Tables of a time before some options, as they are for a server that is newer than they."""
+    gone = {option.split()[0] for option in ONCE_NEWER}
+    cached = [one for one in vars(server_options).values() if hasattr(one, "cache_clear")]
+    folder = Path(server_options.__file__).with_name("tables")
+    for file in folder.glob("*.txt"):
+        lines = file.read_text("utf-8").splitlines(keepends=True)
+        text = "".join(line for line in lines if line[0] == "#" or gone.isdisjoint(line.split()))
+        (tmp_path / file.name).write_text(text, "utf-8")
+    monkeypatch.setattr(server_options, "_TABLES", tmp_path)
+    for one in cached:
+        one.cache_clear()
+    yield
+    monkeypatch.undo()
+    for one in cached:
+        one.cache_clear()
+
+
+@pytest.mark.usefixtures("older_tables")
+def test_combinations_of_options_that_no_table_has_are_no_error() -> None:
+    chance = random.Random(7)  # noqa: S311 - the same in every run
+    known = ("-c 4096", "-ngl 99", "-fa on", "--jinja", "-np 1", "--spec-type draft-mtp", "-cmoe")
+    for _ in range(40):
+        new = chance.sample((*ONCE_NEWER, *INVENTED), chance.randrange(1, 7))
+        options = [*new, *chance.sample(known, 3)]
+        chance.shuffle(options)
+        command = read_command(f"llama-server -m m.gguf {' '.join(options)}")
+        found = lint(command, CURRENT)
+        assert [one.what for one in found if one.severity is Severity.ERROR] == []
+        told = {one.flag: one.why for one in found if one.what.startswith("spectui does not know")}
+        assert told.keys() == {option.split()[0] for option in new}
+        assert all(drawn_from(CURRENT.dialect) in why for why in told.values())
+        assert fixed(command, CURRENT).arguments == command.arguments
+
+
+def test_an_option_newer_than_the_server_is_told_with_its_first_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPECTUI_HOME", str(tmp_path / "home"))
+    binary = examine(str(write_binary(tmp_path / "llama-server", CURRENT_HELP)))
+    command = read_command("llama-server -m m.gguf --moe-cache-mib 8000 --new-switch")
+    found = {one.flag: one.why for one in lint(command, Reader(accepted=binary.accepted))}
+    assert "llama.cpp takes it since b11480" in found["--moe-cache-mib"]
+    assert "since" not in found["--new-switch"]
 
 
 def test_a_plain_typo_is_told_what_may_be_meant() -> None:

@@ -1,5 +1,6 @@
 """Chat templates of any model are rendered within limits."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,8 +12,10 @@ import pytest
 from spectui.engine.templates import Templates
 from spectui.errors import BadInputError
 from spectui.llama.model import Model
+from spectui.options.rendering import Rendering
 from spectui.options.setup import ModelOptions
 from tests.support.models import Tiny, TinyPath
+from tests.support.tables import table
 
 pytest_plugins = ["tests.support.fixtures"]
 
@@ -23,7 +26,7 @@ def model(source: str | None) -> Model:
     """A model that has this template."""
     vocabulary = SimpleNamespace(
         bos=SimpleNamespace(added=False, id=1),
-        eos=SimpleNamespace(id=2),
+        eos=SimpleNamespace(added=False, id=2),
         piece=lambda token, *, special: b"<%d>" % token if special else b"",
     )
     options = SimpleNamespace(path=Path("m.gguf"))
@@ -61,7 +64,6 @@ HOSTILE = {
     "python": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
     "its own words": "{{ raise_exception('\x1b]0;title\x07' ~ 'x' * 9999) }}",
     "refuses by itself": "{{ raise_exception('roles must alternate') }}",
-    "is no template": "{% for %}",
     "fails in Python": "{{ 1 + messages[0].content }}",
     "divides by zero": "{{ 1 / 0 }}",
 }
@@ -80,10 +82,86 @@ def test_a_template_that_is_hostile_or_fails_is_refused(source: str, templates: 
     assert templates.render(model("{{ messages[0].content }}"), ASKED) == "hello"
 
 
+def rendered(
+    templates: Templates,
+    source: str,
+    *messages: tuple[str, str],
+    template: str | None = None,
+    **arguments: object,
+) -> str:
+    rendering = Rendering(template=template, arguments=json.dumps(arguments))
+    return templates.render(model(source), messages, rendering)
+
+
+SHOWN = "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}"
+ALONE = "{% for m in messages if m.role == 'user' %}{{ m.content }};{% endfor %}"
+PARTS = "{% for m in messages %}{% for p in m.content %}{{ p.text }};{% endfor %}{% endfor %}"
+TOLD = (("developer", "Be brief."), ("user", "hi"))
+
+
+def test_messages_are_made_what_the_template_reads(templates: Templates) -> None:
+    assert rendered(templates, SHOWN, *TOLD) == "[system:Be brief.][user:hi]"
+    # Templates with channels have that role themselves.
+    assert rendered(templates, "<|channel|>" + SHOWN, *TOLD).endswith(
+        "[developer:Be brief.][user:hi]"
+    )
+    # One that does not show the system's gets it with the question.
+    assert rendered(templates, ALONE, *TOLD) == "Be brief.\nhi;"
+    assert rendered(templates, ALONE, TOLD[0]) == ""
+    assert rendered(templates, PARTS, *TOLD) == "Be brief.;hi;"
+    assert rendered(templates, "a{% generation %}b{% endgeneration %}c", *TOLD) == "abc"
+    # What is undefined adds nothing.
+    assert rendered(templates, "{{ 'a' + tools.of + 'b' }}", *TOLD) == "ab"
+
+
+THINKING = {
+    "{% if enable_thinking %}<think>{% endif %}": True,
+    "{% if not enable_thinking %}<think></think>{% endif %}": True,
+    "{{ enable_thinking }}" + "x" * 64 + "{% if not enable_thinking %}<t></t>{% endif %}": True,
+    "{{ messages[1].reasoning_content }}": True,
+    # It says something else with thinking, and does not end otherwise.
+    "{% if enable_thinking %}Think hard. {% endif %}hi": False,
+    "hi": False,
+}
+
+
+@table(("source", "thinks"), THINKING.items())
+def test_thinking_is_on_where_the_template_shows_that_it_can(
+    templates: Templates,
+    source: str,
+    thinks: bool,  # noqa: FBT001 - pytest's
+) -> None:
+    source = (
+        "{% if messages[0].content == 'shown' %}{{ enable_thinking }}{% else %}"
+        + source
+        + "{% endif %}"
+    )
+    assert rendered(templates, source, ("user", "shown")) == str(thinks)
+    assert rendered(templates, source, ("user", "shown"), enable_thinking=False) == "False"
+
+
+def test_what_the_command_says_of_the_template_counts(templates: Templates) -> None:
+    hi = ("user", "hi")
+    assert rendered(templates, "x", hi, template="{{ mine }}", mine=[1]) == "[1]"
+    chatml = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
+    assert rendered(templates, "x", hi, template="chatml") == chatml
+    kept = "{{ preserve_thinking }}{{ clear_thinking }}{{ reasoning_strength }}"
+    assert rendered(templates, kept, hi) == "TrueFalse"
+    more = rendered(templates, kept, hi, preserve_reasoning=False, reasoning_effort="low")
+    assert more == "FalseTruelow"
+
+
+def test_a_broken_template_is_called_broken(templates: Templates) -> None:
+    with pytest.raises(
+        BadInputError, match=r"of m\.gguf is broken \(line 2: Expected an expression"
+    ):
+        rendered(templates, "a\n{% for %}", ("user", "hi"))
+
+
 def test_what_a_file_says_of_its_template_is_heeded(templates: Templates, tiny: TinyPath) -> None:
     said = [("user", "<é> & 'x'")]
     template = "{{ bos_token }}{{ messages[0].content | tojson }}{{ eos_token }}"
-    # BOS is left to the tokenizer, and JSON is not escaped for HTML.
+    # What the tokenizer adds is left to it, and JSON is not escaped for HTML.
     for add_bos, bos in ((True, ""), (False, "<|im_start|>")):
         recipe = Tiny(chat_template=template, add_bos=add_bos)
         with Model(ModelOptions(path=tiny(recipe))) as loaded:

@@ -422,7 +422,7 @@ def test_a_promise_of_the_screen_is_verified(  # noqa: PLR0917 - fixtures
     watched.session.records_chats = source == "file"
     watched.load(setup)
     if source == "file":
-        watched.session.start_tuning(setup, load_prompts(path), path=path)
+        watched.session.start_tuning(setup, load_prompts(path).prompts, path=path)
     else:
         watched.session.start_tuning(setup, prompts(6))
     result = watched.wait(TuningChanged, is_finished).state.result

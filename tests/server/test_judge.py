@@ -31,6 +31,8 @@ REFUSED = {
     "-ot exps": None,
     "-ot 'a=CPU,exps=cpu'": None,
     "-ot exps=CUDA_Host": None,
+    "-dev gpu": None,
+    "-devd None": None,
     "--numa distributed": "--numa distribute",
     "--rope-scaling yran": None,
     "--no-jinja --chat-template nope": None,
@@ -40,8 +42,8 @@ REFUSED = {
 }
 OPENED = (
     "--log-file {0} --grammar-file {0} --api-key-file {0} --slot-save-path {0} --rpc 10.0.0.1:1 "
-    "-hf a/b -hfd a/b -mu http://a/b -dr a -dev CUDA7 -devd Foo -ot exps=CUDA7 --lora {0} "
-    "--list-devices --version --completion-bash --gpt-oss-20b-default"
+    "-hf a/b -hfd a/b -mu http://a/b -dr a -dev CUDA7 -devd none,MTL0 -ot exps=CUDA7 --lora {0} "
+    "--list-devices --version --completion-bash --gpt-oss-20b-default --log-enable"
 )
 RECORDING = """#!{python} -S
 import json, os, sys
@@ -50,11 +52,17 @@ if len(sys.argv) > 2:
         file.write(json.dumps([sys.argv[1:], dict(os.environ)]) + "\\n")
 print({help!r})
 """
-# It says nothing of the option, and ends with 1 whatever it has read.
+# It says nothing of the option, and ends with 1 whatever it has read, if it is not aborted.
 OF_IK = """#!{python} -S
-import sys
+import os, sys
 if "x" in sys.argv:
     print("stoi", file=sys.stderr, flush=True)
+if "9" * 20 in sys.argv:
+    print("terminate called after throwing an instance of 'std::out_of_range'", file=sys.stderr)
+    print("  what():  stoi", file=sys.stderr, flush=True)
+    os.abort()
+if "-amb" in sys.argv:
+    print("X" * 30 + " amb = 4 is too low. Changing to 128", file=sys.stderr, flush=True)
 print({help!r})
 sys.exit(1)
 """
@@ -95,9 +103,17 @@ def test_each_refusal_is_found(server: ServerBinary) -> None:
 
 
 @SERVER
-def test_nothing_is_opened_or_asked(server: ServerBinary, tmp_path: Path) -> None:
+def test_nothing_is_opened_or_asked(
+    server: ServerBinary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     evil = tmp_path / "evil"
+    # Nor what the user's own file of options says.
+    config = tmp_path / "llama.cpp" / "config.ini"
+    config.parent.mkdir()
+    config.write_text(f"log-file = {evil}\nctx-size = x\n", "utf-8")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert judged(OPENED.format(evil), server) == []
+    assert [words for words, _ in judged("-b x", server)] == ["-b x"]
     assert not evil.exists()
 
 
@@ -121,13 +137,16 @@ def test_one_that_names_no_option_is_asked_for_less(tmp_path: Path) -> None:
     source = OF_IK.format(python=sys.executable, help=IK)
     binary = examine(str(write_script(tmp_path / "llama-server", source)))
     assert judged("-b 5 -c 7 -ub x -t 4 -rtr", binary) == [("-ub x", None)]
-    assert judged("-b 5 -c 7 -t 4 -rtr", binary) == []
+    assert judged("-b 5 -c 7 -t 4 -rtr -amb 4 -a name -sm layer", binary) == []
+    command = read_command(f"llama-server -m a.gguf -ub {'9' * 20} -rtr")
+    [one] = Judge(binary)(command, ())
+    assert (one.flag, one.why) == ("-ub", "it stops, and says: no whole number in its range")
     Path(binary.path).unlink()
     # Without an answer nothing is known.
     assert judged("-ub x", binary) == []
 
 
-FOUND = "spectui.cli.judged.find_server"
+FOUND = "spectui.cli.judged.find_servers"
 
 
 @SERVER
@@ -138,7 +157,7 @@ def test_commands_are_judged_by_the_server_that_is_found(
     assert spectui("lint", text) == 3
     assert "unknown is not wrong" in " ".join(spectui.out.split())
     assert spectui("export", "--from", text) == 0
-    monkeypatch.setattr(FOUND, lambda: llama_server_binary)
+    monkeypatch.setattr(FOUND, lambda: (llama_server_binary,))
     assert spectui("lint", text) == 3
     assert "this llama-server takes no -ctk q9" in spectui.out
     assert f"Judged by {llama_server_binary} itself" in " ".join(spectui.out.split())

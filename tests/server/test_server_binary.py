@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from spectui.errors import ServerError
-from spectui.llama.search import find_server
+from spectui.llama.search import find_server, find_servers
 from spectui.options.dialect import Dialect
 from spectui.server.binary import ask, examine
 from spectui.server.help_text import read_help, read_version
@@ -52,7 +52,7 @@ def test_nothing_of_the_real_help_is_passed_over(llama_server_binary: Path) -> N
     )
     found = {flag for option in read_help(done.stdout) for flag in option.flags}
     heads = [line for line in done.stdout.splitlines() if re.match(r"-{1,2}\w", line)]
-    named = {name for line in heads for name in re.findall(r"(?:^|, +)(--?[A-Za-z][\w-]*)", line)}
+    named = {name for line in heads for name in re.findall(r"(?:^|, +)(--?[A-Za-z][\w.-]*)", line)}
     assert len(heads) > 200
     assert named <= found
     assert all(read_help(line)[0].flags for line in heads)
@@ -270,6 +270,20 @@ def test_which_llama_server_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyP
     # That of the PATH comes first.
     (tmp_path / "bin").mkdir()
     first = write_server(tmp_path / "bin" / "llama-server")
+    assert find_server() == first
+    # Those that other programs brought come last, the newest first.
+    brought = []
+    for age_s, name in enumerate(
+        (
+            ".local/share/Jan/data/llamacpp/backends/b9967/linux-cuda-13-common_cpus-x64/build/bin",
+            ".unsloth/llama.cpp/build/bin",
+            ".lmstudio/extensions/backends/llama.cpp-linux-x86_64-vulkan-avx2-2.22.0",
+        )
+    ):
+        (tmp_path / name).mkdir(parents=True)
+        brought.append(write_server(tmp_path / name / "llama-server"))
+        os.utime(brought[-1], (1e9 - age_s, 1e9 - age_s))
+    assert [one for one in find_servers() if tmp_path in one.parents] == [first, build, *brought]
     assert find_server() == first
 
 

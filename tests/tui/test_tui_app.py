@@ -86,8 +86,10 @@ async def test_a_search_has_the_prompts_that_were_asked_for(tmp_path: Path) -> N
             assert "mine.jsonl" in form_problem(cockpit)
         assert "start_tuning" not in cockpit.script.names()
         assert len(cockpit.notices) == 1
-        path.write_text('{"id": "a", "category": "c", "prompt": "hello"}\n')
+        path.write_text('{"id": "a", "category": "c", "prompt": "hello", "answer": "x"}\n')
         cockpit.app.tune.start(files)
+        await handled(cockpit.pilot)
+        assert cockpit.notices[-1] == "1 prompt of mine.jsonl: passed over: answer."
         assert [prompt.text for prompt in started_with(cockpit)] == ["hello"]
         for text in ("one", "two"):
             cockpit.app.session.ask(text)

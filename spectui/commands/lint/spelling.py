@@ -206,7 +206,9 @@ def _longer(item: Item, words: tuple[str, ...] | None) -> Iterator[str]:
 def _why(item: Item, command: ServerCommand, reader: Reader) -> str:
     server = item.server
     if server is None or reader.accepted is not None:
-        return "it stops at an option that it does not know"
+        since = None if server is None else server.since.get(canonical(item.flag))
+        taken = "" if since is None else f"; {Dialect.LLAMA_CPP} takes it since {since}"
+        return f"it stops at an option that it does not know{taken}"
     today = "".join(f"; {_TODAY[name]}" for name in (item.name,) if name in _TODAY)
     until = server.until.get((reader.dialect, canonical(item.flag)))
     if reader.dialect is Dialect.IK and is_of_stage(item):

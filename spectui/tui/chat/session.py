@@ -112,7 +112,7 @@ class SessionController:
         target, chat = self.loader.target, self.conversation.chat
         if self.engine is None or target is None:
             raise RuntimeError("nothing is loaded, but the screen said that it was ready")
-        if target.info.has_chat_template:
+        if target.info.has_chat_template or setup.rendering.template:
             self.engine.send(setup, chat.messages())
         else:
             self.engine.send(setup, (), chat.text())

@@ -9,7 +9,7 @@ from spectui.errors import SpectuiError, UsageError
 from spectui.format import counted
 from spectui.live.setup import Activity, ChatRecorded
 from spectui.options.speculation import Speculation
-from spectui.prompts import Prompt, builtin_suite, load_prompts
+from spectui.prompts import Prompt, PromptFile, builtin_suite, load_prompts
 from spectui.prompts.chats import Chats, load_chats
 from spectui.tui.widgets import key_of
 
@@ -197,27 +197,30 @@ class TuneController:
         try:
             is_export = wanted.source is PromptSource.CHATS
             chats = load_chats([wanted.path or Path()]) if is_export else None
-            prompts = () if chats else self._read(wanted.source, wanted.path)
-            self._start(prompts, chats, wanted)
+            found = PromptFile(prompts=()) if chats else self._read(wanted.source, wanted.path)
+            self._start(found.prompts, chats, wanted)
         except SpectuiError as error:
             self._refuse(str(error))
             return
-        read = counted(len(chats.prompts), "answer") if chats else counted(len(prompts), "prompt")
+        for note in found.notes:
+            self._app.warn(f"{note}.")
+        n_prompts = counted(len(found.prompts), "prompt")
+        read = counted(len(chats.prompts), "answer") if chats else n_prompts
         self._prompts = f"{wanted.path or wanted.source} ({read})"
         if self._screen is not None:
             self._screen.prompts = self._prompts
 
-    def _read(self, source: PromptSource, path: Path | None) -> tuple[Prompt, ...]:
+    def _read(self, source: PromptSource, path: Path | None) -> PromptFile:
         match source:
             case PromptSource.BUILTIN:
-                return builtin_suite()
+                return PromptFile(prompts=builtin_suite())
             case PromptSource.FILES:
                 return load_prompts(path or Path())
             case PromptSource.CHAT:
                 prompts = self._app.session.conversation.chat.prompts()
         if not prompts:
             raise UsageError("this chat has no turns yet; ask something first, or choose others")
-        return prompts
+        return PromptFile(prompts=prompts)
 
     def _start(self, prompts: tuple[Prompt, ...], chats: Chats | None, wanted: "Wanted") -> None:
         setup, engine = self._app.session.setup, self._app.session.engine

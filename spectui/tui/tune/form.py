@@ -26,7 +26,7 @@ from spectui.tui.widgets import hidden
 MAX_MINUTES = 10_000
 _MARK = "(x) "
 _PLACEHOLDERS = {
-    PromptSource.FILES: "a .jsonl, a .txt, or a folder of them; arrows leave",
+    PromptSource.FILES: "a .jsonl, .json, .csv, .txt, or a folder of them; arrows leave",
     PromptSource.CHATS: "an export of chats with this model, or a folder; arrows leave",
 }
 _MINUTES_HINT = "at most; the verdict is then of what was measured"

@@ -1,0 +1,206 @@
+"""Prompts of one file, in the forms that people have, with a line on what was taken of them."""
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from spectui.errors import BadInputError
+from spectui.format import counted
+from spectui.prompts.prompt import ChatMessage, Prompt
+from spectui.prompts.records import (
+    CONVERSATIONS,
+    INSTRUCTING,
+    ROLES,
+    Json,
+    Record,
+    beyond_text,
+    decoded,
+    read_records,
+    role_of,
+    text_of,
+    unwrapped,
+)
+
+SUFFIXES = (".jsonl", ".json", ".csv", ".txt")
+"""Files of a folder that are read."""
+TEXTS = (".txt", ".md")
+"""Files that are one prompt as they stand."""
+LINE_FORM = (
+    'write one JSON object per line, {"prompt": ...} or '
+    '{"messages": [{"role": ..., "content": ...}]}'
+)
+DEFAULT_CATEGORY = "user"
+_FORMS = (*CONVERSATIONS, "turns", "prompt")
+"""Keys of prompts; of several, the first is taken."""
+_IDS = ("id", "question_id", "task_id", "custom_id")
+ENVELOPES = ("request", "body")
+"""Keys of the request in a log and in a batch."""
+_OF_MESSAGES = frozenset({"role", "from", "content", "value"})
+_NAMED = 6
+"""Most keys that a note names."""
+_HALF_PAIR = r"a \ud800 to \udfff without its other half is no character"
+
+
+class Located(NamedTuple):
+    """A prompt, and where it stands."""
+
+    where: str
+    prompt: Prompt
+
+
+class FileReader:
+    """Reads a file, and keeps what it took of it and what it passed over."""
+
+    def __init__(self, file: Path) -> None:
+        """Read nothing yet."""
+        self._file = file
+        self._taken: dict[str, None] = {}
+        self._passed: dict[str, None] = {}
+        self._left: list[str] = []
+
+    def read(self, data: bytes) -> list[Located]:
+        """The prompts.
+
+        Raises:
+            BadInputError: a line is no prompt, or none is text alone.
+        """
+        suffix = self._file.suffix.lower()
+        text = decoded(data, self._file)
+        if suffix in TEXTS:
+            return [self._whole(text)]
+        records = _rows(text, self._file) if suffix == ".csv" else read_records(text, self._file)
+        found = [Located(one.where, prompt) for one in records if (prompt := self._prompt(one))]
+        if self._left and not found:
+            raise BadInputError(f"{self._left[0]}; give questions of text alone")
+        return found
+
+    def note(self, n_prompts: int) -> str | None:
+        """What was taken and what was not, as a clause; None where that is all."""
+        told = [*self._taken]
+        if self._passed:
+            n_more = len(self._passed) - _NAMED
+            names = ", ".join([*self._passed][:_NAMED])
+            told.append(f"passed over: {names}" + (f" and {n_more} more" if n_more > 0 else ""))
+        if self._left:
+            told.append(f"{len(self._left)} left out, the first {self._left[0]}")
+        head = f"{counted(n_prompts, 'prompt')} of {self._file.name}"
+        return f"{head}: {'; '.join(told)}" if told else None
+
+    def _whole(self, text: str) -> Located:
+        where = f"{self._file}:1"
+        if not text.strip():
+            _refuse(where, "the prompt is empty; write it into the file")
+        n_lines = len(text.strip().split("\n"))
+        if n_lines > 1:
+            told = f"its {n_lines} lines are one (for several, one per line in a .jsonl)"
+            self._taken[told] = None
+        prompt = Prompt(id=self._file.stem, category=DEFAULT_CATEGORY, text=text)
+        return Located(where, prompt)
+
+    def _prompt(self, record: Record) -> Prompt | None:
+        """The prompt of a record; None where it is no text, which is kept for the note."""
+        where, value = record.where, record.value
+        fields = {"prompt": value} if isinstance(value, str) else value
+        if not isinstance(fields, dict):
+            _refuse(where, f"neither an object nor text; {LINE_FORM}")
+        request = unwrapped(fields, *ENVELOPES)
+        form = next((name for name in _FORMS if isinstance(request.get(name), list)), "prompt")
+        content = request.get(form)
+        if not isinstance(content, str | list):
+            keys = ", ".join(request) or "no keys"
+            why = f"{form} is no text" if form in request else f"no prompt among {keys}"
+            _refuse(where, f"{why}; {LINE_FORM}")
+        if isinstance(content, str) and not content.strip():
+            _refuse(where, "the prompt is empty; write its text or drop the line")
+        outer = () if request is fields else fields
+        known = {form, *ENVELOPES, *_IDS, "category"}
+        self._passed.update(dict.fromkeys(key for key in (*outer, *request) if key not in known))
+        messages = self._messages(where, form, content) if isinstance(content, list) else ()
+        if not messages and isinstance(content, list):
+            return None
+        either = {**request, **fields}
+        names = (str(either[key]) for key in _IDS if isinstance(either.get(key), str | int))
+        prompt = Prompt(
+            id=next(filter(None, names), f"{self._file.stem}-{record.number}"),
+            category=str(either.get("category") or DEFAULT_CATEGORY),
+            text=content if isinstance(content, str) else None,
+            messages=messages,
+        )
+        _check_characters(where, prompt)
+        return prompt
+
+    def _messages(self, where: str, form: str, rows: list[Any]) -> tuple[ChatMessage, ...]:
+        """The conversation up to its last question; empty where there is none of text alone."""
+        if form == "turns":
+            if len(rows) > 1:
+                self._taken["the first of turns"] = None
+            rows = [{"role": "user", "content": one} for one in rows[:1]]
+        while rows and isinstance(rows[-1], dict) and role_of(rows[-1]) == "assistant":
+            rows = rows[:-1]
+            self._taken["without the last answer"] = None
+        numbered = [*enumerate(rows, start=1)]
+        beyond = next(filter(None, (_beyond_text(where, n, row) for n, row in numbered)), None)
+        messages = [] if beyond else [self._message(where, n, row) for n, row in numbered]
+        found = tuple(one for one in messages if one is not None)
+        if not found:
+            self._left.append(f"{where}: {beyond or 'no question'}")
+        return found
+
+    def _message(self, where: str, n: int, row: Json) -> ChatMessage | None:
+        """A message; None for an empty one of the system's."""
+        self._passed.update(dict.fromkeys(key for key in row if key not in _OF_MESSAGES))
+        role, text = role_of(row), text_of(row)
+        if role not in ROLES:
+            _refuse(where, f"unknown role {role!r} in message {n}; use {', '.join(ROLES)}")
+        if text.strip():
+            return ChatMessage(role=str(role), content=text)
+        if role not in INSTRUCTING:
+            _refuse(where, f"message {n} is empty; write its content or drop the message")
+        self._taken["without empty system messages"] = None
+        return None
+
+
+def _beyond_text(where: str, n: int, row: Json) -> str | None:
+    """What a message has that is no text; None for nothing.
+
+    Raises:
+        BadInputError: it is no message.
+    """
+    try:
+        text_of(row)
+        return None if (found := beyond_text(row)) is None else f"message {n} has {found}"
+    except (AttributeError, TypeError):
+        _refuse(where, f"message {n} is none of role and text; {LINE_FORM}")
+
+
+def _rows(text: str, file: Path) -> Iterator[Record]:
+    """Rows of a CSV with a column ``prompt``, as objects.
+
+    Raises:
+        BadInputError: it has no such column, or is no CSV.
+    """
+    rows = csv.DictReader(io.StringIO(text, newline=""), restkey="")
+    try:
+        rows.fieldnames = [name.strip().lower() for name in rows.fieldnames or ()]
+        if "prompt" not in rows.fieldnames:
+            _refuse(
+                f"{file}:1", f"no column prompt among {', '.join(rows.fieldnames)}; name one so"
+            )
+        for row in rows:
+            yield Record(f"{file}:{rows.line_num}", rows.line_num, row)
+    except csv.Error as error:
+        _refuse(f"{file}:{rows.line_num}", f"no CSV ({error}); write the prompts as JSONL")
+
+
+def _check_characters(where: str, prompt: Prompt) -> None:
+    texts = (prompt.text or "", *(message.content for message in prompt.messages))
+    try:
+        "".join((prompt.id, prompt.category, *texts)).encode()
+    except UnicodeEncodeError:
+        _refuse(where, f"{_HALF_PAIR}; mend or drop the line")
+
+
+def _refuse(where: str, why: str) -> NoReturn:
+    raise BadInputError(f"{where}: {why}")
