@@ -100,6 +100,7 @@ def _show(attachment: Attachment, interval_s: float, *, theme: str | None, is_as
 
 _UNTOLD = "the server does not tell"
 _NOTHING_DRAFTED = "nothing was drafted"
+_NEVER = "no request has ended since the server was started"
 
 
 def _document(state: AttachState, snapshot: Snapshot | None, *, interval_s: float) -> Json:
@@ -120,7 +121,7 @@ def _document(state: AttachState, snapshot: Snapshot | None, *, interval_s: floa
         "answered_in_s": state.link.took_s,
         **or_reason("server", server, state.facts.reason or _UNTOLD),
         "throughput": _throughput_document(state.served),
-        **_acceptance_document(state.drafts),
+        **_acceptance_document(state.drafts, state.host),
         **_slots_document(state.slots),
         "machine": {**_process(state.host), **_readings(snapshot)},
     }
@@ -144,7 +145,9 @@ def _server_document(facts: ServerFacts) -> Json:
 def _throughput_document(served: ServedState) -> Json:
     counters = served.counters.value
     counted_since: Json | None = None
+    mean = mean_prompt = None
     if counters is not None:
+        mean, mean_prompt = counters.tokens_per_s, counters.prompt_tokens_per_s
         counted_since = {
             "n_prompt": counters.n_prompt,
             "prompt_s": counters.prompt_s,
@@ -157,16 +160,17 @@ def _throughput_document(served: ServedState) -> Json:
     return {
         "state": str(served.work),
         **_reading("tokens_per_s", served.now_tokens_per_s),
-        **_reading("mean_tokens_per_s", served.mean_tokens_per_s),
-        **_reading("mean_prompt_tokens_per_s", served.mean_prompt_tokens_per_s),
+        **or_reason("mean_tokens_per_s", mean, served.counters.reason or _NEVER),
+        **or_reason("mean_prompt_tokens_per_s", mean_prompt, served.counters.reason or _NEVER),
         **or_reason("counters", counted_since, served.counters.reason or _UNTOLD),
     }
 
 
-def _acceptance_document(drafts: DraftState) -> Json:
+def _acceptance_document(drafts: DraftState, host: HostState) -> Json:
     counts = drafts.overall
     if counts is None:
         return or_reason("acceptance", None, drafts.reason or _UNTOLD)
+    is_synthetic = None if host.process.value is None else bool(drafts.synthetic)
     return {
         "acceptance": {
             "n_drafts": counts.n_drafts,
@@ -174,6 +178,7 @@ def _acceptance_document(drafts: DraftState) -> Json:
             "n_accepted": counts.n_accepted,
             **fields_of(counts, _NOTHING_DRAFTED, "acceptance_rate", "mean_accepted_length"),
             "accepted_per_position": list(counts.accepted_per_position),
+            **or_reason("is_synthetic", is_synthetic, host.process.reason or _UNTOLD),
         }
     }
 
@@ -188,7 +193,7 @@ def _slot(slot: SlotState) -> Json:
     sample, no_request = slot.sample, "it has had no request"
     return {
         "id": sample.id,
-        "state": str(slot.phase),
+        "state": str(sample.phase),
         **fields_of(sample, _UNTOLD, "n_ctx"),
         **fields_of(sample, f"{no_request}, or the server does not tell", "n_used"),
         **fields_of(sample, no_request, "n_decoded"),
@@ -248,7 +253,7 @@ def _process(host: HostState) -> Json:
             **or_reason("process", None, host.process.reason or _UNTOLD),
         }
     fields = asdict(process)
-    del fields["read_bytes"]
+    del fields["synthetic"]
     return {
         "is_this_machine": host.is_here,
         "process": {

@@ -12,10 +12,10 @@ _HOST = re.compile(r"[\w.:%~-]+")
 _PATH = re.compile(r"[\w.~%!$&'()*+,;=:@/-]*")
 _ROUTE = re.compile(
     r"""
-    /v1/(
+    /v1(/(
         chat/completions(/\w+)? | completions | embeddings | health | messages(/\w+)? | models
         | rerank(ing)? | responses(/\w+)?
-    )
+    ))?
     | /chat/completions(/\w+)? | /completions? | /health | /metrics | /props | /slots(/\d+)?
     """,
     re.VERBOSE,

@@ -91,14 +91,11 @@ class Page:
         """
         try:
             return reader(self.content)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise malformed(self.path, error) from error
-
-
-def malformed(path: str, error: Exception) -> MalformedError:
-    """Say of a reply that it cannot be read."""
-    why = one_line(str(error))
-    return MalformedError(f"{path} is not what llama-server answers: {why}", why)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            why = one_line(str(error))
+            raise MalformedError(
+                f"{self.path} is not what llama-server answers: {why}", why
+            ) from error
 
 
 class Connection:

@@ -14,15 +14,7 @@ from spectui.live import machine as live
 from spectui.live.devices import concerned
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.server.watch.poller import Attachment, Poller
-from spectui.server.watch.sample import (
-    FailedSample,
-    HostState,
-    ServerSample,
-    WaitingSample,
-    model_name,
-    named,
-    waiting_for,
-)
+from spectui.server.watch.sample import Failure, HostState, ServerSample, Trouble, model_name
 from spectui.server.watch.tracker import AttachState, LinkState, Tracker
 from spectui.settings import Settings
 from spectui.tui.attach.panels import (
@@ -62,20 +54,22 @@ def connection(link: LinkState, *, is_paused: bool) -> str:
     if is_paused:
         return "paused"
     if link.failure is not None:
-        return named(link.failure.trouble)
-    if link.waits_s is not None:
-        return f"no answer for {link.waits_s:.0f} s"
-    if not link.is_connected:
+        return link.failure.trouble.brief
+    if link.took_s is None:
         return "connecting"
     return "connected, answers late" if link.is_late else "connected"
 
 
 def trouble(link: LinkState) -> str:
     """Return the failure and the next step; empty if nothing is wrong."""
-    if link.failure is None:
+    failure = link.failure
+    if failure is None:
         return ""
-    again = "" if link.retry_s is None else f"; asked again after {link.retry_s:g} s"
-    return f"{waiting_for(link.failure)}{again}."
+    # The screen asks again by itself, always with the same key.
+    is_locked = failure.trouble is Trouble.LOCKED
+    key = "; quit and attach again to be asked for one" if is_locked else ""
+    again = "" if failure.retry_s is None else f"; asked again after {failure.retry_s:g} s"
+    return f"{failure.reason}{key}{again}."
 
 
 class Machine:
@@ -302,7 +296,7 @@ class AttachApp(BaseApp):
 
     def _take(self, event: object) -> None:
         match event:
-            case ServerSample() | FailedSample() | WaitingSample():
+            case ServerSample() | Failure():
                 self._tracker.add(event)
             case Snapshot():
                 self._machine.add(event, self._tracker.state().host)

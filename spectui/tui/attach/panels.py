@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from spectui.format import counted
 from spectui.live.machine import TrafficState
-from spectui.monitor.readings import Reading
 from spectui.server.metrics import DraftCounts
+from spectui.server.replies import SlotPhase
 from spectui.server.watch import tracker as watched
 from spectui.server.watch.sample import (
     HostState,
@@ -42,11 +42,11 @@ _INDENT = 3
 _LONGEST_LIST = 8
 _SPEED = len(" 123.4/s")
 _LOOKS = {
-    watched.SlotPhase.GENERATING: Look.STRONG,
-    watched.SlotPhase.PROMPT: Look.PLAIN,
-    watched.SlotPhase.IDLE: Look.MUTED,
+    SlotPhase.GENERATING: Look.STRONG,
+    SlotPhase.PROMPT: Look.PLAIN,
+    SlotPhase.IDLE: Look.MUTED,
 }
-_PHASE = max(map(len, watched.SlotPhase))
+_PHASE = max(map(len, SlotPhase))
 _FROM_BUSY, _FROM_IDLE, _FROM_DETAILS = 10, 10_000, 20_000
 """Ranks: all that work are there before one that rests."""
 
@@ -58,14 +58,16 @@ class ServedPanel(Panel[watched.ServedState]):
 
     def blocks(self, state: watched.ServedState, pen: Pen) -> Sequence[Block]:
         """Headline, what is missing, history, averages, prompts, counts."""
-        generated = state.last_tokens_per_s, state.mean_tokens_per_s
-        read = state.prompt_tokens_per_s, state.mean_prompt_tokens_per_s
+        counters = state.counters.value
+        generated = read = None
+        if counters is not None:
+            generated, read = counters.tokens_per_s, counters.prompt_tokens_per_s
         return (
             block((0, _headline(state, pen))),
             *_missing(state, pen),
-            block((10, _pair("generation", *generated, pen))),
+            block((10, _pair("generation", state.last_tokens_per_s, generated, pen))),
             _history(state, pen),
-            block((20, _pair("prompts", *read, pen))),
+            block((20, _pair("prompts", state.last_prompt_tokens_per_s, read, pen))),
             block((40, _counts(state, pen))),
         )
 
@@ -93,15 +95,15 @@ def _missing(state: watched.ServedState, pen: Pen) -> Iterator[Block]:
         yield pen.prose(2, str(reason), step=28)
 
 
-def _pair(label: str, last: Reading, mean: Reading, pen: Pen) -> Lines:
+def _pair(label: str, last: float | None, mean: float | None, pen: Pen) -> Lines:
     """Speed of the last request, else the mean; both where there is room."""
-    if mean.value is None:
+    if mean is None:
         return ()
-    average: Line = ((f"mean {pen.tokens_per_s(mean.value)}", Look.MUTED),)
-    if last.value is None:
+    average: Line = ((f"mean {pen.tokens_per_s(mean)}", Look.MUTED),)
+    if last is None:
         return (pen.spread(((label, Look.MUTED),), average),)
-    line = labelled(label, pen.tokens_per_s(last.value))
-    number, _unit = pen.tokens_per_s(mean.value).split(" ", 1)
+    line = labelled(label, pen.tokens_per_s(last))
+    number, _unit = pen.tokens_per_s(mean).split(" ", 1)
     short: Line = ((f"mean {number}", Look.MUTED),)
     full = pen.spread((*line, (" last", Look.MUTED)), average)
     return (full if len(full) > len(line) + 1 else pen.spread(line, short),)
@@ -139,12 +141,18 @@ class DraftsPanel(Panel[watched.DraftState]):
             return (pen.prose(0, state.reason or ""),)
         shares = state.overall.share_per_position
         return (
+            pen.prose(0, _decree(state.synthetic), look=Look.WARNING),
             block((0, _rate("rate", state.overall, Look.STRONG, pen))),
             block((10, _rate("last request", state.last, Look.PLAIN, pen))),
             pen.positions(shares, "accepted by position, of all drafts"),
             _rates(state, pen),
             block((50, _draft_counts(state, pen))),
         )
+
+
+def _decree(synthetic: str) -> str:
+    """Say that acceptance is decreed by an option of the server."""
+    return f"decreed by {synthetic}, not measured" if synthetic else ""
 
 
 def _rate(label: str, counts: DraftCounts | None, look: Look, pen: Pen) -> Lines:
@@ -194,7 +202,7 @@ class SlotsPanel(Panel[watched.SlotsState]):
 
 
 def _summary(state: watched.SlotsState, pen: Pen) -> Line:
-    n_busy = sum(slot.phase is not watched.SlotPhase.IDLE for slot in state.slots)
+    n_busy = sum(slot.sample.phase is not SlotPhase.IDLE for slot in state.slots)
     text = f"{n_busy} of {counted(len(state.slots), 'slot')} at work"
     left: Line = ((text, Look.STRONG if n_busy else Look.MUTED),)
     wide = pen.spread(left, _waiting(state, pen))
@@ -211,7 +219,7 @@ def _waiting(state: watched.SlotsState, pen: Pen, *, is_short: bool = False) -> 
 
 def _slot(index: int, slot: watched.SlotState, pen: Pen) -> Block:
     row = _row(slot, pen)
-    rank = _FROM_IDLE if slot.phase is watched.SlotPhase.IDLE else _FROM_BUSY
+    rank = _FROM_IDLE if slot.sample.phase is SlotPhase.IDLE else _FROM_BUSY
     # The first ones first: what is left out is at the end.
     details = _details(slot, pen)
     one, two = rank + index, _FROM_DETAILS + index
@@ -221,11 +229,11 @@ def _slot(index: int, slot: watched.SlotState, pen: Pen) -> Block:
 def _row(slot: watched.SlotState, pen: Pen) -> Line:
     sample = slot.sample
     speed = f"{pen.number(slot.tokens_per_s, 1)}/s".rjust(_SPEED)
-    if slot.phase is not watched.SlotPhase.GENERATING:
+    if slot.sample.phase is not SlotPhase.GENERATING:
         speed = " " * _SPEED
     left: Line = (
         (f"{sample.id:>2} ", Look.PLAIN),
-        (str(slot.phase).ljust(_PHASE), _LOOKS[slot.phase]),
+        (str(slot.sample.phase).ljust(_PHASE), _LOOKS[slot.sample.phase]),
     )
     context = _context(slot, pen)
     room = pen.width - cells(left) - len(context) - len(speed) - 2
@@ -259,7 +267,7 @@ def _details(slot: watched.SlotState, pen: Pen) -> Lines:
         _prompt(slot),
         None if sample.n_decoded is None else f"{sample.n_decoded} generated",
         None
-        if sample.n_remaining is None or slot.phase is watched.SlotPhase.IDLE
+        if sample.n_remaining is None or slot.sample.phase is SlotPhase.IDLE
         else f"{sample.n_remaining} left",
     ]
     text = pen.spelt(", ".join(filter(None, said)))
@@ -319,7 +327,7 @@ def _where(state: watched.AttachState, facts: ServerFacts | None) -> str:
 
 
 def _link(link: watched.LinkState, pen: Pen) -> str:
-    took = f"answers in {pen.duration(link.took_s)}" if link.is_connected else ""
+    took = "" if link.took_s is None else f"answers in {pen.duration(link.took_s)}"
     restarts = f"restarted {counted(link.n_restarts, 'time')}" if link.n_restarts else ""
     return ", ".join(filter(None, (took, restarts)))
 
