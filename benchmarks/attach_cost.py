@@ -240,7 +240,6 @@ def watch(url: str, interval_s: float) -> None:
 
     def take(sample: Sample) -> None:
         tracker.add(sample)
-        tracker.state()
         has_begun.set()
 
     Poller(wanted, take, interval_s=interval_s).start()

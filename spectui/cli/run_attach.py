@@ -11,17 +11,12 @@ from spectui.cli.output import check_writable, write_document
 from spectui.cli.running_server import api_key_from_environment, look, unlocked
 from spectui.documents import Json, fields_of, or_reason
 from spectui.errors import UsageError
+from spectui.known import Known
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment
 from spectui.server.watch.sample import HostState, ServerFacts
-from spectui.server.watch.tracker import (
-    AttachState,
-    DraftState,
-    ServedState,
-    SlotsState,
-    SlotState,
-)
+from spectui.server.watch.tracker import AttachState, SlotState
 from spectui.settings import read_settings
 
 
@@ -116,12 +111,12 @@ def _document(state: AttachState, snapshot: Snapshot | None, *, interval_s: floa
     return {
         "schema": "spectui.attach/1",
         "spectui": __version__,
-        "url": state.link.url,
+        "url": state.url,
         "interval_s": interval_s,
-        "answered_in_s": state.link.took_s,
+        "answered_in_s": state.took_s,
         **or_reason("server", server, state.facts.reason or _UNTOLD),
-        "throughput": _throughput_document(state.served),
-        **_acceptance_document(state.drafts, state.host),
+        "throughput": _throughput_document(state),
+        **_acceptance_document(state),
         **_slots_document(state.slots),
         "machine": {**_process(state.host), **_readings(snapshot)},
     }
@@ -142,8 +137,8 @@ def _server_document(facts: ServerFacts) -> Json:
     }
 
 
-def _throughput_document(served: ServedState) -> Json:
-    counters = served.counters.value
+def _throughput_document(state: AttachState) -> Json:
+    counters = state.counters.value
     counted_since: Json | None = None
     mean = mean_prompt = None
     if counters is not None:
@@ -158,19 +153,20 @@ def _throughput_document(served: ServedState) -> Json:
             "n_deferred": counters.n_deferred,
         }
     return {
-        "state": str(served.work),
-        **_reading("tokens_per_s", served.now_tokens_per_s),
-        **or_reason("mean_tokens_per_s", mean, served.counters.reason or _NEVER),
-        **or_reason("mean_prompt_tokens_per_s", mean_prompt, served.counters.reason or _NEVER),
-        **or_reason("counters", counted_since, served.counters.reason or _UNTOLD),
+        "state": str(state.work),
+        **_reading("tokens_per_s", state.now_tokens_per_s),
+        **or_reason("mean_tokens_per_s", mean, state.counters.reason or _NEVER),
+        **or_reason("mean_prompt_tokens_per_s", mean_prompt, state.counters.reason or _NEVER),
+        **or_reason("counters", counted_since, state.counters.reason or _UNTOLD),
     }
 
 
-def _acceptance_document(drafts: DraftState, host: HostState) -> Json:
-    counts = drafts.overall
+def _acceptance_document(state: AttachState) -> Json:
+    counts = None if state.counters.value is None else state.counters.value.drafts
     if counts is None:
-        return or_reason("acceptance", None, drafts.reason or _UNTOLD)
-    is_synthetic = None if host.process.value is None else bool(drafts.synthetic)
+        return or_reason("acceptance", None, state.undrafted or _UNTOLD)
+    process = state.host.process
+    is_synthetic = None if process.value is None else bool(state.synthetic)
     return {
         "acceptance": {
             "n_drafts": counts.n_drafts,
@@ -178,15 +174,14 @@ def _acceptance_document(drafts: DraftState, host: HostState) -> Json:
             "n_accepted": counts.n_accepted,
             **fields_of(counts, _NOTHING_DRAFTED, "acceptance_rate", "mean_accepted_length"),
             "accepted_per_position": list(counts.accepted_per_position),
-            **or_reason("is_synthetic", is_synthetic, host.process.reason or _UNTOLD),
+            **or_reason("is_synthetic", is_synthetic, process.reason or _UNTOLD),
         }
     }
 
 
-def _slots_document(slots: SlotsState) -> Json:
-    if slots.reason is not None:
-        return or_reason("slots", None, slots.reason)
-    return {"slots": [_slot(slot) for slot in slots.slots]}
+def _slots_document(slots: Known[tuple[SlotState, ...]]) -> Json:
+    found = None if slots.value is None else list(map(_slot, slots.value))
+    return or_reason("slots", found, slots.reason or _UNTOLD)
 
 
 def _slot(slot: SlotState) -> Json:

@@ -75,7 +75,7 @@ def look(attachment: Attachment, interval_s: float) -> AttachState:
     for sample in samples:
         _check_chosen(attachment, sample)
         tracker.add(_answer(sample))
-    return tracker.state()
+    return tracker.state
 
 
 def questioned(attachment: Attachment) -> tuple[Attachment, ServerSample]:

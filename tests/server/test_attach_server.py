@@ -80,15 +80,16 @@ def test_a_request_is_seen_while_it_runs_and_counted_when_it_ends(speculating: L
     tracker.add(sample)
     watch.poller.close()
 
-    state = tracker.state()
+    state = tracker.state
     assert SlotPhase.GENERATING in phases
-    assert state.served.last_tokens_per_s == pytest.approx(N_PREDICT / done.predicted_s, rel=1e-3)
-    assert state.drafts.last is not None
-    assert state.drafts.last.n_drafted == done.n_drafted
-    assert state.drafts.last.n_accepted == done.n_accepted
-    assert state.drafts.overall is not None
-    assert sum(state.drafts.overall.accepted_per_position) == done.n_accepted
-    assert any(value for value in state.served.history)
+    assert state.last_tokens_per_s == pytest.approx(N_PREDICT / done.predicted_s, rel=1e-3)
+    assert state.last_drafts is not None
+    assert state.last_drafts.n_drafted == done.n_drafted
+    assert state.last_drafts.n_accepted == done.n_accepted
+    assert state.counters.value is not None
+    assert state.counters.value.drafts is not None
+    assert sum(state.counters.value.drafts.accepted_per_position) == done.n_accepted
+    assert any(value for value in state.speeds)
 
 
 def _has_ended(sample: Sample, before: ServerSample) -> bool:

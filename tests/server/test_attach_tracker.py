@@ -60,7 +60,7 @@ def test_rates_wait_until_rounded_totals_tell_enough() -> None:
         predicted_s = 61_728.0 + 2.5 * n
         grown = replace(large, n_predicted=1_234_560 + 50 * n, predicted_s=predicted_s)
         tracker.add(sample(float(n), counters=grown))
-        known.append(tracker.state().served.last_tokens_per_s)
+        known.append(tracker.state.last_tokens_per_s)
     assert known[:4] == [None] * 4
     assert known[4] == pytest.approx(20)
 
@@ -105,62 +105,61 @@ def tracked(*samples: object) -> AttachState:
     tracker = Tracker(URL)
     for each in samples:
         tracker.add(each)  # type: ignore[arg-type]
-    return tracker.state()
+    return tracker.state
 
 
 def test_a_busy_server() -> None:
     state = tracked(*busy(40))
-    assert state.served.work is Work.GENERATING
-    assert state.served.now_tokens_per_s.value is not None
-    assert state.served.last_tokens_per_s == pytest.approx(25)
-    assert state.served.last_prompt_tokens_per_s == pytest.approx(416 / 0.9)
-    assert [each.sample.phase for each in state.slots.slots] == [
+    assert state.work is Work.GENERATING
+    assert state.now_tokens_per_s.value is not None
+    assert state.last_tokens_per_s == pytest.approx(25)
+    assert state.last_prompt_tokens_per_s == pytest.approx(416 / 0.9)
+    assert [each.sample.phase for each in state.slots.value or ()] == [
         SlotPhase.GENERATING,
         SlotPhase.GENERATING,
         SlotPhase.PROMPT,
         SlotPhase.IDLE,
     ]
-    assert state.slots.slots[0].tokens_per_s == pytest.approx(6)
-    assert state.slots.n_deferred == 2
-    assert state.drafts.last is not None
-    assert state.drafts.last.n_drafts == 30
-    assert state.drafts.history == pytest.approx((0.5, 2 / 3, 8 / 15))
-    assert state.drafts.drafters == ("draft-simple",)
+    assert state.slots.value is not None
+    assert state.slots.value[0].tokens_per_s == pytest.approx(6)
+    assert state.last_drafts is not None
+    assert state.last_drafts.n_drafts == 30
+    assert state.rates == pytest.approx((0.5, 2 / 3, 8 / 15))
+    assert state.drafters == ("draft-simple",)
     assert state.host.cores == pytest.approx(3.8)
 
 
 def test_before_the_first_answer_and_after_one_look() -> None:
     state = tracked()
-    assert (state.link.took_s, state.link.failure) == (None, None)
-    assert state.slots.reason == state.drafts.reason == "the server has not been asked yet"
+    assert (state.took_s, state.failure) == (None, None)
+    assert state.slots.reason == state.undrafted == "the server has not been asked yet"
     state = tracked(sample(0.0, slots=(slot(decoded=5, task=1, is_processing=True),)))
-    assert state.served.now_tokens_per_s.value is None
-    assert state.served.now_tokens_per_s.reason == "the server has been asked only once"
-    assert state.served.last_tokens_per_s is None
+    assert state.now_tokens_per_s.value is None
+    assert state.now_tokens_per_s.reason == "the server has been asked only once"
+    assert state.last_tokens_per_s is None
 
 
 def test_history_and_counts_outlast_a_lost_connection() -> None:
     before = tracked(*busy(40))
     state = tracked(*busy(40), LOST, LOST)
-    assert (state.link.took_s, state.link.failure) == (None, LOST)
-    assert state.served.history == (*before.served.history, None, None)
-    assert state.drafts.overall == before.drafts.overall
+    assert (state.took_s, state.failure) == (None, LOST)
+    assert state.speeds == (*before.speeds, None, None)
+    assert state.counters == before.counters
     assert state.facts == before.facts
     assert state.slots.reason == "there is no connection"
-    assert state.served.now_tokens_per_s.value is None
+    assert state.now_tokens_per_s.value is None
     # What happened meanwhile is counted.
     later = replace(COUNTERS, n_predicted=COUNTERS.n_predicted + 50, predicted_s=425.0)
     state = tracked(sample(0.0), LOST, sample(9.0, counters=later))
-    assert state.link.took_s is not None
-    assert state.served.last_tokens_per_s == pytest.approx(10)
+    assert state.took_s is not None
+    assert state.last_tokens_per_s == pytest.approx(10)
 
 
 def test_a_restart_is_counted() -> None:
     anew = replace(COUNTERS, n_predicted=7, predicted_s=1.0, drafts=NO_DRAFTS, started="2")
     state = tracked(sample(0.0), LOST, sample(3.0, counters=anew), sample(4.0, counters=anew))
-    assert state.link.n_restarts == 1
-    assert state.served.last_tokens_per_s == pytest.approx(7)
-    assert state.drafts.overall == NO_DRAFTS
+    assert state.n_restarts == 1
+    assert state.last_tokens_per_s == pytest.approx(7)
 
 
 def test_why_nothing_was_drafted() -> None:
@@ -175,29 +174,28 @@ def test_why_nothing_was_drafted() -> None:
         slots = (slot(speculates=speculates),)
         counters = replace(COUNTERS, drafts=drafts, n_processing=n_processing)
         state = tracked(sample(0.0, slots=slots, counters=counters))
-        assert reason in str(state.drafts.reason)
-        assert state.drafts.overall == drafts
+        assert reason in str(state.undrafted)
 
 
 def test_decreed_acceptance_is_marked_also_while_the_connection_is_lost() -> None:
     option = "--spec-synth-len 3"
     decreed = replace(HERE, process=Known(replace(PROCESS, synthetic=option)))
-    assert tracked(sample(0.0)).drafts.synthetic == ""
+    assert tracked(sample(0.0)).synthetic == ""
     for after in ((), (LOST,)):
-        assert tracked(sample(0.0, where=decreed), *after).drafts.synthetic == option
-    assert tracked(sample(0.0, where=decreed), LOST, sample(1.0)).drafts.synthetic == ""
+        assert tracked(sample(0.0, where=decreed), *after).synthetic == option
+    assert tracked(sample(0.0, where=decreed), LOST, sample(1.0)).synthetic == ""
 
 
 def test_without_slots_and_without_metrics_nothing_is_made_up() -> None:
     off = "/metrics is off; start the server with --metrics"
     state = tracked(sample(0.0, slots="/slots is off", counters=off))
-    assert state.served.work is Work.UNKNOWN
-    assert state.served.counters == Known(None, off)
+    assert state.work is Work.UNKNOWN
+    assert state.counters == Known(None, off)
     assert state.slots.reason == "/slots is off"
     # The counters tell whether it works.
     for n, work in ((0, Work.IDLE), (2, Work.WORKING)):
         state = tracked(sample(0.0, slots="off", counters=replace(COUNTERS, n_processing=n)))
-        assert state.served.work is work
+        assert state.work is work
     assert not tracked(sample(0.0, where=ELSEWHERE)).host.is_here
 
 
@@ -209,13 +207,11 @@ def test_why_panels_are_empty() -> None:
         (Trouble.UNREACHABLE, "there is no connection"),
     ):
         state = tracked(Failure(trouble=trouble, reason="it is so"))
-        reasons = {state.facts.reason, state.slots.reason, state.drafts.reason}
-        assert reasons | {state.served.now_tokens_per_s.reason} == {reason}
+        reasons = {state.facts.reason, state.slots.reason, state.undrafted}
+        assert reasons | {state.now_tokens_per_s.reason} == {reason}
     # Nothing is said any more of what the server told before.
     failure = Failure(trouble=Trouble.LOCKED, reason="it is so")
     for drafts in (NO_DRAFTS, None):
         quiet = replace(COUNTERS, drafts=drafts, n_processing=0)
         for slots in ((slot(speculates=False),), "/slots is off"):
-            assert (
-                tracked(sample(0.0, counters=quiet, slots=slots), failure).drafts.reason == locked
-            )
+            assert tracked(sample(0.0, counters=quiet, slots=slots), failure).undrafted == locked
