@@ -88,9 +88,8 @@ class Interview:
         """When the server's facts are asked for again."""
 
     async def ask(self) -> Sample:
-        """Ask once. Takes at most the connection's time, whichever questions stall."""
+        """Ask once."""
         began_s = self._clock()
-        self._ends_s = began_s + self._connection.timeout_s
         self._is_late = False
         try:
             if began_s >= self._due_s:
@@ -115,7 +114,7 @@ class Interview:
         """See that it is a llama-server that runs the model, and which."""
         url, model = self._connection.url, self._connection.model
         try:
-            health = (await self._get("/health", is_last=True)).decode(HealthReply)
+            health = (await self._get("/health")).decode(HealthReply)
         except LateError as error:
             plain = "; one without TLS has an address with http://"
             hint = plain if url.startswith("https:") else ""
@@ -151,9 +150,7 @@ class Interview:
                 self._due_s = -math.inf  # awake again
             return Known(None, _ASLEEP)
         if self._resting is None:
-            self._counters, slots = await asyncio.gather(
-                self._ask_counters(is_last=True), self._ask_slots()
-            )
+            self._counters, slots = await asyncio.gather(self._ask_counters(), self._ask_slots())
         else:
             self._counters, slots = await self._ask_counters(), self._resting
             if self._counters.value is None or self._counters != before:
@@ -164,7 +161,7 @@ class Interview:
         self._resting = slots if is_quiet and are_idle else None
         return slots
 
-    async def _ask_counters(self, *, is_last: bool = False) -> Known[Counters]:
+    async def _ask_counters(self) -> Known[Counters]:
         return await self._answered(
             "/metrics",
             lambda page: page.read(
@@ -172,12 +169,11 @@ class Interview:
             ),
             option="--metrics",
             former=self._counters,
-            is_last=is_last,
         )
 
     async def _ask_slots(self) -> Known[Slots]:
         return await self._answered(
-            "/slots", lambda page: page.decode(SlotsReply), option="--slots", is_last=True
+            "/slots", lambda page: page.decode(SlotsReply), option="--slots"
         )
 
     async def _answered(
@@ -187,7 +183,6 @@ class Interview:
         *,
         option: str | None = None,
         former: Known[T] | None = None,
-        is_last: bool = False,
     ) -> Known[T]:
         """Return what a page tells, or the reason why it tells nothing.
 
@@ -196,13 +191,12 @@ class Interview:
             read: reads it; may raise ``ReplyError``.
             option: option of the server that turns the page on; None for what is always on.
             former: stands for an answer that is late.
-            is_last: as ``_get``.
 
         Raises:
             SilentError: the server tells nothing at all.
         """
         try:
-            return Known(read(await self._get(path, is_last=is_last)))
+            return Known(read(await self._get(path)))
         except LateError as error:
             self._is_late = True
             return Known(None, str(error)) if former is None or former.value is None else former
@@ -213,22 +207,16 @@ class Interview:
                 return Known(None, f"{path} is off; start the server with {option}")
             return Known(None, str(error))
 
-    async def _get(self, path: str, *, is_last: bool) -> Page:
+    async def _get(self, path: str) -> Page:
         """Ask for a page.
-
-        Args:
-            path: path of the page.
-            is_last: whether all the time that is left may go; else half of it, so that an answer
-                that never comes leaves time for the others.
 
         Raises:
             ReplyError: it did not come.
             SilentError: the server tells nothing at all.
         """
-        rest_s = max(0.0, self._ends_s - self._clock())
         url = self._connection.url
         try:
-            return await self._connection.ask(path, rest_s if is_last else rest_s / 2)
+            return await self._connection.ask(path)
         except UnreachableError as error:
             raise _silent(Trouble.UNREACHABLE, str(error)) from error
         except RefusedError as error:

@@ -33,7 +33,6 @@ _SYNTHETIC = frozenset(
     }
 )
 """Options and variables by which llama-server accepts drafts at random, for benchmarks."""
-_FIRST: Known[float] = Known(None, "a rate needs two readings")
 _ELSEWHERE = "the server runs on another machine"
 
 
@@ -96,14 +95,17 @@ class Locator:
                 percent = process.cpu_percent()
         except psutil.Error:
             return _hidden("the server's process cannot be read", is_here=True)
-        try:
-            before, self._n_read_bytes = self._n_read_bytes, process.io_counters().read_bytes
-        except (psutil.Error, OSError):
+        n_read_bytes = None
+        with suppress(psutil.Error, OSError):
+            n_read_bytes = process.io_counters().read_bytes
+        before, self._n_read_bytes = self._n_read_bytes, n_read_bytes
+        if n_read_bytes is None:
             reason = "the system tells only the server's owner what it reads from disk"
             read: Known[float] = Known(None, reason)
+        elif before is None or is_first:
+            read = Known(None, "a rate needs two readings")
         else:
-            is_known = before is not None and not is_first
-            read = Known((self._n_read_bytes - (before or 0)) / since_s) if is_known else _FIRST
+            read = Known((n_read_bytes - before) / since_s)
         return HostState(
             is_here=True,
             process=Known(found),
@@ -126,18 +128,11 @@ async def is_this_machine(host: str) -> bool:
             found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, TimeoutError):
         return False
-    own = {
-        address.address.partition("%")[0]
-        for addresses in psutil.net_if_addrs().values()
-        for address in addresses
-    }
     reached = {str(entry[4][0]).partition("%")[0] for entry in found}
-    return any(_is_own(address, own) for address in reached)
-
-
-def _is_own(address: str, own: set[str]) -> bool:
-    known = ipaddress.ip_address(address)
-    return known.is_loopback or known.is_unspecified or address in own
+    interfaces = psutil.net_if_addrs().values()
+    own = {each.address.partition("%")[0] for addresses in interfaces for each in addresses}
+    known = map(ipaddress.ip_address, reached)
+    return bool(reached & own) or any(one.is_loopback or one.is_unspecified for one in known)
 
 
 def _sampled(process: psutil.Process) -> ProcessSample:

@@ -32,7 +32,7 @@ class Attachment:
     model: str | None = None
     """Name of the model at a router."""
     timeout_s: float = TIMEOUT_S
-    """The longest that a round of questions may take, whichever of them stall."""
+    """The longest that an answer may take."""
 
     @asynccontextmanager
     async def interview(

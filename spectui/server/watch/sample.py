@@ -1,5 +1,6 @@
 """Samples of a running llama-server, and words for them. What it does not tell has a reason."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import PurePath
@@ -234,18 +235,18 @@ def context_facts(facts: ServerFacts) -> tuple[str, ...]:
 
 def unchosen(url: str, facts: ServerFacts) -> str:
     """Say that a router has models to choose from, those first that it has loaded."""
-    if facts.models_reason is not None:
-        return (
-            f"{url} is a router and does not list its models ({facts.models_reason}); choose one "
-            "with --model"
-        )
-    if not facts.models:
-        return f"{url} is a router without models; give the address of a server that runs one"
     others = [name for name in facts.models if name not in facts.running]
-    names = [*(f"{name} (loaded)" for name in facts.running), *others]
+    names = _listed([*(f"{name} (loaded)" for name in facts.running), *others])
+    found = (
+        names if facts.models_reason is None else f"it does not list them: {facts.models_reason}"
+    )
+    return f"{url} is a router; choose one of its models with --model: {found}"
+
+
+def _listed(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
-    told = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f"{url} is a router; choose one of its models with --model: {told}"
+    tail = f" and {more} more" if more > 0 else ""
+    return ", ".join(names[:_MOST_NAMED]) + tail if names else "it lists none"
 
 
 def unroutable(url: str, model: str, listed: ModelsReply) -> Failure | None:
@@ -261,9 +262,7 @@ def unroutable(url: str, model: str, listed: ModelsReply) -> Failure | None:
         return Failure(trouble=Trouble.MODEL, reason=reason)
     found = listed.named(model)
     if found is None:
-        names = (
-            ", ".join(one_line(each.id) for each in listed.data[:_MOST_NAMED]) or "it lists none"
-        )
+        names = _listed([one_line(each.id) for each in listed.data])
         reason = f"{url} has no model {one_line(model)}; name one of its models: {names}"
         return Failure(trouble=Trouble.MODEL, reason=reason)
     return _unready(url, found)
