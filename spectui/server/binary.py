@@ -80,7 +80,9 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
             flags=flags,
             bare=frozenset(f for option in live if option.value is None for f in option.flags),
             variables=frozenset(option.variable for option in live if option.variable is not None),
-            drafters=drafters_of(self._value_of("--spec-type")),
+            drafters=drafters_of(
+                next((o.value or "" for o in self.options if "--spec-type" in o.flags), "")
+            ),
         )
         if named.dialect is not Dialect.IK:
             return named
@@ -113,20 +115,6 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
                 f"--dialect {wanted}: {self.path} has the options of {self.dialect}; leave out "
                 "--dialect, or --server-bin"
             )
-
-    def default(self, flag: str) -> str | None:
-        """Return the default of an option; None where the help gives none."""
-        return next((o.default for o in self._options_of(flag) if not o.is_removed), None)
-
-    def is_removed(self, flag: str) -> bool:
-        """Return whether an option was removed, so that it is refused."""
-        return any(option.is_removed for option in self._options_of(flag))
-
-    def _value_of(self, flag: str) -> str:
-        return next((option.value or "" for option in self._options_of(flag)), "")
-
-    def _options_of(self, flag: str) -> list[HelpOption]:
-        return [option for option in self.options if flag in option.flags]
 
 
 class BinaryIdentity(msgspec.Struct, frozen=True, kw_only=True):
