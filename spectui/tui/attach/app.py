@@ -14,7 +14,7 @@ from spectui.live import machine as live
 from spectui.live.devices import concerned
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.server.watch.poller import Attachment, Poller
-from spectui.server.watch.sample import Failure, HostState, ServerSample, Trouble, model_name
+from spectui.server.watch.sample import Failure, HostState, ServerSample, Trouble
 from spectui.server.watch.tracker import AttachState, Tracker
 from spectui.settings import Settings
 from spectui.tui.attach.panels import (
@@ -23,6 +23,7 @@ from spectui.tui.attach.panels import (
     ServedPanel,
     ServerPanel,
     SlotsPanel,
+    model_name,
 )
 from spectui.tui.base_app import BaseApp
 from spectui.tui.glyphs import glyphs_of

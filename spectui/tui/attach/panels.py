@@ -1,18 +1,13 @@
 """Panels of an attached server: its work, the server itself, and the machine under it."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 
-from spectui.format import counted
+from spectui.format import bytes_text, count_text, counted
 from spectui.live.machine import TrafficState
 from spectui.server.metrics import DraftCounts
 from spectui.server.replies import SlotPhase
-from spectui.server.watch.sample import (
-    HostState,
-    ServerFacts,
-    context_facts,
-    model_facts,
-    model_name,
-)
+from spectui.server.watch.sample import HostState, ServerFacts
 from spectui.server.watch.tracker import AttachState, SlotState, Work
 from spectui.tui.panels.base import (
     Block,
@@ -299,16 +294,44 @@ class ServerPanel(Panel[AttachState]):
             return (pen.prose(0, state.facts.reason or ""), *around, link)
         asleep = "asleep: the model is unloaded until the next request" if facts.is_sleeping else ""
         drafters = f"drafts by {', '.join(state.drafters)}" if state.drafters else ""
-        context = ", ".join(filter(None, (*context_facts(facts), drafters)))
+        context = ", ".join(filter(None, (*_context_facts(facts), drafters)))
         return (
             pen.prose(0, model_name(facts), look=Look.STRONG, step=15),
             block((3, pen.sentence(asleep, Look.WARNING))),
-            pen.prose(5, ", ".join(model_facts(facts)), look=Look.PLAIN, step=25),
+            pen.prose(5, ", ".join(_model_facts(facts)), look=Look.PLAIN, step=25),
             pen.prose(10, context, look=Look.PLAIN, step=25),
             *around,
             link,
             block((45, _models(facts, pen))),
         )
+
+
+def model_name(facts: ServerFacts) -> str:
+    """Return the shortest name that the server gives its model."""
+    if facts.is_router:
+        return "a router"
+    # Without a name of its own, the alias is the file's path.
+    name = next(filter(None, (facts.alias, facts.model_path, *facts.models)), None)
+    if name is None:
+        return "a model without a name"
+    is_file = name.endswith(".gguf")
+    return PurePath(name.replace("\\", "/")).stem if is_file else name
+
+
+def _model_facts(facts: ServerFacts) -> tuple[str, ...]:
+    """Return parameters, quantization and size of the weights."""
+    parameters = None if facts.n_params is None else f"{count_text(facts.n_params)} parameters"
+    size = None if facts.size_bytes is None else bytes_text(facts.size_bytes)
+    return tuple(filter(None, (parameters, facts.quantization, size)))
+
+
+def _context_facts(facts: ServerFacts) -> tuple[str, ...]:
+    """Return slots and context."""
+    slots = None if facts.n_slots is None else counted(facts.n_slots, "slot")
+    context = None if facts.n_ctx is None else f"{facts.n_ctx} tokens of context"
+    if slots is not None and context is not None:
+        return (f"{slots} with {context}{' each' if facts.n_slots != 1 else ''}",)
+    return tuple(filter(None, (slots, context)))
 
 
 def _process(host: HostState, pen: Pen) -> str:
