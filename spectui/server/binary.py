@@ -195,17 +195,15 @@ def _found(given: str) -> Path:
                 f"executable llama-server, as ./{given} where it is in the working folder"
             )
         path = Path(found)
-    reason = None
-    if not path.exists():
-        reason = "no such file"
-    elif not path.is_file():
-        reason = "it is no regular file"
-    elif not os.access(path, os.X_OK):
-        reason = "it is not executable"
-    if reason is not None:
-        raise ServerError(
-            f"cannot start {given} ({reason}); give the path of an executable llama-server"
-        )
+    for is_so, reason in (
+        (not path.exists(), "no such file"),
+        (not path.is_file(), "it is no regular file"),
+        (not os.access(path, os.X_OK), "it is not executable"),
+    ):
+        if is_so:
+            raise ServerError(
+                f"cannot start {given} ({reason}); give the path of an executable llama-server"
+            )
     return path.absolute()
 
 

@@ -49,9 +49,9 @@ Slots = tuple[SlotReply, ...]
 class SilentError(Exception):
     """The server does not answer at all, for now."""
 
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.reason)
-        self.failure = failure
+    def __init__(self, trouble: Trouble, reason: str) -> None:
+        super().__init__(reason)
+        self.failure = Failure(trouble=trouble, reason=reason)
 
 
 class Interview:
@@ -118,18 +118,18 @@ class Interview:
         except LateError as error:
             plain = "; one without TLS has an address with http://"
             hint = plain if url.startswith("https:") else ""
-            raise _silent(Trouble.SILENT, f"{url}{error}{hint}") from error
+            raise SilentError(Trouble.SILENT, f"{url}{error}{hint}") from error
         except BrokenError as error:
-            raise _silent(Trouble.BROKEN, f"connections to {url} break: {error}") from error
+            raise SilentError(Trouble.BROKEN, f"connections to {url} break: {error}") from error
         except ReplyError as error:
-            raise _silent(Trouble.STRANGE, f"{url}{error}; is it a llama-server?") from error
+            raise SilentError(Trouble.STRANGE, f"{url}{error}; is it a llama-server?") from error
         if health.status != "ok":
-            raise _silent(Trouble.STRANGE, f"{url} says of itself: {one_line(health.status)}")
+            raise SilentError(Trouble.STRANGE, f"{url} says of itself: {one_line(health.status)}")
         models = await self._answered("/v1/models", lambda page: page.decode(ModelsReply))
         if model is not None and models.value is not None:
             failure = unroutable(url, model, models.value)
             if failure is not None:
-                raise SilentError(failure)
+                raise SilentError(failure.trouble, failure.reason)
             found = models.value.named(model)
             self._locator.seek(None if found is None or not found.status else found.status.port)
         self._facts = await self._answered(
@@ -218,17 +218,13 @@ class Interview:
         try:
             return await self._connection.ask(path)
         except UnreachableError as error:
-            raise _silent(Trouble.UNREACHABLE, str(error)) from error
+            raise SilentError(Trouble.UNREACHABLE, str(error)) from error
         except RefusedError as error:
             if error.status == HTTPStatus.UNAUTHORIZED:
                 has_key = self._connection.has_key
                 key = "refuses the API key that it was given" if has_key else "wants an API key"
-                raise _silent(Trouble.LOCKED, f"{url} {key}") from error
+                raise SilentError(Trouble.LOCKED, f"{url} {key}") from error
             is_busy = error.status == HTTPStatus.SERVICE_UNAVAILABLE
             if is_busy and "loading" in error.why.lower():
-                raise _silent(Trouble.LOADING, f"{url} is loading its model") from error
+                raise SilentError(Trouble.LOADING, f"{url} is loading its model") from error
             raise
-
-
-def _silent(trouble: Trouble, reason: str) -> SilentError:
-    return SilentError(Failure(trouble=trouble, reason=reason))

@@ -20,12 +20,18 @@ _SOUGHT_S = 10.0
 """Until a process that was not found is looked for again, among all connections of the machine."""
 _RESOLVED_S = 2.0
 """Longest wait for the addresses of a name."""
-_TUNNELS = frozenset({"ssh", "sshd", "autossh", "socat", "kubectl", "tailscaled", "cloudflared"})
-"""Programs that listen here for a server that runs somewhere else."""
-_CONTAINERS = frozenset(
-    {"docker-proxy", "rootlessport", "rootlesskit", "slirp4netns", "pasta", "pasta.avx2"}
-)
-"""Programs that listen here for a container of this machine."""
+_FORWARDERS = {
+    **dict.fromkeys(
+        ("ssh", "sshd", "autossh", "socat", "kubectl", "tailscaled", "cloudflared"),
+        ("for a server on another machine", False),
+    ),
+    **dict.fromkeys(
+        ("docker-proxy", "rootlessport", "rootlesskit", "slirp4netns", "pasta", "pasta.avx2"),
+        ("for a container, where spectui does not see the server", True),
+    ),
+}
+"""Programs that listen here for a server: where that is, and whether on this machine."""
+_ANY = "and is no llama-server: where the server itself runs is not known", False
 _SYNTHETIC = frozenset(
     {
         *("--spec-synth-len", "--spec-synth-rates"),
@@ -74,16 +80,10 @@ class Locator:
             if found.value is None:
                 return _hidden(str(found.reason), is_here=True)
             self._process, self._n_read_bytes = found.value, None
-        name = name_of(self._process)
-        where = f"{name} listens at port {self._port}"
-        if name in _CONTAINERS:
-            reason = f"{where} for a container, where spectui does not see the server"
-            return _hidden(reason, is_here=True)
-        if name in _TUNNELS:
-            return _hidden(f"{where} for a server on another machine", is_here=False)
         if not runs_llama(self._process):
-            reason = f"{where} and is no llama-server: where the server itself runs is not known"
-            return _hidden(reason, is_here=False)
+            name = name_of(self._process)
+            where, is_here = _FORWARDERS.get(name, _ANY)
+            return _hidden(f"{name} listens at port {self._port} {where}", is_here=is_here)
         return self._rates(self._process, since_s)
 
     def _rates(self, process: psutil.Process, since_s: float) -> HostState:

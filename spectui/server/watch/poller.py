@@ -90,6 +90,7 @@ class Poller(Closing):
 
     def start(self) -> None:
         """Begin, once."""
+        self._runner.get_loop()
         self._thread.start()
 
     def try_now(self) -> None:
