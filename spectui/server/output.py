@@ -1,4 +1,4 @@
-"""What a process prints, of which the beginning and the end are kept in memory."""
+"""The output of a process, of which the beginning and the end are kept in memory."""
 
 import os
 import threading

@@ -92,7 +92,7 @@ class LlamaServer(LlamaClient):
 
     @property
     def printed(self) -> str:
-        """What the server has printed so far; of what is long the middle is left out."""
+        """The output of the server so far; of a long one the middle is left out."""
         return self._output.text
 
     @property

@@ -87,7 +87,7 @@ class Locator:
         return self._rates(self._process, since_s)
 
     def _rates(self, process: psutil.Process, since_s: float) -> HostState:
-        """What the process does, with rates since the last look."""
+        """The readings of the process, with rates since the last look."""
         is_first = self._last.process.value is None or self._last.process.value.pid != process.pid
         try:
             with process.oneshot():

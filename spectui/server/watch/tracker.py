@@ -41,7 +41,7 @@ _UNKNOWN: Known[Any] = Known(None, _NOT_ASKED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachState:
-    """What is shown of a server. Facts and counts are kept while the connection is lost."""
+    """The state that is shown. Facts and counts are kept while the connection is lost."""
 
     url: str
     took_s: float | None = None
