@@ -40,7 +40,7 @@ from spectui.prompts import builtin_suite
 from spectui.server import ChatMessage, LlamaServer
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment, Poller
-from spectui.server.watch.sample import Event
+from spectui.server.watch.sample import Sample
 from spectui.server.watch.tracker import Tracker
 from tests.support.terminal import Terminal
 
@@ -238,9 +238,8 @@ def watch(url: str, interval_s: float) -> None:
     wanted = Attachment(address=parse_address(url), api_key=os.environ["LLAMA_API_KEY"])
     tracker, has_begun = Tracker(url), threading.Event()
 
-    def take(sample: Event) -> None:
+    def take(sample: Sample) -> None:
         tracker.add(sample)
-        tracker.state()
         has_begun.set()
 
     Poller(wanted, take, interval_s=interval_s).start()

@@ -81,7 +81,7 @@ def try_setup(
     except ServerError as error:
         yield {"setup": number, "kind": "rejected", "what": str(error), "arguments": spelled}
         return
-    missing = unconfirmed(setup, log.read_text("utf-8", "replace"))
+    missing = unconfirmed(setup, server.printed)
     if model != str(setup.target.path):
         missing.append(f"/props names {model}")
     for what in missing:

@@ -11,17 +11,12 @@ from spectui.cli.output import check_writable, write_document
 from spectui.cli.running_server import api_key_from_environment, look, unlocked
 from spectui.documents import Json, fields_of, or_reason
 from spectui.errors import UsageError
+from spectui.known import Known
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment
 from spectui.server.watch.sample import HostState, ServerFacts
-from spectui.server.watch.tracker import (
-    AttachState,
-    DraftState,
-    ServedState,
-    SlotsState,
-    SlotState,
-)
+from spectui.server.watch.tracker import AttachState, SlotState
 from spectui.settings import read_settings
 
 
@@ -100,6 +95,7 @@ def _show(attachment: Attachment, interval_s: float, *, theme: str | None, is_as
 
 _UNTOLD = "the server does not tell"
 _NOTHING_DRAFTED = "nothing was drafted"
+_NEVER = "no request has ended since the server was started"
 
 
 def _document(state: AttachState, snapshot: Snapshot | None, *, interval_s: float) -> Json:
@@ -115,12 +111,12 @@ def _document(state: AttachState, snapshot: Snapshot | None, *, interval_s: floa
     return {
         "schema": "spectui.attach/1",
         "spectui": __version__,
-        "url": state.link.url,
+        "url": state.url,
         "interval_s": interval_s,
-        "answered_in_s": state.link.took_s,
+        "answered_in_s": state.took_s,
         **or_reason("server", server, state.facts.reason or _UNTOLD),
-        "throughput": _throughput_document(state.served),
-        **_acceptance_document(state.drafts),
+        "throughput": _throughput_document(state),
+        **_acceptance_document(state),
         **_slots_document(state.slots),
         "machine": {**_process(state.host), **_readings(snapshot)},
     }
@@ -141,10 +137,12 @@ def _server_document(facts: ServerFacts) -> Json:
     }
 
 
-def _throughput_document(served: ServedState) -> Json:
-    counters = served.counters.value
+def _throughput_document(state: AttachState) -> Json:
+    counters = state.counters.value
     counted_since: Json | None = None
+    mean = mean_prompt = None
     if counters is not None:
+        mean, mean_prompt = counters.tokens_per_s, counters.prompt_tokens_per_s
         counted_since = {
             "n_prompt": counters.n_prompt,
             "prompt_s": counters.prompt_s,
@@ -155,18 +153,20 @@ def _throughput_document(served: ServedState) -> Json:
             "n_deferred": counters.n_deferred,
         }
     return {
-        "state": str(served.work),
-        **_reading("tokens_per_s", served.now_tokens_per_s),
-        **_reading("mean_tokens_per_s", served.mean_tokens_per_s),
-        **_reading("mean_prompt_tokens_per_s", served.mean_prompt_tokens_per_s),
-        **or_reason("counters", counted_since, served.counters.reason or _UNTOLD),
+        "state": str(state.work),
+        **_reading("tokens_per_s", state.now_tokens_per_s),
+        **or_reason("mean_tokens_per_s", mean, state.counters.reason or _NEVER),
+        **or_reason("mean_prompt_tokens_per_s", mean_prompt, state.counters.reason or _NEVER),
+        **or_reason("counters", counted_since, state.counters.reason or _UNTOLD),
     }
 
 
-def _acceptance_document(drafts: DraftState) -> Json:
-    counts = drafts.overall
+def _acceptance_document(state: AttachState) -> Json:
+    counts = None if state.counters.value is None else state.counters.value.drafts
     if counts is None:
-        return or_reason("acceptance", None, drafts.reason or _UNTOLD)
+        return or_reason("acceptance", None, state.undrafted or _UNTOLD)
+    process = state.host.process
+    is_synthetic = None if process.value is None else bool(state.synthetic)
     return {
         "acceptance": {
             "n_drafts": counts.n_drafts,
@@ -174,21 +174,21 @@ def _acceptance_document(drafts: DraftState) -> Json:
             "n_accepted": counts.n_accepted,
             **fields_of(counts, _NOTHING_DRAFTED, "acceptance_rate", "mean_accepted_length"),
             "accepted_per_position": list(counts.accepted_per_position),
+            **or_reason("is_synthetic", is_synthetic, process.reason or _UNTOLD),
         }
     }
 
 
-def _slots_document(slots: SlotsState) -> Json:
-    if slots.reason is not None:
-        return or_reason("slots", None, slots.reason)
-    return {"slots": [_slot(slot) for slot in slots.slots]}
+def _slots_document(slots: Known[tuple[SlotState, ...]]) -> Json:
+    found = None if slots.value is None else list(map(_slot, slots.value))
+    return or_reason("slots", found, slots.reason or _UNTOLD)
 
 
 def _slot(slot: SlotState) -> Json:
     sample, no_request = slot.sample, "it has had no request"
     return {
         "id": sample.id,
-        "state": str(slot.phase),
+        "state": str(sample.phase),
         **fields_of(sample, _UNTOLD, "n_ctx"),
         **fields_of(sample, f"{no_request}, or the server does not tell", "n_used"),
         **fields_of(sample, no_request, "n_decoded"),
@@ -248,7 +248,7 @@ def _process(host: HostState) -> Json:
             **or_reason("process", None, host.process.reason or _UNTOLD),
         }
     fields = asdict(process)
-    del fields["read_bytes"]
+    del fields["synthetic"]
     return {
         "is_this_machine": host.is_here,
         "process": {

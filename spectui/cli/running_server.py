@@ -3,22 +3,19 @@
 import asyncio
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 
 import click
 
 from spectui.cli.output import complain
 from spectui.errors import ServerError, UsageError
-from spectui.server.watch.poller import Attachment, ask_once, ask_twice
+from spectui.server.watch.poller import Attachment, ask
 from spectui.server.watch.sample import (
     API_KEY_VARIABLES,
-    FailedSample,
     Failure,
     Sample,
     ServerSample,
     Trouble,
-    sentence_of,
     unchosen,
 )
 from spectui.server.watch.tracker import AttachState, Tracker
@@ -73,20 +70,12 @@ def look(attachment: Attachment, interval_s: float) -> AttachState:
         ServerError: the server tells nothing.
         UsageError: it is a router, and no model of it was chosen.
     """
-
-    def ask(with_key: Attachment) -> tuple[Sample, ...]:
-        if interval_s == 0:
-            return (asyncio.run(ask_once(with_key)),)
-        return asyncio.run(ask_twice(with_key, interval_s))
-
-    _attachment, samples = _asked(attachment, ask)
+    _attachment, samples = _asked(attachment, interval_s)
     tracker = Tracker(attachment.address.url)
     for sample in samples:
-        if isinstance(sample, FailedSample):
-            raise ServerError(sentence_of(sample.failure))
         _check_chosen(attachment, sample)
-        tracker.add(sample)
-    return tracker.state()
+        tracker.add(_answer(sample))
+    return tracker.state
 
 
 def questioned(attachment: Attachment) -> tuple[Attachment, ServerSample]:
@@ -95,10 +84,8 @@ def questioned(attachment: Attachment) -> tuple[Attachment, ServerSample]:
     Raises:
         ServerError: the server reports nothing.
     """
-    attachment, (sample,) = _asked(attachment, lambda one: (asyncio.run(ask_once(one)),))
-    if isinstance(sample, FailedSample):
-        raise ServerError(sentence_of(sample.failure))
-    return attachment, sample
+    attachment, (sample,) = _asked(attachment)
+    return attachment, _answer(sample)
 
 
 def unlocked(attachment: Attachment) -> Attachment:
@@ -109,43 +96,42 @@ def unlocked(attachment: Attachment) -> Attachment:
     Raises:
         UsageError: it is a router, and no model of it was chosen.
     """
-
-    def ask(with_key: Attachment) -> tuple[Sample, ...]:
-        return (asyncio.run(ask_once(replace(with_key, timeout_s=_PROBE_S))),)
-
-    with_key, samples = _asked(attachment, ask)
-    for sample in samples:
-        if isinstance(sample, ServerSample):
-            _check_chosen(with_key, sample)
-    return with_key
+    with_key, (sample,) = _asked(replace(attachment, timeout_s=_PROBE_S))
+    _check_chosen(attachment, sample)
+    return replace(attachment, api_key=with_key.api_key)
 
 
-def _check_chosen(attachment: Attachment, sample: ServerSample) -> None:
+def _answer(sample: Sample) -> ServerSample:
+    """Return a sample that tells something.
+
+    Raises:
+        ServerError: it is none.
+    """
+    if isinstance(sample, Failure):
+        raise ServerError(sample.sentence)
+    return sample
+
+
+def _check_chosen(attachment: Attachment, sample: Sample) -> None:
     """Refuse a router as the server to watch: it lists models and serves none itself.
 
     Raises:
         UsageError: it is one.
     """
-    facts = sample.facts.value
+    facts = None if isinstance(sample, Failure) else sample.facts.value
     if facts is not None and facts.is_router and attachment.model is None:
         raise UsageError(unchosen(attachment.address.url, facts))
 
 
 def _asked(
-    attachment: Attachment, ask: Callable[[Attachment], tuple[Sample, ...]]
+    attachment: Attachment, interval_s: float = 0.0
 ) -> tuple[Attachment, tuple[Sample, ...]]:
-    samples = ask(attachment)
+    """Ask once, or twice with an interval; on a terminal the user may type a missing key."""
+    samples = asyncio.run(ask(attachment, interval_s))
     for _ in range(_TRIES):
-        locked = _locked(samples)
-        if locked is None or not can_ask():
+        first = samples[0]
+        if not isinstance(first, Failure) or first.trouble is not Trouble.LOCKED or not can_ask():
             break
-        attachment = replace(attachment, api_key=ask_for_api_key(locked.reason))
-        samples = ask(attachment)
+        attachment = replace(attachment, api_key=ask_for_api_key(first.reason))
+        samples = asyncio.run(ask(attachment, interval_s))
     return attachment, samples
-
-
-def _locked(samples: tuple[Sample, ...]) -> Failure | None:
-    for sample in samples:
-        if isinstance(sample, FailedSample) and sample.failure.trouble is Trouble.LOCKED:
-            return sample.failure
-    return None

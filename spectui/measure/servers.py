@@ -75,7 +75,7 @@ class Fleet(Closing):
 
         Args:
             binary: the user's llama-server.
-            logs: folder for what the servers print.
+            logs: folder for what servers printed that failed.
             keeps_off: whether the target alone stays alive beside one that speculates, for which
                 there must be room (``served_models.keeps_off``).
             timeout_s: most seconds for loading the models, and for an answer.
@@ -120,8 +120,7 @@ class Fleet(Closing):
             server = LlamaServer(
                 Path(self._binary.path),
                 arguments,
-                log_path=self._logs / f"llama-server-{'off' if setup.is_off else 'on'}.log",
-                failed_log_path=self._failed_log(setup, arguments),
+                log_path=self._failed_log(setup, arguments),
                 name=f"llama-server {'without' if setup.is_off else 'with'} speculation",
                 ready_timeout_s=self._timeout_s,
                 request_timeout_s=self._timeout_s,

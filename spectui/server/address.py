@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from spectui.errors import UsageError
 
@@ -12,10 +12,10 @@ _HOST = re.compile(r"[\w.:%~-]+")
 _PATH = re.compile(r"[\w.~%!$&'()*+,;=:@/-]*")
 _ROUTE = re.compile(
     r"""
-    /v1/(
+    /v1(/(
         chat/completions(/\w+)? | completions | embeddings | health | messages(/\w+)? | models
         | rerank(ing)? | responses(/\w+)?
-    )
+    ))?
     | /chat/completions(/\w+)? | /completions? | /health | /metrics | /props | /slots(/\d+)?
     """,
     re.VERBOSE,
@@ -54,10 +54,10 @@ def parse_address(text: str) -> Address:
     has_scheme = _SCHEME.match(text) is not None
     try:
         parts = urlsplit(text if has_scheme else f"http://{text}")
-        port = parts.port
+        given_port = parts.port
     except ValueError as error:
         raise _refused(text, "is no address") from error
-    scheme = parts.scheme.lower()
+    scheme, host = parts.scheme.lower(), parts.hostname or ""
     if scheme not in _DEFAULT_PORTS:
         raise _refused(text, f"is no address of the web, but {scheme}")
     if parts.username is not None or parts.password is not None:
@@ -66,29 +66,19 @@ def parse_address(text: str) -> Address:
             "the address holds a name or a password; leave them out, and put the server's API key "
             "into LLAMA_API_KEY"
         )
-    _check(text, parts, port, has_scheme=has_scheme)
-    return Address(
-        scheme=scheme,
-        host=parts.hostname or "",
-        port=_DEFAULT_PORTS[scheme] if port is None else port,
-        path=_without_route(parts.path.rstrip("/")),
-    )
-
-
-def _without_route(path: str) -> str:
-    starts = (one.start() for one in re.finditer("/", path))
-    return next((path[:start] for start in starts if _ROUTE.fullmatch(path, start)), path)
-
-
-def _check(text: str, parts: SplitResult, port: int | None, *, has_scheme: bool) -> None:
-    if parts.query or parts.fragment or "?" in text or "#" in text:
+    port = _DEFAULT_PORTS[scheme] if given_port is None and has_scheme else given_port
+    if "?" in text or "#" in text:
         raise _refused(text, "has more than a path behind the host")
-    if not parts.hostname or not _HOST.fullmatch(parts.hostname):
+    if not _HOST.fullmatch(host):
         raise _refused(text, "names no host")
-    if port == 0 or (port is None and not has_scheme) or parts.netloc.endswith(":"):
+    if not port or parts.netloc.endswith(":"):
         raise _refused(text, "names no port")
     if not _PATH.fullmatch(parts.path):
         raise _refused(text, "has a path with characters that belong into none")
+    path = parts.path.rstrip("/")
+    starts = (one.start() for one in re.finditer("/", path))
+    prefix = next((path[:start] for start in starts if _ROUTE.fullmatch(path, start)), path)
+    return Address(scheme=scheme, host=host, port=port, path=prefix)
 
 
 def _refused(text: str, why: str) -> UsageError:

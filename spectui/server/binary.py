@@ -5,7 +5,6 @@ The answers are cached until the binary changes.
 
 import hashlib
 import os
-import select
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -17,12 +16,12 @@ import msgspec
 
 from spectui.commands.measured import own_environment
 from spectui.commands.reader import Accepted, drafters_of
-from spectui.commands.server_options import PREFIX
 from spectui.errors import ServerError, UsageError
 from spectui.options.dialect import Dialect
 from spectui.paths import cache_dir, text_of
 from spectui.server.help_text import HelpOption, Version, read_help, read_version
 from spectui.server.kept import KeptProcess, last_words, manner_of
+from spectui.server.output import Output
 from spectui.writing import write_own_file
 
 TIMEOUT_S = 30.0
@@ -45,8 +44,9 @@ _UNLISTED = frozenset(
 """Options that ik_llama.cpp takes, but lists in builds for a GPU or with mmap alone, or nowhere."""
 MAX_OUTPUT_BYTES = 1 << 20
 """Twenty times what llama-server has to say."""
-_AT_ONCE_BYTES = 1 << 16
-_OVERRIDES = (PREFIX, "MTMD_BACKEND_DEVICE")
+_LOOK_S = 0.05
+"""Seconds between two looks at how much is printed."""
+_OVERRIDES = ("LLAMA_ARG_", "MTMD_BACKEND_DEVICE")
 """Variables with which a user sets llama-server up: a bad one would be all that it talks about."""
 _WITHOUT_FILE = {"XDG_CONFIG_HOME": os.devnull}
 """Where it finds no ``llama.cpp/config.ini``, whose options it would take, and open their files."""
@@ -59,16 +59,13 @@ _FOLDER = "llama-server"
 class Printed:
     """The output and exit code of a program."""
 
-    output: bytes
+    text: str
     """Stdout and stderr together, in their order."""
+    last: bytes
+    """The end of them."""
     code: int
     """Exit code; less than 0 for the signal that ended it."""
     took_s: float
-
-    @property
-    def text(self) -> str:
-        """The output; what is no UTF-8 is replaced."""
-        return self.output.decode("utf-8", "replace")
 
 
 class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +87,9 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
             flags=flags,
             bare=frozenset(f for option in live if option.value is None for f in option.flags),
             variables=frozenset(option.variable for option in live if option.variable is not None),
-            drafters=drafters_of(self._value_of("--spec-type")),
+            drafters=drafters_of(
+                next((o.value or "" for o in self.options if "--spec-type" in o.flags), "")
+            ),
         )
         if named.dialect is not Dialect.IK:
             return named
@@ -123,20 +122,6 @@ class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
                 f"--dialect {wanted}: {self.path} has the options of {self.dialect}; leave out "
                 "--dialect, or --server-bin"
             )
-
-    def default(self, flag: str) -> str | None:
-        """Return the default of an option; None where the help gives none."""
-        return next((o.default for o in self._options_of(flag) if not o.is_removed), None)
-
-    def is_removed(self, flag: str) -> bool:
-        """Return whether an option was removed, so that it is refused."""
-        return any(option.is_removed for option in self._options_of(flag))
-
-    def _value_of(self, flag: str) -> str:
-        return next((option.value or "" for option in self._options_of(flag)), "")
-
-    def _options_of(self, flag: str) -> list[HelpOption]:
-        return [option for option in self.options if flag in option.flags]
 
 
 class BinaryIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,7 +180,7 @@ def _no_server(path: Path, told: Printed) -> ServerError:
         what = f"{path} is no llama-server: its --help lists no {', '.join(sorted(_ITS_OWN))}"
         what += f", and it ended with {manner_of(told.code)}" if told.code else ""
     return ServerError(
-        f"{what}; {last_words(told.output)}; give the path of a llama-server that runs"
+        f"{what}; {last_words(told.last)}; give the path of a llama-server that runs"
     )
 
 
@@ -217,17 +202,15 @@ def _found(given: str) -> Path:
                 f"executable llama-server, as ./{given} where it is in the working folder"
             )
         path = Path(found)
-    reason = None
-    if not path.exists():
-        reason = "no such file"
-    elif not path.is_file():
-        reason = "it is no regular file"
-    elif not os.access(path, os.X_OK):
-        reason = "it is not executable"
-    if reason is not None:
-        raise ServerError(
-            f"cannot start {given} ({reason}); give the path of an executable llama-server"
-        )
+    for is_so, reason in (
+        (not path.exists(), "no such file"),
+        (not path.is_file(), "it is no regular file"),
+        (not os.access(path, os.X_OK), "it is not executable"),
+    ):
+        if is_so:
+            raise ServerError(
+                f"cannot start {given} ({reason}); give the path of an executable llama-server"
+            )
     return path.absolute()
 
 
@@ -243,52 +226,36 @@ def ask(
         ServerError: it cannot be started, does not end in time, or prints without end.
     """
     asked_s = time.monotonic()
-    deadline_s = asked_s + timeout_s
-    reading, theirs = os.pipe()
-    try:
-        try:
-            own = own_environment(os.environ)
-            environment = {k: v for k, v in own.items() if not k.startswith(_OVERRIDES)}
-            process = KeptProcess(
-                [str(program), *arguments],
-                output=theirs,
-                grace_s=0.0,
-                environment=environment | _WITHOUT_FILE | dict(variables or {}),
+    own = own_environment(os.environ)
+    environment = {k: v for k, v in own.items() if not k.startswith(_OVERRIDES)}
+    with Output() as output:
+        with KeptProcess(
+            [str(program), *arguments],
+            output=output.descriptor,
+            grace_s=0.0,
+            environment=environment | _WITHOUT_FILE | dict(variables or {}),
+        ) as process:
+            output.follow()
+            code = None
+            while output.n_bytes <= MAX_OUTPUT_BYTES and time.monotonic() - asked_s < timeout_s:
+                code = process.wait(_LOOK_S)
+                if code is not None:
+                    break
+        output.close()
+        fault = None
+        if output.n_bytes > MAX_OUTPUT_BYTES:
+            fault = f"printed more than {MAX_OUTPUT_BYTES} bytes"
+        elif code is None:
+            # What is left of the time for several questions is no round number.
+            shown = f"{timeout_s:.0f}" if timeout_s > 1 else f"{timeout_s:.2g}"
+            fault = f"did not end within {shown} s"
+        if code is None or fault is not None:
+            raise ServerError(
+                f"{program} {arguments[0]} {fault}; {last_words(output.last)}; give the path of "
+                "a llama-server that runs"
             )
-        finally:
-            os.close(theirs)
-        with process:
-            output = _read(reading, deadline_s)
-            if len(output) > MAX_OUTPUT_BYTES:
-                what = f"printed more than {MAX_OUTPUT_BYTES} bytes"
-                raise _unanswered(program, arguments[0], what, output)
-            code = process.wait(max(deadline_s - time.monotonic(), 0.0))
-    finally:
-        os.close(reading)
-    if code is None:
-        # What is left of the time for several questions is no round number.
-        shown = f"{timeout_s:.0f}" if timeout_s > 1 else f"{timeout_s:.2g}"
-        raise _unanswered(program, arguments[0], f"did not end within {shown} s", output)
-    return Printed(output=output, code=code, took_s=time.monotonic() - asked_s)
-
-
-def _read(pipe: int, deadline_s: float) -> bytes:
-    """All until its end, until the deadline, or until it is too much."""
-    output = bytearray()
-    while len(output) <= MAX_OUTPUT_BYTES:
-        ready, _, _ = select.select([pipe], [], [], max(deadline_s - time.monotonic(), 0.0))
-        data = os.read(pipe, _AT_ONCE_BYTES) if ready else b""
-        if not data:
-            break
-        output += data
-    return bytes(output)
-
-
-def _unanswered(program: Path, argument: str, what: str, output: bytes) -> ServerError:
-    return ServerError(
-        f"{program} {argument} {what}; {last_words(output)}; give the path of "
-        "a llama-server that runs"
-    )
+        took_s = time.monotonic() - asked_s
+        return Printed(text=output.text, last=output.last, code=code, took_s=took_s)
 
 
 def identity_of(path: Path) -> BinaryIdentity:

@@ -232,24 +232,21 @@ class LlamaClient(Closing):
             ServerError: the server refused, failed or told no rounds.
         """
         asked = {**body, **STREAMED}
-        try:
-            page = self._wait(self._connection.ask(_COMPLETION, body=asked, closes=True))
-            return page.read(read_rounds)
-        except ReplyError as error:
-            raise self._failure(f"POST {self.base_url}{_COMPLETION}", error) from error
+        return self._post(_COMPLETION, asked, lambda page: page.read(read_rounds), closes=True)
 
     def tokenize(self, text: str, *, add_special: bool = True) -> tuple[int, ...]:
         """Return the target's token ids of ``text``, special tokens in it parsed as such."""
         body = {"content": text, "add_special": add_special, "parse_special": True}
-        return self._post("/tokenize", body, TokenizeReply).tokens
+        return self._post("/tokenize", body, lambda page: page.decode(TokenizeReply)).tokens
 
     def apply_template(self, messages: Sequence[ChatMessage]) -> str:
         """Return the raw prompt that the model's chat template makes of ``messages``."""
-        return self._post("/apply-template", {"messages": list(messages)}, TemplateReply).prompt
+        body = {"messages": list(messages)}
+        return self._post("/apply-template", body, lambda page: page.decode(TemplateReply)).prompt
 
-    def _post(self, path: str, body: object, kind: type[T]) -> T:
+    def _post(self, path: str, body: Json, read: Callable[[Page], T], *, closes: bool = False) -> T:
         try:
-            return self._wait(self._connection.ask(path, body=body)).decode(kind)
+            return read(self._wait(self._connection.ask(path, body=body, closes=closes)))
         except ReplyError as error:
             raise self._failure(f"POST {self.base_url}{path}", error) from error
 

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
@@ -61,12 +61,6 @@ class RefusedError(ReplyError):
         self.status = status
 
 
-class _Stream(Protocol):
-    async def aclose(self) -> None: ...
-
-    def get_extra_info(self, info: str) -> tuple[str, int]: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """A complete reply of a server that was willing to give it."""
@@ -91,14 +85,11 @@ class Page:
         """
         try:
             return reader(self.content)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise malformed(self.path, error) from error
-
-
-def malformed(path: str, error: Exception) -> MalformedError:
-    """Say of a reply that it cannot be read."""
-    why = one_line(str(error))
-    return MalformedError(f"{path} is not what llama-server answers: {why}", why)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            why = one_line(str(error))
+            raise MalformedError(
+                f"{self.path} is not what llama-server answers: {why}", why
+            ) from error
 
 
 class Connection:
@@ -209,11 +200,11 @@ class Connection:
                     raise MalformedError(f"{path} has {why}", f"it has {why}")
         if response.is_success:
             return Page(path=path, content=bytes(content), headers=response.headers)
-        raise RefusedError(path, response.status_code, self._said(response, bytes(content)))
+        raise RefusedError(path, response.status_code, _said(response, bytes(content)))
 
     async def _trace(self, event: str, info: Mapping[str, object]) -> None:
         if event == _CONNECTED and self._check_peer is not None:
-            stream: _Stream = info["return_value"]  # type: ignore[assignment] # of every value
+            stream: Any = info["return_value"]
             try:
                 _host, port, *_ = stream.get_extra_info("client_addr")
                 # It looks at every process, while answers to other requests may come in.
@@ -222,32 +213,14 @@ class Connection:
                 await stream.aclose()
                 raise
 
-    def _said(self, response: httpx.Response, content: bytes) -> str:
-        """Return the server's own words, as far as there are any."""
-        if response.is_redirect:
-            target = one_line(_target(response))
-            is_loop = target == self.url
-            return (
-                "it redirects to itself"
-                if is_loop
-                else f"it redirects to {target}; give that address"
-            )
-        with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return one_line(msgspec.json.decode(content, type=ErrorReply).message)
-        return one_line(repr(content[:60].decode("utf-8", "replace"))) if content else ""
 
-
-def _target(response: httpx.Response) -> str:
-    """Return the target of a redirect, as an address that ``attach`` takes."""
-    location = response.headers.get("Location")
-    if location is None:
-        return "somewhere else"
-    try:
-        target = response.url.join(location).copy_with(query=None, fragment=None)
-    except httpx.InvalidURL:
-        return str(location)
-    asked = response.request.url.path.rpartition("/")[2]
-    return str(target).removesuffix(f"/{asked}")
+def _said(response: httpx.Response, content: bytes) -> str:
+    """The server's own words, as far as there are any."""
+    if response.next_request is not None:
+        return f"it redirects to {one_line(str(response.next_request.url))}; give that address"
+    with suppress(msgspec.MsgspecError, ValueError, RecursionError):
+        return one_line(msgspec.json.decode(content, type=ErrorReply).message)
+    return one_line(repr(content[:60].decode("utf-8", "replace"))) if content else ""
 
 
 def _cause(error: BaseException) -> str:

@@ -14,7 +14,6 @@ _COLUMNS = re.compile(r"(?<![, ]) {2,}")
 """Between an option's names with its value, and its words."""
 _NAME = re.compile(r"(?:^|, *)(-{1,2}[A-Za-z][\w.-]*)")
 _VARIABLE = re.compile(r"\(env: (\w+)\)")
-_DEFAULT = re.compile(r"\(default: ((?:[^()]|\([^()]*\))*)\)")
 _REMOVED = "the argument has been removed"
 _VERSIONS = (
     re.compile(r"^version: (?P<version>(?P<build>\d+)) \((?P<commit>\w+)\)", re.MULTILINE),
@@ -32,8 +31,6 @@ class HelpOption(msgspec.Struct, frozen=True, kw_only=True):
     """Placeholder of its value; None for a switch, and where the help leaves it out."""
     variable: str | None
     """Environment variable that it is read from."""
-    default: str | None
-    """Default as it is printed, without its explanation."""
     is_removed: bool
     """The program knows it only to refuse it."""
 
@@ -82,11 +79,10 @@ def _paragraphs(text: str) -> Iterator[tuple[str, str]]:
 
 def _option(left: str, words: str) -> HelpOption:
     names = list(_NAME.finditer(left))
-    variable, default = _VARIABLE.search(words), _DEFAULT.search(words)
+    variable = _VARIABLE.search(words)
     return HelpOption(
         flags=tuple(name[1] for name in names),
         value=left[names[-1].end() :].strip() or None,
         variable=variable and variable[1],
-        default=default and default[1].split(", ")[0].strip(),
         is_removed=_REMOVED in words,
     )

@@ -56,7 +56,9 @@ def intruder(
     known = [pid for pid in found if pid is not None]
     foreign = next((pid for pid in known if not is_expected(pid)), None)
     if foreign is not None:
-        return f"process {foreign} ({_called(foreign)})"
+        with suppress(psutil.Error):
+            return f"process {foreign} ({one_line(psutil.Process(foreign).name())})"
+        return f"process {foreign}, which has ended"
     if known:
         return None
     strangers = sorted(set(_owners(port, from_port)) - {_ROOT, os.geteuid()})
@@ -86,12 +88,6 @@ def _owners(port: int, from_port: int | None) -> Iterator[int]:
                 is_taken = int(remote.rpartition(":")[2], 16) == from_port and inode != "0"
                 if state == _LISTENS or is_taken:
                     yield int(owner)
-
-
-def _called(pid: int) -> str:
-    with suppress(psutil.Error):
-        return one_line(psutil.Process(pid).name())
-    return "it has ended"
 
 
 def name_of(process: psutil.Process) -> str:

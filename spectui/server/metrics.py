@@ -1,26 +1,16 @@
 """Reads ``GET /metrics`` of this year's llama-servers and of older ones."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
 
-_PREFIX = "llamacpp:"
-_MOST_POSITIONS = 1024
 _TOO_MANY = 1e18
 """Limit that no counter reaches; a value that is no number does not pass it either."""
-Metric = tuple[Mapping[str, str], float]
-"""Labels and value of one metric. NaN and infinities are values, too."""
-
 _SAMPLE = re.compile(
-    r"(?P<name>[a-zA-Z_:][a-zA-Z0-9_:]*)"
-    r"(?:\{(?P<labels>[^{}]*)\})?"
-    r"[ \t]+(?P<value>[^ \t]+)"
-    r"(?:[ \t]+-?\d+)?[ \t]*"
+    r"^llamacpp:(?P<name>\w+)(?:\{position=\"(?P<position>\d{1,4})\"\})?[ \t]+(?P<value>\S+)",
+    re.ASCII | re.MULTILINE,
 )
-_LABEL = re.compile(r'[ \t]*([a-zA-Z_][a-zA-Z0-9_]*)[ \t]*=[ \t]*"((?:[^"\\]|\\.)*)"[ \t]*(?:,|$)')
-_ESCAPED = re.compile(r"\\(.)")
-_NAMED = {"n": "\n"}
+"""A line of Prometheus's exposition format, as llama-server writes it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,25 +23,6 @@ class DraftCounts:
     n_accepted: int
     accepted_per_position: tuple[int, ...]
     """Drafts of which the token at that position was accepted."""
-
-    def __add__(self, other: "DraftCounts") -> "DraftCounts":
-        """Return the sum, over as many positions as the longer one has."""
-        return self._with(other, 1)
-
-    def __sub__(self, other: "DraftCounts") -> "DraftCounts":
-        """Return the drafts since ``other``."""
-        return self._with(other, -1)
-
-    def _with(self, other: "DraftCounts", sign: int) -> "DraftCounts":
-        positions = zip_longest(
-            self.accepted_per_position, other.accepted_per_position, fillvalue=0
-        )
-        return DraftCounts(
-            n_drafts=self.n_drafts + sign * other.n_drafts,
-            n_drafted=self.n_drafted + sign * other.n_drafted,
-            n_accepted=self.n_accepted + sign * other.n_accepted,
-            accepted_per_position=tuple(one + sign * more for one, more in positions),
-        )
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -72,9 +43,6 @@ class DraftCounts:
         if not self.n_drafts:
             return ()
         return tuple(accepted / self.n_drafts for accepted in self.accepted_per_position)
-
-
-NO_DRAFTS = DraftCounts(n_drafts=0, n_drafted=0, n_accepted=0, accepted_per_position=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +67,18 @@ class Counters:
     started: str | None
     """Changes when the server is started again."""
 
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Mean rate of generation; None where no request has ended."""
+        return (
+            self.n_predicted / self.predicted_s if self.n_predicted and self.predicted_s else None
+        )
+
+    @property
+    def prompt_tokens_per_s(self) -> float | None:
+        """Mean rate of evaluated prompts; None where there was none."""
+        return self.n_prompt / self.prompt_s if self.n_prompt and self.prompt_s else None
+
 
 def read_counters(text: str, started: str | None) -> Counters:
     """Read ``/metrics``.
@@ -108,90 +88,59 @@ def read_counters(text: str, started: str | None) -> Counters:
         started: what tells one start of the server from another.
 
     Raises:
-        ValueError: the text is not in Prometheus's format, or lacks what every llama-server counts.
+        ValueError: the text lacks what every llama-server counts.
     """
-    metrics = parse_metrics(text)
-
-    def one(name: str) -> float | None:
-        values = [value for _labels, value in metrics.get(f"{_PREFIX}{name}", ())]
-        return next((value for value in values if 0 <= value < _TOO_MANY), None)
+    found = {
+        (sample["name"], sample["position"]): value
+        for sample in _SAMPLE.finditer(text)
+        if (value := _count(sample["value"])) is not None
+    }
 
     def needed(name: str) -> float:
-        value = one(name)
-        if value is None:
-            raise ValueError(f"{_PREFIX}{name} is missing")
-        return value
+        if (name, None) not in found:
+            raise ValueError(f"llamacpp:{name} is missing")
+        return found[name, None]
 
-    cached = one("prompt_tokens_cached_total")
-    drafts = tuple(
-        one(f"spec_decode_num_{name}_total")
-        for name in ("drafts", "draft_tokens", "accepted_tokens")
-    )
-    per_position = metrics.get(f"{_PREFIX}spec_decode_num_accepted_tokens_per_pos_total", ())
+    cached = found.get(("prompt_tokens_cached_total", None))
     return Counters(
         n_prompt=round(needed("prompt_tokens_total")),
         prompt_s=needed("prompt_seconds_total"),
         n_prompt_cached=None if cached is None else round(cached),
         n_predicted=round(needed("tokens_predicted_total")),
         predicted_s=needed("tokens_predicted_seconds_total"),
-        n_processing=round(one("requests_processing") or 0),
-        n_deferred=round(one("requests_deferred") or 0),
-        drafts=_drafts(drafts, per_position),
+        n_processing=round(found.get(("requests_processing", None), 0)),
+        n_deferred=round(found.get(("requests_deferred", None), 0)),
+        drafts=_drafts(found),
         started=started,
     )
 
 
-def _drafts(totals: tuple[float | None, ...], per_position: Sequence[Metric]) -> DraftCounts | None:
+def _count(text: str) -> float | None:
+    """The value of a sample; None where it is no count."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value < _TOO_MANY else None
+
+
+def _drafts(found: Mapping[tuple[str, str | None], float]) -> DraftCounts | None:
+    names = ("drafts", "draft_tokens", "accepted_tokens")
+    totals = [found.get((f"spec_decode_num_{name}_total", None)) for name in names]
     known = [round(total) for total in totals if total is not None]
     if len(known) < len(totals):
         return None
     n_drafts, n_drafted, n_accepted = known
-    by_position: dict[int, int] = {}
-    for labels, value in per_position:
-        position = labels.get("position", "")
-        if position.isdecimal() and int(position) < _MOST_POSITIONS and 0 <= value < _TOO_MANY:
-            by_position[int(position)] = round(value)
-    length = max(by_position, default=-1) + 1
+    accepted = {
+        int(position): round(count)
+        for (name, position), count in found.items()
+        if name == "spec_decode_num_accepted_tokens_per_pos_total" and position is not None
+    }
     return DraftCounts(
         n_drafts=n_drafts,
         n_drafted=n_drafted,
         n_accepted=n_accepted,
-        accepted_per_position=tuple(by_position.get(index, 0) for index in range(length)),
+        accepted_per_position=tuple(
+            accepted.get(position, 0) for position in range(max(accepted, default=-1) + 1)
+        ),
     )
-
-
-def parse_metrics(text: str) -> dict[str, list[Metric]]:
-    """Read Prometheus's exposition format, version 0.0.4.
-
-    Returns:
-        The values by name, in the order in which they stand.
-
-    Raises:
-        ValueError: a line is neither a comment nor a sample; it says which.
-    """
-    found: dict[str, list[Metric]] = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        stripped = line.strip()
-        if not stripped or stripped.startswith("#"):
-            continue
-        sample = _SAMPLE.fullmatch(stripped)
-        if sample is None:
-            raise ValueError(f"line {number} is no sample: {stripped[:60]!r}")
-        try:
-            metric = _labels(sample["labels"] or ""), float(sample["value"])
-        except ValueError as error:
-            raise ValueError(f"line {number} is no sample: {stripped[:60]!r}") from error
-        found.setdefault(sample["name"], []).append(metric)
-    return found
-
-
-def _labels(text: str) -> dict[str, str]:
-    labels: dict[str, str] = {}
-    at = 0
-    while at < len(text):
-        label = _LABEL.match(text, at)
-        if label is None:
-            raise ValueError(f"no label at {text[at:]!r}")
-        labels[label[1]] = _ESCAPED.sub(lambda match: _NAMED.get(match[1], match[1]), label[2])
-        at = label.end()
-    return labels

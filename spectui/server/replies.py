@@ -4,6 +4,7 @@ They are checked when they are decoded: impossible counts are refused. Text is a
 it; ``one_line`` makes it safe to show.
 """
 
+from enum import StrEnum
 from typing import Annotated
 
 import msgspec
@@ -133,8 +134,6 @@ class PropsReply(msgspec.Struct):
     build_info: str | None = None
     media_marker: str | None = None
     """Drawn anew whenever a current llama-server starts."""
-    endpoint_slots: bool | None = None
-    endpoint_metrics: bool | None = None
     is_sleeping: bool = False
     role: str | None = None
 
@@ -195,6 +194,15 @@ class ModelsReply(msgspec.Struct):
         return next((one for one in self.data if name in (one.id, *one.aliases)), None)
 
 
+class SlotPhase(StrEnum):
+    """The activity of a slot."""
+
+    IDLE = "idle"
+    PROMPT = "reading"
+    """It evaluates a prompt."""
+    GENERATING = "generating"
+
+
 class NextToken(msgspec.Struct, frozen=True):
     """Progress of a slot's request."""
 
@@ -228,6 +236,13 @@ class SlotReply(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of the request's prompt that were taken over from the request before."""
     params: SlotParameters | None = None
     next_token: tuple[NextToken, ...] = ()
+
+    @property
+    def phase(self) -> SlotPhase:
+        """The activity of the slot."""
+        if not self.is_processing:
+            return SlotPhase.IDLE
+        return SlotPhase.GENERATING if self.n_decoded else SlotPhase.PROMPT
 
     @property
     def n_decoded(self) -> int | None:

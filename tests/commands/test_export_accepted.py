@@ -135,7 +135,7 @@ def test_the_real_server_confirms_every_value(
         with LlamaServer(llama_server_binary, arguments, log_path=log) as server:
             model = server.identity().model
         assert model == str(setup.target.path)
-        said = log.read_text("utf-8", "replace")
+        said = server.printed
         other = replace(setup.context, ctx_size=setup.context.ctx_size + 256)
         assert unconfirmed(replace(setup, context=other), said)
         wrong += [f"{seed}: {line}" for line in unconfirmed(setup, said)]

@@ -108,7 +108,6 @@ def state_of(pid: int) -> HostState:
         n_threads=1,
         cpu_s=0.0,
         started_s=psutil.Process(pid).create_time(),
-        read_bytes=Known(None, "untold"),
     )
     return HostState(is_here=True, process=Known(sample))
 

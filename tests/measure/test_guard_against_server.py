@@ -105,8 +105,7 @@ def test_a_pair_that_it_runs_is_not_refused(
         )
 
     with fleet(None) as plenty:
-        plenty.of(setup)
-    log = (tmp_path / "llama-server-on.log").read_text(errors="replace")
+        log = plenty.of(setup).printed
     needed = allocated_bytes(log, len(setup.models) + request_of(setup).mtp)
     with fleet(room(CPU=needed)) as exact:
         assert exact.of(setup).complete("the tin", n_predict=4).n_predicted == 4

@@ -29,8 +29,8 @@ from spectui.server.address import Address, parse_address
         ("box:80/health", "http://box"),
         ("box:80/slots/0", "http://box"),
         ("box:80/completion/health", "http://box/completion"),
+        ("box:80/v1", "http://box"),
         # They may be prefixes of a server's own.
-        ("box:80/v1", "http://box/v1"),
         ("box:80/embeddings", "http://box/embeddings"),
         ("box:80/my-health", "http://box/my-health"),
     ],

@@ -2,17 +2,14 @@
 
 import asyncio
 import socket
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from spectui.known import Known
 from spectui.server.address import parse_address
-from spectui.server.connection import LateError, Page
-from spectui.server.watch.poller import Attachment, ask_once, ask_twice
-from spectui.server.watch.sample import FailedSample, Failure, Late, Sample, ServerSample, Trouble
+from spectui.server.connection import Connection, LateError, Page
+from spectui.server.watch.poller import Attachment, ask
+from spectui.server.watch.sample import Failure, Sample, ServerSample, Trouble
 from tests.support.attached import (
     METRICS,
     MODELS,
@@ -42,7 +39,8 @@ def attachment(script: Script, timeout_s: float = LONG_S) -> Attachment:
 
 
 def asked(script: Script, timeout_s: float = LONG_S, api_key: str | None = None) -> Sample:
-    return asyncio.run(ask_once(replace(attachment(script, timeout_s), api_key=api_key)))
+    (found,) = asyncio.run(ask(replace(attachment(script, timeout_s), api_key=api_key)))
+    return found
 
 
 def answered(script: Script, timeout_s: float = LONG_S) -> ServerSample:
@@ -53,9 +51,9 @@ def answered(script: Script, timeout_s: float = LONG_S) -> ServerSample:
 
 def failed(script: Script, timeout_s: float = LONG_S) -> Failure:
     found = asked(script, timeout_s)
-    assert isinstance(found, FailedSample), found
-    assert "\n" not in found.failure.reason
-    return found.failure
+    assert isinstance(found, Failure), found
+    assert "\n" not in found.reason
+    return found
 
 
 def test_a_server_that_tells_all() -> None:
@@ -82,10 +80,10 @@ def test_a_server_that_tells_all() -> None:
         (
             page("", 302, Location="https://other/llama/health?x=1"),
             Trouble.STRANGE,
-            "redirects to https://other/llama; give that address",
+            r"redirects to https://other/llama/health\?x=1; give that address",
         ),
-        (page("", 302, Location="/health"), Trouble.STRANGE, "it redirects to itself"),
-        (page("", 302, Location="/in/health"), Trouble.STRANGE, r"redirects to http://.*:\d+/in;"),
+        (page("", 302, Location="/in/health"), Trouble.STRANGE, r"to http://.*:\d+/in/health;"),
+        (page("", 302), Trouble.STRANGE, r"/health was answered with status 302; is it a llama"),
         (page("\x1b[2J\n\nx", 418), Trouble.STRANGE, "status 418: '"),
         (half, Trouble.BROKEN, "connections to http://.* break: the answer to /health broke off"),
         (slam, Trouble.BROKEN, "broke"),
@@ -135,9 +133,8 @@ ODD = "is not what llama-server answers"
     [
         ("/metrics", error(501, "This server does not"), "/metrics is off; start the server"),
         ("/metrics", error(500, "it broke"), "/metrics was answered with status 500: it broke"),
-        ("/metrics", page("<html>hello</html>"), f"/metrics {ODD}: line 1 is no"),
+        ("/metrics", page("<html>hello</html>"), f"/metrics {ODD}: llamacpp:prompt_tokens_total"),
         ("/metrics", page("up 1\n"), "llamacpp:prompt_tokens_total is missing"),
-        ("/metrics", page("m 1\nm" + "x" * 9_000), "line 2 is no sample"),
         ("/slots", error(501, "no slots"), "/slots is off; start the server with --slots"),
         ("/slots", page("[{"), f"/slots {ODD}"),
         ("/slots", page([{"n_ctx": 1}]), "missing required field `id`"),
@@ -169,59 +166,6 @@ def test_without_one_answer_the_rest_goes_on(path: str, play: Play, reason: str)
     assert not any(reasons.values())
 
 
-@pytest.mark.parametrize("model", [None, "Qwen3 8B"], ids=["one model", "router"])
-@pytest.mark.parametrize(
-    "late", [["/metrics"], ["/slots"], ["/props"], ["/props", "/v1/models", "/metrics", "/slots"]]
-)
-def test_answers_that_never_come_cost_one_time_together_and_leave_the_others(
-    late: list[str], model: str | None
-) -> None:
-    with serving() as script:
-        script.plays["/v1/models"] = page(MODELS if model is None else ROUTED)
-        found, given_s = asyncio.run(_without(late, replace(attachment(script, 8.0), model=model)))
-    assert isinstance(found, ServerSample)
-    answers: dict[str, Known[Any]] = {
-        "/metrics": found.counters,
-        "/slots": found.slots,
-        "/props": found.facts,
-    }
-    for path, answer in answers.items():
-        assert isinstance(answer, Late) is (path in late)
-        assert (answer.value is None) is (path in late)
-    # Each has half of what those before it have left, but for the last.
-    assert all(0 <= one <= 8.0 for one in given_s)
-    assert sum(given_s) <= 8.0
-
-
-async def _without(late: Sequence[str], wanted: Attachment) -> tuple[Sample, list[float]]:
-    """Ask once, where these paths take all the time that they are given; return these times."""
-    given_s: list[float] = []
-    async with wanted.interview(lambda: sum(given_s)) as interview:
-        ask = interview._connection.ask
-
-        async def timed(
-            path: str, within_s: float | None = None, body: object = None, *, closes: bool = False
-        ) -> Page:
-            if path not in late:
-                return await ask(path, LONG_S, body, closes=closes)
-            assert within_s is not None
-            given_s.append(within_s)
-            raise LateError(f"{path} was not answered", "late")
-
-        interview._connection.ask = timed  # type: ignore[method-assign]
-        return await interview.ask(), given_s
-
-
-def test_an_address_for_other_programs() -> None:
-    with serving() as script:
-        own = script.address
-        script.plays["/v1/health"] = script.plays["/health"]
-        script.address = f"{own}/v1"
-        failure = failed(script)
-    assert failure.trouble is Trouble.STRANGE
-    assert failure.reason.endswith(f"give the address http://{own}")
-
-
 def test_an_older_server() -> None:
     with serving() as script:
         script.plays["/props"] = page({"total_slots": 1, "chat_template": "x"})
@@ -240,9 +184,9 @@ def test_a_server_with_a_key() -> None:
         script.api_key = "sesame"
         for api_key, reason in ((None, "wants an API key"), ("other", "refuses the API key")):
             found = asked(script, api_key=api_key)
-            assert isinstance(found, FailedSample)
-            assert found.failure.trouble is Trouble.LOCKED
-            assert reason in found.failure.reason
+            assert isinstance(found, Failure)
+            assert found.trouble is Trouble.LOCKED
+            assert reason in found.reason
         assert isinstance(asked(script, api_key="sesame"), ServerSample)
 
 
@@ -250,10 +194,11 @@ def test_a_router_is_asked_for_one_of_its_models() -> None:
     with serving() as script:
         script.plays["/props"] = page({**PROPS, "role": "router"})
         found = answered(script)
-        assert "name one of its models with --model: Qwen3-8B" in str(found.counters.reason)
+        assert found.counters.reason == found.slots.reason
+        assert "is a router, which runs no model itself" in str(found.slots.reason)
         assert "/metrics" not in script.asked
         script.plays |= {"/props": page(PROPS), "/v1/models": page(ROUTED)}
-        routed = asyncio.run(ask_once(replace(attachment(script), model="Qwen3 8B")))
+        (routed,) = asyncio.run(ask(replace(attachment(script), model="Qwen3 8B")))
         assert isinstance(routed, ServerSample)
     assert script.queries[-1] == "model=Qwen3+8B&autoload=false"
 
@@ -276,10 +221,10 @@ def test_a_model_that_cannot_be_watched() -> None:
     ):
         with serving() as script:
             script.plays["/v1/models"] = page(listed)
-            found = asyncio.run(ask_once(replace(attachment(script), model=model)))
-        assert isinstance(found, FailedSample)
-        assert found.failure.trouble is trouble
-        assert reason in found.failure.reason
+            (found,) = asyncio.run(ask(replace(attachment(script), model=model)))
+        assert isinstance(found, Failure)
+        assert found.trouble is trouble
+        assert reason in found.reason
 
 
 def test_a_sleeping_server_is_not_woken() -> None:
@@ -296,30 +241,50 @@ def test_what_is_known_is_not_asked_for_again() -> None:
     for plays, n_asked in (
         # Slots are left alone while nothing happens.
         ({"/metrics": page(quiet), "/slots": page(idle)}, {"/metrics": 2, "/slots": 1}),
-        # What is off is not asked again at once.
-        ({"/metrics": error(501, "off")}, {"/metrics": 1}),
         # After a broken answer the connection is made anew.
         ({"/slots": half}, {"/health": 2}),
     ):
         with serving() as script:
             script.plays |= plays
-            first, second = asyncio.run(ask_twice(attachment(script), 0.0))
+            first, second = asyncio.run(_asked_twice_at_once(attachment(script)))
         assert isinstance(first, ServerSample)
         assert isinstance(second, ServerSample)
         assert second.slots.value == first.slots.value or "/metrics" not in plays
         assert {path: script.asked.count(path) for path in n_asked} == n_asked
-    with serving() as script:
-        script.plays["/props"] = page({**PROPS, "endpoint_metrics": False, "endpoint_slots": False})
-        found = answered(script)
-    assert script.asked == ["/health", "/props", "/v1/models"]
-    assert "start the server with --slots" in str(found.slots.reason)
-    # Of busy slots, counters are not asked for with every look.
-    with serving() as script:
-        asyncio.run(_asked_twice_at_once(attachment(script)))
-    assert (script.asked.count("/metrics"), script.asked.count("/slots")) == (1, 2)
 
 
-async def _asked_twice_at_once(wanted: Attachment) -> None:
+async def _asked_twice_at_once(wanted: Attachment) -> tuple[Sample, Sample]:
     async with wanted.interview(lambda: 0.0) as interview:
-        await interview.ask()
-        await interview.ask()
+        return await interview.ask(), await interview.ask()
+
+
+@pytest.mark.parametrize("late", ["/metrics", "/slots", "/props"])
+def test_a_late_answer_leaves_the_others_and_the_one_before(
+    late: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stalled, ask_in_time = {late}, Connection.ask
+
+    async def timed(self: Connection, path: str) -> Page:
+        if path in stalled:
+            raise LateError(f"{path} was not answered", "late")
+        return await ask_in_time(self, path)
+
+    async def looks(wanted: Attachment) -> list[ServerSample]:
+        found = []
+        async with wanted.interview() as interview:
+            for is_stalled in (True, False, True):
+                stalled.update({late} if is_stalled else ())
+                found.append(await interview.ask())
+                stalled.clear()
+        return [one for one in found if isinstance(one, ServerSample)]
+
+    monkeypatch.setattr(Connection, "ask", timed)
+    monkeypatch.setattr("spectui.server.watch.interview._RENEWED_S", 0.0)
+    with serving() as script:
+        never, before, after = asyncio.run(looks(attachment(script)))
+    assert [one.is_late for one in (never, before, after)] == [True, False, True]
+    reasons = {never.counters.reason, never.slots.reason, never.facts.reason}
+    assert reasons == {None, f"{late} was not answered"}
+    # Slots change all the time: an old answer is none.
+    assert (after.facts, after.counters) == (before.facts, before.counters)
+    assert (after.slots == before.slots) is (late != "/slots")

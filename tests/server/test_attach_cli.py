@@ -173,8 +173,8 @@ def test_of_a_router_a_model_has_to_be_chosen(spectui: Spectui, script: Script) 
     for models, told in (
         (listed("qwen", "gemma", loaded=1), "with --model: qwen (loaded), gemma\n"),
         (listed(*map(str, range(15))), "--model: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 3"),
-        (listed(), "is a router without models; give the address of a server that runs one\n"),
-        (error(500, "out of order"), "does not list its models (/v1/models was answered with"),
+        (listed(), "with --model: it lists none\n"),
+        (error(500, "out of order"), "it does not list them: /v1/models was answered with"),
     ):
         script.plays["/v1/models"] = models
         for options in (("--interval", "0", "--json", "-"), ()):

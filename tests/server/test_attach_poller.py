@@ -1,5 +1,7 @@
 """The thread that asks a server again and again."""
 
+import asyncio
+import os
 import queue
 import socket
 from collections.abc import Iterator
@@ -8,17 +10,10 @@ from contextlib import contextmanager
 import pytest
 
 from spectui.server.address import parse_address
-from spectui.server.watch import poller
+from spectui.server.watch.locator import Locator
 from spectui.server.watch.poller import Attachment, Poller
-from spectui.server.watch.sample import (
-    Event,
-    FailedSample,
-    Sample,
-    ServerSample,
-    Trouble,
-    WaitingSample,
-)
-from tests.support.attached import Script, hang, serving
+from spectui.server.watch.sample import Failure, Sample, ServerSample, Trouble
+from tests.support.attached import Script, error, hang, serving
 
 WAIT_S = 60
 
@@ -27,16 +22,14 @@ class Watch:
     """A poller, and what it has handed over."""
 
     def __init__(self, wanted: Attachment, interval_s: float = 0.01) -> None:
-        self.samples: queue.Queue[Event] = queue.Queue()
+        self.samples: queue.Queue[Sample] = queue.Queue()
         self.failures: list[BaseException] = []
         self.poller = Poller(
             wanted, self.samples.put, interval_s=interval_s, on_failure=self.failures.append
         )
 
     def next(self) -> Sample:
-        while isinstance(found := self.samples.get(timeout=WAIT_S), WaitingSample):
-            pass
-        return found
+        return self.samples.get(timeout=WAIT_S)
 
     def until(self, kind: type[Sample]) -> Sample:
         while not isinstance(found := self.next(), kind):
@@ -70,8 +63,8 @@ def free_port() -> int:
 def test_samples_come_in_turn() -> None:
     with serving() as script, watching(script) as watch:
         samples = [watch.next() for _ in range(20)]
-    assert all(isinstance(each, ServerSample) for each in samples)
-    times = [each.time_s for each in samples]
+    times = [each.time_s for each in samples if isinstance(each, ServerSample)]
+    assert len(times) == len(samples)
     assert times == sorted(times)
     # Of a server at work, /metrics and /slots are asked for together.
     assert script.most_at_once <= 2
@@ -82,31 +75,35 @@ def test_it_reconnects_when_the_server_is_back() -> None:
     script.address = f"127.0.0.1:{port}"
     with watching(script) as watch:
         first = watch.next()
-        assert isinstance(first, FailedSample)
-        assert (first.failure.trouble, first.retry_s) == (Trouble.UNREACHABLE, 0.5)
+        assert isinstance(first, Failure)
+        assert (first.trouble, first.retry_s) == (Trouble.UNREACHABLE, 0.5)
         with serving(script, port):
             watch.poller.try_now()
             assert isinstance(watch.until(ServerSample), ServerSample)
-        lost = watch.until(FailedSample)
-        assert isinstance(lost, FailedSample)
+        lost = watch.until(Failure)
+        assert isinstance(lost, Failure)
         assert lost.retry_s == 0.5
         again = Script()
         with serving(again, port):
             watch.poller.try_now()
             watch.until(ServerSample)
     # A server that is back is asked for everything.
-    assert again.asked[:3] == ["/health", "/props", "/v1/models"]
+    assert again.asked[:3] == ["/health", "/v1/models", "/props"]
 
 
-def test_what_takes_long_is_said_while_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(poller, "_PATIENCE_S", 0.05)
-    with serving() as script:
-        script.plays["/slots"] = hang
-        with watching(script) as watch:
-            waits = [watch.samples.get(timeout=WAIT_S) for _ in range(3)]
-    assert all(isinstance(each, WaitingSample) for each in waits)
-    waited = [each.waited_s for each in waits if isinstance(each, WaitingSample)]
-    assert waited == sorted(waited)
+def test_pauses_grow_up_to_ten_seconds_and_are_short_while_a_model_loads() -> None:
+    for play, pauses_s in (
+        (error(500, "out of order"), [0.5, 1.0, 2.0, 4.0, 8.0, 10.0, 10.0]),
+        (error(503, "Loading model"), [1.0, 1.0]),
+    ):
+        with serving() as script:
+            script.plays["/health"] = play
+            with watching(script) as watch:
+                for pause_s in pauses_s:
+                    failed = watch.next()
+                    assert isinstance(failed, Failure)
+                    assert failed.retry_s == pause_s
+                    watch.poller.try_now()
 
 
 def test_it_ends_in_the_middle_of_a_question() -> None:
@@ -120,7 +117,7 @@ def test_a_defect_is_told() -> None:
     with serving() as script:
         failures: list[BaseException] = []
 
-        def broken(_sample: Event) -> None:
+        def broken(_sample: Sample) -> None:
             raise ZeroDivisionError
 
         asking = Poller(
@@ -142,3 +139,23 @@ def test_trying_now_does_not_wait_for_the_interval() -> None:
             found.append(watch.next())
     assert all(isinstance(each, ServerSample) for each in found)
     assert script.asked.count("/slots") == 4
+
+
+def test_the_load_of_a_process_is_known_at_the_second_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("spectui.server.watch.locator.runs_llama", lambda _process: True)
+    with serving() as script:
+        locator = Locator(parse_address(script.address))
+        first = asyncio.run(locator.look(0.0))
+        assert first.process.value is not None
+        assert first.process.value.pid == os.getpid()
+        assert (first.cores, first.read_bytes_per_s.value) == (None, None)
+        assert asyncio.run(locator.look(0.9)) is first
+        second = asyncio.run(locator.look(1.1))
+        assert second.cores is not None
+        assert second.cores >= 0
+        assert second.read_bytes_per_s.value is not None
+        # A router's server at another port is another one.
+        locator.seek(free_port())
+        assert asyncio.run(locator.look(1.2)).process.value is None

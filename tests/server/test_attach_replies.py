@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.known import Known
-from spectui.server.metrics import Metric, parse_metrics, read_counters
+from spectui.server.metrics import read_counters
 from spectui.server.replies import (
     ModelsReply,
     ModelStatus,
@@ -19,46 +19,6 @@ from spectui.server.replies import (
 )
 from spectui.server.watch.sample import ServerFacts, facts_of
 from tests.support.attached import METRICS, MODELS, OLD_METRICS, PROPS, SLOTS, metrics_text
-
-_NAMES = st.from_regex(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,20}", fullmatch=True)
-_LABELS = st.dictionaries(
-    st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,8}", fullmatch=True),
-    st.text(st.characters(exclude_categories=["C", "Z"], exclude_characters="{}")),
-    max_size=3,
-)
-_VALUES = st.floats(allow_nan=False)
-
-
-def _written(labels: dict[str, str]) -> str:
-    if not labels:
-        return ""
-    escaped = {
-        name: value.replace("\\", r"\\").replace('"', r"\"") for name, value in labels.items()
-    }
-    return "{" + ",".join(f'{name}="{value}"' for name, value in escaped.items()) + "}"
-
-
-@given(st.lists(st.tuples(_NAMES, _LABELS, _VALUES)))
-def test_metrics_are_read_back(samples: list[tuple[str, dict[str, str], float]]) -> None:
-    text = "\n".join(f"{name}{_written(labels)} {value!r}" for name, labels, value in samples)
-    expected: dict[str, list[Metric]] = {}
-    for name, labels, value in samples:
-        expected.setdefault(name, []).append((labels, value))
-    assert parse_metrics(f"# HELP x y\n{text}\n") == expected
-
-
-@pytest.mark.parametrize(
-    ("line", "value"),
-    [("m 1", 1.0), ("m 1.5e3 1700000000000", 1500.0), ("m +Inf", math.inf), ('m{a="b",} 2', 2.0)],
-)
-def test_forms_of_a_sample(line: str, value: float) -> None:
-    assert [found for _labels, found in parse_metrics(line)["m"]] == [value]
-
-
-@pytest.mark.parametrize("line", ["m", "m one", "<html>", "m{a=b} 1", "m 1 2 3", '{"error": 1}'])
-def test_what_is_no_sample(line: str) -> None:
-    with pytest.raises(ValueError, match="line 2 is no sample"):
-        parse_metrics(f"a 1\n{line}\n")
 
 
 def test_counters_of_this_version() -> None:
@@ -126,7 +86,7 @@ def test_facts() -> None:
     assert (facts.n_params, facts.size_bytes) == (8_190_735_360, 5_027_783_488)
     assert not facts.is_router
     little = _facts({})
-    assert (little.alias, little.n_ctx, little.build, little.has_metrics) == (None,) * 4
+    assert (little.alias, little.n_ctx, little.build) == (None,) * 3
     # A router has models, and none of its own.
     props = {**PROPS, "role": "router", "model_alias": "llama-server", "model_path": "none"}
     router = _facts(props, {"data": [{"id": "a"}, {"id": "b"}]})

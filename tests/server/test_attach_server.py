@@ -9,10 +9,11 @@ import pytest
 
 from spectui.server import LlamaServer
 from spectui.server.address import parse_address
+from spectui.server.replies import SlotPhase
 from spectui.server.watch import interview
-from spectui.server.watch.poller import Attachment, ask_once
-from spectui.server.watch.sample import FailedSample, Sample, ServerSample
-from spectui.server.watch.tracker import SlotPhase, Tracker, phase_of
+from spectui.server.watch.poller import Attachment, ask
+from spectui.server.watch.sample import Failure, Sample, ServerSample
+from spectui.server.watch.tracker import Tracker
 from tests.server.test_attach_poller import Watch
 from tests.support.models import TARGET, TinyPath
 
@@ -34,7 +35,7 @@ def watch_of(server: LlamaServer) -> Watch:
 
 
 def asked(server: LlamaServer) -> ServerSample:
-    found = asyncio.run(ask_once(attachment(server)))
+    (found,) = asyncio.run(ask(attachment(server)))
     assert isinstance(found, ServerSample), found
     return found
 
@@ -56,7 +57,7 @@ def test_facts_of_the_real_server(speculating: LlamaServer) -> None:
     assert facts is not None
     assert (facts.n_ctx, facts.n_slots, facts.quantization) == (512, 1, "Q4_1")
     assert facts.n_params == 134_515_008
-    assert (facts.has_slots, facts.has_metrics, facts.is_sleeping) == (True, True, False)
+    assert not facts.is_sleeping
     process = found.whereabouts.process.value
     assert process is not None
     assert (process.pid, process.name) == (speculating.pid, "llama-server")
@@ -79,17 +80,16 @@ def test_a_request_is_seen_while_it_runs_and_counted_when_it_ends(speculating: L
     tracker.add(sample)
     watch.poller.close()
 
-    state = tracker.state()
+    state = tracker.state
     assert SlotPhase.GENERATING in phases
-    assert state.served.n_watched_predicted == N_PREDICT
-    assert state.served.last_tokens_per_s.value == pytest.approx(
-        N_PREDICT / done.predicted_s, rel=1e-3
-    )
-    assert state.drafts.last is not None
-    assert state.drafts.last.n_drafted == done.n_drafted
-    assert state.drafts.last.n_accepted == done.n_accepted
-    assert sum(state.drafts.last.accepted_per_position) == done.n_accepted
-    assert any(value for value in state.served.history)
+    assert state.last_tokens_per_s == pytest.approx(N_PREDICT / done.predicted_s, rel=1e-3)
+    assert state.last_drafts is not None
+    assert state.last_drafts.n_drafted == done.n_drafted
+    assert state.last_drafts.n_accepted == done.n_accepted
+    assert state.counters.value is not None
+    assert state.counters.value.drafts is not None
+    assert sum(state.counters.value.drafts.accepted_per_position) == done.n_accepted
+    assert any(value for value in state.speeds)
 
 
 def _has_ended(sample: Sample, before: ServerSample) -> bool:
@@ -101,7 +101,7 @@ def _has_ended(sample: Sample, before: ServerSample) -> bool:
 
 def _phases(sample: Sample) -> set[SlotPhase]:
     assert isinstance(sample, ServerSample)
-    return {phase_of(slot) for slot in sample.slots.value or ()}
+    return {slot.phase for slot in sample.slots.value or ()}
 
 
 @pytest.mark.ci
@@ -111,7 +111,19 @@ def test_a_connection_is_used_longer_than_the_server_keeps_it(speculating: Llama
     watch.poller.start()
     samples = [watch.next() for _ in range(250)]
     watch.poller.close()
-    assert not [each for each in samples if isinstance(each, FailedSample)]
+    assert not [each for each in samples if isinstance(each, Failure)]
+
+
+def test_decreed_acceptance_is_known_by_the_command(
+    llama_server_binary: Path, tiny: TinyPath, tmp_path: Path
+) -> None:
+    model = str(tiny(TARGET))
+    arguments = ["-m", model, "-md", model, "--spec-type", "draft-simple", *SMALL]
+    arguments += ["--spec-synth-rates", "0.5,0.25,0.1"]
+    with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "log") as server:
+        process = asked(server).whereabouts.process.value
+    assert process is not None
+    assert process.synthetic == "--spec-synth-rates 0.5,0.25,0.1"
 
 
 def test_a_server_may_fall_asleep_while_it_is_watched(

@@ -14,7 +14,6 @@ from spectui.known import Known
 from spectui.server.metrics import Counters, DraftCounts
 from spectui.server.replies import NextToken, SlotParameters, SlotReply
 from spectui.server.watch.sample import (
-    FailedSample,
     Failure,
     HostState,
     ProcessSample,
@@ -30,8 +29,6 @@ PROPS: dict[str, Any] = {
     "model_path": "/models/Qwen3-8B-Q4_K_M.gguf",
     "model_ftype": "Q4_K - Medium",
     "build_info": "b7000-0c1e570",
-    "endpoint_slots": True,
-    "endpoint_metrics": True,
     "is_sleeping": False,
 }
 MODELS: dict[str, Any] = {
@@ -238,8 +235,6 @@ FACTS = ServerFacts(
     n_params=8_190_735_360,
     size_bytes=5_027_783_488,
     n_ctx_train=40960,
-    has_slots=True,
-    has_metrics=True,
     is_sleeping=False,
     models=("Qwen3-8B",),
     models_reason=None,
@@ -266,13 +261,13 @@ PROCESS = ProcessSample(
     n_threads=17,
     cpu_s=100.0,
     started_s=1_760_000_000.0,
-    read_bytes=Known(5_000_000_000),
 )
-HERE = HostState(is_here=True, process=Known(PROCESS))
+HERE = HostState(is_here=True, process=Known(PROCESS), cores=0.0, read_bytes_per_s=Known(0.0))
 ELSEWHERE = HostState(is_here=False, process=Known(None, "the server runs on another machine"))
 LOST = Failure(
     trouble=Trouble.UNREACHABLE,
     reason="no connection to http://localhost:8080 (Connection refused)",
+    retry_s=4.0,
 )
 
 
@@ -322,18 +317,15 @@ def sample(
     )
 
 
-def lost(time_s: float, failure: Failure = LOST, retry_s: float = 4.0) -> FailedSample:
-    return FailedSample(time_s=time_s, failure=failure, retry_s=retry_s)
-
-
-def _request(number: int) -> DraftCounts:
-    """What the drafts of one request came to."""
+def _with_request(before: DraftCounts, number: int) -> DraftCounts:
+    """Counts with the drafts of one more request."""
     good = number * 5 % 9
+    positions = zip(before.accepted_per_position, (20, 16, 13, 11), strict=True)
     return DraftCounts(
-        n_drafts=30,
-        n_drafted=120,
-        n_accepted=60 + 4 * good,
-        accepted_per_position=(20 + good, 16 + good, 13 + good, 11 + good),
+        n_drafts=before.n_drafts + 30,
+        n_drafted=before.n_drafted + 120,
+        n_accepted=before.n_accepted + 60 + 4 * good,
+        accepted_per_position=tuple(count + more + good for count, more in positions),
     )
 
 
@@ -357,7 +349,7 @@ def busy(n: int = 120) -> list[ServerSample]:
         )
         drafts = DRAFTS
         for ended in range(n_ended):
-            drafts += _request(ended)
+            drafts = _with_request(drafts, ended)
         counters = replace(
             COUNTERS,
             n_predicted=COUNTERS.n_predicted + 100 * n_ended,
@@ -368,7 +360,6 @@ def busy(n: int = 120) -> list[ServerSample]:
             n_processing=3,
             drafts=drafts,
         )
-        process = replace(PROCESS, cpu_s=100.0 + 1.9 * step)
-        where = HostState(is_here=True, process=Known(process))
+        where = replace(HERE, cores=3.8)
         samples.append(sample(time_s, slots=slots, counters=counters, where=where))
     return samples

@@ -16,7 +16,7 @@ from spectui.known import Known
 from spectui.monitor.readings import Snapshot
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment, Poller
-from spectui.server.watch.sample import Failure, HostState, Late, Trouble
+from spectui.server.watch.sample import Failure, HostState, Trouble
 from spectui.settings import Settings
 from spectui.tui.attach.app import AttachApp, AttachLaunch, AttachPanels
 from spectui.tui.attach.panels import (
@@ -35,10 +35,11 @@ from tests.support.attached import (
     COUNTERS,
     ELSEWHERE,
     FACTS,
+    HERE,
     IDLE_SLOTS,
+    LOST,
     PROCESS,
     busy,
-    lost,
     sample,
     slot,
 )
@@ -121,14 +122,16 @@ OTHERS = "the process that listens at port 8080 belongs to another user"
 LITTLE = sample(
     0.0,
     counters="/metrics is off; start the server with --metrics",
-    where=HostState(is_here=True, process=Known(None, OTHERS)),
+    where=HostState(
+        is_here=True, process=Known(None, OTHERS), read_bytes_per_s=Known(None, OTHERS)
+    ),
     slots=IDLE_SLOTS[:1],
 )
 PICTURES: dict[str, tuple[Sequence[object], Sequence[Snapshot], dict[str, Any]]] = {
     **{f"busy {width}": (busy(), with_gpu(), {}) for width in SIZES},
     "idle 80": ([sample(step / 2) for step in range(20)], without_gpu(20), {}),
     "lost": (
-        [*busy(60), lost(30.5, retry_s=0.5), lost(38.0, retry_s=8.0)],
+        [*busy(60), LOST, replace(LOST, retry_s=8.0)],
         *(without_gpu(20), {}),
     ),
     "remote 80": ([replace(each, whereabouts=ELSEWHERE) for each in busy()], (), {}),
@@ -136,7 +139,7 @@ PICTURES: dict[str, tuple[Sequence[object], Sequence[Snapshot], dict[str, Any]]]
         [replace(LITTLE, time_s=step / 2) for step in range(9)],
         *(without_gpu(9), {}),
     ),
-    "ascii": ([*busy(60), lost(30.5)], without_gpu(9), {"ascii": True}),
+    "ascii": ([*busy(60), LOST], without_gpu(9), {"ascii": True}),
     "light": (busy(), with_gpu(), {"theme": "spectui-light"}),
 }
 """Pictures by a name that ends with their width, where that is not 120."""
@@ -189,18 +192,22 @@ async def test_it_asks_when_it_is_drawn_and_says_how_the_connection_is() -> None
         banner = pilot.app.screen.query_one("#trouble", Static)
         for n, (trouble, words) in enumerate(TROUBLES.items()):
             assert not is_shown(banner)
-            failure = Failure(trouble=trouble, reason="it says [bold]so[/bold]")
-            await watched.told(pilot, lost(2.0 * n + 1, failure, retry_s=2.0))
+            failure = Failure(trouble=trouble, reason="it says [bold]so[/bold]", retry_s=2.0)
+            await watched.told(pilot, failure)
             assert status_of(pilot)[1] == words
             assert is_shown(banner)
             assert "it says [bold]so[/bold]" in str(banner.render())
             assert "asked again after 2 s" in str(banner.render())
             await watched.told(pilot, sample(2.0 * n + 2))
             assert status_of(pilot)[1] == "connected"
-        late = replace(sample(30.0), slots=Late(None, "/slots was not answered"))
+        late = replace(sample(30.0, slots="/slots was not answered"), is_late=True)
         await watched.told(pilot, late)
         assert status_of(pilot)[1] == "connected, answers late"
         assert "/slots was not answered" in text_of(pilot.app.screen.query_one(SlotsPanel))
+        decreed = replace(HERE, process=Known(replace(PROCESS, synthetic="--spec-synth-len 3")))
+        await watched.told(pilot, sample(31.0, where=decreed))
+        drafts = text_of(pilot.app.screen.query_one(DraftsPanel))
+        assert "decreed by --spec-synth-len 3, not measured" in drafts
         # Keys, and what the palette has of them.
         await press_keys(pilot, "r", "f12")
         assert watched.poller.n_tries == 2
@@ -258,7 +265,7 @@ async def test_the_machine_is_shown_where_the_server_is() -> None:
         assert not watched.monitor.readings
         # What spectui itself reads from disk is nobody's concern here.
         assert "disk" in text_of(panels.query_one(MachinePanel))
-        await watched.told(pilot, lost(3.0))
+        await watched.told(pilot, LOST)
         assert is_shown(memory)
         await watched.told(pilot, sample(4.0), MonitorFailed(reason="/proc is not there"))
         assert "/proc is not there" in text_of(panels.query_one(MachinePanel))

@@ -2,13 +2,17 @@
 
 import asyncio
 import ipaddress
+import math
 import socket
+from contextlib import suppress
+from itertools import pairwise
 
 import psutil
 
 from spectui.known import Known
 from spectui.server.address import Address
 from spectui.server.listeners import listener, name_of, runs_llama
+from spectui.server.replies import one_line
 from spectui.server.watch.sample import HostState, ProcessSample
 
 _LOOKED_S = 1.0
@@ -16,12 +20,25 @@ _SOUGHT_S = 10.0
 """Until a process that was not found is looked for again, among all connections of the machine."""
 _RESOLVED_S = 2.0
 """Longest wait for the addresses of a name."""
-_TUNNELS = frozenset({"ssh", "sshd", "autossh", "socat", "kubectl", "tailscaled", "cloudflared"})
-"""Programs that listen here for a server that runs somewhere else."""
-_CONTAINERS = frozenset(
-    {"docker-proxy", "rootlessport", "rootlesskit", "slirp4netns", "pasta", "pasta.avx2"}
+_FORWARDERS = {
+    **dict.fromkeys(
+        ("ssh", "sshd", "autossh", "socat", "kubectl", "tailscaled", "cloudflared"),
+        ("for a server on another machine", False),
+    ),
+    **dict.fromkeys(
+        ("docker-proxy", "rootlessport", "rootlesskit", "slirp4netns", "pasta", "pasta.avx2"),
+        ("for a container, where spectui does not see the server", True),
+    ),
+}
+"""Programs that listen here for a server: where that is, and whether on this machine."""
+_ANY = "and is no llama-server: where the server itself runs is not known", False
+_SYNTHETIC = frozenset(
+    {
+        *("--spec-synth-len", "--spec-synth-rates"),
+        *("LLAMA_ARG_SPEC_SYNTH_LEN", "LLAMA_ARG_SPEC_SYNTH_RATES"),
+    }
 )
-"""Programs that listen here for a container of this machine."""
+"""Options and variables by which llama-server accepts drafts at random, for benchmarks."""
 _ELSEWHERE = "the server runs on another machine"
 
 
@@ -31,61 +48,76 @@ class Locator:
     def __init__(self, address: Address) -> None:
         """Know nothing yet."""
         self._address = address
-        self._port = address.port
-        self.forget()
-
-    def forget(self) -> None:
-        """Look anew: the server was started again, or is another one."""
         self._is_here: bool | None = None
-        self._process: psutil.Process | None = None
-        self._is_server: bool | None = None
-        self._last = HostState()
-        self._next_s: float | None = None
+        self._port: int | None = None
+        self.seek(None)
 
     def seek(self, port: int | None) -> None:
-        """Look for who listens at another port of the machine: a router's server. None for its own.
-
-        Args:
-            port: the server's own port.
-        """
+        """Look for who listens at a port of the machine: a router's server. None for its own."""
         wanted = port or self._address.port
-        if wanted != self._port:
-            self._port = wanted
-            self.forget()
+        if wanted == self._port:
+            return
+        self._port = wanted
+        self._process: psutil.Process | None = None
+        self._last = HostState()
+        self._looked_s = -math.inf
+        self._n_read_bytes: int | None = None
 
     async def look(self, now_s: float) -> HostState:
         """Return where it is and what its process does, at most a second old."""
-        if self._next_s is not None and now_s < self._next_s:
+        since_s = now_s - self._looked_s
+        if since_s < (_SOUGHT_S if self._last.process.value is None else _LOOKED_S):
             return self._last
         if self._is_here is None:
             self._is_here = await is_this_machine(self._address.host)
-        if self._is_here:
-            self._last = self._read()
-        else:
-            self._last = HostState(is_here=False, process=Known(None, _ELSEWHERE))
-        self._next_s = now_s + (_SOUGHT_S if self._last.process.value is None else _LOOKED_S)
+        self._looked_s = now_s
+        self._last = self._read(since_s) if self._is_here else _hidden(_ELSEWHERE, is_here=False)
         return self._last
 
-    def _read(self) -> HostState:
+    def _read(self, since_s: float) -> HostState:
         if self._process is None or not self._process.is_running():
-            found = listener(self._port)
-            self._process, self._is_server = found.value, None
-        if self._process is None:
-            return HostState(is_here=True, process=Known(None, found.reason))
-        name = name_of(self._process)
-        where = f"{name} listens at port {self._port}"
-        if name in _CONTAINERS:
-            reason = f"{where} for a container, where spectui does not see the server"
-            return HostState(is_here=True, process=Known(None, reason))
-        if name in _TUNNELS:
-            reason = f"{where} for a server on another machine"
-            return HostState(is_here=False, process=Known(None, reason))
-        if self._is_server is None:
-            self._is_server = runs_llama(self._process)
-        if not self._is_server:
-            reason = f"{where} and is no llama-server: where the server itself runs is not known"
-            return HostState(is_here=False, process=Known(None, reason))
-        return HostState(is_here=True, process=_sampled(self._process))
+            found = listener(self._port or 0)
+            if found.value is None:
+                return _hidden(str(found.reason), is_here=True)
+            self._process, self._n_read_bytes = found.value, None
+        if not runs_llama(self._process):
+            name = name_of(self._process)
+            where, is_here = _FORWARDERS.get(name, _ANY)
+            return _hidden(f"{name} listens at port {self._port} {where}", is_here=is_here)
+        return self._rates(self._process, since_s)
+
+    def _rates(self, process: psutil.Process, since_s: float) -> HostState:
+        """The readings of the process, with rates since the last look."""
+        is_first = self._last.process.value is None or self._last.process.value.pid != process.pid
+        try:
+            with process.oneshot():
+                found = _sampled(process)
+                percent = process.cpu_percent()
+        except psutil.Error:
+            return _hidden("the server's process cannot be read", is_here=True)
+        n_read_bytes = None
+        with suppress(psutil.Error, OSError):
+            n_read_bytes = process.io_counters().read_bytes
+        before, self._n_read_bytes = self._n_read_bytes, n_read_bytes
+        if n_read_bytes is None:
+            reason = "the system tells only the server's owner what it reads from disk"
+            read: Known[float] = Known(None, reason)
+        elif before is None or is_first:
+            read = Known(None, "a rate needs two readings")
+        else:
+            read = Known((n_read_bytes - before) / since_s)
+        return HostState(
+            is_here=True,
+            process=Known(found),
+            cores=None if is_first else percent / 100,
+            read_bytes_per_s=read,
+        )
+
+
+def _hidden(reason: str, *, is_here: bool) -> HostState:
+    return HostState(
+        is_here=is_here, process=Known(None, reason), read_bytes_per_s=Known(None, reason)
+    )
 
 
 async def is_this_machine(host: str) -> bool:
@@ -96,41 +128,35 @@ async def is_this_machine(host: str) -> bool:
             found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, TimeoutError):
         return False
-    own = {
-        address.address.partition("%")[0]
-        for addresses in psutil.net_if_addrs().values()
-        for address in addresses
-    }
     reached = {str(entry[4][0]).partition("%")[0] for entry in found}
-    return any(_is_own(address, own) for address in reached)
+    interfaces = psutil.net_if_addrs().values()
+    own = {each.address.partition("%")[0] for addresses in interfaces for each in addresses}
+    known = map(ipaddress.ip_address, reached)
+    return bool(reached & own) or any(one.is_loopback or one.is_unspecified for one in known)
 
 
-def _is_own(address: str, own: set[str]) -> bool:
-    known = ipaddress.ip_address(address)
-    return known.is_loopback or known.is_unspecified or address in own
+def _sampled(process: psutil.Process) -> ProcessSample:
+    times = process.cpu_times()
+    return ProcessSample(
+        pid=process.pid,
+        name=process.name(),
+        rss_bytes=process.memory_info().rss,
+        n_threads=process.num_threads(),
+        cpu_s=times.user + times.system,
+        started_s=process.create_time(),
+        synthetic=_synthetic(process),
+    )
 
 
-def _sampled(process: psutil.Process) -> Known[ProcessSample]:
-    try:
-        with process.oneshot():
-            times = process.cpu_times()
-            return Known(
-                ProcessSample(
-                    pid=process.pid,
-                    name=process.name(),
-                    rss_bytes=process.memory_info().rss,
-                    n_threads=process.num_threads(),
-                    cpu_s=times.user + times.system,
-                    started_s=process.create_time(),
-                    read_bytes=_read_bytes(process),
-                )
-            )
-    except psutil.Error:
-        return Known(None, "the server's process cannot be read")
-
-
-def _read_bytes(process: psutil.Process) -> Known[int]:
-    try:
-        return Known(process.io_counters().read_bytes)
-    except (psutil.Error, OSError):
-        return Known(None, "the system tells only the server's owner what it reads from disk")
+def _synthetic(process: psutil.Process) -> str:
+    """The option by which a server's acceptance is decreed, with its value; empty for none."""
+    words = process.cmdline()
+    for option, value in pairwise([*words, ""]):
+        if option in _SYNTHETIC:
+            return one_line(f"{option} {value}")
+    with suppress(psutil.Error):
+        # Another user's process hides its environment.
+        for variable, value in process.environ().items():
+            if variable in _SYNTHETIC:
+                return one_line(f"{variable}={value}")
+    return ""

@@ -12,16 +12,15 @@ from spectui.server.address import Address
 from spectui.server.connection import Connection
 from spectui.server.watch.interview import Interview
 from spectui.server.watch.locator import Locator
-from spectui.server.watch.sample import Event, FailedSample, Sample, Trouble, WaitingSample
+from spectui.server.watch.sample import Failure, Sample, Trouble
 
 TIMEOUT_S = 5.0
-_PATIENCE_S = 1.5
-"""A round of questions that takes longer is reported as slow, and again after each such time."""
 _JOIN_S = 1.0
+_LOADING_S = 1.0
+"""Pause between questions to a server that loads its model."""
 _FIRST_S = 0.5
 _LONGEST_S = 10.0
-_STEADY_S = {Trouble.LOADING: 1.0, Trouble.LOCKED: 10.0}
-"""It answers, so that asking costs little, or will not answer otherwise before somebody acts."""
+"""The first and the longest pause after other failures; each is twice as long as the one before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +32,7 @@ class Attachment:
     model: str | None = None
     """Name of the model at a router."""
     timeout_s: float = TIMEOUT_S
-    """The longest that a round of questions may take, whichever of them stall."""
+    """The longest that an answer may take."""
 
     @asynccontextmanager
     async def interview(
@@ -49,42 +48,14 @@ class Attachment:
             await connection.close()
 
 
-async def ask_once(wanted: Attachment) -> Sample:
-    """Ask once."""
-    async with wanted.interview() as interview:
-        return await interview.ask()
-
-
-async def ask_twice(wanted: Attachment, interval_s: float) -> tuple[Sample, Sample]:
-    """Ask twice, so that rates are known; only once where the first question finds no answer."""
+async def ask(wanted: Attachment, interval_s: float = 0.0) -> tuple[Sample, ...]:
+    """Ask once, or twice with an interval, so that rates are known; once where nobody answers."""
     async with wanted.interview() as interview:
         first = await interview.ask()
-        if isinstance(first, FailedSample):
-            return first, first
+        if isinstance(first, Failure) or not interval_s:
+            return (first,)
         await asyncio.sleep(interval_s)
         return first, await interview.ask()
-
-
-class Backoff:
-    """Backoff after failures: twice as long each time, up to ten seconds."""
-
-    def __init__(self) -> None:
-        """Begin with no failure."""
-        self._next_s = _FIRST_S
-
-    def failed(self, trouble: Trouble) -> float:
-        """Return the seconds to wait after one more failure."""
-        steady_s = _STEADY_S.get(trouble)
-        if steady_s is not None:
-            self._next_s = _FIRST_S
-            return steady_s
-        wait_s = self._next_s
-        self._next_s = min(2 * wait_s, _LONGEST_S)
-        return wait_s
-
-    def succeeded(self) -> None:
-        """Forget the failures."""
-        self._next_s = _FIRST_S
 
 
 class Poller(Closing):
@@ -96,7 +67,7 @@ class Poller(Closing):
     def __init__(
         self,
         wanted: Attachment,
-        sink: Callable[[Event], None],
+        sink: Callable[[Sample], None],
         *,
         interval_s: float,
         on_failure: Callable[[BaseException], None] = lambda _error: None,
@@ -113,83 +84,57 @@ class Poller(Closing):
         self._sink = sink
         self._on_failure = on_failure
         self._interval_s = interval_s
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._woken: asyncio.Event | None = None
-        self._lock = threading.Lock()
-        self._is_closed = False
+        self._woken = asyncio.Event()
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._thread = threading.Thread(target=self._run, name="spectui-attach", daemon=True)
 
     def start(self) -> None:
         """Begin, once."""
+        self._runner.get_loop()
         self._thread.start()
 
     def try_now(self) -> None:
         """Ask at once instead of waiting."""
-        with self._lock:
-            if self._loop is not None and self._woken is not None:
-                self._loop.call_soon_threadsafe(self._woken.set)
+        self._call(self._woken.set)
 
     def close(self) -> None:
-        """End it, in the middle of a question if need be."""
-        with self._lock:
-            self._is_closed = True
-            if self._loop is not None and self._task is not None:
-                self._loop.call_soon_threadsafe(self._task.cancel)
+        """End it, in the middle of a question if need be. May be called again."""
+        self._call(self._cancel)
         if self._thread.is_alive():
             self._thread.join(_JOIN_S)
 
+    def _call(self, what: Callable[[], object]) -> None:
+        """Call it on the thread, if that runs."""
+        if self._thread.is_alive():
+            # Its loop may end at this moment.
+            with suppress(RuntimeError):
+                self._runner.get_loop().call_soon_threadsafe(what)
+
+    def _cancel(self) -> None:
+        for task in asyncio.all_tasks():
+            task.cancel()
+
     def _run(self) -> None:
         try:
-            with suppress(asyncio.CancelledError):
-                asyncio.run(self._ask_on())
+            with suppress(asyncio.CancelledError), self._runner:
+                self._runner.run(self._ask_on())
         except BaseException as error:  # noqa: BLE001 - a thread that dies silently leaves stale panels
             self._on_failure(error)
 
     async def _ask_on(self) -> None:
-        with self._lock:
-            if self._is_closed:
-                return
-            self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-            self._woken = asyncio.Event()
-        try:
-            async with self._wanted.interview() as interview:
-                await self._ask_in_turn(interview)
-        finally:
-            with self._lock:
-                self._loop = None
-
-    async def _ask_in_turn(self, interview: Interview) -> None:
-        backoff, loop = Backoff(), asyncio.get_running_loop()
-        while True:
-            began_s = loop.time()
-            sample = await self._asked(interview)
-            if isinstance(sample, FailedSample):
-                wait_s = backoff.failed(sample.failure.trouble)
-                sample = replace(sample, retry_s=wait_s)
-            else:
-                backoff.succeeded()
-                wait_s = began_s + self._interval_s - loop.time()
-            self._sink(sample)
-            await self._wait(wait_s)
-
-    async def _asked(self, interview: Interview) -> Sample:
-        """Ask; say now and then that no answer is there yet."""
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        question = asyncio.ensure_future(interview.ask())
-        try:
-            while not (await asyncio.wait({question}, timeout=_PATIENCE_S))[0]:
-                now_s = loop.time()
-                self._sink(WaitingSample(time_s=now_s, waited_s=now_s - began_s))
-            return question.result()
-        finally:
-            question.cancel()
-
-    async def _wait(self, seconds: float) -> None:
-        if self._woken is None:
-            raise RuntimeError("the poller is not running")
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(seconds, 0.0)):
-                await self._woken.wait()
-        self._woken.clear()
+        loop, retry_s = asyncio.get_running_loop(), _FIRST_S
+        async with self._wanted.interview() as interview:
+            while True:
+                began_s = loop.time()
+                sample = await interview.ask()
+                if isinstance(sample, Failure):
+                    wait_s = _LOADING_S if sample.trouble is Trouble.LOADING else retry_s
+                    retry_s = min(2 * retry_s, _LONGEST_S)
+                    sample = replace(sample, retry_s=wait_s)
+                else:
+                    wait_s, retry_s = began_s + self._interval_s - loop.time(), _FIRST_S
+                self._sink(sample)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(max(wait_s, 0.0)):
+                        await self._woken.wait()
+                self._woken.clear()

@@ -1,12 +1,10 @@
-"""Samples of a running llama-server, and words for them. What it does not tell has a reason."""
+"""Samples of a running llama-server. What it does not tell has a reason."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import PurePath
-from typing import Generic
+from enum import Enum
 
-from spectui.format import bytes_text, count_text, counted
-from spectui.known import Known, T
+from spectui.known import Known
 from spectui.server.metrics import Counters
 from spectui.server.replies import (
     ModelMeta,
@@ -20,36 +18,65 @@ from spectui.server.replies import (
 _LONGEST_NAME = 4096
 
 
-class Late(Known[T], Generic[T], frozen=True):
-    """An answer that did not come in time."""
+API_KEY_VARIABLES = ("SPECTUI_API_KEY", "LLAMA_API_KEY")
+"""The first one that is set counts."""
 
 
-class Trouble(StrEnum):
+class Trouble(Enum):
     """The kinds of trouble in which a server tells nothing at all."""
 
-    UNREACHABLE = "unreachable"
-    """No connection."""
-    BROKEN = "broken"
-    """It takes connections, and they break."""
-    SILENT = "silent"
-    """It takes connections and does not answer in time."""
-    LOADING = "loading"
-    """It loads its model."""
-    LOCKED = "locked"
-    """It wants an API key, or another one."""
-    STRANGE = "strange"
-    """It answers, but not as a llama-server does."""
-    MODEL = "model"
-    """It does not run the model that was asked for."""
+    UNREACHABLE = (
+        "no connection",
+        "there is no connection",
+        "start the server, or give the address that it prints when it starts",
+    )
+    BROKEN = (
+        "connection breaks",
+        "there is no connection",
+        "look into the server's log; a server with TLS has an address with https://",
+    )
+    SILENT = (
+        "no answer",
+        "the server does not answer",
+        "look into the server's log, or try again when it has less to do",
+    )
+    LOADING = "loading its model", "the server loads its model", "try again in a moment"
+    LOCKED = (
+        "locked",
+        "the server tells nothing without its API key",
+        f"put its key into {' or '.join(API_KEY_VARIABLES)} and try again",
+    )
+    STRANGE = "no llama-server", "nothing that a llama-server tells", ""
+    MODEL = "no such model", "the server does not run that model", ""
+
+    def __init__(self, brief: str, in_panels: str, remedy: str) -> None:
+        """Describe the trouble.
+
+        Args:
+            brief: a word or three.
+            in_panels: the reason why panels are empty, a clause.
+            remedy: the next step, a clause; empty where the failure's own reason has it.
+        """
+        self.brief = brief
+        self.in_panels = in_panels
+        self.remedy = remedy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Failure of a server to answer at all, for now."""
+    """A round of questions without an answer."""
 
     trouble: Trouble
     reason: str
     """One sentence: what is wrong, where, and what to do if there is something to do."""
+    retry_s: float | None = None
+    """Until the next round; None if there is none."""
+
+    @property
+    def sentence(self) -> str:
+        """The failure and its remedy."""
+        remedy = self.trouble.remedy
+        return f"{self.reason}; {remedy}" if remedy else self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +94,6 @@ class ServerFacts:
     n_params: int | None
     size_bytes: int | None
     n_ctx_train: int | None
-    has_slots: bool | None
-    """Whether ``/slots`` is on."""
-    has_metrics: bool | None
-    """Whether ``/metrics`` is on."""
     is_sleeping: bool
     """Whether it has unloaded the model, until the next request."""
     models: tuple[str, ...]
@@ -95,8 +118,8 @@ class ProcessSample:
     """Time of all cores since it was started."""
     started_s: float
     """Seconds since the epoch."""
-    read_bytes: Known[int]
-    """Bytes read from disk since it was started."""
+    synthetic: str = ""
+    """The option by which its acceptance is decreed, with its value; empty for none."""
 
 
 _NOT_SOUGHT = "the server has not been looked for yet"
@@ -112,7 +135,7 @@ class HostState:
     """Whether it is this machine, so that its readings are those of the server's."""
     process: Known[ProcessSample] = _UNSEEN
     cores: float | None = None
-    """Cores that it keeps busy; None in a single sample, as the rate below."""
+    """Cores that it keeps busy; None at the first look, as the rate below."""
     read_bytes_per_s: Known[float] = _UNREAD
 
 
@@ -128,28 +151,11 @@ class ServerSample:
     whereabouts: HostState
     took_s: float
     """Duration of the round of questions."""
+    is_late: bool = False
+    """Whether a question was left unanswered for too long; the former answer stands for it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingSample:
-    """A round of questions that takes long: the former answers may be outdated."""
-
-    time_s: float
-    waited_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedSample:
-    """A round of questions without an answer."""
-
-    time_s: float
-    failure: Failure
-    retry_s: float | None = None
-    """Until the next round; None if there is none."""
-
-
-Sample = ServerSample | FailedSample
-Event = Sample | WaitingSample
+Sample = ServerSample | Failure
 
 
 def facts_of(props: PropsReply, models: Known[ModelsReply], model: str | None) -> ServerFacts:
@@ -175,8 +181,6 @@ def facts_of(props: PropsReply, models: Known[ModelsReply], model: str | None) -
         n_params=meta.n_params,
         size_bytes=meta.size,
         n_ctx_train=meta.n_ctx_train,
-        has_slots=props.endpoint_slots,
-        has_metrics=props.endpoint_metrics,
         is_sleeping=props.is_sleeping,
         models=tuple(one_line(model.id, _LONGEST_NAME) for model in listed),
         models_reason=models.reason,
@@ -189,101 +193,25 @@ def _name(name: str | None) -> str | None:
     return None if not name else one_line(name, _LONGEST_NAME)
 
 
-API_KEY_VARIABLES = ("SPECTUI_API_KEY", "LLAMA_API_KEY")
-"""The first one that is set counts."""
-
-_NAMES = {
-    Trouble.UNREACHABLE: "no connection",
-    Trouble.BROKEN: "connection breaks",
-    Trouble.SILENT: "no answer",
-    Trouble.LOADING: "loading its model",
-    Trouble.LOCKED: "locked",
-    Trouble.STRANGE: "no llama-server",
-    Trouble.MODEL: "no such model",
-}
-_REMEDIES = {
-    Trouble.UNREACHABLE: "start the server, or give the address that it prints when it starts",
-    Trouble.BROKEN: "look into the server's log; a server with TLS has an address with https://",
-    Trouble.SILENT: "look into the server's log, or try again when it has less to do",
-    Trouble.LOADING: "try again in a moment",
-    Trouble.LOCKED: f"put its key into {' or '.join(API_KEY_VARIABLES)} and try again",
-}
 _COMING = frozenset({"loading", "downloading"})
 _MOST_NAMED = 12
 """Models that one sentence lists."""
 
 
-def model_name(facts: ServerFacts) -> str:
-    """Return the shortest name that the server gives its model."""
-    if facts.is_router:
-        return "a router"
-    names = [name for name in (facts.alias, facts.model_path) if name]
-    # Without a name of its own, the alias is the file's path.
-    found = next(iter(names), None) or next(iter(facts.models), None)
-    return "a model without a name" if found is None else file_stem(found)
-
-
-def file_stem(name: str) -> str:
-    """Return a path's last part without ``.gguf``; other names as they stand."""
-    if not name.endswith(".gguf"):
-        return name
-    return PurePath(name.replace("\\", "/")).name.removesuffix(".gguf")
-
-
-def model_facts(facts: ServerFacts) -> tuple[str, ...]:
-    """Return parameters, quantization and size of the weights."""
-    parameters = None if facts.n_params is None else f"{count_text(facts.n_params)} parameters"
-    size = None if facts.size_bytes is None else bytes_text(facts.size_bytes)
-    return tuple(filter(None, (parameters, facts.quantization, size)))
-
-
-def context_facts(facts: ServerFacts) -> tuple[str, ...]:
-    """Return slots and context."""
-    slots = None if facts.n_slots is None else counted(facts.n_slots, "slot")
-    context = None if facts.n_ctx is None else f"{facts.n_ctx} tokens of context"
-    if slots is not None and context is not None:
-        return (f"{slots} with {context}{' each' if facts.n_slots != 1 else ''}",)
-    return tuple(filter(None, (slots, context)))
-
-
-def named(trouble: Trouble) -> str:
-    """Return a word or three."""
-    return _NAMES[trouble]
-
-
-def sentence_of(failure: Failure) -> str:
-    """Return the failure and its remedy."""
-    remedy = _REMEDIES.get(failure.trouble)
-    return failure.reason if remedy is None else f"{failure.reason}; {remedy}"
-
-
-def waiting_for(failure: Failure) -> str:
-    """Return the failure, for a screen that tries again by itself, always with the same key."""
-    if failure.trouble is Trouble.LOCKED:
-        return f"{failure.reason}; quit and attach again to be asked for one"
-    return failure.reason
-
-
 def unchosen(url: str, facts: ServerFacts) -> str:
     """Say that a router has models to choose from, those first that it has loaded."""
-    if facts.models_reason is not None:
-        return (
-            f"{url} is a router and does not list its models ({facts.models_reason}); choose one "
-            "with --model"
-        )
-    if not facts.models:
-        return f"{url} is a router without models; give the address of a server that runs one"
     others = [name for name in facts.models if name not in facts.running]
-    names = [*(f"{name} (loaded)" for name in facts.running), *others]
+    names = _listed([*(f"{name} (loaded)" for name in facts.running), *others])
+    found = (
+        names if facts.models_reason is None else f"it does not list them: {facts.models_reason}"
+    )
+    return f"{url} is a router; choose one of its models with --model: {found}"
+
+
+def _listed(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
-    told = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return f"{url} is a router; choose one of its models with --model: {told}"
-
-
-def router_without_model(facts: ServerFacts) -> str:
-    """Say why a router tells nothing of what its models do."""
-    names = ", ".join(facts.models[:_MOST_NAMED]) or "it lists none"
-    return f"this llama-server is a router; name one of its models with --model: {names}"
+    tail = f" and {more} more" if more > 0 else ""
+    return ", ".join(names[:_MOST_NAMED]) + tail if names else "it lists none"
 
 
 def unroutable(url: str, model: str, listed: ModelsReply) -> Failure | None:
@@ -299,9 +227,7 @@ def unroutable(url: str, model: str, listed: ModelsReply) -> Failure | None:
         return Failure(trouble=Trouble.MODEL, reason=reason)
     found = listed.named(model)
     if found is None:
-        names = (
-            ", ".join(one_line(each.id) for each in listed.data[:_MOST_NAMED]) or "it lists none"
-        )
+        names = _listed([one_line(each.id) for each in listed.data])
         reason = f"{url} has no model {one_line(model)}; name one of its models: {names}"
         return Failure(trouble=Trouble.MODEL, reason=reason)
     return _unready(url, found)

@@ -1,45 +1,18 @@
-"""The state of a watched server, in one frozen piece per panel, made from samples. Pure."""
+"""The state of a watched server, made from samples. Pure."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from spectui.known import Known
-from spectui.server.metrics import NO_DRAFTS, Counters, DraftCounts
-from spectui.server.replies import SlotReply
-from spectui.server.watch.meters import (
-    Columns,
-    DraftMeter,
-    ProcessMeter,
-    SlotMeter,
-    Timed,
-    progress,
-    was_restarted,
-)
-from spectui.server.watch.sample import (
-    Event,
-    FailedSample,
-    Failure,
-    HostState,
-    Late,
-    ServerFacts,
-    ServerSample,
-    Trouble,
-    WaitingSample,
-)
+from spectui.monitor.readings import Ring
+from spectui.server.metrics import Counters, DraftCounts
+from spectui.server.replies import SlotPhase, SlotReply
+from spectui.server.watch.meters import Ended, SlotMeter
+from spectui.server.watch.sample import Failure, HostState, Sample, ServerFacts, ServerSample
 
-NOT_ASKED = "the server has not been asked yet"
-_UNASKED: Known[float] = Known(None, NOT_ASKED)
-_UNTOLD: Known[Counters] = Known(None, NOT_ASKED)
-_UNKNOWN: Known[ServerFacts] = Known(None, NOT_ASKED)
-
-
-class SlotPhase(StrEnum):
-    """The activity of a slot."""
-
-    IDLE = "idle"
-    PROMPT = "reading"
-    """It evaluates a prompt."""
-    GENERATING = "generating"
+_N_LOOKS = 200
+"""Looks, or ended requests, that a history holds."""
 
 
 class Work(StrEnum):
@@ -54,112 +27,53 @@ class Work(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkState:
-    """The connection."""
-
-    url: str
-    is_connected: bool = False
-    failure: Failure | None = None
-    """Why not; None before the first answer, too."""
-    retry_s: float | None = None
-    n_failures: int = 0
-    """In a row."""
-    waits_s: float | None = None
-    """Seconds since the current round of questions began, where that is long."""
-    is_late: bool = False
-    """Whether the server left a question unanswered for too long."""
-    took_s: float | None = None
-    """Duration of the last round of questions."""
-    n_restarts: int = 0
-    """Restarts of the server since it is watched."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedState:
-    """Throughput and counters."""
-
-    work: Work = Work.UNKNOWN
-    now_tokens_per_s: Known[float] = _UNASKED
-    """Generation of all slots over the last seconds, by the clock of the watcher."""
-    last_tokens_per_s: Known[float] = _UNASKED
-    """Generation of the requests that ended last, as the server measured them."""
-    mean_tokens_per_s: Known[float] = _UNASKED
-    """Generation since the server was started."""
-    prompt_tokens_per_s: Known[float] = _UNASKED
-    """Rate of the prompts that were evaluated last, as the server measured them."""
-    mean_prompt_tokens_per_s: Known[float] = _UNASKED
-    counters: Known[Counters] = _UNTOLD
-    n_watched_predicted: int = 0
-    """Generated since it is watched, of requests that have ended."""
-    history: tuple[float | None, ...] = ()
-    """Tokens per second of every half second; None where nothing was known."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftState:
-    """Acceptance of the drafts."""
-
-    reason: str | None = NOT_ASKED
-    """Why there are no counts; None if there are."""
-    overall: DraftCounts | None = None
-    """Since the server was started."""
-    watched: DraftCounts | None = None
-    """Since it is watched."""
-    last: DraftCounts | None = None
-    """Counts of the requests that ended last."""
-    history: tuple[float | None, ...] = ()
-    """Acceptance rates of the requests that ended, one after the other."""
-    drafters: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SlotState:
     """One slot."""
 
     sample: SlotReply
-    phase: SlotPhase
     tokens_per_s: float | None = None
     """While it generates."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotsState:
-    """All slots."""
-
-    reason: str | None = NOT_ASKED
-    slots: tuple[SlotState, ...] = ()
-    n_deferred: int = 0
+_NOT_ASKED = "the server has not been asked yet"
+_UNKNOWN: Known[Any] = Known(None, _NOT_ASKED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachState:
-    """The whole state."""
+    """The state that is shown. Facts and counts are kept while the connection is lost."""
 
-    link: LinkState
+    url: str
+    took_s: float | None = None
+    """Duration of the last round of questions; None while there is no connection."""
+    failure: Failure | None = None
+    """Why there is none; None before the first answer, too."""
+    is_late: bool = False
+    """Whether the server left a question unanswered for too long."""
+    n_restarts: int = 0
+    """Restarts of the server since it is watched."""
     facts: Known[ServerFacts] = _UNKNOWN
-    """The last that were told, kept while the connection is lost."""
-    served: ServedState = ServedState()
-    drafts: DraftState = DraftState()
-    slots: SlotsState = SlotsState()
     host: HostState = field(default_factory=HostState)
-
-
-_NO_DRAFT_COUNTS = "this llama-server does not count drafts in /metrics; newer ones do"
-_NOTHING_DRAFTED = "nothing was drafted since the server was started"
-_NOT_COUNTED_YET = "drafts count when their request has ended, and none has yet"
-_NO_DRAFT = "this server does not speculate"
-_UNFINISHED = "no request has ended while spectui watched"
-_NEVER = "no request has ended since the server was started"
-_LOST = "there is no connection"
-_SILENT = "the server does not answer"
-_SILENCES = {
-    Trouble.SILENT: _SILENT,
-    Trouble.LOADING: "the server loads its model",
-    Trouble.LOCKED: "the server tells nothing without its API key",
-    Trouble.STRANGE: "nothing that a llama-server tells",
-    Trouble.MODEL: "the server does not run that model",
-}
-"""Reasons for empty panels. Any other trouble is a lost connection."""
+    work: Work = Work.UNKNOWN
+    now_tokens_per_s: Known[float] = _UNKNOWN
+    """Generation of all slots over the last seconds, by the clock of the watcher."""
+    last_tokens_per_s: float | None = None
+    """Generation of the requests that ended last, as the server measured them."""
+    last_prompt_tokens_per_s: float | None = None
+    """Rate of the prompts that were evaluated last, as the server measured them."""
+    counters: Known[Counters] = _UNKNOWN
+    speeds: tuple[float | None, ...] = ()
+    """Tokens per second at every look; None where nothing was known."""
+    undrafted: str | None = _NOT_ASKED
+    """Why there is no acceptance; None if there is one, in the counters."""
+    last_drafts: DraftCounts | None = None
+    """Counts of the requests that ended last, without positions."""
+    rates: tuple[float | None, ...] = ()
+    """Acceptance rates of the requests that ended, one after the other."""
+    drafters: tuple[str, ...] = ()
+    synthetic: str = ""
+    """The option by which acceptance is decreed, with its value; empty where none is known."""
+    slots: Known[tuple[SlotState, ...]] = _UNKNOWN
 
 
 class Tracker:
@@ -167,207 +81,96 @@ class Tracker:
 
     def __init__(self, url: str) -> None:
         """Start without a sample."""
-        self._url = url
-        self._link = LinkState(url=url)
-        self._sample: ServerSample | None = None
-        """The last one, None while there is no connection."""
-        self._facts = AttachState(link=self._link).facts
-        self._counters: Counters | None = None
-        """The last ones that were told."""
+        self.state = AttachState(url=url)
+        """The state to show now."""
+        self._started: str | None = None
         self._meter = SlotMeter()
-        self._prompts, self._answers = Timed(), Timed()
-        self._n_predicted = 0
-        self._drafts = DraftMeter()
-        self._columns = Columns()
-        self._process = ProcessMeter()
-        self._host = HostState()
-        self._n_restarts = 0
-        self._speculates: bool | None = None
-        """Whether the server speculates, as the slots said when they were last seen."""
+        self._answers, self._prompts, self._drafts = Ended(), Ended(), Ended()
+        self._speeds, self._rates = Ring(_N_LOOKS), Ring(_N_LOOKS)
 
-    def add(self, sample: Event) -> None:
+    def add(self, sample: Sample) -> None:
         """Take the next sample."""
-        match sample:
-            case FailedSample():
-                self._fail(sample)
-            case WaitingSample():
-                self._wait(sample)
-            case ServerSample():
-                self._take(sample)
+        if isinstance(sample, Failure):
+            self._fail(sample)
+        else:
+            self._take(sample)
 
-    def _wait(self, sample: WaitingSample) -> None:
-        """Stop showing the last answers as current: they may be outdated."""
-        self._sample = None
-        self._columns.add(sample.time_s, None)
-        self._link = replace(self._link, waits_s=sample.waited_s)
-
-    def _fail(self, sample: FailedSample) -> None:
-        self._sample = None
-        # Whoever answers next may be another one.
-        self._speculates = None
-        self._meter.lose()
-        self._columns.add(sample.time_s, None)
-        reason = _SILENCES.get(sample.failure.trouble, _LOST)
-        self._host = self._process.lose(reason)
-        if self._facts.value is None:
-            self._facts = Known(None, reason)
-        self._link = LinkState(
-            url=self._url,
-            failure=sample.failure,
-            retry_s=sample.retry_s,
-            n_failures=self._link.n_failures + 1,
-            n_restarts=self._n_restarts,
+    def _fail(self, failure: Failure) -> None:
+        before, reason = self.state, failure.trouble.in_panels
+        unknown: Known[Any] = Known(None, reason)
+        self._meter.add(0.0, None)
+        self._speeds.append(None)
+        self.state = replace(
+            before,
+            took_s=None,
+            failure=failure,
+            facts=unknown if before.facts.value is None else before.facts,
+            host=HostState(is_here=before.host.is_here, process=unknown, read_bytes_per_s=unknown),
+            work=Work.UNKNOWN,
+            now_tokens_per_s=unknown,
+            counters=unknown if before.counters.value is None else before.counters,
+            speeds=self._speeds.values(),
+            undrafted=before.undrafted and reason,
+            drafters=(),
+            slots=unknown,
         )
 
     def _take(self, sample: ServerSample) -> None:
-        self._sample = sample
-        if sample.facts.value is not None or self._facts.value is None:
-            self._facts = sample.facts
-        if sample.counters.value is not None:
-            self._count(sample.counters.value)
-        if sample.slots.value is None:
-            self._meter.lose()
-        else:
-            self._meter.add(sample.time_s, sample.slots.value)
-            self._speculates = any(slot.speculates for slot in sample.slots.value)
-        self._columns.add(sample.time_s, self._now(sample).value)
-        self._host = self._process.add(sample.time_s, sample.whereabouts)
-        answers = (sample.slots, sample.counters, sample.facts)
-        self._link = LinkState(
-            url=self._url,
-            is_connected=True,
-            is_late=any(isinstance(answer, Late) for answer in answers),
+        before, counters, slots = self.state, sample.counters, sample.slots.value
+        is_anew = counters.value is not None and self._count(counters.value)
+        self._meter.add(sample.time_s, slots)
+        now = self._meter.tokens_per_s
+        self._speeds.append(now)
+        why_not = sample.slots.reason or "the server has been asked only once"
+        process = sample.whereabouts.process.value
+        self.state = replace(
+            before,
             took_s=sample.took_s,
-            n_restarts=self._n_restarts,
+            failure=None,
+            is_late=sample.is_late,
+            n_restarts=before.n_restarts + is_anew,
+            facts=before.facts
+            if sample.facts.value is None and before.facts.value
+            else sample.facts,
+            host=sample.whereabouts,
+            work=_work(sample),
+            now_tokens_per_s=Known(now, why_not if now is None else None),
+            last_tokens_per_s=_rate(self._answers),
+            last_prompt_tokens_per_s=_rate(self._prompts),
+            counters=counters,
+            speeds=self._speeds.values(),
+            undrafted=_undrafted(sample),
+            last_drafts=_drafts(self._drafts),
+            rates=self._rates.values(),
+            drafters=tuple(dict.fromkeys(name for slot in slots or () for name in slot.drafters)),
+            synthetic=before.synthetic if process is None else process.synthetic,
+            slots=Known(
+                None if slots is None else tuple(map(self._slot, slots)), sample.slots.reason
+            ),
         )
 
-    def _count(self, counters: Counters) -> None:
-        if self._counters is not None and counters != self._counters:
-            done = progress(self._counters, counters)
-            if was_restarted(self._counters, counters):
-                # What it did before that is not known.
-                self._n_restarts += 1
-                self._speculates = None
-            self._n_predicted += done.n_predicted
-            self._prompts.add(
-                (done.n_prompt, done.prompt_s), (counters.n_prompt, counters.prompt_s)
-            )
-            self._answers.add(
-                (done.n_predicted, done.predicted_s), (counters.n_predicted, counters.predicted_s)
-            )
-            self._drafts.add(done.drafts or NO_DRAFTS, counters.drafts or NO_DRAFTS)
-        self._counters = counters
-
-    def _now(self, sample: ServerSample) -> Known[float]:
-        if sample.slots.value is None:
-            return Known(None, sample.slots.reason)
-        value = self._meter.tokens_per_s
-        return _reading(value, "the server has been asked only once")
-
-    def state(self) -> AttachState:
-        """Return the state to show now."""
-        return AttachState(
-            link=self._link,
-            facts=self._facts,
-            served=self._served(),
-            drafts=self._draft_state(),
-            slots=self._slots(),
-            host=self._host,
-        )
-
-    @property
-    def _absent(self) -> Known[Counters]:
-        """The reason for missing values while there is no sample."""
-        failure = self._link.failure
-        if failure is not None:
-            return Known(None, _SILENCES.get(failure.trouble, _LOST))
-        return Known(None, NOT_ASKED if self._link.waits_s is None else _SILENT)
-
-    def _told(self) -> Known[Counters]:
-        """Return the last counters, unless the server says now why it has none."""
-        told = self._absent if self._sample is None else self._sample.counters
-        is_passing = self._sample is None or isinstance(told, Late)
-        return Known(self._counters) if self._counters is not None and is_passing else told
-
-    def _served(self) -> ServedState:
-        sample, told = self._sample, self._told()
-        now = Known(None, self._absent.reason) if sample is None else self._now(sample)
-        counters, reason = told.value, told.reason
-        if counters is None:
-            last = prompt = mean = mean_prompt = _reading(None, reason)
-        else:
-            last = _reading(self._answers.last_tokens_per_s, _UNFINISHED)
-            prompt = _reading(self._prompts.last_tokens_per_s, _UNFINISHED)
-            mean = _rate(counters.n_predicted, counters.predicted_s)
-            mean_prompt = _rate(counters.n_prompt, counters.prompt_s)
-        return ServedState(
-            work=Work.UNKNOWN if sample is None else _work(sample),
-            now_tokens_per_s=now,
-            last_tokens_per_s=last,
-            mean_tokens_per_s=mean,
-            prompt_tokens_per_s=prompt,
-            mean_prompt_tokens_per_s=mean_prompt,
-            counters=told,
-            n_watched_predicted=self._n_predicted,
-            history=self._columns.values(),
-        )
-
-    def _draft_state(self) -> DraftState:
-        told = self._told()
-        counters = told.value
-        if counters is None:
-            return DraftState(reason=told.reason)
-        if counters.drafts is None:
-            is_there = self._sample is not None
-            return DraftState(reason=_NO_DRAFT_COUNTS if is_there else self._absent.reason)
-        return DraftState(
-            reason=None if counters.drafts.n_drafts else self._why_nothing(counters),
-            overall=counters.drafts,
-            watched=self._drafts.watched,
-            last=self._drafts.last,
-            history=self._drafts.history.values(),
-            drafters=self._drafters(),
-        )
-
-    def _why_nothing(self, counters: Counters) -> str | None:
-        if self._sample is None:
-            return self._absent.reason
-        if self._speculates is False:
-            return _NO_DRAFT
-        return _NOT_COUNTED_YET if counters.n_processing else _NOTHING_DRAFTED
-
-    def _drafters(self) -> tuple[str, ...]:
-        slots = () if self._sample is None else self._sample.slots.value or ()
-        return tuple(dict.fromkeys(name for slot in slots for name in slot.drafters))
-
-    def _slots(self) -> SlotsState:
-        if self._sample is None:
-            return SlotsState(reason=self._absent.reason)
-        counters = self._sample.counters.value
-        n_deferred = 0 if counters is None else counters.n_deferred
-        told = self._sample.slots
-        if told.value is None:
-            return SlotsState(reason=told.reason, n_deferred=n_deferred)
-        return SlotsState(
-            reason=None, slots=tuple(map(self._slot, told.value)), n_deferred=n_deferred
-        )
+    def _count(self, now: Counters) -> bool:
+        """Take the counters; return whether the server was started again since the last ones."""
+        is_anew = self._started is not None and self._started != now.started
+        self._started = now.started
+        self._answers.add(now.n_predicted, now.predicted_s, is_anew=is_anew)
+        self._prompts.add(now.n_prompt, now.prompt_s, is_anew=is_anew)
+        if now.drafts is not None:
+            counts = now.drafts.n_drafts, now.drafts.n_drafted, now.drafts.n_accepted
+            ended = self._drafts
+            last = _drafts(ended) if ended.add(*counts, is_anew=is_anew) else None
+            if last is not None:
+                self._rates.append(last.acceptance_rate)
+        return is_anew
 
     def _slot(self, slot: SlotReply) -> SlotState:
-        phase = phase_of(slot)
-        speed = self._meter.of(slot) if phase is SlotPhase.GENERATING else None
-        return SlotState(sample=slot, phase=phase, tokens_per_s=speed)
-
-
-def phase_of(slot: SlotReply) -> SlotPhase:
-    """Return the activity of a slot."""
-    if not slot.is_processing:
-        return SlotPhase.IDLE
-    return SlotPhase.GENERATING if slot.n_decoded else SlotPhase.PROMPT
+        is_generating = slot.phase is SlotPhase.GENERATING
+        return SlotState(sample=slot, tokens_per_s=self._meter.of(slot) if is_generating else None)
 
 
 def _work(sample: ServerSample) -> Work:
     if sample.slots.value is not None:
-        phases = {phase_of(slot) for slot in sample.slots.value}
+        phases = {slot.phase for slot in sample.slots.value}
         if SlotPhase.GENERATING in phases:
             return Work.GENERATING
         return Work.PROMPT if SlotPhase.PROMPT in phases else Work.IDLE
@@ -376,9 +179,32 @@ def _work(sample: ServerSample) -> Work:
     return Work.UNKNOWN
 
 
-def _rate(n_tokens: int, seconds: float) -> Known[float]:
-    return Known(n_tokens / seconds) if n_tokens and seconds > 0 else Known(None, _NEVER)
+def _rate(ended: Ended) -> float | None:
+    """Tokens per second of what ended last."""
+    return None if ended.last is None else ended.last[0] / ended.last[1]
 
 
-def _reading(value: float | None, reason: str | None) -> Known[float]:
-    return Known(value, reason if value is None else None)
+def _drafts(ended: Ended) -> DraftCounts | None:
+    """Counts of the drafts that ended last."""
+    if ended.last is None:
+        return None
+    n_drafts, n_drafted, n_accepted = map(round, ended.last)
+    return DraftCounts(
+        n_drafts=n_drafts, n_drafted=n_drafted, n_accepted=n_accepted, accepted_per_position=()
+    )
+
+
+def _undrafted(sample: ServerSample) -> str | None:
+    """The reason why there is no acceptance; None if there is one."""
+    counters, slots = sample.counters.value, sample.slots.value
+    if counters is None:
+        return sample.counters.reason
+    if counters.drafts is None:
+        return "this llama-server does not count drafts in /metrics; newer ones do"
+    if counters.drafts.n_drafts:
+        return None
+    if slots and not any(slot.speculates for slot in slots):
+        return "this server does not speculate"
+    if counters.n_processing:
+        return "drafts count when their request has ended, and none has yet"
+    return "nothing was drafted since the server was started"

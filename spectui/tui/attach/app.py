@@ -14,16 +14,8 @@ from spectui.live import machine as live
 from spectui.live.devices import concerned
 from spectui.monitor.readings import Reading, Snapshot
 from spectui.server.watch.poller import Attachment, Poller
-from spectui.server.watch.sample import (
-    FailedSample,
-    HostState,
-    ServerSample,
-    WaitingSample,
-    model_name,
-    named,
-    waiting_for,
-)
-from spectui.server.watch.tracker import AttachState, LinkState, Tracker
+from spectui.server.watch.sample import Failure, HostState, ServerSample, Trouble
+from spectui.server.watch.tracker import AttachState, Tracker
 from spectui.settings import Settings
 from spectui.tui.attach.panels import (
     DraftsPanel,
@@ -31,6 +23,7 @@ from spectui.tui.attach.panels import (
     ServedPanel,
     ServerPanel,
     SlotsPanel,
+    model_name,
 )
 from spectui.tui.base_app import BaseApp
 from spectui.tui.glyphs import glyphs_of
@@ -53,29 +46,30 @@ _NOT_COUNTED = Reading(None, "page faults are only counted of spectui itself")
 def title(state: AttachState) -> str:
     """Return which server, and which model."""
     facts = state.facts.value
-    address = state.link.url.removeprefix("http://")
+    address = state.url.removeprefix("http://")
     return address if facts is None else f"{address}  {model_name(facts)}"
 
 
-def connection(link: LinkState, *, is_paused: bool) -> str:
+def connection(state: AttachState, *, is_paused: bool) -> str:
     """Return how it stands, in a few words."""
     if is_paused:
         return "paused"
-    if link.failure is not None:
-        return named(link.failure.trouble)
-    if link.waits_s is not None:
-        return f"no answer for {link.waits_s:.0f} s"
-    if not link.is_connected:
+    if state.failure is not None:
+        return state.failure.trouble.brief
+    if state.took_s is None:
         return "connecting"
-    return "connected, answers late" if link.is_late else "connected"
+    return "connected, answers late" if state.is_late else "connected"
 
 
-def trouble(link: LinkState) -> str:
+def trouble(failure: Failure | None) -> str:
     """Return the failure and the next step; empty if nothing is wrong."""
-    if link.failure is None:
+    if failure is None:
         return ""
-    again = "" if link.retry_s is None else f"; asked again after {link.retry_s:g} s"
-    return f"{waiting_for(link.failure)}{again}."
+    # The screen asks again by itself, always with the same key.
+    is_locked = failure.trouble is Trouble.LOCKED
+    key = "; quit and attach again to be asked for one" if is_locked else ""
+    again = "" if failure.retry_s is None else f"; asked again after {failure.retry_s:g} s"
+    return f"{failure.reason}{key}{again}."
 
 
 class Machine:
@@ -165,10 +159,8 @@ class AttachPanels(PanelStack):
     def show(self, state: AttachState, machine: Machine) -> None:
         """Hand every panel its part."""
         self.set_class(not state.host.is_here, "-remote")
-        self.query_one(ServedPanel).state = state.served
-        self.query_one(DraftsPanel).state = state.drafts
-        self.query_one(SlotsPanel).state = state.slots
-        self.query_one(ServerPanel).state = state
+        for kind in (ServedPanel, DraftsPanel, SlotsPanel, ServerPanel):
+            self.query_one(kind).state = state
         if state.host.is_here:
             self.query_one(MemoryPanel).state = machine.memory
             self.query_one(MachinePanel).state = machine.traffic
@@ -217,12 +209,12 @@ class AttachScreen(Screen[None]):
     def show(self, state: AttachState, machine: Machine) -> None:
         """Show this, unless the user holds the picture."""
         self._state, self._machine = state, machine
-        self._status.right = connection(state.link, is_paused=self.is_paused)
+        self._status.right = connection(state, is_paused=self.is_paused)
         if self.is_paused:
             return
         glyphs = glyphs_of(self)
         self._status.left = (glyphs.spelt(title(state)),)
-        wrong = glyphs.spelt(trouble(state.link))
+        wrong = glyphs.spelt(trouble(state.failure))
         self._trouble.update(wrong)
         self._trouble.set_class(bool(wrong), "-shown")
         self._panels.show(state, machine)
@@ -282,7 +274,7 @@ class AttachApp(BaseApp):
         self.monitor = make_monitor(post)
         self._tracker = Tracker(launch.attachment.address.url)
         self._machine = Machine()
-        self.watched = AttachScreen(self._tracker.state(), self.poller.try_now)
+        self.watched = AttachScreen(self._tracker.state, self.poller.try_now)
 
     async def on_mount(self) -> None:
         """Show the screen, then ask."""
@@ -294,7 +286,7 @@ class AttachApp(BaseApp):
     def _show_events(self, events: Sequence[object]) -> None:
         for event in events:
             self._take(event)
-        state = self._tracker.state()
+        state = self._tracker.state
         if state.host.is_here:
             self.monitor.start(1 / self.settings.monitor_hz)
         with self.batch_update():
@@ -302,10 +294,10 @@ class AttachApp(BaseApp):
 
     def _take(self, event: object) -> None:
         match event:
-            case ServerSample() | FailedSample() | WaitingSample():
+            case ServerSample() | Failure():
                 self._tracker.add(event)
             case Snapshot():
-                self._machine.add(event, self._tracker.state().host)
+                self._machine.add(event, self._tracker.state.host)
             case MonitorFailed():
                 self._machine.fail(event.reason)
             case BaseException():

@@ -1,19 +1,14 @@
 """Panels of an attached server: its work, the server itself, and the machine under it."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 
-from spectui.format import counted
+from spectui.format import bytes_text, count_text, counted
 from spectui.live.machine import TrafficState
-from spectui.monitor.readings import Reading
 from spectui.server.metrics import DraftCounts
-from spectui.server.watch import tracker as watched
-from spectui.server.watch.sample import (
-    HostState,
-    ServerFacts,
-    context_facts,
-    model_facts,
-    model_name,
-)
+from spectui.server.replies import SlotPhase
+from spectui.server.watch.sample import HostState, ServerFacts
+from spectui.server.watch.tracker import AttachState, SlotState, Work
 from spectui.tui.panels.base import (
     Block,
     Line,
@@ -42,78 +37,78 @@ _INDENT = 3
 _LONGEST_LIST = 8
 _SPEED = len(" 123.4/s")
 _LOOKS = {
-    watched.SlotPhase.GENERATING: Look.STRONG,
-    watched.SlotPhase.PROMPT: Look.PLAIN,
-    watched.SlotPhase.IDLE: Look.MUTED,
+    SlotPhase.GENERATING: Look.STRONG,
+    SlotPhase.PROMPT: Look.PLAIN,
+    SlotPhase.IDLE: Look.MUTED,
 }
-_PHASE = max(map(len, watched.SlotPhase))
+_PHASE = max(map(len, SlotPhase))
 _FROM_BUSY, _FROM_IDLE, _FROM_DETAILS = 10, 10_000, 20_000
 """Ranks: all that work are there before one that rests."""
 
 
-class ServedPanel(Panel[watched.ServedState]):
+class ServedPanel(Panel[AttachState]):
     """Shows how fast it generates, now and on average, and how fast it reads prompts."""
 
     heading = "Throughput"
 
-    def blocks(self, state: watched.ServedState, pen: Pen) -> Sequence[Block]:
+    def blocks(self, state: AttachState, pen: Pen) -> Sequence[Block]:
         """Headline, what is missing, history, averages, prompts, counts."""
-        generated = state.last_tokens_per_s, state.mean_tokens_per_s
-        read = state.prompt_tokens_per_s, state.mean_prompt_tokens_per_s
+        counters = state.counters.value
+        generated = read = None
+        if counters is not None:
+            generated, read = counters.tokens_per_s, counters.prompt_tokens_per_s
         return (
             block((0, _headline(state, pen))),
             *_missing(state, pen),
-            block((10, _pair("generation", *generated, pen))),
+            block((10, _pair("generation", state.last_tokens_per_s, generated, pen))),
             _history(state, pen),
-            block((20, _pair("prompts", *read, pen))),
+            block((20, _pair("prompts", state.last_prompt_tokens_per_s, read, pen))),
             block((40, _counts(state, pen))),
         )
 
 
-def _headline(state: watched.ServedState, pen: Pen) -> Lines:
+def _headline(state: AttachState, pen: Pen) -> Lines:
     now = state.now_tokens_per_s.value
-    work: Line = (
-        (str(state.work), Look.STRONG if state.work is not watched.Work.IDLE else Look.MUTED),
-    )
-    if state.work is watched.Work.UNKNOWN:
+    work: Line = ((str(state.work), Look.STRONG if state.work is not Work.IDLE else Look.MUTED),)
+    if state.work is Work.UNKNOWN:
         return ()
-    if now is None or state.work is watched.Work.IDLE:
+    if now is None or state.work is Work.IDLE:
         return (work,)
     speed: Line = ((pen.tokens_per_s(now), Look.STRONG), (" now", Look.MUTED))
     return (pen.spread(speed, work),)
 
 
-def _missing(state: watched.ServedState, pen: Pen) -> Iterator[Block]:
+def _missing(state: AttachState, pen: Pen) -> Iterator[Block]:
     """List the values that the server does not tell, once where the reason is the same for all."""
     now, counters = state.now_tokens_per_s, state.counters
     reasons = [counters.reason] if counters.value is None else []
-    if now.value is None and now.reason not in reasons and state.work is not watched.Work.IDLE:
+    if now.value is None and now.reason not in reasons and state.work is not Work.IDLE:
         reasons.append(now.reason)
     for reason in reasons:
         yield pen.prose(2, str(reason), step=28)
 
 
-def _pair(label: str, last: Reading, mean: Reading, pen: Pen) -> Lines:
+def _pair(label: str, last: float | None, mean: float | None, pen: Pen) -> Lines:
     """Speed of the last request, else the mean; both where there is room."""
-    if mean.value is None:
+    if mean is None:
         return ()
-    average: Line = ((f"mean {pen.tokens_per_s(mean.value)}", Look.MUTED),)
-    if last.value is None:
+    average: Line = ((f"mean {pen.tokens_per_s(mean)}", Look.MUTED),)
+    if last is None:
         return (pen.spread(((label, Look.MUTED),), average),)
-    line = labelled(label, pen.tokens_per_s(last.value))
-    number, _unit = pen.tokens_per_s(mean.value).split(" ", 1)
+    line = labelled(label, pen.tokens_per_s(last))
+    number, _unit = pen.tokens_per_s(mean).split(" ", 1)
     short: Line = ((f"mean {number}", Look.MUTED),)
     full = pen.spread((*line, (" last", Look.MUTED)), average)
     return (full if len(full) > len(line) + 1 else pen.spread(line, short),)
 
 
-def _history(state: watched.ServedState, pen: Pen) -> Block:
-    if not any_of(state.history):
+def _history(state: AttachState, pen: Pen) -> Block:
+    if not any_of(state.speeds):
         return ()
-    return charted(15, 10, _SPEED_HEIGHTS, lambda h: pen.chart(state.history, h, pen.per_s))
+    return charted(15, 10, _SPEED_HEIGHTS, lambda h: pen.chart(state.speeds, h, pen.per_s))
 
 
-def _counts(state: watched.ServedState, pen: Pen) -> Lines:
+def _counts(state: AttachState, pen: Pen) -> Lines:
     counters = state.counters.value
     if counters is None:
         return ()
@@ -128,23 +123,30 @@ def _counts(state: watched.ServedState, pen: Pen) -> Lines:
     return (pen.spread(left, right),)
 
 
-class DraftsPanel(Panel[watched.DraftState]):
+class DraftsPanel(Panel[AttachState]):
     """Shows acceptance since the server's start, and of the requests that ended last."""
 
     heading = "Acceptance"
 
-    def blocks(self, state: watched.DraftState, pen: Pen) -> Sequence[Block]:
+    def blocks(self, state: AttachState, pen: Pen) -> Sequence[Block]:
         """Headline, the last requests, positions, history, counts."""
-        if state.reason is not None or state.overall is None:
-            return (pen.prose(0, state.reason or ""),)
-        shares = state.overall.share_per_position
+        counters = state.counters.value
+        counts = None if counters is None else counters.drafts
+        if state.undrafted is not None or counts is None:
+            return (pen.prose(0, state.undrafted or ""),)
         return (
-            block((0, _rate("rate", state.overall, Look.STRONG, pen))),
-            block((10, _rate("last request", state.last, Look.PLAIN, pen))),
-            pen.positions(shares, "accepted by position, of all drafts"),
+            pen.prose(0, _decree(state.synthetic), look=Look.WARNING),
+            block((0, _rate("rate", counts, Look.STRONG, pen))),
+            block((10, _rate("last request", state.last_drafts, Look.PLAIN, pen))),
+            pen.positions(counts.share_per_position, "accepted by position, of all drafts"),
             _rates(state, pen),
-            block((50, _draft_counts(state, pen))),
+            block((50, _draft_counts(counts, state.drafters, pen))),
         )
+
+
+def _decree(synthetic: str) -> str:
+    """Say that acceptance is decreed by an option of the server."""
+    return f"decreed by {synthetic}, not measured" if synthetic else ""
 
 
 def _rate(label: str, counts: DraftCounts | None, look: Look, pen: Pen) -> Lines:
@@ -154,78 +156,78 @@ def _rate(label: str, counts: DraftCounts | None, look: Look, pen: Pen) -> Lines
     return (pen.acceptance(label, rate, length, look),)
 
 
-def _rates(state: watched.DraftState, pen: Pen) -> Block:
-    if not any_of(state.history):
+def _rates(state: AttachState, pen: Pen) -> Block:
+    if not any_of(state.rates):
         return ()
 
     def draw(height: int) -> Lines:
         label: Line = (("rate of each request", Look.MUTED),)
-        return (label, *pen.chart(state.history, height, pen.number, maximum=1.0))
+        return (label, *pen.chart(state.rates, height, pen.number, maximum=1.0))
 
     return charted(70, 10, _RATE_HEIGHTS, draw, n_more=1)
 
 
-def _draft_counts(state: watched.DraftState, pen: Pen) -> Lines:
-    counts = state.overall
-    if counts is None:
-        return ()
+def _draft_counts(counts: DraftCounts, drafters: Sequence[str], pen: Pen) -> Lines:
     text = (
         f"{counts.n_accepted:,} of {counts.n_drafted:,} tokens "
         f"in {counted(counts.n_drafts, 'draft')}"
     )
-    if state.drafters:
-        text += f" of {', '.join(state.drafters)}"
+    if drafters:
+        text += f" of {', '.join(drafters)}"
     return pen.sentence(text)
 
 
-class SlotsPanel(Panel[watched.SlotsState]):
+class SlotsPanel(Panel[AttachState]):
     """A row per slot: what it does, how much of its context is used, how fast it generates."""
 
     heading = "Slots"
 
-    def blocks(self, state: watched.SlotsState, pen: Pen) -> Sequence[Block]:
+    def blocks(self, state: AttachState, pen: Pen) -> Sequence[Block]:
         """A summary; a row per slot, those at work first if not all fit."""
-        if state.reason is not None:
+        slots = state.slots.value
+        if slots is None:
             waiting = _waiting(state, pen)
-            why = pen.prose(0, state.reason)
+            why = pen.prose(0, state.slots.reason or "")
             return (why, block((5, (waiting,) if waiting else ())))
-        rows = [_slot(index, slot, pen) for index, slot in enumerate(state.slots)]
-        return (block((1, (_summary(state, pen),))), *rows)
+        rows = [_slot(index, slot, pen) for index, slot in enumerate(slots)]
+        return (block((1, (_summary(slots, state, pen),))), *rows)
 
 
-def _summary(state: watched.SlotsState, pen: Pen) -> Line:
-    n_busy = sum(slot.phase is not watched.SlotPhase.IDLE for slot in state.slots)
-    text = f"{n_busy} of {counted(len(state.slots), 'slot')} at work"
+def _summary(slots: Sequence[SlotState], state: AttachState, pen: Pen) -> Line:
+    n_busy = sum(slot.sample.phase is not SlotPhase.IDLE for slot in slots)
+    text = f"{n_busy} of {counted(len(slots), 'slot')} at work"
     left: Line = ((text, Look.STRONG if n_busy else Look.MUTED),)
     wide = pen.spread(left, _waiting(state, pen))
     # Who waits is worth a shorter word.
     return pen.spread(left, _waiting(state, pen, is_short=True)) if wide == left else wide
 
 
-def _waiting(state: watched.SlotsState, pen: Pen, *, is_short: bool = False) -> Line:
-    if not state.n_deferred:
+def _waiting(state: AttachState, pen: Pen, *, is_short: bool = False) -> Line:
+    counters = None if state.took_s is None else state.counters.value
+    n_deferred = 0 if counters is None else counters.n_deferred
+    if not n_deferred:
         return ()
-    who = str(state.n_deferred) if is_short else counted(state.n_deferred, "request")
+    who = str(n_deferred) if is_short else counted(n_deferred, "request")
     return ((f"{pen.warning} {who} waiting", Look.WARNING),)
 
 
-def _slot(index: int, slot: watched.SlotState, pen: Pen) -> Block:
+def _slot(index: int, slot: SlotState, pen: Pen) -> Block:
     row = _row(slot, pen)
-    rank = _FROM_IDLE if slot.phase is watched.SlotPhase.IDLE else _FROM_BUSY
+    rank = _FROM_IDLE if slot.sample.phase is SlotPhase.IDLE else _FROM_BUSY
     # The first ones first: what is left out is at the end.
     details = _details(slot, pen)
     one, two = rank + index, _FROM_DETAILS + index
     return block((one, (row,)), (two, (row, *details))) if details else block((one, (row,)))
 
 
-def _row(slot: watched.SlotState, pen: Pen) -> Line:
+def _row(slot: SlotState, pen: Pen) -> Line:
     sample = slot.sample
     speed = f"{pen.number(slot.tokens_per_s, 1)}/s".rjust(_SPEED)
-    if slot.phase is not watched.SlotPhase.GENERATING:
+    if slot.sample.phase is not SlotPhase.GENERATING:
         speed = " " * _SPEED
     left: Line = (
         (f"{sample.id:>2} ", Look.PLAIN),
-        (str(slot.phase).ljust(_PHASE), _LOOKS[slot.phase]),
+        (str(slot.sample.phase).ljust(_PHASE), _LOOKS[slot.sample.phase]),
     )
     context = _context(slot, pen)
     room = pen.width - cells(left) - len(context) - len(speed) - 2
@@ -243,7 +245,7 @@ def _row(slot: watched.SlotState, pen: Pen) -> Line:
     return (*left, (gap, ""), (context, Look.MUTED), (speed, Look.STRONG))
 
 
-def _context(slot: watched.SlotState, pen: Pen) -> str:
+def _context(slot: SlotState, pen: Pen) -> str:
     """Used and whole context, right-aligned so that bars of all slots begin and end alike."""
     n_ctx, n_used = slot.sample.n_ctx, slot.sample.n_used
     if n_ctx is None:
@@ -252,21 +254,21 @@ def _context(slot: watched.SlotState, pen: Pen) -> str:
     return f"{used.rjust(len(str(n_ctx)))}/{n_ctx}"
 
 
-def _details(slot: watched.SlotState, pen: Pen) -> Lines:
+def _details(slot: SlotState, pen: Pen) -> Lines:
     """Describe the slot's request, the last one if it rests."""
     sample = slot.sample
     said = [
         _prompt(slot),
         None if sample.n_decoded is None else f"{sample.n_decoded} generated",
         None
-        if sample.n_remaining is None or slot.phase is watched.SlotPhase.IDLE
+        if sample.n_remaining is None or slot.sample.phase is SlotPhase.IDLE
         else f"{sample.n_remaining} left",
     ]
     text = pen.spelt(", ".join(filter(None, said)))
     return ((((" " * _INDENT) + text, Look.MUTED),),) if text else ()
 
 
-def _prompt(slot: watched.SlotState) -> str | None:
+def _prompt(slot: SlotState) -> str | None:
     processed, cached = slot.sample.n_prompt_processed, slot.sample.n_prompt_cached
     if not processed and not cached:
         return None
@@ -274,16 +276,16 @@ def _prompt(slot: watched.SlotState) -> str | None:
     return f"prompt {processed or 0}{reused}"
 
 
-class ServerPanel(Panel[watched.AttachState]):
+class ServerPanel(Panel[AttachState]):
     """Shows facts that hardly change."""
 
     heading = "Server"
 
-    def blocks(self, state: watched.AttachState, pen: Pen) -> Sequence[Block]:
+    def blocks(self, state: AttachState, pen: Pen) -> Sequence[Block]:
         """Model, context, sleep, process, address, build, connection."""
         facts = state.facts.value
-        link = block((40, pen.sentence(_link(state.link, pen))))
-        process = "" if state.link.failure is not None else _process(state.host, pen)
+        link = block((40, pen.sentence(_link(state, pen))))
+        process = "" if state.failure is not None else _process(state.host, pen)
         around = (
             pen.prose(20, process, look=Look.PLAIN, step=10),
             pen.prose(25, _where(state, facts), step=10),
@@ -291,17 +293,45 @@ class ServerPanel(Panel[watched.AttachState]):
         if facts is None:
             return (pen.prose(0, state.facts.reason or ""), *around, link)
         asleep = "asleep: the model is unloaded until the next request" if facts.is_sleeping else ""
-        drafters = f"drafts by {', '.join(state.drafts.drafters)}" if state.drafts.drafters else ""
-        context = ", ".join(filter(None, (*context_facts(facts), drafters)))
+        drafters = f"drafts by {', '.join(state.drafters)}" if state.drafters else ""
+        context = ", ".join(filter(None, (*_context_facts(facts), drafters)))
         return (
             pen.prose(0, model_name(facts), look=Look.STRONG, step=15),
             block((3, pen.sentence(asleep, Look.WARNING))),
-            pen.prose(5, ", ".join(model_facts(facts)), look=Look.PLAIN, step=25),
+            pen.prose(5, ", ".join(_model_facts(facts)), look=Look.PLAIN, step=25),
             pen.prose(10, context, look=Look.PLAIN, step=25),
             *around,
             link,
             block((45, _models(facts, pen))),
         )
+
+
+def model_name(facts: ServerFacts) -> str:
+    """Return the shortest name that the server gives its model."""
+    if facts.is_router:
+        return "a router"
+    # Without a name of its own, the alias is the file's path.
+    name = next(filter(None, (facts.alias, facts.model_path, *facts.models)), None)
+    if name is None:
+        return "a model without a name"
+    is_file = name.endswith(".gguf")
+    return PurePath(name.replace("\\", "/")).stem if is_file else name
+
+
+def _model_facts(facts: ServerFacts) -> tuple[str, ...]:
+    """Return parameters, quantization and size of the weights."""
+    parameters = None if facts.n_params is None else f"{count_text(facts.n_params)} parameters"
+    size = None if facts.size_bytes is None else bytes_text(facts.size_bytes)
+    return tuple(filter(None, (parameters, facts.quantization, size)))
+
+
+def _context_facts(facts: ServerFacts) -> tuple[str, ...]:
+    """Return slots and context."""
+    slots = None if facts.n_slots is None else counted(facts.n_slots, "slot")
+    context = None if facts.n_ctx is None else f"{facts.n_ctx} tokens of context"
+    if slots is not None and context is not None:
+        return (f"{slots} with {context}{' each' if facts.n_slots != 1 else ''}",)
+    return tuple(filter(None, (slots, context)))
 
 
 def _process(host: HostState, pen: Pen) -> str:
@@ -313,14 +343,14 @@ def _process(host: HostState, pen: Pen) -> str:
     return f"{process.name} {process.pid}: {size} of RAM{busy}"
 
 
-def _where(state: watched.AttachState, facts: ServerFacts | None) -> str:
+def _where(state: AttachState, facts: ServerFacts | None) -> str:
     build = "" if facts is None or facts.build is None else f", llama.cpp {facts.build}"
-    return f"{state.link.url}{build}"
+    return f"{state.url}{build}"
 
 
-def _link(link: watched.LinkState, pen: Pen) -> str:
-    took = f"answers in {pen.duration(link.took_s)}" if link.is_connected else ""
-    restarts = f"restarted {counted(link.n_restarts, 'time')}" if link.n_restarts else ""
+def _link(state: AttachState, pen: Pen) -> str:
+    took = "" if state.took_s is None else f"answers in {pen.duration(state.took_s)}"
+    restarts = f"restarted {counted(state.n_restarts, 'time')}" if state.n_restarts else ""
     return ", ".join(filter(None, (took, restarts)))
 
 
