@@ -65,8 +65,10 @@ def all_actions(app: "BaseApp") -> tuple[Binding, ...]:
     from spectui.tui.picker.list import PickerList  # noqa: PLC0415
     from spectui.tui.picker.screen import PickerScreen  # noqa: PLC0415
     from spectui.tui.question import QuestionScreen  # noqa: PLC0415
+    from spectui.tui.tune.form import SourceChoice  # noqa: PLC0415
     from spectui.tui.tune.map import Heatmap  # noqa: PLC0415
     from spectui.tui.tune.screen import TuneScreen  # noqa: PLC0415
+    from spectui.tui.tune.table import TrialsTable  # noqa: PLC0415
 
     places: tuple[type[DOMNode], ...] = (
         type(app),
@@ -74,6 +76,8 @@ def all_actions(app: "BaseApp") -> tuple[Binding, ...]:
         PromptBox,
         SettingsScreen,
         TuneScreen,
+        SourceChoice,
+        TrialsTable,
         Heatmap,
         ExportScreen,
         PickerScreen,
