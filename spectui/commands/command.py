@@ -340,7 +340,7 @@ def _is_of_ik(item: Item) -> bool:
     if server is None or server.programs:
         # ik_llama.cpp's server takes what llama.cpp's other programs do.
         return False
-    return server.known_to(canonical(item.flag)) == {Dialect.IK} and not item.is_negation
+    return server.known_to(item.spelling) == {Dialect.IK} and not item.is_negation
 
 
 def _quoted(word: str) -> str:

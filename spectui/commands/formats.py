@@ -13,7 +13,7 @@ from spectui.commands.home import shell_word
 from spectui.commands.items import Item
 from spectui.commands.launch import Launch, commented, slug
 from spectui.commands.reader import Reader
-from spectui.commands.server_options import NEGATION, PREFIX, canonical
+from spectui.commands.server_options import NEGATION, PREFIX
 from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
@@ -113,7 +113,7 @@ def _assigned(launch: Launch) -> Iterator[tuple[str, str]]:
 
 
 def _variable(item: Item, launch: Launch) -> str | None:
-    flag, option, server = canonical(item.flag), item.option, item.server
+    flag, option, server = item.spelling, item.option, item.server
     accepted = launch.reader.accepted
     if flag in _OTHERS:
         return _OTHERS[flag]

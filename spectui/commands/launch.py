@@ -12,7 +12,6 @@ from spectui.commands.home import shell_words
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.rewriting import passed_on, rewritten
-from spectui.commands.server_options import canonical
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options import context, placement
@@ -106,7 +105,7 @@ class Launch:
     def elsewhere(self, who: str) -> "Launch":
         """The launch without its listening address, which ``who`` chooses; a comment keeps it."""
         items = self.command.items
-        given = [item for item in items if canonical(item.flag) in _LISTENING]
+        given = [item for item in items if item.spelling in _LISTENING]
         if not given:
             return self
         kept = tuple(item for item in items if item not in given)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from spectui.commands.items import Item, divide, words_of
-from spectui.commands.server_options import PREFIX, canonical, option_of_variable
+from spectui.commands.server_options import PREFIX, option_of_variable
 from spectui.options.catalogue import BY_VARIABLE
 from spectui.options.dialect import Dialect
 from spectui.secret import is_secret
@@ -181,7 +181,7 @@ def _counts(item: Item) -> bool:
     name, value = option.long_flag, item.values[0] if item.values else ""
     if name in _NEUTRAL:
         return not _is(value, _NEUTRAL[name])
-    is_negated = canonical(item.flag) in option.negations
+    is_negated = item.spelling in option.negations
     if name in _SWITCHED_OFF:
         return is_negated
     return (name in _NAMED and not is_negated) or option.taken.keys() == {Dialect.IK}

@@ -97,7 +97,7 @@ class Accepted:
         return tuple(own for item in items for own in divide(self._spelled(item)))
 
     def _spelled(self, item: Item) -> tuple[str, ...]:
-        flag, option = canonical(item.flag), item.option
+        flag, option = item.spelling, item.option
         match option and option.name, item.values:
             case "flash-attn", _ if flag in self.bare:
                 return self._switched(item)

@@ -16,13 +16,11 @@ from spectui.commands.server_options import (
     PREFIX,
     TRUE,
     Arity,
-    canonical,
     drawn_from,
     every_flag,
     server_option,
 )
 from spectui.format import printable
-from spectui.options.catalogue import BY_FLAG
 from spectui.options.dialect import Dialect
 
 _ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
@@ -88,7 +86,7 @@ def passed_on(items: Iterable[Item], reader: Reader) -> tuple[str, ...]:
 
 def likely(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...]:
     """The reader's words for an unknown option that is a plain typo; none where it is not."""
-    bare = canonical(item.flag)
+    bare = item.spelling
     if not bare.startswith("--"):
         return ()
     of_draft = _of_draft(bare, reader)
@@ -96,7 +94,7 @@ def likely(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...
         return (of_draft, *item.values)
     for flag in (*sorted(reader.flags), *sorted(every_flag() - reader.flags)):
         if _is_typo(bare, flag):
-            meant = replace(item, flag=flag, option=BY_FLAG.get(flag), words=(flag, *item.values))
+            meant = item.renamed(flag)
             words = meant.words if flag in reader.flags else instead_of(meant, command, reader)
             if words:
                 return words
@@ -162,7 +160,7 @@ def _other_spelling(item: Item, reader: Reader) -> str | None:
     option, server = item.option, item.server
     spellings: list[str] = []
     if server is not None:
-        is_negation = canonical(item.flag) in server.negations
+        is_negation = item.spelling in server.negations
         spellings += server.negations if is_negation else server.flags
     spellings += () if option is None else option.flags
     # A spelling that two options share may be the other one for this reader.
@@ -301,7 +299,7 @@ def worded(item: Item, reader: Reader) -> tuple[str, ...]:
 def takes_value(item: Item, reader: Reader) -> bool:
     """Whether the reader takes a value behind an option that other builds have as a switch."""
     server = item.server
-    is_switch = server is not None and canonical(item.flag) in server.negations
+    is_switch = server is not None and item.spelling in server.negations
     is_open = server is not None and server.arity is Arity.MAYBE and not is_switch
     return is_open and server is not None and bool(server.counts.get(reader.dialect))
 

@@ -14,7 +14,6 @@ from spectui.commands.drafting import (
     told_apart,
 )
 from spectui.commands.items import FLASH_ATTENTION, Item, words_of
-from spectui.commands.server_options import canonical
 from spectui.errors import BadInputError
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, NGRAMS, numbers_of
@@ -69,7 +68,7 @@ _SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
 
 def names_model(items: Sequence[Item]) -> bool:
     """Whether options name a model, wherever it is, or where models are."""
-    return any(item.name in _SERVED or canonical(item.flag).startswith(_BUNDLES) for item in items)
+    return any(item.name in _SERVED or item.spelling.startswith(_BUNDLES) for item in items)
 
 
 def prints_and_ends(items: Sequence[Item]) -> Item | None:
@@ -85,7 +84,7 @@ def check_local(items: Sequence[Item]) -> None:
     """
     has_model = False
     for item in items:
-        flag, shown = canonical(item.flag), item.text
+        flag, shown = item.spelling, item.text
         if flag in _HUB or flag in _HUB_DRAFT:
             needed = "-m FILE" if flag in _HUB else "-md FILE"
             raise BadInputError(
@@ -101,7 +100,7 @@ def check_local(items: Sequence[Item]) -> None:
         has_model = has_model or (item.option is not None and item.option.name == "model")
     if has_model:
         return
-    router = next((item for item in items if canonical(item.flag) in _ROUTER), None)
+    router = next((item for item in items if item.spelling in _ROUTER), None)
     if router is not None:
         raise BadInputError(
             f"the command starts a router ({router.text}), which has several models; "
@@ -286,7 +285,7 @@ def taken_options(
     extra: list[str] = []
     has_old_lengths = False
     for item in items:
-        has_old_lengths = has_old_lengths or canonical(item.flag) in _OLD_LENGTHS
+        has_old_lengths = has_old_lengths or item.spelling in _OLD_LENGTHS
         found = _taken(item, through_server=through_server)
         if found is None or not _is_written(item):
             extra += item.separate

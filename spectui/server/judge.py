@@ -103,7 +103,7 @@ class Judge:
         """Whether an option makes the server open, connect, ask a device, print, or run a text."""
         if item.name in _KEPT:
             return False
-        flag, server = canonical(item.flag), item.server
+        flag, server = item.spelling, item.server
         names = (flag,) if server is None else (flag, *server.flags)
         buffers = [part.partition("=")[2] for part in item.value.split(",")]
         return (

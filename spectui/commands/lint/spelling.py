@@ -18,7 +18,7 @@ from spectui.commands.rewriting import (
     meant_by,
     together,
 )
-from spectui.commands.server_options import PREFIX, Arity, canonical, drawn_from
+from spectui.commands.server_options import PREFIX, Arity, drawn_from
 from spectui.format import named
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramSimple, number_of
@@ -208,7 +208,7 @@ def _why(item: Item, command: ServerCommand, reader: Reader) -> str:
     if server is None or reader.accepted is not None:
         return "it stops at an option that it does not know"
     today = "".join(f"; {_TODAY[name]}" for name in (item.name,) if name in _TODAY)
-    until = server.until.get((reader.dialect, canonical(item.flag)))
+    until = server.until.get((reader.dialect, item.spelling))
     if reader.dialect is Dialect.IK and is_of_stage(item):
         since = "" if until is None else f" since {_day(until)}"
         return f"its place is behind --spec-type{since}, and it stops the server"
@@ -238,7 +238,7 @@ def _day(until: str) -> str:
 
 
 def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
-    if canonical(item.flag) in {"-dt", "--defrag-thold"} and reader.is_current:
+    if item.spelling in {"-dt", "--defrag-thold"} and reader.is_current:
         yield note(
             (at, item),
             f"{item.flag} does nothing any more",
