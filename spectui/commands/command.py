@@ -7,6 +7,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from spectui.commands.finding import Edits, Finding
 from spectui.commands.home import own_path, shell_word, shell_words
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.reader import NEW
@@ -14,7 +15,6 @@ from spectui.commands.server_options import canonical
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 from spectui.secret import hidden
-from spectui.severity import Severity
 
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 INI = "ini"
@@ -28,9 +28,6 @@ BY_SWITCH = "multi-token-prediction"
 
 _Part = Item | tuple[str, str] | str
 """An option, a variable from around the command, or a word before the arguments."""
-Edits = Mapping[int | None, tuple[str, ...]]
-"""Words that replace the items at these places, none to remove one; at None those that are
-appended."""
 
 _UNIFIED = ("serve",)
 """Words after a program that holds the server among others."""
@@ -97,28 +94,6 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
-    """Finding of a file's reader on a command, which the arguments do not show."""
-
-    flag: str
-    """The key or line in question."""
-    severity: Severity
-    what: str
-    why: str
-    replacement: str | None = None
-    """What to write; empty to leave it out; None if only its author knows."""
-
-    def without(self, secrets: Iterable[tuple[str, str]]) -> "Remark":
-        """The remark with other texts in place of secrets."""
-        flag, what, meant = self.flag, self.what, self.replacement
-        for secret, shown in secrets:
-            # A sentence may show it as Python does.
-            what = what.replace(secret, shown).replace(repr(secret)[1:-1], shown)
-            flag, meant = flag.replace(secret, shown), meant and meant.replace(secret, shown)
-        return replace(self, flag=flag, what=what, replacement=meant)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCommand:
     """One command that starts llama-server."""
 
@@ -143,7 +118,7 @@ class ServerCommand:
     """The kind of the draft's file in ``--spec-type``; None also for an ordinary draft model."""
     paying_length: int | None = None
     """Longest draft that was found to pay on this machine; None where nothing was measured."""
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[Finding, ...] = ()
     """What the reader of its file says of it."""
     secrets: tuple[str, ...] = ()
     """Options and variables whose values were hidden when the command was read."""

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
-from spectui.commands.command import BY_SWITCH, Edits, ServerCommand
+from spectui.commands.command import BY_SWITCH, ServerCommand
+from spectui.commands.finding import Edits
 from spectui.commands.items import Item
 from spectui.commands.reader import Reader, is_new
 from spectui.commands.stages import IK_KINDS, Stage, in_order, read_stage

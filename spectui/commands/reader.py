@@ -23,7 +23,7 @@ from spectui.options.setup import FlashAttention
 
 if TYPE_CHECKING:
     from spectui.commands.command import ServerCommand
-    from spectui.commands.lint.finding import Finding
+    from spectui.commands.finding import Finding
 
 _IK_ONLY = frozenset({"--run-time-repack", "--smart-expert-reduction", "--mla-use"})
 _CURRENT = "--spec-draft-n-max"

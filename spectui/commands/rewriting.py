@@ -7,8 +7,9 @@ from dataclasses import replace
 from itertools import takewhile
 
 from spectui.commands.arguments import all_layers
-from spectui.commands.command import LAYERS, Edits, ServerCommand
+from spectui.commands.command import LAYERS, ServerCommand
 from spectui.commands.drafting import in_stages, is_of_stage, own_options
+from spectui.commands.finding import Edits
 from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.commands.arguments import speculation_arguments
-from spectui.commands.command import BY_LAYERS, BY_SWITCH, Remark, ServerCommand
+from spectui.commands.command import BY_LAYERS, BY_SWITCH, ServerCommand
 from spectui.commands.drafting import (
     KINDS_BY_NAME,
     NEW_LENGTHS,
@@ -14,11 +14,11 @@ from spectui.commands.drafting import (
     assumed_lengths,
     told_of_length,
 )
+from spectui.commands.finding import Finding
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import lint
 from spectui.commands.lint.drafters import MODEL_FLAGS, kinds_rule
-from spectui.commands.lint.finding import Finding
 from spectui.commands.lint.spelling import (
     home_rule,
     repeats_rule,
@@ -269,7 +269,7 @@ def _of_program(
         yield printable(f"mind that {finding.what}: {finding.why}")
 
 
-def _told(remark: Remark) -> str:
+def _told(remark: Finding) -> str:
     ahead = "" if remark.severity is Severity.NOTE else "mind that "
     now = f"; it is {remark.replacement} now" if remark.replacement else ""
     return f"{ahead}{remark.what}: {remark.why}{now}"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.lint.checking import fixed, lint
+from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.server_options import Arity, flags_of, server_option
 from spectui.commands.sources.reading import read_command
@@ -45,7 +45,7 @@ def found(text: str, reader: Reader = CURRENT) -> list[tuple[Severity, str, str 
 
 
 def put_right(text: str, reader: Reader = CURRENT) -> str:
-    return shlex.join(fixed(read_command(text), reader).arguments)
+    return shlex.join(check(read_command(text), reader).corrected.arguments)
 
 
 def test_nothing_is_said_of_a_good_command() -> None:
@@ -175,7 +175,7 @@ def test_what_was_put_right_needs_no_more(
     severities = [one.severity for one in findings]
     assert severities == sorted(severities, key=list(Severity).index)
     assert all(one.what and one.why and not one.why.endswith(".") for one in findings)
-    right = fixed(given, reader)
+    right = check(given, reader).corrected
     left = lint(right, reader)
     assert not [finding for finding in left if finding.edits and finding.severity is ERROR]
     assert read_command(right.text).arguments == right.arguments
@@ -187,7 +187,7 @@ def test_the_real_server_reads_what_was_put_right(
     real: RealCommand, tmp_path: Path, llama_server_binary: Path
 ) -> None:
     reader = Reader(judge=Judge(examine(str(llama_server_binary))))
-    right = fixed(read_command(real.given(tmp_path)), reader)
+    right = check(read_command(real.given(tmp_path)), reader).corrected
     said = asked(llama_server_binary, list(right.arguments), tmp_path)
     if any(finding.severity is ERROR for finding in lint(right, reader)):
         # Only its author knows what was meant.
@@ -228,7 +228,7 @@ def test_any_command_can_be_put_right_and_its_values_stay_words(
         # The last of what was drawn lacks its value.
         return
     reader = Reader(dialect=dialect)
-    right = fixed(command, reader)
+    right = check(command, reader).corrected
     assert not [finding for finding in lint(right, reader) if finding.edits]
     assert tuple(shlex.split(right.text)) == (*right.prelude, *right.arguments)
 

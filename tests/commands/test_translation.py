@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spectui.commands.items import divide, words_of
-from spectui.commands.lint.checking import fixed, lint
+from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.rewriting import rewritten
@@ -66,7 +66,7 @@ def test_one_rule_for_all_who_ask(drafting: str, today: str) -> None:
     command = read_command(f"llama-server -m t {drafting} -np 1")
     # What is the default today is left to the server.
     assert expected.items() - {("draft-p-min", "0.0")} <= (
-        lengths(fixed(command, READER).arguments).items()
+        lengths(check(command, READER).corrected.arguments).items()
     )
     exported = rewritten(drafting_of(command, READER).command, READER)[0]
     assert lengths(exported.arguments) == expected, shlex.join(exported.arguments)

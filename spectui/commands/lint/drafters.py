@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import PurePath
 
-from spectui.commands.command import BY_LAYERS, Edits, ServerCommand
+from spectui.commands.command import BY_LAYERS, ServerCommand
 from spectui.commands.drafting import KINDS_BY_NAME, drafting, in_stages, is_of_stage
+from spectui.commands.finding import Edits, Finding, error, warning
 from spectui.commands.items import Item
-from spectui.commands.lint.finding import Finding, error, warning
 from spectui.commands.reader import Reader
 from spectui.commands.stages import (
     BY_ITSELF,

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from spectui.commands.arguments import EXPERTS
 from spectui.commands.command import ServerCommand
-from spectui.commands.items import Item
-from spectui.commands.lint.finding import (
+from spectui.commands.finding import (
     Finding,
     error,
     note,
     warning,
 )
+from spectui.commands.items import Item
 from spectui.commands.measured import IGNORED
 from spectui.commands.reader import Reader
 from spectui.errors import UsageError

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
+from spectui.commands.finding import Finding, error
 from spectui.commands.items import Item
-from spectui.commands.lint.finding import Finding, error
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.takeover import names_model, prints_and_ends

@@ -5,14 +5,17 @@ from contextlib import suppress
 
 from spectui.commands.command import BY_LAYERS, ServerCommand
 from spectui.commands.drafting import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths, drafting
-from spectui.commands.items import Item
-from spectui.commands.lint.drafters import KINDS, MODEL_FLAGS
-from spectui.commands.lint.finding import (
+from spectui.commands.finding import (
+    FULL_PRECISION,
+    OFFLOAD_BATCH,
     Finding,
+    Topic,
     error,
     note,
     warning,
 )
+from spectui.commands.items import Item
+from spectui.commands.lint.drafters import KINDS, MODEL_FLAGS
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import own_words
 from spectui.commands.server_options import FALSE
@@ -31,8 +34,6 @@ from spectui.options.drafters import (
 )
 from spectui.severity import Severity
 
-_OFFLOAD_BATCH = 32
-"""Batch size from which llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
 _LONG = 8
 """Draft length from which a finding reports drafting regardless of probability, or beside experts
 in RAM."""
@@ -147,18 +148,19 @@ def _large_batches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     if found is None or longest is None or not in_ram or not is_long:
         return
     flag = MODEL_FLAGS["draft-max"] if reader.is_current else found[1].flag
-    is_batch = longest >= _OFFLOAD_BATCH - 1 and command.value("gpu-layers") != "0"
+    is_batch = longest >= OFFLOAD_BATCH - 1 and command.value("gpu-layers") != "0"
     yield warning(
         found,
         f"drafts of {longest:.0f} tokens, beside weights in RAM",
         f"spectui tune found on this machine that drafts of at most {paying} tokens pay most"
         if paying is not None
-        else f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
+        else f"from {OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
         "the GPU, which costs more than it saves for so few tokens"
         if is_batch
         else "each token of a draft reads other experts, so that verifying many costs nearly as "
         "much as decoding them; spectui tune finds the length that pays",
         write=(flag, str(paying or _SHORT)) if found[1].name == "draft-max" else None,
+        topic=Topic.LARGE_BATCH,
     )
 
 
@@ -259,7 +261,6 @@ def _of_mod(command: ServerCommand) -> Iterator[Finding]:
         )
 
 
-_FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
 _HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
 _BY_DEFAULT = 4
 """Default number of slots in llama-server since winter 2025."""
@@ -280,9 +281,15 @@ def _draft_caches(command: ServerCommand) -> Iterator[Finding]:
         # It hardly guesses worse.
         return
     for at, item in command.all("cache-type-k-draft", "cache-type-v-draft"):
-        if item.value not in _FULL_PRECISION:
+        if item.value not in FULL_PRECISION:
             words = (item.flag, "f16")
-            yield warning((at, item), f"the draft's cache is {item.value}", _HURTS, write=words)
+            yield warning(
+                (at, item),
+                f"the draft's cache is {item.value}",
+                _HURTS,
+                write=words,
+                topic=Topic.DRAFT_CACHE,
+            )
 
 
 def _is_mtp(command: ServerCommand) -> bool:
@@ -295,7 +302,7 @@ def _inherited(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         return
     for name, flag in (("cache-type-k", "-ctkd"), ("cache-type-v", "-ctvd")):
         found = command.last(name)
-        if found is None or command.has(f"{name}-draft") or found[1].value in _FULL_PRECISION:
+        if found is None or command.has(f"{name}-draft") or found[1].value in FULL_PRECISION:
             continue
         yield Finding(
             flag=found[1].shown,
@@ -304,6 +311,7 @@ def _inherited(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             why=f"{reader.name} gives the draft the target's types unless told; {_HURTS}",
             replacement=f"{flag} f16",
             at=found[0],
+            topic=Topic.DRAFT_CACHE,
         )
 
 
@@ -347,7 +355,7 @@ def _value_types(command: ServerCommand, reader: Reader) -> Iterator[str]:
         told = (part.partition(",") for part in parts if part is not None)
         # A type of no layers is none.
         types += [kind for kind, _, number in told if number.isdigit() and int(number) > 0]
-    yield from (kind for kind in types if kind is not None and kind not in _FULL_PRECISION)
+    yield from (kind for kind in types if kind is not None and kind not in FULL_PRECISION)
 
 
 def _batches(command: ServerCommand) -> Iterator[Finding]:

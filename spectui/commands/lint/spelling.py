@@ -6,9 +6,9 @@ from itertools import pairwise
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
+from spectui.commands.finding import Finding, about, error, note, warning
 from spectui.commands.home import is_named_so, shell_line
 from spectui.commands.items import DASHES, Item
-from spectui.commands.lint.finding import Finding, about, error, note, warning
 from spectui.commands.programs import SERVER, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import (

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 
 from spectui.commands.command import LAYERS, ServerCommand
+from spectui.commands.finding import Finding, error, warning
 from spectui.commands.items import Item
-from spectui.commands.lint.finding import Finding, error, warning
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import counted, switched, worded
 from spectui.options.dialect import Dialect
