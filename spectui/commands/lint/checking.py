@@ -8,7 +8,7 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, error
 from spectui.commands.items import divide
 from spectui.commands.lint.drafters import drafters_rule, kinds_rule
-from spectui.commands.lint.placement import placement_rule, tensors_rule
+from spectui.commands.lint.placement import placement_rule
 from spectui.commands.lint.programs import program_rule
 from spectui.commands.lint.sizes import caches_rule, lengths_rule, ngrams_rule, serving_rule
 from spectui.commands.lint.spelling import home_rule, repeats_rule, spelling_rule
@@ -34,7 +34,6 @@ _RULES: tuple[Rule, ...] = (
     ngrams_rule,
     caches_rule,
     placement_rule,
-    tensors_rule,
     serving_rule,
 )
 """Rules in the order of their corrections: old names reveal which defaults were meant."""

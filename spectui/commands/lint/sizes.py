@@ -273,7 +273,6 @@ def caches_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _inherited(command, reader)
         yield from _draft_context(command, reader)
     yield from _quantised_values(command, reader)
-    yield from _batches(command)
 
 
 def _draft_caches(command: ServerCommand) -> Iterator[Finding]:
@@ -356,22 +355,6 @@ def _value_types(command: ServerCommand, reader: Reader) -> Iterator[str]:
         # A type of no layers is none.
         types += [kind for kind, _, number in told if number.isdigit() and int(number) > 0]
     yield from (kind for kind in types if kind is not None and kind not in FULL_PRECISION)
-
-
-def _batches(command: ServerCommand) -> Iterator[Finding]:
-    found = command.last("ubatch-size")
-    micro, batch = command.number("ubatch-size"), command.number("batch-size")
-    if found is None or micro is None:
-        return
-    batch = 2048 if batch is None else batch
-    if micro > batch > 0:
-        at, item = found
-        yield warning(
-            (at, item),
-            f"{item.shown} {micro:.0f}, but a batch has at most {batch:.0f} tokens",
-            f"no more than {batch:.0f} tokens are computed at once",
-            write=("-b", f"{micro:.0f}"),
-        )
 
 
 def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
