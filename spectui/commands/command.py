@@ -10,10 +10,10 @@ from typing import Any
 from spectui.commands.finding import Edits, Finding
 from spectui.commands.home import own_path, shell_word, shell_words
 from spectui.commands.items import Item, divide, words_of
-from spectui.commands.reader import NEW
-from spectui.commands.server_options import canonical
+from spectui.commands.renames import BY_LAYERS, BY_SWITCH, DRAFTS, NONE, OF_MODELS
+from spectui.commands.server_options import canonical, former_names, new_names
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
+from spectui.options.drafters import MTP_KIND
 from spectui.secret import hidden
 
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
@@ -21,25 +21,14 @@ INI = "ini"
 LLAMA_SWAP = "llama-swap"
 COMPOSE = "compose"
 LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
-BY_LAYERS = frozenset({MTP_KIND, "mtp"})
-"""Kinds that draft with the target's own layers."""
-BY_SWITCH = "multi-token-prediction"
-"""Name of ik_llama.cpp's switch for them."""
 
 _Part = Item | tuple[str, str] | str
 """An option, a variable from around the command, or a word before the arguments."""
 
 _UNIFIED = ("serve",)
 """Words after a program that holds the server among others."""
-_DRAFTS = ("model-draft", "spec-draft-hf", "fim-qwen-7b-spec", "fim-qwen-14b-spec")
-_NO_KIND = "none"
-_OLD_NAMES = frozenset(
-    {"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min", "--no-mmap", "--mlock"}
-    | {"-cd", "--ctx-size-draft", "--spec-replace", "LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"}
-    | {"LLAMA_ARG_MODEL_DRAFT", "LLAMA_ARG_DRAFT_P_MIN"}
-)
-_NEW_KINDS = frozenset({MODEL_KIND, MTP_KIND, *HIDDEN_STATE_KINDS})
-"""Kinds of ``--spec-type`` since spring 2026."""
+_WITH_DRAFT = (*DRAFTS, "fim-qwen-7b-spec", "fim-qwen-14b-spec")
+"""Options that name a draft, and switches that stand for one of the hub."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +233,7 @@ class ServerCommand:
     @property
     def has_draft(self) -> bool:
         """Whether a draft model is given, as a file or from the hub."""
-        return self.has(*_DRAFTS)
+        return self.has(*_WITH_DRAFT)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -253,7 +242,7 @@ class ServerCommand:
         for _at, item in self.all("spec-type", "spec-default", BY_SWITCH):
             if item.name == "spec-type":
                 kinds = item.value.partition(":")[0].replace("_", "-").split(",")
-                named += [] if _NO_KIND in kinds else kinds
+                named += [] if NONE in kinds else kinds
             elif not item.is_negation:
                 named.append("ngram-mod" if item.name == "spec-default" else MTP_KIND)
         return tuple(dict.fromkeys(named))
@@ -303,8 +292,8 @@ def _is_old(items: tuple[Item, ...]) -> bool:
     """Whether the command has removed names or ik_llama.cpp's, and no newer ones of llama.cpp."""
     shown = {canonical(item.shown) for item in items}
     kinds = {kind for item in items if item.name == "spec-type" for kind in item.value.split(",")}
-    is_new = kinds & _NEW_KINDS or any(NEW.match(name) for name in shown)
-    return not is_new and (bool(shown & _OLD_NAMES) or any(map(_is_of_ik, items)))
+    is_new = kinds & OF_MODELS or shown & new_names()
+    return not is_new and (bool(shown & former_names()) or any(map(_is_of_ik, items)))
 
 
 def _is_of_ik(item: Item) -> bool:

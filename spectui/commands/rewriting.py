@@ -12,6 +12,7 @@ from spectui.commands.drafting import in_stages, is_of_stage, own_options
 from spectui.commands.finding import Edits
 from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.reader import Reader
+from spectui.commands.renames import LENGTHS, RENAMES, load_mode
 from spectui.commands.server_options import (
     FALSE,
     PREFIX,
@@ -22,17 +23,11 @@ from spectui.commands.server_options import (
     server_option,
 )
 from spectui.format import printable
+from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.dialect import Dialect
+from spectui.options.placement import LOAD_MODE, LOAD_MODES
 
 _ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
-_LENGTHS = {"draft-max": "n-max", "draft-min": "n-min"}
-_MODES = {
-    "none": ("--no-mmap",),
-    "mlock": ("--mlock", "--no-mmap"),
-    "mmap+mlock": ("--mlock",),
-    "dio": ("--direct-io",),
-}
-"""Equivalents of ``--load-mode`` as separate switches."""
 _LOADING = ("no-mmap", "mmap", "mlock")
 """Switches that ``--load-mode`` replaced."""
 OFF = FALSE | {"none"}
@@ -133,7 +128,7 @@ def _is_typo(name: str, meant: str) -> bool:
 
 def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:
     """Equivalent words; none of them if the flag has no effect any more; None if unknown."""
-    has_own = reader.is_current and item.name in _LENGTHS and command.kinds
+    has_own = reader.is_current and item.name in LENGTHS and command.kinds
     other = None if has_own else _other_spelling(item, reader)
     if other is not None:
         return (other, *item.values)
@@ -171,27 +166,17 @@ def _other_spelling(item: Item, reader: Reader) -> str | None:
 
 def _current(item: Item, command: ServerCommand) -> tuple[str, ...]:
     """The item in llama.cpp's words since spring 2026."""
-    match item.name:
-        case "draft-max" | "draft-min":
-            return _length(item, command)
-        case "spec-ngram-size-n" | "spec-ngram-size-m" | "spec-ngram-min-hits":
-            return own_words(item, command)
-        case "no-mmap" | "mmap" | "mlock" | "direct-io":
-            return _load_mode(item, command)
-        case "no-flash-attn":
-            return ("-fa", "off")
-        case "multi-token-prediction" if not item.is_negation:
-            return ("--spec-type", "draft-mtp")
-        case _:
-            return ()
-
-
-def _length(item: Item, command: ServerCommand) -> tuple[str, ...]:
-    """A length for the drafter in use; that of a model, if there is one or no other drafter."""
     is_ngrams = any(kind.startswith("ngram-") for kind in command.kinds)
-    if command.drafts_with_model or not is_ngrams:
-        return (f"--spec-draft-{_LENGTHS[item.name]}", *item.values)
-    return own_words(item, command)
+    if item.name in SHARED_BY_NGRAMS or (
+        # A length is a model's, if there is one or no other drafter.
+        item.name in LENGTHS and is_ngrams and not command.drafts_with_model
+    ):
+        return own_words(item, command)
+    if item.name in {*_LOADING, LOAD_MODE.name} and command.has("mlock"):
+        return _load_mode(item, command)
+    renamed = RENAMES.get(item.name)
+    is_off = item.is_negation and item.name not in {"no-mmap", "no-flash-attn"}
+    return () if renamed is None or is_off else renamed.today(item.values)
 
 
 def own_words(item: Item, command: ServerCommand) -> tuple[str, ...]:
@@ -204,20 +189,16 @@ def own_words(item: Item, command: ServerCommand) -> tuple[str, ...]:
 
 
 def _load_mode(item: Item, command: ServerCommand) -> tuple[str, ...]:
-    if command.has("mlock"):
-        # One option took the place of two.
-        is_read = command.has("no-mmap") or command.value("load-mode") == "none"
-        mode = "mlock" if is_read else "mmap+mlock"
-        return ("--load-mode", mode) if item.name == "mlock" else ()
-    if item.flag.startswith(("-nd", "--no-direct")):
+    """One option in place of ``--mlock`` and of what stands beside it."""
+    if item.name != "mlock":
         return ()
-    modes = {"no-mmap": "none", "mmap": "mmap", "direct-io": "dio"}
-    return ("--load-mode", modes[item.name])
+    is_read = command.has("no-mmap") or command.value(LOAD_MODE.name) == "none"
+    return (LOAD_MODE.long_flag, load_mode(("mlock", "no-mmap") if is_read else ("mlock",)))
 
 
 def _modes(item: Item, reader: Reader) -> tuple[str, ...]:
-    switches = _MODES.get(item.value, ()) if item.name == "load-mode" else ()
-    return tuple(switch for switch in switches if reader.takes(switch))
+    switches = LOAD_MODES.get(item.value, ()) if item.name == LOAD_MODE.name else ()
+    return tuple(flag for name in switches if reader.takes(flag := f"--{name}"))
 
 
 def rewritten(

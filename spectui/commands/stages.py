@@ -10,11 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from spectui.commands.command import ServerCommand
-from spectui.options.drafters import MODELS, NGRAM_KINDS, kind_of
+from spectui.commands.renames import IK_KINDS, NONE
+from spectui.options.drafters import NGRAM_KINDS
 
-IK_KINDS = {kind_of(one): one.ik_kind for one in MODELS if one.ik_kind is not None}
-"""ik_llama.cpp's names of kinds that llama.cpp names differently."""
-NONE = "none"
 UNFINISHED = "eagle3"
 """Kind that it takes, and that drafts nothing."""
 BY_ITSELF = (*NGRAM_KINDS, "suffix")

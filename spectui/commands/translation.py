@@ -6,19 +6,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.commands.arguments import speculation_arguments
-from spectui.commands.command import BY_LAYERS, BY_SWITCH, ServerCommand
+from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import (
-    KINDS_BY_NAME,
     NEW_LENGTHS,
     OLD_LENGTHS,
     assumed_lengths,
+    kind_by_name,
     told_of_length,
 )
 from spectui.commands.finding import Finding
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import lint
-from spectui.commands.lint.drafters import MODEL_FLAGS, kinds_rule
+from spectui.commands.lint.kinds import kinds_rule
 from spectui.commands.lint.spelling import (
     home_rule,
     repeats_rule,
@@ -30,6 +30,14 @@ from spectui.commands.lint.values import misread_rule, values_rule
 from spectui.commands.programs import as_server, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
+from spectui.commands.renames import (
+    BY_LAYERS,
+    BY_SWITCH,
+    DRAFTS,
+    IK_KINDS,
+    MODEL_FLAGS,
+    SERVED,
+)
 from spectui.commands.rewriting import passed_on, rewritten
 from spectui.commands.takeover import names_model, prints_and_ends, taken_options
 from spectui.errors import BadInputError, UsageError
@@ -37,6 +45,7 @@ from spectui.format import printable
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
+    MODEL_KIND,
     MTP_KIND,
     NGRAM_KINDS,
     NGRAMS,
@@ -57,15 +66,13 @@ _SETTINGS = frozenset(
     }
 )
 """Options that configure drafting, except the model and its placement."""
-_OURS = frozenset({"draft-simple", "draft", MTP_KIND, "mtp", *NGRAM_KINDS})
+_OURS = frozenset({MODEL_KIND, IK_KINDS[MODEL_KIND], *BY_LAYERS, *NGRAM_KINDS})
 """Drafters whose settings spectui knows."""
 _OF_ONE_OPTION = (spelling_rule, kinds_rule, values_rule)
 """Rules on options by themselves: of two that contradict each other only their author knows which
 is meant."""
 _NOTHING = "nothing drafts"
 _SIZE_M = number_of(NgramSimple, "size_m").option
-_NAMES = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "models-dir")
-"""Options that name the served model, the most specific first."""
 _NO_FILE = "the command names no file"
 
 
@@ -94,7 +101,7 @@ def drafting_of(command: ServerCommand, reader: Reader) -> Drafting:
     if not reader.is_current:
         # Numbers that are left out are others there.
         return Drafting(command=command, reason=f"its settings are {reader.dialect}'s own")
-    if not kinds <= _OURS or (not kinds and _is_recognised(command)):
+    if not kinds <= _OURS or (not kinds and kind_by_name(command)):
         shown = ", ".join(sorted(kinds - _OURS)) or "a draft that llama-server knows by its file"
         return Drafting(command=command, reason=f"{shown}: llama-server alone knows how it drafts")
     taken = _options(command)
@@ -116,11 +123,6 @@ def drafting_of(command: ServerCommand, reader: Reader) -> Drafting:
             *_reordered(command, speculation),
         ),
     )
-
-
-def _is_recognised(command: ServerCommand) -> bool:
-    name = (command.value("model-draft", "spec-draft-hf") or "").rpartition("/")[2].lower()
-    return any(mark in name for mark in KINDS_BY_NAME)
 
 
 def _options(command: ServerCommand) -> dict[str, tuple[str, ...]]:
@@ -148,7 +150,7 @@ def _settled(command: ServerCommand, words: tuple[str, ...]) -> ServerCommand:
 
 
 def _is_draft(item: Item) -> bool:
-    return item.name in {"model-draft", "spec-draft-hf"}
+    return item.name in DRAFTS
 
 
 def _reordered(command: ServerCommand, speculation: Speculation) -> Iterator[str]:
@@ -279,7 +281,7 @@ def _name(command: ServerCommand) -> str:
     """Name of the served model, for formats that hold several."""
     if command.known_as is not None:
         return command.known_as
-    value = next((v for name in _NAMES if (v := command.value(name))), "model")
+    value = next((v for name in SERVED if (v := command.value(name))), "model")
     path = Path(value.partition(":")[0])
     return path.stem if path.suffix in {".gguf", ".ini"} else path.name
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, error
 from spectui.commands.items import divide
-from spectui.commands.lint.drafters import drafters_rule, kinds_rule
+from spectui.commands.lint.drafters import drafters_rule
+from spectui.commands.lint.kinds import kinds_rule
 from spectui.commands.lint.placement import placement_rule
 from spectui.commands.lint.programs import program_rule
 from spectui.commands.lint.sizes import caches_rule, lengths_rule, ngrams_rule, serving_rule

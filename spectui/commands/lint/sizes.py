@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
-from spectui.commands.command import BY_LAYERS, ServerCommand
+from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths, drafting
 from spectui.commands.finding import (
     FULL_PRECISION,
@@ -15,8 +15,8 @@ from spectui.commands.finding import (
     warning,
 )
 from spectui.commands.items import Item
-from spectui.commands.lint.drafters import KINDS, MODEL_FLAGS
 from spectui.commands.reader import Reader
+from spectui.commands.renames import BY_LAYERS, KINDS, MODEL_FLAGS
 from spectui.commands.rewriting import own_words
 from spectui.commands.server_options import FALSE
 from spectui.commands.stages import loads_draft

@@ -1,5 +1,6 @@
 """Rules for flags and variables that the reader does not take, and options given more than once."""
 
+import re
 import shlex
 from collections.abc import Iterator
 from itertools import pairwise
@@ -11,6 +12,7 @@ from spectui.commands.home import is_named_so, shell_line
 from spectui.commands.items import DASHES, Item
 from spectui.commands.programs import SERVER, program_of, started_by
 from spectui.commands.reader import Reader
+from spectui.commands.renames import RENAMES
 from spectui.commands.rewriting import (
     instead_of,
     likely,
@@ -41,12 +43,7 @@ _ADDING = frozenset(
     | {"cpu-mask", "cpu-range", "cpu-mask-batch", "cpu-range-batch"}
 )
 """Options that add to previous values."""
-_TODAY = {
-    "ctx-size-draft": "the draft has the context of -c",
-    "fused-moe": "experts are fused unless -no-fmoe is given",
-    "offload-only-active-experts": "it is on unless -no-ooae is given",
-}
-"""What holds in place of options that went."""
+_BUILD = re.compile(r"b\d+")
 _LISTS = ("override-tensor", "lora")
 """Options that add, but whose repetition current builds deprecate."""
 
@@ -207,7 +204,8 @@ def _why(item: Item, command: ServerCommand, reader: Reader) -> str:
     server = item.server
     if server is None or reader.accepted is not None:
         return "it stops at an option that it does not know"
-    today = "".join(f"; {_TODAY[name]}" for name in (item.name,) if name in _TODAY)
+    renamed = RENAMES.get(item.name)
+    today = "" if renamed is None or renamed.now is None else f"; {renamed.now}"
     until = server.until.get((reader.dialect, item.spelling))
     if reader.dialect is Dialect.IK and is_of_stage(item):
         since = "" if until is None else f" since {_day(until)}"
@@ -231,10 +229,11 @@ def _why(item: Item, command: ServerCommand, reader: Reader) -> str:
 
 
 def _day(until: str) -> str:
-    """When an option went, by its table: a season, or a commit and a day."""
+    """When an option went, by its table: a season, or a build or commit and a day."""
     commit, _, day = until.rpartition(" ")
     is_day = day[:4].isdigit() and "-" in day
-    return f"{day} (commit {commit})" if is_day else until
+    build = commit if _BUILD.fullmatch(commit) else f"commit {commit}"
+    return f"{day} ({build})" if is_day else until
 
 
 def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
