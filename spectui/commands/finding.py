@@ -19,12 +19,14 @@ appended."""
 
 
 class Topic(StrEnum):
-    """What both the words and the models of a command show."""
+    """What a finding is about, where others have to know."""
 
     LARGE_BATCH = "large-batch"
     """Drafts so long that weights in RAM are copied to a GPU."""
     DRAFT_CACHE = "draft-cache"
     """A draft's quantised cache."""
+    CONTRADICTION = "contradiction"
+    """Two options of which only their author knows which is meant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +52,7 @@ class Finding:
     at: int = -1
     """Index of the item in question; -1 for none."""
     topic: Topic | None = None
-    """Its topic, where the models may show it as well; None for others."""
+    """Its topic; None where nobody has to know. Words and models may show the same one."""
 
     def without(self, secrets: Iterable[tuple[str, str]]) -> "Finding":
         """The finding with other texts in place of secrets."""

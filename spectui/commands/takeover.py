@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spectui.commands.arguments import EXPERTS, first_dense, first_experts
+from spectui.commands.arguments import first_dense, first_experts
 from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.drafting import (
     SPEC_DEFAULT,
@@ -21,7 +21,7 @@ from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, NGRAMS, numbers_of
 from spectui.options.placement import LOAD_MODES
 from spectui.options.reading import read_setup, tensor_pattern
-from spectui.options.setup import Setup, SplitMode
+from spectui.options.setup import EXPERTS, Setup, SplitMode
 
 _ROUTER = ("models-dir", "models-preset")
 _HUB = {"hf-repo": "-m FILE", "docker-repo": "-m FILE", "spec-draft-hf": "-md FILE"}

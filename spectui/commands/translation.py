@@ -14,19 +14,17 @@ from spectui.commands.drafting import (
     kind_by_name,
     told_of_length,
 )
-from spectui.commands.finding import Finding
+from spectui.commands.finding import Finding, Topic
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
-from spectui.commands.lint.checking import lint
-from spectui.commands.lint.kinds import kinds_rule
+from spectui.commands.lint.checking import check, lint
 from spectui.commands.lint.spelling import (
     home_rule,
     repeats_rule,
-    spelling_rule,
     unknown_variables,
     variables_rule,
 )
-from spectui.commands.lint.values import misread_rule, values_rule
+from spectui.commands.lint.values import misread_rule
 from spectui.commands.programs import as_server, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
@@ -68,9 +66,6 @@ _SETTINGS = frozenset(
 """Options that configure drafting, except the model and its placement."""
 _OURS = frozenset({MODEL_KIND, IK_KINDS[MODEL_KIND], *BY_LAYERS, *NGRAM_KINDS})
 """Drafters whose settings spectui knows."""
-_OF_ONE_OPTION = (spelling_rule, kinds_rule, values_rule)
-"""Rules on options by themselves: of two that contradict each other only their author knows which
-is meant."""
 _NOTHING = "nothing drafts"
 _SIZE_M = number_of(NgramSimple, "size_m").option
 _NO_FILE = "the command names no file"
@@ -205,8 +200,7 @@ def translated(
     # Variables are written as arguments.
     items = tuple(replace(item, variable=None) for item in _by_precedence(written, reader))
     remarks = tuple(one for one in command.remarks if one.replacement is None)
-    corrected, lost = _corrected(replace(written, items=items, remarks=remarks), reader)
-    items = corrected.items
+    items = _corrected(replace(written, items=items, remarks=remarks), reader).items
     if needs_model and not (reader.is_current or names_model(items)):
         raise BadInputError(
             f"the command names no model that {reader.name} can load, and it does not start "
@@ -232,7 +226,6 @@ def translated(
             *drafting.notes,
             *map(_told, command.remarks),
             *_renamed(command, reader, dropped),
-            *(f"left out, since {reader.name} has no such option: {one}" for one in lost),
             *_ignored(command, reader),
             *_read_otherwise(command, reader),
             *_unread(command, drafting.command, reader),
@@ -293,39 +286,28 @@ def _by_precedence(command: ServerCommand, reader: Reader) -> list[Item]:
     return sorted(command.items, key=lambda item: item.variable is not None)
 
 
-def _corrected(written: ServerCommand, reader: Reader) -> tuple[ServerCommand, list[str]]:
+def _corrected(written: ServerCommand, reader: Reader) -> ServerCommand:
     """The command with what the reader takes, where it is certain what is meant.
-
-    Returns:
-        It, and options that are left out although another spelling was corrected to them.
 
     Raises:
         BadInputError: the reader would stop at it all the same.
     """
-    edits, lost = list(_edits(written, reader)), list[str]()
-    told = {finding.flag for finding in edits}
-    for _ in written.items:
-        if not edits:
-            break
-        finding = edits[0]
-        if finding.flag not in told and not any(finding.edits.values()):
-            lost.append(printable(finding.flag))
-        written = written.edited(finding.edits)
-        edits = list(_edits(written, reader))
-    for finding in lint(written, reader):
+    report = check(written, reader)
+    refused = (one for one in report.findings if not _is_certain(one, reader))
+    for finding in (*refused, *report.left):
         if finding.severity is Severity.ERROR:
             instead = f"write {finding.replacement}" if finding.replacement else "take it out"
             raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
-    return written, lost
+    return report.corrected
 
 
-def _edits(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield what stops the reader at an option by itself, and has a certain correction."""
-    for finding in (one for rule in _OF_ONE_OPTION for one in rule(command, reader)):
-        # What a binary lacks of its dialect is not left out, but refused.
-        is_certain = any(finding.edits.values()) or (finding.edits and reader.accepted is None)
-        if finding.severity is Severity.ERROR and is_certain:
-            yield finding
+def _is_certain(finding: Finding, reader: Reader) -> bool:
+    """Whether an export may correct what a finding is about."""
+    if finding.topic is Topic.CONTRADICTION:
+        return False
+    # What a binary lacks of its dialect is not left out, but refused.
+    is_lacking = reader.accepted is not None and reader.takes(finding.flag) is False
+    return any(finding.edits.values()) or not (finding.edits and is_lacking)
 
 
 def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) -> Iterator[str]:

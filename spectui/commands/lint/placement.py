@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterator
 
-from spectui.commands.arguments import EXPERTS
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, note, warning
 from spectui.commands.measured import IGNORED
 from spectui.commands.reader import Reader
 from spectui.options.reading import tensor_pattern
+from spectui.options.setup import EXPERTS
 
 _EXPERT = re.compile(rf"blk\.(\d+)\.{EXPERTS}")
 

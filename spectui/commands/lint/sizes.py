@@ -342,6 +342,7 @@ def _quantised_values(command: ServerCommand, reader: Reader) -> Iterator[Findin
             f"a V cache of {cache}, without flash attention",
             "llama.cpp computes with a quantised V cache in flash attention alone, and stops",
             fix=("-fa", "on"),
+            topic=Topic.CONTRADICTION,
         )
 
 

@@ -9,7 +9,7 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
 from spectui.commands.finding import Finding, about, error, note, warning
 from spectui.commands.home import is_named_so, shell_line
-from spectui.commands.items import DASHES, Item
+from spectui.commands.items import DASHES, Item, divide
 from spectui.commands.programs import SERVER, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.renames import RENAMES
@@ -139,15 +139,18 @@ def _odd(item: Item) -> str:
 
 def _unknown(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
     words = meant_by(item)
+    meant = () if words is None else tuple(divide(words))
+    if len(meant) == 1 and reader.takes(meant[0].flag) is False:
+        words = instead_of(meant[0], command, reader)
     if words is not None:
         what = f"{reader.name} does not know {item.flag}"
         return error((at, item), what, f"it stops at it{_odd(item)}", fix=words)
-    meant = likely(item, command, reader)
+    alike = likely(item, command, reader)
     return warning(
         (at, item),
         f"spectui does not know {item.flag}",
         f"{_known_builds(reader)}; a newer build may take it, any other stops at it (--server-bin "
-        f"PATH asks your own){_odd(item)}{f'; did you mean {shell_line(meant)}?' if meant else ''}",
+        f"PATH asks your own){_odd(item)}{f'; did you mean {shell_line(alike)}?' if alike else ''}",
     )
 
 
