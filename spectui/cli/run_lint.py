@@ -4,6 +4,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -17,7 +18,7 @@ from spectui.cli.next_step import next_lines
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.taken import mind_secrets
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding
+from spectui.commands.finding import Finding, error
 from spectui.commands.home import own_path
 from spectui.commands.items import Item
 from spectui.commands.lint.checking import check
@@ -193,6 +194,8 @@ def examine(
     of_models: tuple[Finding, ...] = ()
     if unseen is None:
         of_models, unseen = model_findings(report.corrected, quiet=quiet)
+    elif with_models:
+        of_models = tuple(_missing_draft(command))
     return Checked(
         name=name,
         command=command,
@@ -231,6 +234,24 @@ def _missing(command: ServerCommand) -> str | None:
     values = (command.value(name) for name in ("model", "model-draft"))
     missing = next((one for one in values if one and not Path(own_path(one)).exists()), None)
     return None if missing is None else f"{missing} is not here"
+
+
+def _missing_draft(command: ServerCommand) -> Iterator[Finding]:
+    """Find a draft that is not on this machine, where its target is."""
+    model, found = command.value("model"), command.last("model-draft")
+    if not model or found is None or not found[1].value or command.inside is not None:
+        return
+    draft, target = (Path(own_path(name)) for name in (found[1].value, model))
+    if draft.exists() or not target.exists():
+        return
+    names = [path.name for path in target.parent.glob("*.gguf") if path != target]
+    alike = next(iter(get_close_matches(draft.name, names, 1)), None)
+    yield error(
+        found,
+        f"{found[1].text} is not here, and {model} is",
+        "llama-server stops where it finds no draft",
+        write=(found[1].flag, "FILE" if alike is None else str(Path(model).with_name(alike))),
+    )
 
 
 def _next(report: Checked, given: str | None) -> list[str]:

@@ -233,7 +233,8 @@ class ServerCommand:
     @property
     def has_draft(self) -> bool:
         """Whether a draft model is given, as a file or from the hub."""
-        return self.has(*_WITH_DRAFT)
+        found = self.last(*_WITH_DRAFT)
+        return found is not None and found[1].values != ("",)
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -228,7 +228,8 @@ def _as_arguments(variable: str, value: str) -> tuple[str, ...]:
     if off is None:
         if option.arity is Arity.NONE:
             return (flag,) if value in TRUE or variable.startswith(NEGATION) else ()
-        return (flag, value)
+        # An empty path is none, and an empty number is the server's to refuse.
+        return () if option.is_file and not value else (flag, value)
     if value not in TRUE | FALSE:
         raise BadInputError(f"{variable} is {value!r}; give it 1 or 0")
     return (flag,) if value in TRUE else (off,)

@@ -91,6 +91,9 @@ def drafting_of(command: ServerCommand, reader: Reader) -> Drafting:
         reader: the llama-server that will read it.
     """
     kinds = {kind.partition(":")[0] for kind in command.kinds}
+    if _depends_on_file(command, reader):
+        kinds = {MTP_KIND}
+        command = command.edited({None: ("--spec-type", MTP_KIND)})
     if not kinds and (command.has("spec-type") or not command.has_draft):
         return Drafting(command=command)
     if not reader.is_current:
@@ -118,6 +121,12 @@ def drafting_of(command: ServerCommand, reader: Reader) -> Drafting:
             *_reordered(command, speculation),
         ),
     )
+
+
+def _depends_on_file(command: ServerCommand, reader: Reader) -> bool:
+    """Whether llama-server drafts with MTP layers, as the draft's name has it, if it knows them."""
+    is_named = command.has("spec-type", "spec-default", BY_SWITCH)
+    return reader.is_current and not is_named and kind_by_name(command) == MTP_KIND
 
 
 def _options(command: ServerCommand) -> dict[str, tuple[str, ...]]:
@@ -357,10 +366,10 @@ def _added(command: ServerCommand, written: ServerCommand, reader: Reader) -> It
     """Yield a note on a drafter that is named now."""
     kinds = written.value("spec-type")
     if reader.is_current and kinds is not None and not command.has("spec-type", BY_SWITCH):
-        yield (
-            f"mind that --spec-type {printable(kinds)} is written out: since spring 2026 nothing "
-            "drafts without it"
-        )
+        why = "since spring 2026 nothing drafts without it"
+        if _depends_on_file(command, reader):
+            why = "whether the draft drafts without it depends on its file"
+        yield f"mind that --spec-type {printable(kinds)} is written out: {why}"
 
 
 def _document(command: ServerCommand, drafting: Drafting) -> dict[str, object]:

@@ -103,6 +103,11 @@ def told_of(command: ServerCommand) -> list[tuple[Severity, str, str | None]]:
     [
         ("draft-mtp", "--spec-type draft-mtp", []),
         *((kind, "", []) for kind in ("draft-mtp", "draft-dflash", "draft-dspark")),
+        (
+            "draft-mtp",
+            "--spec-type draft-mtp,draft-simple",
+            [(ERROR, "--spec-type", "--spec-type draft-mtp")],
+        ),
         ("draft-eagle3", "", [(WARNING, "--spec-type", "--spec-type draft-eagle3")]),
         (None, "", [(WARNING, "--spec-type", "--spec-type draft-simple")]),
         (
@@ -120,6 +125,14 @@ def test_what_the_drafts_file_says_of_its_kind(
     tensors = frozenset({"output.weight", "blk.2.nextn.eh_proj.weight"})
     command = replace(read_command(text), draft_kind=kind, draft_tensors=tensors)
     assert told_of(command) == expected
+
+
+def test_a_whole_model_that_llama_server_takes_for_mtp_layers() -> None:
+    tensors = frozenset({"blk.0.attn_q.weight", "blk.2.nextn.eh_proj.weight"})
+    command = replace(read_command(f"-m t -md d -np 1 {LENGTHS}"), draft_tensors=tensors)
+    [one] = lint(command, CURRENT)
+    assert (one.severity, one.replacement) == (WARNING, "--spec-type draft-simple")
+    assert "takes such a file for MTP layers" in one.why
 
 
 def test_llama_server_does_not_know_gemmas_mtp_layers_by_their_file() -> None:
@@ -269,6 +282,26 @@ def test_a_draft_that_only_llama_server_runs(
     assert "was not looked at" in spectui.out
     assert spectui("lint", "--quiet", f"{text} draft-simple") == 3
     assert f"write: --spec-type {spec_type}" in spectui.out
+
+
+def test_a_draft_that_is_missing_beside_its_target(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path
+) -> None:
+    (tmp_path / "t.gguf").symlink_to(tiny(TARGET))
+    (tmp_path / "small.gguf").symlink_to(tiny(TARGET))
+    text = f"-m {tmp_path}/t.gguf -np 1 {LENGTHS} --spec-type draft-simple -md"
+    for draft, write in (("smal.gguf", f"{tmp_path}/small.gguf"), ("q.bin", "FILE")):
+        assert spectui("lint", "--quiet", f"{text} {draft}") == 3
+        told = " ".join(spectui.out.split())
+        assert f"-md {draft} is not here, and {tmp_path}/t.gguf is" in told
+        assert f"write: -md {write}" in told
+    assert spectui("lint", "--no-models", f"{text} smal.gguf") == 0
+
+
+def test_what_words_and_models_show_is_said_once(spectui: Spectui, tiny: TinyPath) -> None:
+    pair = f"-m {tiny(TARGET)} -md {tiny(TARGET)} -np 1 {LENGTHS} -c 64 --spec-type draft-simple"
+    spectui("lint", "--quiet", f"{pair} -ctkd q8_0")
+    assert spectui.out.count("a draft guesses worse with a quantised cache") == 1
 
 
 @table("arch", ["qwen35", "gemma4"])

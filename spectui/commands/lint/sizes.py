@@ -58,7 +58,10 @@ def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _changed(command, reader)
     yield from _shorter_than_shortest(command, reader)
     yield from _never(command)
-    yield from _to_the_end(command)
+    if command.value("spec-draft-sampling") == "probabilistic":
+        yield from _of_sampled(command)
+    else:
+        yield from _to_the_end(command)
     yield from _large_batches(command, reader)
 
 
@@ -135,6 +138,19 @@ def _to_the_end(command: ServerCommand) -> Iterator[Finding]:
         f"{item.shown} {item.value} ends no draft early; spectui tune finds what pays",
         write=(item.flag, OLD_LENGTHS["draft-p-min"]),
     )
+
+
+def _of_sampled(command: ServerCommand) -> Iterator[Finding]:
+    """Find a least probability beside drafts whose tokens are sampled."""
+    found, p_min = command.last("draft-p-min"), command.number("draft-p-min")
+    if found is not None and p_min is not None and p_min > 0:
+        yield warning(
+            found,
+            f"{found[1].text} ends drafts by a probability that does not decide",
+            "since llama.cpp b12364 a sampled token is accepted as often as draft and target agree "
+            "(1 - TV), which the draft's top probability does not tell",
+            write=(found[1].flag, "0"),
+        )
 
 
 def _large_batches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
