@@ -2,15 +2,13 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable
 from itertools import takewhile
 
-from spectui.commands.arguments import all_layers
-from spectui.commands.command import LAYERS, ServerCommand
+from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import in_stages, is_of_stage, own_options
 from spectui.commands.finding import Edits
-from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide, words_of
+from spectui.commands.items import DASHES, Item, words_of
 from spectui.commands.reader import Reader
 from spectui.commands.renames import LENGTHS, RENAMES, load_mode
 from spectui.commands.server_options import (
@@ -32,15 +30,6 @@ _LOADING = ("no-mmap", "mmap", "mlock")
 """Switches that ``--load-mode`` replaced."""
 OFF = FALSE | {"none"}
 _ON = TRUE | {"auto", "llamacpp"}
-_WORDS = frozenset({"all", "auto"})
-"""Values for layers that are words; older builds take numbers only."""
-_DEFAULTS = frozenset(
-    {("load-mode", "mmap"), ("load-mode", "auto"), ("mmap", "")}
-    | {("gpu-layers", "auto"), ("gpu-layers-draft", "auto")}
-)
-"""Options that may be dropped silently, since they state the default."""
-_MOST_ROUNDS = 500
-"""Maximum number of rounds of rewriting: more than any command has options."""
 
 
 def meant_by(item: Item) -> tuple[str, ...] | None:
@@ -199,91 +188,6 @@ def _load_mode(item: Item, command: ServerCommand) -> tuple[str, ...]:
 def _modes(item: Item, reader: Reader) -> tuple[str, ...]:
     switches = LOAD_MODES.get(item.value, ()) if item.name == LOAD_MODE.name else ()
     return tuple(flag for name in switches if reader.takes(flag := f"--{name}"))
-
-
-def rewritten(
-    command: ServerCommand,
-    reader: Reader,
-    *,
-    start: int = 0,
-) -> tuple[ServerCommand, tuple[Item, ...]]:
-    """The command in words that the reader takes, and the options that it has under no name.
-
-    Unknown options stay, since only their own reader knows better.
-
-    Args:
-        command: command to rewrite.
-        reader: llama-server that will read it.
-        start: index of the first item that may change; those before it are in the reader's words.
-    """
-    items = tuple(own for item in command.items for own in _detached(item))
-    command = replace(command, items=items)
-    dropped: list[Item] = []
-    for _ in range(_MOST_ROUNDS):
-        found = next(_changes(command, reader, start), None)
-        if found is None:
-            break
-        item, edits = found
-        if not any(edits.values()) and (item.name, item.value) not in _DEFAULTS:
-            dropped.append(item)
-        command = command.edited(edits)
-    return command, tuple(dropped)
-
-
-def _detached(item: Item) -> tuple[Item, ...]:
-    """Split ``--flag=value`` into separate words, the only form that llama-server reads."""
-    words = item.separate
-    return (item,) if words == item.words else tuple(divide(words, item.variable))
-
-
-def _changes(command: ServerCommand, reader: Reader, start: int) -> Iterator[tuple[Item, Edits]]:
-    for at, item in enumerate(command.items[start:], start):
-        words = worded(item, reader)
-        if words != item.words:
-            yield item, {at: words}
-        elif reader.takes(item.flag) is False:
-            edits = _instead(at, item, command, reader)
-            if edits:
-                yield item, edits
-
-
-def _instead(at: int, item: Item, command: ServerCommand, reader: Reader) -> Edits:
-    edits = together(item, command, reader)
-    words = instead_of(item, command, reader)
-    if not edits and words is not None:
-        edits = {at: words}
-    # What a binary lacks of its dialect is not left out without a word, but refused later.
-    is_own = replace(reader, accepted=None).takes(item.flag) is not False
-    return {} if is_own and not any(edits.values()) else edits
-
-
-def worded(item: Item, reader: Reader) -> tuple[str, ...]:
-    """The option with a value that the reader takes."""
-    flag, value = item.flag, item.value
-    match item.name, reader.dialect:
-        case "flash-attn", _ if not item.values or value in FLASH_ATTENTION:
-            # In its value form: the bare one ended in autumn 2025.
-            wanted = FLASH_ATTENTION[value or "on"]
-            return item.words if value == wanted else (flag, wanted)
-        case "hf-repo", Dialect.IK if ":" in value:
-            # Which of its files is told by --hf-file alone.
-            return (flag, value.partition(":")[0])
-        case name, Dialect.LEGACY | Dialect.IK if name in LAYERS and value in _WORDS:
-            # What is left to the server stays so, as its default.
-            return (flag, all_layers(reader.dialect)) if value == "all" else ()
-    if value in OFF | _ON and (words := switched(item, reader)) is not None:
-        return words
-    if not item.values and takes_value(item, reader):
-        return (flag, "on")
-    return (flag, *counted(item, reader)) if len(item.words) > 1 else item.words
-
-
-def takes_value(item: Item, reader: Reader) -> bool:
-    """Whether the reader takes a value behind an option that other builds have as a switch."""
-    server = item.server
-    is_switch = server is not None and item.spelling in server.negations
-    is_open = server is not None and server.arity is Arity.MAYBE and not is_switch
-    return is_open and server is not None and bool(server.counts.get(reader.dialect))
 
 
 def switched(item: Item, reader: Reader) -> tuple[str, ...] | None:

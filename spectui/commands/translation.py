@@ -1,7 +1,7 @@
 """An existing command in other words, with every option in its place."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from spectui.commands.renames import (
     MODEL_FLAGS,
     SERVED,
 )
-from spectui.commands.rewriting import passed_on, rewritten
+from spectui.commands.rewriting import passed_on
 from spectui.commands.takeover import names_model, prints_and_ends, taken_options
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
@@ -205,18 +205,16 @@ def translated(
     own_program, command = started_by(command), as_server(command)
     needs_model = not (command.is_section or prints_and_ends(command.items))
     drafting = drafting_of(command, reader)
-    written, dropped = rewritten(drafting.command, reader)
     # Variables are written as arguments.
-    items = tuple(replace(item, variable=None) for item in _by_precedence(written, reader))
+    items = tuple(replace(item, variable=None) for item in _by_precedence(drafting.command, reader))
     remarks = tuple(one for one in command.remarks if one.replacement is None)
-    items = _corrected(replace(written, items=items, remarks=remarks), reader).items
+    written = _corrected(replace(drafting.command, items=items, remarks=remarks), reader)
+    items = written.items
     if needs_model and not (reader.is_current or names_model(items)):
         raise BadInputError(
             f"the command names no model that {reader.name} can load, and it does not start "
             "without one; add -m FILE"
         )
-    left_out = printable(shlex.join(words_of(dropped)))
-    missing = (f"left out, since {reader.name} has no such option: {left_out}",)
     if reader.accepted is not None:
         items = reader.accepted.spelled(items)
     return Launch(
@@ -234,12 +232,11 @@ def translated(
             ),
             *drafting.notes,
             *map(_told, command.remarks),
-            *_renamed(command, reader, dropped),
+            *_renamed(command, reader),
             *_ignored(command, reader),
             *_read_otherwise(command, reader),
             *_unread(command, drafting.command, reader),
             *_added(command, written, reader),
-            *(missing if dropped else ()),
             *passed_on(items, reader),
         ),
         document=_document(command, drafting),
@@ -319,12 +316,12 @@ def _is_certain(finding: Finding, reader: Reader) -> bool:
     return any(finding.edits.values()) or not (finding.edits and is_lacking)
 
 
-def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) -> Iterator[str]:
+def _renamed(command: ServerCommand, reader: Reader) -> Iterator[str]:
     """Yield a note on all that the reader would stop at, and is written anew or left out."""
-    told = {item.flag for item in dropped}
     again = {one.at: one for one in repeats_rule(command, reader) if one.replacement == ""}
+    lacking: list[Item] = []
     for finding in lint(replace(command, remarks=()), reader):
-        if finding.severity is not Severity.ERROR or finding.flag in told:
+        if finding.severity is not Severity.ERROR:
             continue
         own = command.items[finding.at].text if finding.at >= 0 else finding.flag
         if finding.at in again:
@@ -332,8 +329,13 @@ def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) ->
             yield printable(f"of no effect, since {again[finding.at].what}: {own}")
         elif finding.replacement:
             yield printable(f"changed, since {finding.what}: {own} is now {finding.replacement}")
+        elif finding.replacement is not None and reader.takes(finding.flag) is False:
+            lacking.append(command.items[finding.at])
         elif finding.replacement is not None:
             yield printable(f"left out, since {finding.what}: {own}")
+    if lacking:
+        left_out = shlex.join(words_of(lacking))
+        yield printable(f"left out, since {reader.name} has no such option: {left_out}")
 
 
 def _ignored(command: ServerCommand, reader: Reader) -> Iterator[str]:

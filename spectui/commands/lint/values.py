@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterator
 
+from spectui.commands.arguments import all_layers
 from spectui.commands.command import LAYERS, ServerCommand
 from spectui.commands.finding import Finding, error, warning
-from spectui.commands.items import Item
+from spectui.commands.items import FLASH_ATTENTION, Item
 from spectui.commands.reader import Reader
-from spectui.commands.rewriting import counted, switched, worded
+from spectui.commands.rewriting import counted, switched
 from spectui.options.dialect import Dialect
 
 _IN_TOKENS = (
@@ -19,6 +20,8 @@ _FACTORS = {
     **{key: {"m": 1, "g": 1 << 10} for key in ("cache-ram", "fit-target")},
 }
 """Multipliers of letters behind a number, by the option's unit: tokens, or MiB."""
+_WORDS = frozenset(FLASH_ATTENTION) - {"on", "off", "auto", "1", "0", "-1"}
+"""Words behind ``-fa`` that only llama.cpp takes."""
 _SIZE = re.compile(r"(\d+)([kmg]|(?:_\d+)+)", re.IGNORECASE)
 
 
@@ -35,13 +38,21 @@ def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
                 "it is a switch, and the server stops at a word by itself",
                 fix=words,
             )
+        elif reader.dialect is Dialect.IK and item.name == "flash-attn" and item.value in _WORDS:
+            yield error(
+                (at, item),
+                f"{reader.name} knows no {item.text}",
+                "it takes on, off or auto",
+                fix=(item.flag, FLASH_ATTENTION[item.value]),
+            )
         elif reader.dialect is Dialect.IK and item.name in LAYERS and item.value.isalpha():
-            own = worded(item, reader)
+            # What is left to the server stays so, as its default.
+            own = {"all": (item.flag, all_layers(reader.dialect)), "auto": ()}
             yield error(
                 (at, item),
                 f"{reader.name} knows no {item.text}",
                 "it takes a number of layers, and stops at a word",
-                fix=own if own != item.words else None,
+                fix=own.get(item.value),
             )
     yield from misread_rule(command, reader)
 
