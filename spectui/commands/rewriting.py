@@ -14,7 +14,6 @@ from spectui.commands.renames import LENGTHS, RENAMES, load_mode
 from spectui.commands.server_options import (
     FALSE,
     PREFIX,
-    TRUE,
     Arity,
     drawn_from,
     every_flag,
@@ -29,7 +28,6 @@ _ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
 _LOADING = ("no-mmap", "mmap", "mlock")
 """Switches that ``--load-mode`` replaced."""
 OFF = FALSE | {"none"}
-_ON = TRUE | {"auto", "llamacpp"}
 
 
 def meant_by(item: Item) -> tuple[str, ...] | None:

@@ -24,14 +24,15 @@ from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
     MTP_KIND,
-    Ngram,
     NgramCache,
+    NgramDrafter,
     NgramMod,
     NgramSimple,
     kind_of,
     ngram_of,
     number_of,
 )
+from spectui.options.number import Number
 from spectui.severity import Severity
 
 _LONG = 8
@@ -41,6 +42,11 @@ _SHORT = 4
 """Draft length that is proposed in place of a long one."""
 
 
+_BOUNDS: dict[type[NgramDrafter], tuple[str, str]] = {
+    NgramSimple: ("size_n", "size_m"),
+    NgramMod: ("n_min", "n_max"),
+}
+"""Numbers of n-gram drafters that bound their drafts: the shortest, and the longest."""
 _SHORTEST_MATCH = 16
 """Tokens below which llama-server warns about ``ngram-mod``."""
 _UNREAD = {
@@ -176,7 +182,7 @@ def _large_batches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         else "each token of a draft reads other experts, so that verifying many costs nearly as "
         "much as decoding them; spectui tune finds the length that pays",
         write=(flag, str(paying or _SHORT)) if found[1].name == "draft-max" else None,
-        topic=Topic.LARGE_BATCH,
+        topic=Topic.LARGE_BATCH if is_batch and paying is None else None,
     )
 
 
@@ -205,10 +211,11 @@ def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             yield _idle(at, item, _UNREAD[item.name])
     if kinds and all(kind.startswith("ngram-") for kind in kinds):
         yield from _lengths(command, kinds, reader)
-    if kind_of(NgramSimple) in kinds:
-        yield from _of_simple(command)
     if kind_of(NgramMod) in kinds:
-        yield from _of_mod(command)
+        yield from _short_match(command)
+    for drafter, bounds in _BOUNDS.items():
+        if kind_of(drafter) in kinds:
+            yield from _all_dropped(command, *(number_of(drafter, name) for name in bounds))
 
 
 def _idle(at: int, item: Item, why: str) -> Finding:
@@ -231,29 +238,31 @@ def _lengths(command: ServerCommand, kinds: tuple[str, ...], reader: Reader) -> 
         )
 
 
-def _number(command: ServerCommand, drafter: type[Ngram], name: str) -> float:
+def _all_dropped(command: ServerCommand, shortest: Number, longest: Number) -> Iterator[Finding]:
+    """Find lengths of an n-gram drafter with which every draft is dropped."""
+    found = command.last(longest.option, shortest.option)
+    least, most = (_number(command, one) for one in (shortest, longest))
+    if found is None or least <= most:
+        return
+    looks_up = ", which is what it looks up" if shortest.low else ""
+    yield warning(
+        found,
+        f"{shortest.kind} drafts at most {most:.0f} tokens, and drops drafts below "
+        f"{least:.0f}{looks_up}",
+        "no draft is long enough"
+        if command.has(shortest.option)
+        else f"its {shortest.name.replace('_', '-')} is {least:.0f} unless told",
+        write=(longest.flags[0], f"{least:.0f}") if shortest.low else (shortest.flags[0], "0"),
+    )
+
+
+def _number(command: ServerCommand, number: Number) -> float:
     """The command's number, 0 included, or else the server's default."""
-    number = number_of(drafter, name)
     found = command.number(number.option)
     return number.default if found is None else found
 
 
-def _of_simple(command: ServerCommand) -> Iterator[Finding]:
-    shortest, longest = (_number(command, NgramSimple, name) for name in NgramSimple.bounds)
-    found = command.last("spec-ngram-simple-size-m", "spec-ngram-simple-size-n")
-    if found is not None and shortest > longest:
-        yield warning(
-            found,
-            f"ngram-simple drafts at most {longest:.0f} tokens, and drops drafts below "
-            f"{shortest:.0f}, which is what it looks up",
-            "no draft is long enough"
-            if command.has("spec-ngram-simple-size-n")
-            else f"its size-n is {shortest:.0f} unless told",
-            write=("--spec-ngram-simple-size-m", f"{shortest:.0f}"),
-        )
-
-
-def _of_mod(command: ServerCommand) -> Iterator[Finding]:
+def _short_match(command: ServerCommand) -> Iterator[Finding]:
     match = command.last("spec-ngram-mod-n-match")
     n_match = command.number("spec-ngram-mod-n-match")
     if match is not None and n_match is not None and n_match < _SHORTEST_MATCH:
@@ -263,17 +272,6 @@ def _of_mod(command: ServerCommand) -> Iterator[Finding]:
             f"below {_SHORTEST_MATCH} tokens chance matches draft what is refused, and "
             "llama-server warns of it",
             write=(match[1].flag, "24"),
-        )
-    shortest, longest = (_number(command, NgramMod, name) for name in ("n_min", "n_max"))
-    found = command.last("spec-ngram-mod-n-max", "spec-ngram-mod-n-min")
-    if found is not None and shortest > longest:
-        yield warning(
-            found,
-            f"ngram-mod drafts at most {longest:.0f} tokens, and drops drafts below {shortest:.0f}",
-            "no draft is long enough"
-            if command.has("spec-ngram-mod-n-min")
-            else "its n-min is 48 unless told",
-            write=("--spec-ngram-mod-n-min", "0"),
         )
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
-from spectui.commands.finding import Finding, about, error, note, warning
+from spectui.commands.finding import Finding, about, error, warning
 from spectui.commands.home import is_named_so, shell_line
 from spectui.commands.items import DASHES, Item, divide
 from spectui.commands.programs import SERVER, program_of, started_by
@@ -44,8 +44,6 @@ _ADDING = frozenset(
 )
 """Options that add to previous values."""
 _BUILD = re.compile(r"b\d+")
-_LISTS = ("override-tensor", "lora")
-"""Options that add, but whose repetition current builds deprecate."""
 
 
 def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -162,7 +160,7 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
     flag = item.flag
     match reader.takes(flag):
         case True:
-            yield from _deprecated(at, item, reader)
+            yield from _without_value(at, item, reader)
         case None:
             yield _unknown(at, item, command, reader)
         case False:
@@ -239,14 +237,7 @@ def _day(until: str) -> str:
     return f"{day} ({build})" if is_day else until
 
 
-def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
-    if item.spelling in {"-dt", "--defrag-thold"} and reader.is_current:
-        yield note(
-            (at, item),
-            f"{item.flag} does nothing any more",
-            "the KV cache needs no defragmentation",
-            write=(),
-        )
+def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     server = item.server
     is_bare = server is not None and server.arity is Arity.MAYBE and not item.values
     takes = server is not None and bool(server.counts.get(reader.dialect))
@@ -264,8 +255,6 @@ def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
 
 def repeats_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield a finding for every option that a later one overrides."""
-    if reader.is_current:
-        yield from _lists(command)
     last: dict[str, int] = {}
     for at, item in enumerate(command.items):
         before = last.get(item.name)
@@ -278,20 +267,6 @@ def repeats_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         is_known = item.server is not None or item.option is not None
         if winner != at and is_known and item.name not in _ADDING:
             yield _overruled(at, item, command.items[winner], reader)
-
-
-def _lists(command: ServerCommand) -> Iterator[Finding]:
-    for name in _LISTS:
-        found = [one for one in command.all(name) if one[1].variable is None]
-        if len(found) > 1 and len({item.flag for _at, item in found}) < len(found):
-            first = found[0][1]
-            values = ",".join(value for _at, item in found for value in item.values)
-            yield note(
-                found[0],
-                f"{first.shown} is given {len(found)} times",
-                "llama-server warns that only the last counts, though it takes all of them",
-                write=(first.flag, values),
-            )
 
 
 def _overruled(at: int, item: Item, winner: Item, reader: Reader) -> Finding:
