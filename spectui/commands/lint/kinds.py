@@ -6,18 +6,17 @@ from difflib import get_close_matches
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import drafting, in_stages, kind_of_draft
-from spectui.commands.finding import Edits, Finding, error, warning
+from spectui.commands.finding import Finding, error, warning
 from spectui.commands.items import Item
 from spectui.commands.reader import Reader
 from spectui.commands.renames import (
     FORMER_KINDS,
     KINDS,
     MODEL_FLAGS,
-    NONE,
     OF_MODELS,
     SHARED_NAMES,
 )
-from spectui.commands.stages import BY_ITSELF, UNFINISHED, chain_fault, read_stage
+from spectui.commands.stages import UNFINISHED, chain_fault, read_stage
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
@@ -184,19 +183,16 @@ def _is_stage(value: str) -> bool:
 
 
 def _of_chain(command: ServerCommand) -> Iterator[Finding]:
-    """Find stages that ik_llama.cpp does not take together."""
-    found = list(command.all("spec-type"))
-    kinds = [read_stage(item.value).kind for _at, item in found]
-    repeated = [one for at, item in found for one in _again(at, item, command)]
-    yield from repeated
+    """Find a stage that ik_llama.cpp does not take beside the others."""
     fault = chain_fault(command)
-    if fault is None or repeated:
+    if fault is None:
         return
     place, why = fault
-    at, item = found[place]
-    edits: Edits = {}
-    if kinds[place] not in BY_ITSELF and set(kinds[place:]) & set(BY_ITSELF):
-        edits = in_stages(command)
+    at, item = [*command.all("spec-type")][place]
+    edits = in_stages(command)
+    # What no order and no merging mends only its author can tell.
+    if chain_fault(command.edited(edits)) is not None:
+        edits = {}
     words = [word for one in edits.values() for word in one]
     yield Finding(
         flag=item.shown,
@@ -207,24 +203,3 @@ def _of_chain(command: ServerCommand) -> Iterator[Finding]:
         edits=edits,
         at=at,
     )
-
-
-def _again(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
-    """Find a kind that occurs in another stage as well, which ik_llama.cpp refuses."""
-    kind, colon = _kind(item), ":" in item.value
-    others = [one for place, one in command.all("spec-type") if place != at]
-    same = [one for one in others if _kind(one) == kind != NONE]
-    # Of two with numbers only their author knows which counts.
-    is_idle = not colon and any(":" in one.value for one in same)
-    if same and (is_idle or at > command.items.index(same[0])):
-        yield error(
-            (at, item),
-            f"{item.flag} names {kind} more than once",
-            "ik_llama.cpp takes a kind once, and stops at a second stage of it",
-            write=(),
-            fix=() if is_idle else None,
-        )
-
-
-def _kind(item: Item) -> str:
-    return item.value.partition(":")[0].replace("_", "-")
