@@ -87,8 +87,6 @@ LENGTHS = ("draft-max", "draft-min")
 """Options that once served all drafters."""
 MODEL_FLAGS = {one.option: one.flags[-1] for one in numbers_of(DraftSimple)}
 """Today's flags of a draft model's numbers."""
-SHARED_NAMES = {one.option: one.shared[0] for drafter in NGRAMS for one in numbers_of(drafter)}
-"""Former names of n-gram drafters' own options, before each kind had them."""
 OWN_OPTIONS: Mapping[str, Mapping[str, str]] = {
     kind_of(drafter): {name: one.option for one in numbers_of(drafter) for name in one.shared}
     for drafter in NGRAMS

@@ -46,12 +46,12 @@ def meant_by(item: Item) -> tuple[str, ...] | None:
         return (attached[1], attached[2], *values) if is_value else None
     bare = flag.lstrip(f"-{DASHES}")
     spellings = (f"--{bare}", f"-{bare}", f"--{bare.lower()}", f"-{bare.lower()}")
-    found = next((one for one in spellings if server_option(one) is not None), None)
-    if found is not None:
-        option = server_option(found)
-        needs = None if option is None else option.arity_of(found)
-        # Without its value it would be no option either.
-        return None if needs in {Arity.ONE, Arity.TWO} and not values else (found, *values)
+    for spelling in spellings:
+        option = server_option(spelling)
+        if option is not None:
+            # Without its values it would be no option either.
+            n_needed = {Arity.ONE: 1, Arity.TWO: 2}.get(option.arity_of(spelling), 0)
+            return None if len(values) < n_needed else (spelling, *values)
     return None
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.renames import IK_KINDS, NONE
+from spectui.commands.renames import IK_KINDS, NEED_DRAFT, NONE
 from spectui.options.drafters import NGRAM_KINDS
 
 UNFINISHED = "eagle3"
@@ -19,7 +19,6 @@ BY_ITSELF = (*NGRAM_KINDS, "suffix")
 """Kinds that need no model to draft."""
 _BEHIND_THEM = (IK_KINDS["draft-simple"], IK_KINDS["draft-mtp"])
 """Kinds that may stand behind those."""
-_NEED_DRAFT = tuple(kind for kind in IK_KINDS.values() if kind != IK_KINDS["draft-mtp"])
 KNOWN_TO_IK = (NONE, *IK_KINDS.values(), UNFINISHED, *BY_ITSELF)
 _LEAST = {
     **dict.fromkeys(("n_max", "n_min", "heads", "mtp_heads"), 0),
@@ -157,7 +156,7 @@ def chain_fault(command: ServerCommand) -> tuple[int, str] | None:
     if len(places) > _MOST_STAGES:
         return places[_MOST_STAGES], "it takes two stages at most"
     for at in places:
-        if kinds[at] in _NEED_DRAFT and not has_draft(command):
+        if kinds[at] in NEED_DRAFT and not has_draft(command):
             return at, f"{kinds[at]} needs a draft model, and it stops without -md"
     if len(places) < _MOST_STAGES:
         return None

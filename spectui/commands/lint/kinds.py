@@ -13,8 +13,8 @@ from spectui.commands.renames import (
     FORMER_KINDS,
     KINDS,
     MODEL_FLAGS,
+    NONE,
     OF_MODELS,
-    SHARED_NAMES,
 )
 from spectui.commands.stages import UNFINISHED, chain_fault, read_stage
 from spectui.errors import BadInputError
@@ -116,32 +116,16 @@ def _stage(at: int, item: Item) -> Finding:
 
 def _before_spring(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     """Find kinds other than n-gram drafters, which builds before spring 2026 do not know."""
-    kind, colon, _settings = item.value.partition(":")
-    words: tuple[str, ...] | None
-    if kind in _ALONE and not colon:
-        why, words = "a draft model is reason enough for it to draft", ()
-    elif colon or item.value not in {"none", *NGRAM_KINDS}:
-        why = f"it takes one of {', '.join(NGRAM_KINDS)}, and lengths as options of their own"
-        words = _shared_words(item.value)
-    else:
+    if item.value in {NONE, *NGRAM_KINDS}:
         return
-    yield error((at, item), f"{reader.name} knows no {item.flag} {item.value}", why, fix=words)
-
-
-def _shared_words(value: str) -> tuple[str, ...] | None:
-    """ik_llama.cpp's form in the words of builds before spring 2026; None if they have none."""
-    kind = value.partition(":")[0]
-    if kind not in {*_ALONE, *NGRAM_KINDS} or "," in kind:
-        return None
-    try:
-        options = drafting(value)
-    except BadInputError:
-        return None
-    named = () if kind in _ALONE else ("--spec-type", kind)
-    options = {name: values for name, values in options.items() if name != "spec-type"}
-    return (
-        *named,
-        *(w for n, values in options.items() for w in (f"--{SHARED_NAMES.get(n, n)}", *values)),
+    is_model = item.value in _ALONE
+    yield error(
+        (at, item),
+        f"{reader.name} knows no {item.flag} {item.value}",
+        "a draft model is reason enough for it to draft"
+        if is_model
+        else f"it takes one of {', '.join(NGRAM_KINDS)}, and lengths as options of their own",
+        fix=() if is_model else None,
     )
 
 
