@@ -151,7 +151,8 @@ def chain_fault(command: ServerCommand) -> tuple[int, str] | None:
     Args:
         command: one of which each ``--spec-type`` is a stage.
     """
-    kinds = [read_stage(item.value).kind for _at, item in command.all("spec-type")]
+    stages = [read_stage(item.value) for _at, item in command.all("spec-type")]
+    kinds = [stage.kind for stage in stages]
     places = [at for at, kind in enumerate(kinds) if kind != NONE]
     if len(places) > _MOST_STAGES:
         return places[_MOST_STAGES], "it takes two stages at most"
@@ -162,7 +163,8 @@ def chain_fault(command: ServerCommand) -> tuple[int, str] | None:
         return None
     first, second = places
     if kinds[first] == kinds[second]:
-        return second, "it takes a kind once, and stops at a second stage of it"
+        place = first if stages[second].numbers and not stages[first].numbers else second
+        return place, "it takes a kind once, and stops at a second stage of it"
     if kinds[first] not in BY_ITSELF:
         return first, f"of two stages the first is one of {', '.join(BY_ITSELF)}"
     if kinds[second] not in _BEHIND_THEM:
