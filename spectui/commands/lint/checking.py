@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, error
 from spectui.commands.items import divide
+from spectui.commands.lint.caches import caches_rule, serving_rule
 from spectui.commands.lint.drafters import drafters_rule
 from spectui.commands.lint.kinds import kinds_rule
+from spectui.commands.lint.lengths import lengths_rule, ngrams_rule
 from spectui.commands.lint.placement import placement_rule
 from spectui.commands.lint.programs import program_rule
-from spectui.commands.lint.sizes import caches_rule, lengths_rule, ngrams_rule, serving_rule
 from spectui.commands.lint.spelling import home_rule, repeats_rule, spelling_rule
 from spectui.commands.lint.values import values_rule
 from spectui.commands.programs import as_server
