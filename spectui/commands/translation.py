@@ -210,11 +210,8 @@ def translated(
     remarks = tuple(one for one in command.remarks if one.replacement is None)
     written = _corrected(replace(drafting.command, items=items, remarks=remarks), reader)
     items = written.items
-    if needs_model and not (reader.is_current or names_model(items)):
-        raise BadInputError(
-            f"the command names no model that {reader.name} can load, and it does not start "
-            "without one; add -m FILE"
-        )
+    if needs_model and not reader.is_current:
+        _check_model(items, reader)
     if reader.accepted is not None:
         items = reader.accepted.spelled(items)
     return Launch(
@@ -255,6 +252,19 @@ def _check_dialect(command: ServerCommand, reader: Reader) -> None:
         raise BadInputError(
             f"spectui does not translate whole commands to {reader.dialect}; leave out what asks "
             f"for it, and let spectui lint --dialect {reader.dialect} tell what stops there"
+        )
+
+
+def _check_model(items: tuple[Item, ...], reader: Reader) -> None:
+    """Make sure that options name a model.
+
+    Raises:
+        BadInputError: none does.
+    """
+    if not names_model(items):
+        raise BadInputError(
+            f"the command names no model that {reader.name} can load, and it does not start "
+            "without one; add -m FILE"
         )
 
 
