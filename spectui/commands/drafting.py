@@ -71,7 +71,7 @@ def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str
     Raises:
         BadInputError: spectui cannot draft like that.
     """
-    stage = _stage(value) if ":" in value else None
+    stage = _parse_stage(value) if ":" in value else None
     kinds = value.replace("_", "-").split(",") if stage is None else [stage.kind]
     named = [FORMER_KINDS.get(one, one) for one in kinds]
     for one in HIDDEN_STATE_KINDS:
@@ -86,7 +86,7 @@ def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str
     return found if NONE in named else {"spec-type": (",".join(named),), **found}
 
 
-def _stage(value: str) -> Stage:
+def _parse_stage(value: str) -> Stage:
     kind, _, settings = value.partition(":")
     try:
         return read_stage(f"{IK_KINDS.get(kind, kind)}:{settings}")
@@ -138,7 +138,7 @@ def own_options(
     if own is None:
         return {}
     if (kind, name) == (kind_of(NgramSimple), "draft-max"):
-        return {own: (_as_long_as_looked_up(values[-1], given),)}
+        return {own: (_at_least_lookup_size(values[-1], given),)}
     if (kind, name) == (kind_of(NgramMod), "draft-max") and not any(map(given, _SHORTEST)):
         # Its shortest draft was 0 unless told, and is 48 today.
         return {own: values, _SHORTEST[1]: ("0",)}
@@ -152,7 +152,7 @@ def told_of_length(longest: str, size_m: str) -> str | None:
     return f"ngram-simple drops drafts shorter than the {size_m} tokens that it looks up"
 
 
-def _as_long_as_looked_up(longest: str, given: Callable[[str], str | None]) -> str:
+def _at_least_lookup_size(longest: str, given: Callable[[str], str | None]) -> str:
     """A longest draft of at least the length that ``ngram-simple`` looks up.
 
     It cut drafts off there, and today drops all that are shorter (``common_ngram_simple_draft``).
@@ -243,7 +243,7 @@ def is_of_stage(item: Item) -> bool:
     return item.name in _OF_STAGES or ngram_of(item.name) is not None
 
 
-def in_stages(command: ServerCommand) -> Edits:
+def to_ik_stages(command: ServerCommand) -> Edits:
     """All of a command's drafting in ik_llama.cpp's form, at its first drafting option."""
     items = [(at, item) for at, item in enumerate(command.items) if is_of_stage(item)]
     if not items:

@@ -25,6 +25,10 @@ class Topic(StrEnum):
     """Drafts so long that weights in RAM are copied to a GPU."""
     DRAFT_CACHE = "draft-cache"
     """A draft's quantised cache."""
+    MISREAD = "misread"
+    """What its reader understands otherwise than it looks, or ignores."""
+    OVERRULED = "overruled"
+    """An option that another one of the command overrules."""
     CONTRADICTION = "contradiction"
     """Two options of which only their author knows which is meant."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.drafting import in_stages, is_of_stage, own_options
+from spectui.commands.drafting import is_of_stage, own_options, to_ik_stages
 from spectui.commands.finding import Edits
 from spectui.commands.items import DASHES, Item, words_of
 from spectui.commands.reader import Reader
@@ -130,12 +130,12 @@ def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str,
             return () if is_of_stage(item) else _modes(item, reader)
 
 
-def together(item: Item, command: ServerCommand, reader: Reader) -> Edits:
+def merged(item: Item, command: ServerCommand, reader: Reader) -> Edits:
     """Edits that replace several items by one option; empty if the item stands alone."""
     if reader.is_current and item.name in _LOADING and command.has("mlock"):
         return {at: _load_mode(one, command) for at, one in command.all(*_LOADING)}
     if reader.dialect is Dialect.IK and is_of_stage(item):
-        return in_stages(command)
+        return to_ik_stages(command)
     return {}
 
 

@@ -18,13 +18,6 @@ from spectui.commands.finding import Finding, Topic
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import check, lint
-from spectui.commands.lint.spelling import (
-    home_rule,
-    repeats_rule,
-    unknown_variables,
-    variables_rule,
-)
-from spectui.commands.lint.values import misread_rule
 from spectui.commands.programs import as_server, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
@@ -214,6 +207,7 @@ def translated(
         _check_model(items, reader)
     if reader.accepted is not None:
         items = reader.accepted.spelled(items)
+    is_router = needs_model and not names_model(command.items)
     return Launch(
         name=_name(command),
         command=replace(written, items=items),
@@ -221,17 +215,10 @@ def translated(
         reader=reader,
         has_gpu=has_gpu,
         notes=(
-            *_of_program(
-                command,
-                own_program,
-                reader,
-                is_router=needs_model and not names_model(command.items),
-            ),
+            *_of_program(command, own_program, is_router=is_router),
             *drafting.notes,
             *map(_told, command.remarks),
-            *_renamed(command, reader),
-            *_ignored(command, reader),
-            *_read_otherwise(command, reader),
+            *_changes(command, reader),
             *_unread(command, drafting.command, reader),
             *_added(command, written, reader),
             *passed_on(items, reader),
@@ -268,16 +255,12 @@ def _check_model(items: tuple[Item, ...], reader: Reader) -> None:
         )
 
 
-def _of_program(
-    command: ServerCommand, own: str | None, reader: Reader, *, is_router: bool
-) -> Iterator[str]:
-    """Yield notes on the program, on a missing model, and on variables that it does not read."""
+def _of_program(command: ServerCommand, own: str | None, *, is_router: bool) -> Iterator[str]:
+    """Yield notes on the program, and on a missing model."""
     if own is not None:
         yield f"mind that {printable(own)} is written as {command.start.program[-1]}"
     if is_router:
         yield "mind that no model is named: llama-server starts as a router"
-    for finding in unknown_variables(command, reader):
-        yield printable(f"mind that {finding.what}: {finding.why}")
 
 
 def _told(remark: Finding) -> str:
@@ -326,15 +309,16 @@ def _is_certain(finding: Finding, reader: Reader) -> bool:
     return any(finding.edits.values()) or not (finding.edits and is_lacking)
 
 
-def _renamed(command: ServerCommand, reader: Reader) -> Iterator[str]:
-    """Yield a note on all that the reader would stop at, and is written anew or left out."""
-    again = {one.at: one for one in repeats_rule(command, reader) if one.replacement == ""}
+def _changes(command: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Yield a note on all that is written anew or left out, or read otherwise than it looks."""
+    findings = lint(replace(command, remarks=()), reader)
+    again = {one.at: one for one in findings if one.topic is Topic.OVERRULED}
     lacking: list[Item] = []
-    for finding in lint(replace(command, remarks=()), reader):
-        if finding.severity is not Severity.ERROR:
-            continue
+    for finding in findings:
         own = command.items[finding.at].text if finding.at >= 0 else finding.flag
-        if finding.at in again:
+        if finding.severity is not Severity.ERROR:
+            yield from _misread(finding)
+        elif finding.at in again:
             # Of two the reader's own rule takes one.
             yield printable(f"of no effect, since {again[finding.at].what}: {own}")
         elif finding.replacement:
@@ -348,22 +332,16 @@ def _renamed(command: ServerCommand, reader: Reader) -> Iterator[str]:
         yield printable(f"left out, since {reader.name} has no such option: {left_out}")
 
 
-def _ignored(command: ServerCommand, reader: Reader) -> Iterator[str]:
-    """Yield a note on variables that the command's own server ignores, and are options now."""
-    for finding in variables_rule(command, reader):
-        is_error = finding.severity is Severity.ERROR
-        if finding.replacement and not is_error and not reader.reads(finding.flag):
-            yield printable(
-                f"mind that {finding.what}: {finding.why}; it is {finding.replacement} now, which "
-                "counts"
-            )
-
-
-def _read_otherwise(command: ServerCommand, reader: Reader) -> Iterator[str]:
-    """Yield a note on what the reader understands otherwise than it looks."""
-    for finding in (*misread_rule(command, reader), *home_rule(command, reader)):
-        instead = f"; write {finding.replacement} for it" if finding.replacement else ""
-        yield printable(f"mind that {finding.what}: {finding.why}{instead}")
+def _misread(finding: Finding) -> Iterator[str]:
+    """Yield a note on what the reader ignores, or understands otherwise than it looks."""
+    # A variable that nobody reads, and that stands for nothing today, is left out for good.
+    if finding.topic is Topic.MISREAD and not (finding.edits and not finding.replacement):
+        told = f"mind that {finding.what}: {finding.why}"
+        if finding.edits:
+            told += f"; it is {finding.replacement} now, which counts"
+        elif finding.replacement:
+            told += f"; write {finding.replacement} for it"
+        yield printable(told)
 
 
 def _unread(command: ServerCommand, drafting: ServerCommand, reader: Reader) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.drafting import drafting, in_stages, kind_of_draft
+from spectui.commands.drafting import drafting, kind_of_draft, to_ik_stages
 from spectui.commands.finding import Finding, error, warning
 from spectui.commands.items import Item
 from spectui.commands.reader import Reader
@@ -63,7 +63,7 @@ def _of_one_context(command: ServerCommand) -> Iterator[Finding]:
 
 def _current(at: int, item: Item) -> Iterator[Finding]:
     if ":" in item.value:
-        yield _stage(at, item)
+        yield _ik_form(at, item)
         return
     given = item.value.split(",")
     kinds = [_known(kind) for kind in given]
@@ -98,7 +98,7 @@ def _alike(kind: str) -> str | None:
     return next(iter(get_close_matches(kind, KINDS, 1)), None)
 
 
-def _stage(at: int, item: Item) -> Finding:
+def _ik_form(at: int, item: Item) -> Finding:
     """Find ik_llama.cpp's numbers behind the kind, which are separate options elsewhere."""
     try:
         options = drafting(item.value).items()
@@ -134,7 +134,7 @@ def _of_ik(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
     try:
         stage = read_stage(item.value)
     except ValueError as fault:
-        edits = in_stages(command)
+        edits = to_ik_stages(command)
         words = next(filter(None, edits.values()), ())
         # What is no stage then either only its author can tell.
         if not all(map(_is_stage, words[1::2])):
@@ -173,7 +173,7 @@ def _of_chain(command: ServerCommand) -> Iterator[Finding]:
         return
     place, why = fault
     at, item = [*command.all("spec-type")][place]
-    edits = in_stages(command)
+    edits = to_ik_stages(command)
     # What no order and no merging mends only its author can tell.
     if chain_fault(command.edited(edits)) is not None:
         edits = {}

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
-from spectui.commands.finding import Finding, about, error, warning
+from spectui.commands.finding import Finding, Topic, about, error, warning
 from spectui.commands.home import is_named_so, shell_line
 from spectui.commands.items import DASHES, Item, divide
 from spectui.commands.programs import SERVER, program_of, started_by
@@ -18,7 +18,7 @@ from spectui.commands.rewriting import (
     likely,
     likely_variable,
     meant_by,
-    together,
+    merged,
 )
 from spectui.commands.server_options import PREFIX, Arity, drawn_from
 from spectui.format import named
@@ -48,7 +48,9 @@ _BUILD = re.compile(r"b\d+")
 
 def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on flags that the reader refuses, and on variables."""
-    yield from variables_rule(command, reader)
+    for at, item in enumerate(command.items):
+        if item.variable is not None:
+            yield from _variable(at, item, command, reader)
     for at, item in enumerate(command.items):
         if item.variable is not None:
             continue
@@ -58,10 +60,10 @@ def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             yield _stray(at, item, reader)
         else:
             yield from _flag(at, item, command, reader)
-    yield from unknown_variables(command, reader)
+    yield from _unknown_variables(command, reader)
 
 
-def unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+def _unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on variables that look like options, and that no server is known to read."""
     for name, value in command.start.environment:
         if not name.startswith(PREFIX) or reader.reads(name):
@@ -75,15 +77,12 @@ def unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Findin
             what = f"{reader.name} does not read {name}"
             why = "it ignores it"
         yield Finding(
-            flag=name, severity=Severity.WARNING, what=what, why=f"{why} without a word{did}"
+            flag=name,
+            severity=Severity.WARNING,
+            what=what,
+            why=f"{why} without a word{did}",
+            topic=Topic.MISREAD,
         )
-
-
-def variables_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on variables that the reader does not read."""
-    for at, item in enumerate(command.items):
-        if item.variable is not None:
-            yield from _variable(at, item, command, reader)
 
 
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -107,6 +106,7 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
         # As an argument first: what that is called comes next.
         edits={at: item.words},
         at=at,
+        topic=Topic.MISREAD,
     )
 
 
@@ -165,7 +165,7 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
             yield _unknown(at, item, command, reader)
         case False:
             words = instead_of(item, command, reader)
-            shared = together(item, command, reader)
+            shared = merged(item, command, reader)
             edits = shared or ({} if words is None else {at: words})
             # What takes the place of several is told of each.
             words = next(filter(None, shared.values()), words)
@@ -189,6 +189,7 @@ def home_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
                 f"{item.flag} {item.value} is in a folder called ~, and not in the home folder",
                 "only a shell replaces ~, and not in quotes; the server looks for such a folder "
                 "where it is started: write the whole path",
+                topic=Topic.MISREAD,
             )
 
 
@@ -279,4 +280,5 @@ def _overruled(at: int, item: Item, winner: Item, reader: Reader) -> Finding:
         f"{item.shown} is given again as {winner.text}",
         f"{reader.name} takes {by}, so that this one does nothing",
         write=(),
+        topic=Topic.OVERRULED,
     )

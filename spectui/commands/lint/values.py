@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from spectui.commands.arguments import all_layers
 from spectui.commands.command import LAYERS, ServerCommand
-from spectui.commands.finding import Finding, error, warning
+from spectui.commands.finding import Finding, Topic, error, warning
 from spectui.commands.items import FLASH_ATTENTION, Item
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import counted, switched
@@ -54,11 +54,11 @@ def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
                 "it takes a number of layers, and stops at a word",
                 fix=own.get(item.value),
             )
-    yield from misread_rule(command, reader)
+    yield from _misread(command, reader)
 
 
-def misread_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on sizes of which the reader takes the digits ahead."""
+def _misread(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Find sizes of which the reader takes the digits ahead."""
     for at, item in _read(command, reader):
         found = _SIZE.fullmatch(item.value) if item.name in _FACTORS else None
         if found is None:
@@ -70,6 +70,7 @@ def misread_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             f"{item.flag} {item.value} is read as {found[1]}",
             "the server takes the number that it begins with, and forgets the rest",
             write=(item.flag, whole) if whole.isdigit() else None,
+            topic=Topic.MISREAD,
         )
 
 
