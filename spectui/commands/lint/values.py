@@ -10,6 +10,7 @@ from spectui.commands.items import FLASH_ATTENTION, Item
 from spectui.commands.reader import Reader
 from spectui.commands.rewriting import counted, switched
 from spectui.options.dialect import Dialect
+from spectui.options.option import Decimal, Layers, Whole
 
 _IN_TOKENS = (
     *("ctx-size", "ctx-size-draft", "batch-size", "ubatch-size", "predict", "keep", "fit-ctx"),
@@ -29,7 +30,14 @@ def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on values that the reader's builds count or spell otherwise."""
     for at, item in _read(command, reader):
         words = switched(item, reader)
-        if _is_miscounted(item, reader):
+        if not item.value and _is_numeric(item):
+            yield error(
+                (at, item),
+                f"{item.shown} is empty",
+                "the server wants a number there, and stops",
+                fix=(),
+            )
+        elif _is_miscounted(item, reader):
             yield _miscounted(at, item, reader)
         elif words is not None:
             yield error(
@@ -80,6 +88,10 @@ def _read(command: ServerCommand, reader: Reader) -> Iterator[tuple[int, Item]]:
         is_unread = item.variable is not None and reader.reads(item.variable) is False
         if item.values and not is_unread:
             yield at, item
+
+
+def _is_numeric(item: Item) -> bool:
+    return item.option is not None and isinstance(item.option.values, (Whole, Decimal, Layers))
 
 
 def _is_miscounted(item: Item, reader: Reader) -> bool:
