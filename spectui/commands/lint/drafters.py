@@ -1,5 +1,6 @@
 """Rules for drafts and drafters that do not match."""
 
+import re
 import shlex
 from collections.abc import Iterator
 
@@ -27,16 +28,13 @@ _SIGN_OF_MTP = ".nextn.eh_proj.weight"
 (``common_speculative_types_from_gguf``)."""
 _MADE_UP = ("spec-synth-len", "spec-synth-rates")
 """Options that replace the target's judgement of drafts by chance."""
-_OF_THE_DRAFT = (
-    *("gpu-layers-draft", "cache-type-k-draft", "cache-type-v-draft", "override-tensor-draft"),
-    *("cpu-moe-draft", "n-cpu-moe-draft", "threads-draft", "threads-batch-draft"),
-    *("spec-draft-cpu-mask", "spec-draft-cpu-range", "spec-draft-cpu-strict", "spec-draft-prio"),
-    *("spec-draft-poll", "spec-draft-cpu-mask-batch", "spec-draft-cpu-strict-batch"),
-    *("spec-draft-prio-batch", "spec-draft-poll-batch", "spec-draft-device", "ctx-size-draft"),
-    "spec-replace",
+_OF_THE_DRAFT = re.compile(r".+-draft|spec-draft-.+|spec-replace")
+"""Names of options for a draft model."""
+_OF_DRAFTING = (
+    *(*MODEL_FLAGS, "spec-draft-p-split"),
+    *("spec-draft-sampling", "spec-draft-backend-sampling"),
 )
-"""Options for the placement of a draft model."""
-_OF_DRAFTING = (*MODEL_FLAGS, "spec-draft-p-split")
+"""Options for drafting with any model, MTP layers included."""
 
 
 def drafters_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -177,7 +175,8 @@ def _without_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             )
     if any(kind in BY_LAYERS | NEED_DRAFT for kind in kinds):
         return
-    unread = _OF_THE_DRAFT if kinds else (*_OF_THE_DRAFT, *_OF_DRAFTING)
-    for at, item in command.all(*unread):
-        what = f"{item.shown} is about a draft, and there is none"
-        yield warning((at, item), what, "it does nothing", write=())
+    for at, item in enumerate(command.items):
+        is_of_any = item.name in _OF_DRAFTING
+        if not kinds if is_of_any else _OF_THE_DRAFT.fullmatch(item.name):
+            what = f"{item.shown} is about a draft, and there is none"
+            yield warning((at, item), what, "it does nothing", write=())
