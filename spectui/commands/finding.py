@@ -37,8 +37,8 @@ class Topic(StrEnum):
 class Finding:
     """A problem of a command or of its models, or a fact that its author may not know.
 
-    At an error the server stops, or ends while it loads. With a warning it runs, and does otherwise
-    than its author meant, or may.
+    At an error the server stops, ends while it loads, or writes what is no text of its model. With
+    a warning it runs, and does otherwise than its author meant, or may.
     """
 
     flag: str

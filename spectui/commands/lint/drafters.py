@@ -17,6 +17,7 @@ from spectui.commands.renames import (
     NEED_DRAFT,
     SERVED,
 )
+from spectui.commands.stages import BY_ITSELF
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.severity import Severity
@@ -45,13 +46,14 @@ def drafters_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     elif not command.has("draft-params"):
         yield from _without_draft(command, reader)
     for at, item in command.all(*_MADE_UP):
-        yield error(
-            (at, item),
-            f"{item.shown} makes acceptance up",
-            "drafted tokens are accepted by chance, whatever the target would write, so that the "
-            "text is invalid: it is for benchmarks of llama-server itself",
-            fix=(),
-        )
+        if reader.takes(item.flag):
+            yield error(
+                (at, item),
+                f"{item.shown} makes acceptance up",
+                "drafted tokens are accepted by chance, whatever the target would write, so that "
+                "the text is invalid: it is for benchmarks of llama-server itself",
+                fix=(),
+            )
 
 
 def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -66,15 +68,15 @@ def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             (place, none),
             f"{none.flag} none, beside {shown}",
             "the draft is loaded, --fit counts its memory, and it is dropped again: nothing drafts",
-            write=(none.flag, MODEL_KIND),
+            write=(none.flag, kind_of_draft(command)),
         )
-    elif not any(kind.startswith(("draft", "mtp")) for kind in kinds):
+    elif set(kinds) <= set(BY_ITSELF):
         yield Finding(
             flag=shown,
             severity=Severity.WARNING,
             what=f"{shown} is given, but only {', '.join(kinds)} drafts",
             why="the draft is loaded and takes its memory, and nobody asks it",
-            replacement=shlex.join(("--spec-type", ",".join((*kinds, MODEL_KIND)))),
+            replacement=shlex.join(("--spec-type", ",".join((*kinds, kind_of_draft(command))))),
             at=at,
         )
     elif reader.is_current:
