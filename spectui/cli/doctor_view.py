@@ -8,8 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import drawn, fits, wrapped
+from spectui.commands.finding import Finding
 from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
-from spectui.doctor.findings import Finding, n_cpu_moe_text
+from spectui.doctor.findings import n_cpu_moe_text
 from spectui.doctor.headers import HeaderLook
 from spectui.doctor.libraries import FoundLibrary
 from spectui.doctor.speed import DraftBound, SpeedBound
@@ -208,7 +209,7 @@ def _free(total_bytes: int | None, free_bytes: int | None) -> str:
 
 
 def _finding(one: Finding) -> Text:
-    return Text(wrapped(f"{one.severity}: {one.text}"), style=_STYLES[one.severity])
+    return Text(wrapped(f"{one.severity}: {one.what}"), style=_STYLES[one.severity])
 
 
 def _preset_lines(preset: Preset) -> Iterator[str]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from spectui.cli.progress import open_progress
 from spectui.cli.taken import opened_here
 from spectui.commands.command import ServerCommand
+from spectui.commands.finding import Finding
 from spectui.commands.home import own_path
 from spectui.commands.last_layers import counts_from_last, from_first
-from spectui.commands.lint.finding import Finding
 from spectui.commands.takeover import Takeover, take_over
-from spectui.doctor.examination import Examination, Examiner, surroundings
+from spectui.doctor.examination import Examiner, surroundings
 from spectui.doctor.findings import findings
 from spectui.engine.fit import fitted
 from spectui.engine.planning import Planner
@@ -191,8 +191,8 @@ def _of_models(
             examiner = Examiner(planner, around, progress.say)
             is_mtp = speculation is not None and speculation.is_mtp and draft is None
             examination = examiner.examine(request, drafts, mtp=is_mtp)
-            name = None if draft is None else draft.path.name
-            return _findings(examination, name, is_drafting=is_drafting)
+            found = findings(examination, is_drafting=is_drafting)
+            return tuple(replace(one, why=_WHY) for one in found)
     finally:
         progress.close()
 
@@ -243,17 +243,3 @@ def _models(given: Mapping[str, tuple[str, ...]]) -> list[Path]:
     read_speculation(given)
     drafts = values[placement.MODEL_DRAFT.parameter]
     return [values[placement.MODEL.parameter], *drafts[-1:]]
-
-
-def _findings(
-    examination: Examination, draft: str | None, *, is_drafting: bool
-) -> tuple[Finding, ...]:
-    return tuple(
-        Finding(
-            flag="-md" if draft is not None and one.text.startswith(draft) else "-m",
-            severity=one.severity,
-            what=one.text,
-            why=_WHY,
-        )
-        for one in findings(examination, is_drafting=is_drafting)
-    )

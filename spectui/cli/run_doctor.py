@@ -12,6 +12,7 @@ from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.taken import warn_of_unmeasured
+from spectui.commands.finding import Finding
 from spectui.doctor.examination import (
     Examination,
     ExaminedDraft,
@@ -19,7 +20,7 @@ from spectui.doctor.examination import (
     Surroundings,
     surroundings,
 )
-from spectui.doctor.findings import Finding, findings
+from spectui.doctor.findings import finding, findings
 from spectui.doctor.headers import HeaderLook, look_at_headers
 from spectui.doctor.libraries import FoundLibrary, look_at_libraries
 from spectui.doctor.speed import DraftBound, SpeedBound
@@ -171,7 +172,7 @@ def _examine(
         request = replace(request, target=chosen.target)
         drafts = {name: chosen.beside(draft) for name, draft in drafts.items()}
     text = None if chosen is None else chosen.sentence
-    notes = () if text is None else (Finding(severity=Severity.NOTE, text=text),)
+    notes = () if text is None else (finding(Severity.NOTE, text),)
     devices, gpus = request.target.devices, around.backend.gpus
     around = replace(around, free=around.free.with_margins(options.margins, devices, gpus))
     examiner = Examiner(planner, around, progress.say)
@@ -185,7 +186,7 @@ def _by_headers(
     models = find_models(options, progress, needs_draft=False)
     look = look_at_headers(models.target, models.drafts)
     findings_ = [
-        Finding(severity=Severity.ERROR, text=f"{name} cannot be the draft: {one.reason}")
+        finding(Severity.ERROR, f"{name} cannot be the draft: {one.reason}", "-md")
         for name, one in look.drafts.items()
         if one.reason is not None
     ]
@@ -195,17 +196,18 @@ def _by_headers(
         if one.reason is None
     }
     findings_ += [
-        Finding(
-            severity=Severity.WARNING,
-            text=f"a token of {name} reads {percent_text(share)} of the weights that one of the "
+        finding(
+            Severity.WARNING,
+            f"a token of {name} reads {percent_text(share)} of the weights that one of the "
             "target reads, and a draft has to be far smaller; if -m and -md changed places, give "
             "them the other way round",
+            "-md",
         )
         for name, share in shares.items()
         if share is not None and share > 1
     ]
     text = f"memory, speed and the rules of BOS and EOS were not examined: {missing}"
-    return look, (*findings_, Finding(severity=Severity.WARNING, text=text))
+    return look, (*findings_, finding(Severity.WARNING, text))
 
 
 def _mtp(options: RunOptions) -> bool | None:
@@ -220,13 +222,13 @@ def _verdict(examination: LookedAt, found: Sequence[Finding]) -> SpectuiError | 
         return None
     if isinstance(examination, HeaderLook):
         is_unusable = bool(examination.drafts) and not _has_draft(examination)
-        return BadInputError(found[0].text) if is_unusable else None
+        return BadInputError(found[0].what) if is_unusable else None
     errors = [one for one in found if one.severity is Severity.ERROR]
     if any(not demand.can_load for demand in examination.demands):
-        return DoesNotFitError(errors[0].text)
+        return DoesNotFitError(errors[0].what)
     wanted = [one for one in examination.drafts if one.is_wanted]
     if wanted and not any(one.is_compatible for one in wanted):
-        return BadInputError(errors[0].text)
+        return BadInputError(errors[0].what)
     return None
 
 
@@ -275,7 +277,7 @@ def _document(
             "no NVIDIA driver tells it of a GPU that llama.cpp uses",
         ),
         **_looked_at(examination, preset),
-        "findings": [{"severity": str(one.severity), "text": one.text} for one in found],
+        "findings": [{"severity": str(one.severity), "text": one.what} for one in found],
     }
 
 

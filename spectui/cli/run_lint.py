@@ -4,6 +4,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -17,10 +18,10 @@ from spectui.cli.next_step import next_lines
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.taken import mind_secrets
 from spectui.commands.command import ServerCommand
+from spectui.commands.finding import Finding, error
 from spectui.commands.home import own_path
 from spectui.commands.items import Item
-from spectui.commands.lint.checking import fixed, lint
-from spectui.commands.lint.finding import Finding
+from spectui.commands.lint.checking import check
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.server_options import drawn_from
@@ -46,7 +47,7 @@ _GAP = "\N{HORIZONTAL ELLIPSIS} "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Checked:
     """Results of the checks of one command."""
 
     name: str | None
@@ -141,7 +142,7 @@ def _pasted() -> str:
         raise BadInputError("stdin holds no text; paste a command") from error
 
 
-def _with_new_errors(report: Report) -> Report:
+def _with_new_errors(report: Checked) -> Checked:
     """The report with the errors that show only in the corrected command."""
     known = {(finding.flag, finding.what) for finding in report.findings}
     new = (one for one in report.left if (one.flag, one.what) not in known)
@@ -169,7 +170,7 @@ def examine(
     *,
     with_models: bool,
     quiet: bool,
-) -> Report:
+) -> Checked:
     """Check a command, and its models if they are present.
 
     Args:
@@ -189,26 +190,32 @@ def examine(
         from spectui.cli.lint_models import model_findings, with_facts
 
         command = with_facts(command)
-    own = lint(command, reader)
-    right = fixed(command, reader, own)
+    report = check(command, reader)
     of_models: tuple[Finding, ...] = ()
     if unseen is None:
-        of_models, unseen = model_findings(right, quiet=quiet)
-    # Nothing else is corrected of what the models tell.
-    is_right = right.items == command.items and right.remarks == command.remarks
-    left = (*(own if is_right else lint(right, reader)), *of_models)
-    order = list(Severity)
-    return Report(
+        of_models, unseen = model_findings(report.corrected, quiet=quiet)
+    elif with_models:
+        of_models = tuple(_missing_draft(command))
+    return Checked(
         name=name,
         command=command,
-        fixed=right,
+        fixed=report.corrected,
         reader=reader,
         chosen_by=chosen_by,
-        findings=tuple(sorted((*own, *of_models), key=lambda one: order.index(one.severity))),
-        left=left,
+        findings=_together(report.findings, of_models),
+        # Nothing else is corrected of what the models tell.
+        left=_together(report.left, of_models),
         unseen=unseen,
         asked=with_models,
     )
+
+
+def _together(own: tuple[Finding, ...], of_models: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The findings on words and models, the worst first; what both tell is told at the words."""
+    topics = {one.topic for one in own}
+    others = (one for one in of_models if one.topic is None or one.topic not in topics)
+    order = list(Severity)
+    return tuple(sorted((*own, *others), key=lambda one: order.index(one.severity)))
 
 
 def _own_reader(command: ServerCommand) -> tuple[Reader, str]:
@@ -229,7 +236,25 @@ def _missing(command: ServerCommand) -> str | None:
     return None if missing is None else f"{missing} is not here"
 
 
-def _next(report: Report, given: str | None) -> list[str]:
+def _missing_draft(command: ServerCommand) -> Iterator[Finding]:
+    """Find a draft that is not on this machine, where its target is."""
+    model, found = command.value("model"), command.last("model-draft")
+    if not model or found is None or not found[1].value or command.inside is not None:
+        return
+    draft, target = (Path(own_path(name)) for name in (found[1].value, model))
+    if draft.exists() or not target.exists():
+        return
+    names = [path.name for path in target.parent.glob("*.gguf") if path != target]
+    alike = next(iter(get_close_matches(draft.name, names, 1)), None)
+    yield error(
+        found,
+        f"{found[1].text} is not here, and {model} is",
+        "llama-server stops where it finds no draft",
+        write=(found[1].flag, "FILE" if alike is None else str(Path(model).with_name(alike))),
+    )
+
+
+def _next(report: Checked, given: str | None) -> list[str]:
     """Lines on what to run after the check; none where the server would stop at the command."""
     if any(one.severity is Severity.ERROR for one in report.left):
         return []
@@ -243,7 +268,7 @@ def _next(report: Report, given: str | None) -> list[str]:
     return next_lines(does, words)
 
 
-def _print(reports: list[Report], json_path: str | None, next_: list[str], *, fix: bool) -> None:
+def _print(reports: list[Checked], json_path: str | None, next_: list[str], *, fix: bool) -> None:
     first = reports[0]
     documents = [_lint_document(report) for report in reports]
     document = documents[0] if len(documents) == 1 else _of_several(reports, documents)
@@ -260,7 +285,7 @@ def _print(reports: list[Report], json_path: str | None, next_: list[str], *, fi
     write_result(document, first.fixed.text, json_path, exact=True)
 
 
-def _of_several(reports: list[Report], documents: list[Json]) -> Json:
+def _of_several(reports: list[Checked], documents: list[Json]) -> Json:
     """``spectui.lint/1`` of each command of a file."""
     heading = {"schema": "spectui.lint/1", "spectui": __version__}
     pairs = zip(reports, documents, strict=True)
@@ -273,7 +298,7 @@ def _of_several(reports: list[Report], documents: list[Json]) -> Json:
     }
 
 
-def _lint_document(report: Report) -> Json:
+def _lint_document(report: Checked) -> Json:
     """``spectui.lint/1``."""
     return {
         "schema": "spectui.lint/1",
@@ -306,12 +331,12 @@ def _finding_document(finding: Finding, command: ServerCommand) -> Json:
     }
 
 
-def _render(reports: list[Report], *, with_fixed: bool = True) -> str:
+def _render(reports: list[Checked], *, with_fixed: bool = True) -> str:
     """Render every finding, and the corrected command if it differs."""
     return drawn(*(part for one in reports for part in _parts(one, with_fixed=with_fixed)))
 
 
-def _parts(report: Report, *, with_fixed: bool) -> Iterator[RenderableType]:
+def _parts(report: Checked, *, with_fixed: bool) -> Iterator[RenderableType]:
     if report.name is not None:
         yield Text(printable(f"{report.name}:"), style="bold")
     for finding in report.findings:
@@ -330,7 +355,7 @@ def _parts(report: Report, *, with_fixed: bool) -> Iterator[RenderableType]:
         yield Text("")
 
 
-def _heading(report: Report) -> str:
+def _heading(report: Checked) -> str:
     """What the corrected command is, and what still stops the server there."""
     left = dict.fromkeys(one.what for one in report.left if one.severity is Severity.ERROR)
     if not left:
@@ -391,7 +416,7 @@ def _spelled(command: ServerCommand, at: int) -> str:
     return f"{item.variable}={item.value}" if item.values else item.variable
 
 
-def _summary(report: Report) -> str:
+def _summary(report: Checked) -> str:
     counts = {kind: sum(one.severity is kind for one in report.findings) for kind in Severity}
     told = ", ".join(
         f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items() if count

@@ -13,6 +13,8 @@ from spectui.options.dialect import Dialect
 from spectui.options.drafters import DrafterSetting, DraftSimple, HiddenStateDrafter, numbers_of
 from spectui.options.option import Option
 from spectui.options.setup import (
+    DENSE,
+    EXPERTS,
     ContextOptions,
     CpuOptions,
     Devices,
@@ -23,8 +25,6 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 
-EXPERTS = "ffn_(up|down|gate|gate_up)_(ch|)exps"
-"""Pattern of the last part of the names of experts' tensors."""
 _DEFAULT_CACHE_TYPE = placement.CACHE_TYPE_K.default
 
 
@@ -234,7 +234,7 @@ def first_experts(n_layers: int) -> TensorOverride:
 
 def first_dense(n_layers: int) -> TensorOverride:
     """The override for ``-ot`` that is equivalent to ``--n-cpu-ffn`` in llama.cpp."""
-    return _first(n_layers, r"ffn_(up|down|gate)\.")
+    return _first(n_layers, DENSE)
 
 
 def _first(n_layers: int, part: str) -> TensorOverride:

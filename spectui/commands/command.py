@@ -7,42 +7,28 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from spectui.commands.finding import Edits, Finding
 from spectui.commands.home import own_path, shell_word, shell_words
 from spectui.commands.items import Item, divide, words_of
-from spectui.commands.reader import NEW
-from spectui.commands.server_options import canonical
+from spectui.commands.renames import BY_LAYERS, BY_SWITCH, DRAFTS, NONE, OF_MODELS
+from spectui.commands.server_options import canonical, former_names, new_names
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
+from spectui.options.drafters import MTP_KIND
 from spectui.secret import hidden
-from spectui.severity import Severity
 
 ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 INI = "ini"
 LLAMA_SWAP = "llama-swap"
 COMPOSE = "compose"
 LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
-BY_LAYERS = frozenset({MTP_KIND, "mtp"})
-"""Kinds that draft with the target's own layers."""
-BY_SWITCH = "multi-token-prediction"
-"""Name of ik_llama.cpp's switch for them."""
 
 _Part = Item | tuple[str, str] | str
 """An option, a variable from around the command, or a word before the arguments."""
-Edits = Mapping[int | None, tuple[str, ...]]
-"""Words that replace the items at these places, none to remove one; at None those that are
-appended."""
 
 _UNIFIED = ("serve",)
 """Words after a program that holds the server among others."""
-_DRAFTS = ("model-draft", "spec-draft-hf", "fim-qwen-7b-spec", "fim-qwen-14b-spec")
-_NO_KIND = "none"
-_OLD_NAMES = frozenset(
-    {"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min", "--no-mmap", "--mlock"}
-    | {"-cd", "--ctx-size-draft", "--spec-replace", "LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"}
-    | {"LLAMA_ARG_MODEL_DRAFT", "LLAMA_ARG_DRAFT_P_MIN"}
-)
-_NEW_KINDS = frozenset({MODEL_KIND, MTP_KIND, *HIDDEN_STATE_KINDS})
-"""Kinds of ``--spec-type`` since spring 2026."""
+_WITH_DRAFT = (*DRAFTS, "fim-qwen-7b-spec", "fim-qwen-14b-spec")
+"""Options that name a draft, and switches that stand for one of the hub."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,28 +83,6 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remark:
-    """Finding of a file's reader on a command, which the arguments do not show."""
-
-    flag: str
-    """The key or line in question."""
-    severity: Severity
-    what: str
-    why: str
-    replacement: str | None = None
-    """What to write; empty to leave it out; None if only its author knows."""
-
-    def without(self, secrets: Iterable[tuple[str, str]]) -> "Remark":
-        """The remark with other texts in place of secrets."""
-        flag, what, meant = self.flag, self.what, self.replacement
-        for secret, shown in secrets:
-            # A sentence may show it as Python does.
-            what = what.replace(secret, shown).replace(repr(secret)[1:-1], shown)
-            flag, meant = flag.replace(secret, shown), meant and meant.replace(secret, shown)
-        return replace(self, flag=flag, what=what, replacement=meant)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCommand:
     """One command that starts llama-server."""
 
@@ -143,7 +107,7 @@ class ServerCommand:
     """The kind of the draft's file in ``--spec-type``; None also for an ordinary draft model."""
     paying_length: int | None = None
     """Longest draft that was found to pay on this machine; None where nothing was measured."""
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[Finding, ...] = ()
     """What the reader of its file says of it."""
     secrets: tuple[str, ...] = ()
     """Options and variables whose values were hidden when the command was read."""
@@ -269,7 +233,8 @@ class ServerCommand:
     @property
     def has_draft(self) -> bool:
         """Whether a draft model is given, as a file or from the hub."""
-        return self.has(*_DRAFTS)
+        found = self.last(*_WITH_DRAFT)
+        return found is not None and found[1].values != ("",)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -278,7 +243,7 @@ class ServerCommand:
         for _at, item in self.all("spec-type", "spec-default", BY_SWITCH):
             if item.name == "spec-type":
                 kinds = item.value.partition(":")[0].replace("_", "-").split(",")
-                named += [] if _NO_KIND in kinds else kinds
+                named += [] if NONE in kinds else kinds
             elif not item.is_negation:
                 named.append("ngram-mod" if item.name == "spec-default" else MTP_KIND)
         return tuple(dict.fromkeys(named))
@@ -328,8 +293,8 @@ def _is_old(items: tuple[Item, ...]) -> bool:
     """Whether the command has removed names or ik_llama.cpp's, and no newer ones of llama.cpp."""
     shown = {canonical(item.shown) for item in items}
     kinds = {kind for item in items if item.name == "spec-type" for kind in item.value.split(",")}
-    is_new = kinds & _NEW_KINDS or any(NEW.match(name) for name in shown)
-    return not is_new and (bool(shown & _OLD_NAMES) or any(map(_is_of_ik, items)))
+    is_new = kinds & OF_MODELS or shown & new_names()
+    return not is_new and (bool(shown & former_names()) or any(map(_is_of_ik, items)))
 
 
 def _is_of_ik(item: Item) -> bool:
@@ -340,7 +305,7 @@ def _is_of_ik(item: Item) -> bool:
     if server is None or server.programs:
         # ik_llama.cpp's server takes what llama.cpp's other programs do.
         return False
-    return server.known_to(canonical(item.flag)) == {Dialect.IK} and not item.is_negation
+    return server.known_to(item.spelling) == {Dialect.IK} and not item.is_negation
 
 
 def _quoted(word: str) -> str:

@@ -13,7 +13,6 @@ from spectui.commands.command import COMPOSE, LLAMA_SWAP, Entry
 from spectui.commands.home import is_at_home
 from spectui.commands.items import Item, words_of
 from spectui.commands.launch import Launch, commented, slug
-from spectui.commands.server_options import canonical
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 
@@ -114,7 +113,7 @@ def compose(launch: Launch) -> str:
             f"the published images hold current llama.cpp; export compose for {Dialect.LLAMA_CPP}"
         )
     command = launch.command
-    items = [item for item in command.items if canonical(item.flag) not in _LISTENING]
+    items = [item for item in command.items if item.spelling not in _LISTENING]
     arguments, mounts = _mounted(items)
     asked = command.value("port") or _PORT
     port = _PORT if asked == _ANY else asked

@@ -2,11 +2,26 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import PurePath
 
-from spectui.commands.command import BY_SWITCH, Edits, ServerCommand
+from spectui.commands.command import ServerCommand
+from spectui.commands.finding import Edits
 from spectui.commands.items import Item
-from spectui.commands.reader import Reader, is_new
-from spectui.commands.stages import IK_KINDS, Stage, in_order, read_stage
+from spectui.commands.reader import Reader
+from spectui.commands.renames import (
+    BY_SWITCH,
+    DRAFTS,
+    FORMER_KINDS,
+    IK_KINDS,
+    IK_LENGTHS,
+    IK_NUMBERS,
+    KINDS_BY_NAME,
+    LENGTHS,
+    NONE,
+    OWN_OPTIONS,
+)
+from spectui.commands.server_options import new_names
+from spectui.commands.stages import Stage, in_order, read_stage
 from spectui.errors import BadInputError
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.drafters import (
@@ -25,46 +40,23 @@ from spectui.options.drafters import (
     numbers_of,
 )
 
-_NONE = "none"
-_NAMES = {name: kind for kind, name in IK_KINDS.items()}
-"""Names of kinds in ik_llama.cpp, and in builds before spring 2026."""
 _OWN_ENGINE = (DraftSimple, DraftMtp, *NGRAMS)
-_KNOWN = frozenset({_NONE, *map(kind_of, _OWN_ENGINE)})
+_KNOWN = frozenset({NONE, *map(kind_of, _OWN_ENGINE)})
 
 SPEC_DEFAULT: dict[str, tuple[str, ...]] = {
     "spec-type": (kind_of(NgramMod),),
     **{one.option: (one.argument(one.default),) for one in numbers_of(NgramMod)},
 }
 """Options that ``--spec-default`` stands for."""
-_OWN: dict[str, dict[str, str]] = {
-    kind_of(drafter): {name: one.option for one in numbers_of(drafter) for name in one.shared}
-    for drafter in NGRAMS
-    if numbers_of(drafter)
-}
-"""Replacements of the shared options, by kind."""
-LENGTHS = ("draft-max", "draft-min")
 _SHORTEST = ("draft-min", "spec-ngram-mod-n-min")
 _CHANGED = tuple(one for one in numbers_of(DraftSimple) if one.earlier_default != one.default)
 OLD_LENGTHS = {one.option: f"{one.earlier_default:g}" for one in _CHANGED}
 """Defaults until spring 2026, and in ik_llama.cpp."""
 NEW_LENGTHS = {one.option: one.argument(one.default) for one in _CHANGED}
-KINDS_BY_NAME = {
-    "eagle": "draft-eagle3",
-    "mtp": MTP_KIND,
-    "dflash": "draft-dflash",
-    "dspark": "draft-dspark",
-}
-"""Kinds of drafts that llama-server recognises by their files, by parts of the files' names."""
-_LENGTHS = {one.option: one.ik[-1] for one in numbers_of(DraftSimple)}
-_SIZES = {name: name.removeprefix("spec-").replace("-", "_") for name in SHARED_BY_NGRAMS}
-_SUFFIX = {
-    "suffix-pattern-len": "suffix_min_match_len",
-    "suffix-max-depth": "suffix_max_depth",
-    "suffix-corpus": "suffix_corpus",
-}
-_OWN_KEYS = {
-    one.name.replace("_", "-"): one.ik[-1] for drafter in NGRAMS for one in numbers_of(drafter)
-}
+
+_OF_STAGES = frozenset(
+    {"spec-type", BY_SWITCH, *IK_LENGTHS, *(name for one in IK_NUMBERS.values() for name in one)}
+)
 
 
 def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str, ...]]:
@@ -79,9 +71,9 @@ def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str
     Raises:
         BadInputError: spectui cannot draft like that.
     """
-    stage = _stage(value) if ":" in value else None
+    stage = _parse_stage(value) if ":" in value else None
     kinds = value.replace("_", "-").split(",") if stage is None else [stage.kind]
-    named = [_NAMES.get(one, one) for one in kinds]
+    named = [FORMER_KINDS.get(one, one) for one in kinds]
     for one in HIDDEN_STATE_KINDS:
         if one in named and not through_server:
             raise BadInputError(
@@ -91,10 +83,10 @@ def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str
         raise _unknown(value)
     found = {} if stage is None else _settings(value, named[0], stage.numbers)
     # llama-server takes a list with none in it for none.
-    return found if _NONE in named else {"spec-type": (",".join(named),), **found}
+    return found if NONE in named else {"spec-type": (",".join(named),), **found}
 
 
-def _stage(value: str) -> Stage:
+def _parse_stage(value: str) -> Stage:
     kind, _, settings = value.partition(":")
     try:
         return read_stage(f"{IK_KINDS.get(kind, kind)}:{settings}")
@@ -142,11 +134,11 @@ def own_options(
         values: values of that option.
         given: the value of any other option of the command; None where it is not given.
     """
-    own = _OWN.get(kind, {}).get(name)
+    own = OWN_OPTIONS.get(kind, {}).get(name)
     if own is None:
         return {}
     if (kind, name) == (kind_of(NgramSimple), "draft-max"):
-        return {own: (_as_long_as_looked_up(values[-1], given),)}
+        return {own: (_at_least_lookup_size(values[-1], given),)}
     if (kind, name) == (kind_of(NgramMod), "draft-max") and not any(map(given, _SHORTEST)):
         # Its shortest draft was 0 unless told, and is 48 today.
         return {own: values, _SHORTEST[1]: ("0",)}
@@ -160,7 +152,7 @@ def told_of_length(longest: str, size_m: str) -> str | None:
     return f"ngram-simple drops drafts shorter than the {size_m} tokens that it looks up"
 
 
-def _as_long_as_looked_up(longest: str, given: Callable[[str], str | None]) -> str:
+def _at_least_lookup_size(longest: str, given: Callable[[str], str | None]) -> str:
     """A longest draft of at least the length that ``ngram-simple`` looks up.
 
     It cut drafts off there, and today drops all that are shorter (``common_ngram_simple_draft``).
@@ -185,7 +177,7 @@ def told_apart(
         kinds: the drafters' kinds.
         has_old_lengths: whether lengths of drafts stand under names that served all drafters.
     """
-    ngrams = [kind for kind in kinds if kind in _OWN]
+    ngrams = [kind for kind in kinds if kind in OWN_OPTIONS]
     lengths = LENGTHS if has_old_lengths and kinds and ngrams == list(kinds) else ()
     # Of two that became one, the drafter's own size counts.
     shared = (*SHARED_BY_NGRAMS, *lengths)
@@ -221,6 +213,19 @@ def _behind_kinds(command: ServerCommand) -> frozenset[str]:
     return frozenset(found)
 
 
+def kind_by_name(command: ServerCommand) -> str | None:
+    """The kind that the draft's name stands for; None for a name that says nothing."""
+    name = PurePath(command.value(*DRAFTS) or "").name.lower()
+    return next((kind for mark, kind in KINDS_BY_NAME.items() if mark in name), None)
+
+
+def kind_of_draft(command: ServerCommand) -> str:
+    """The draft's kind by its file, or else by its name."""
+    if command.draft_tensors is not None:
+        return command.draft_kind or MODEL_KIND
+    return command.draft_kind or kind_by_name(command) or MODEL_KIND
+
+
 def old_lengths(command: ServerCommand) -> dict[str, str]:
     """The old default lengths that a command for builds before spring 2026 leaves out."""
     lengths = assumed_lengths(command, Reader())
@@ -228,18 +233,17 @@ def old_lengths(command: ServerCommand) -> dict[str, str]:
 
 
 def _has_new_names(command: ServerCommand) -> bool:
-    return any(is_new(item.flag) for item in command.items) or any(
+    return any(item.spelling in new_names() for item in command.items) or any(
         kind.startswith("draft-") for kind in command.kinds
     )
 
 
 def is_of_stage(item: Item) -> bool:
     """Whether the item selects or configures drafters, one option in ik_llama.cpp."""
-    names = {"spec-type", BY_SWITCH, *_LENGTHS, *_SIZES, *_SUFFIX}
-    return item.name in names or ngram_of(item.name) is not None
+    return item.name in _OF_STAGES or ngram_of(item.name) is not None
 
 
-def in_stages(command: ServerCommand) -> Edits:
+def to_ik_stages(command: ServerCommand) -> Edits:
     """All of a command's drafting in ik_llama.cpp's form, at its first drafting option."""
     items = [(at, item) for at, item in enumerate(command.items) if is_of_stage(item)]
     if not items:
@@ -288,16 +292,9 @@ def _named(item: Item) -> Iterator[Stage]:
 
 def _numbers(item: Item, kind: str, *, has_model: bool) -> Mapping[str, str]:
     """Numbers that one of the separate options adds to a stage."""
-    is_ngram = kind in NGRAM_KINDS
-    own = ngram_of(item.name)
-    if own is not None:
-        key = _OWN_KEYS.get(item.name.removeprefix(f"spec-{own}-")) if own == kind else None
-    elif item.name in _SIZES:
-        key = _SIZES[item.name] if is_ngram else None
-    elif item.name in _SUFFIX:
-        key = _SUFFIX[item.name] if kind == "suffix" else None
-    elif is_ngram and (has_model or item.name == "draft-p-min"):
-        key = None
-    else:
-        key = _LENGTHS.get(item.name)
+    key = IK_NUMBERS.get(kind, {}).get(item.name)
+    # Beside a model's the lengths are not those of an n-gram drafter, which has no probability.
+    is_models = kind in NGRAM_KINDS and (has_model or item.name == "draft-p-min")
+    if key is None and not is_models:
+        key = IK_LENGTHS.get(item.name)
     return {} if key is None else {key: item.value}

@@ -113,7 +113,7 @@ def _assigned(launch: Launch) -> Iterator[tuple[str, str]]:
 
 
 def _variable(item: Item, launch: Launch) -> str | None:
-    flag, option, server = canonical(item.flag), item.option, item.server
+    flag, option, server = item.spelling, item.option, item.server
     accepted = launch.reader.accepted
     if flag in _OTHERS:
         return _OTHERS[flag]

@@ -43,18 +43,19 @@ class Item:
 
     flag: str
     """The option without its value; a stray word that follows no option is a flag too."""
+    spelling: str
+    """The flag as the tables spell it."""
+    name: str
+    """One name for all spellings."""
     option: Option | None
     """None if spectui's own command line has no such option."""
+    server: ServerOption | None
+    """The option in llama-server's tables; None if no table has it."""
     values: tuple[str, ...]
     words: tuple[str, ...]
     """All of its words, unchanged."""
     variable: str | None = None
     """The variable that stands for the option in the command; None for an argument."""
-
-    @property
-    def server(self) -> ServerOption | None:
-        """The option in llama-server's tables; None if no table has it."""
-        return server_option(self.flag)
 
     @property
     def is_path(self) -> bool:
@@ -66,13 +67,18 @@ class Item:
         """The item with other values, in words of their own."""
         return replace(self, values=values, words=(self.flag, *values))
 
-    @property
-    def name(self) -> str:
-        """One name for all spellings."""
-        if self.option is not None:
-            return self.option.name
-        server = self.server
-        return (self.flag if server is None else server.long_flag).lstrip("-")
+    def renamed(self, flag: str) -> "Item":
+        """The option of another flag, with the same values."""
+        option, server = BY_FLAG.get(canonical(flag)), server_option(flag)
+        return replace(
+            self,
+            flag=flag,
+            spelling=canonical(flag),
+            name=_name(flag, option, server),
+            option=option,
+            server=server,
+            words=(flag, *self.values),
+        )
 
     @property
     def value(self) -> str:
@@ -95,19 +101,18 @@ class Item:
         server = self.server
         if len(self.words) != 1 or not self.values or server is None:
             return self.words
-        if server.arity_of(canonical(self.flag)) is not Arity.NONE:
+        if server.arity_of(self.spelling) is not Arity.NONE:
             return (self.flag, *self.values)
         if FLASH_ATTENTION.get(self.values[0].lower()) != "off":
             return (self.flag,)
         # What switches nothing on is left out.
-        is_negation = canonical(self.flag) in server.negations
-        other = server.long_flag if is_negation else server.negation
+        other = server.long_flag if self.spelling in server.negations else server.negation
         return () if other is None else (other,)
 
     @property
     def is_speculative(self) -> bool:
         """Whether the option configures drafting."""
-        return _SPECULATIVE.match(canonical(self.flag)) is not None
+        return _SPECULATIVE.match(self.spelling) is not None
 
     @property
     def is_negation(self) -> bool:
@@ -142,23 +147,32 @@ def divide(words: Sequence[str], variable: str | None = None) -> Iterator[Item]:
 
 def _item(words: Sequence[str], at: int, variable: str | None) -> Item:
     flag, equals, attached = words[at].partition("=")
-    option, arity = BY_FLAG.get(canonical(flag)), _arity(flag)
+    server = server_option(flag)
+    arity = None if server is None else server.arity_of(canonical(flag))
     if equals and arity in {None, Arity.UNTOLD}:
-        flag, equals, option, arity = words[at], "", None, None
+        flag, equals, server, arity = words[at], "", None, None
     end = at + 1 if equals else _end(flag, arity, words, at + 1)
     values = (attached,) if equals else tuple(words[at + 1 : end])
+    option = None if arity is None else BY_FLAG.get(canonical(flag))
+    if arity is Arity.UNTOLD:
+        flag = unambiguous(flag, len(values))
+        server = server_option(flag)
     return Item(
-        flag=unambiguous(flag, len(values)) if arity is Arity.UNTOLD else flag,
+        flag=flag,
+        spelling=canonical(flag),
+        name=_name(flag, option, server),
         option=option,
+        server=server,
         values=values,
         words=tuple(words[at:end]),
         variable=variable,
     )
 
 
-def _arity(flag: str) -> Arity | None:
-    option = server_option(flag)
-    return None if option is None else option.arity_of(canonical(flag))
+def _name(flag: str, option: Option | None, server: ServerOption | None) -> str:
+    if option is not None:
+        return option.name
+    return (flag if server is None else server.long_flag).lstrip("-")
 
 
 def _end(flag: str, arity: Arity | None, words: Sequence[str], start: int) -> int:
@@ -214,7 +228,8 @@ def _as_arguments(variable: str, value: str) -> tuple[str, ...]:
     if off is None:
         if option.arity is Arity.NONE:
             return (flag,) if value in TRUE or variable.startswith(NEGATION) else ()
-        return (flag, value)
+        # An empty path is none, and an empty number is the server's to refuse.
+        return () if option.is_file and not value else (flag, value)
     if value not in TRUE | FALSE:
         raise BadInputError(f"{variable} is {value!r}; give it 1 or 0")
     return (flag,) if value in TRUE else (off,)

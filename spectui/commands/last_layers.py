@@ -8,11 +8,11 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.items import divide
 from spectui.commands.recognition import recognise
 from spectui.options.dialect import Dialect
+from spectui.options.setup import EXPERTS
 
-_EXPERTS = re.compile(r"blk\.(\d+)\.ffn_down_exps\.weight")
+_EXPERTS = re.compile(rf"blk\.(\d+)\.{EXPERTS}\.weight")
 _PREDICTING = re.compile(r"blk\.(\d+)\.nextn\.")
 _OPTIONS = ("cpu-moe", "n-cpu-moe")
-_PARTS = "ffn_(up|down|gate|gate_up)_exps"
 
 
 def counts_from_last(command: ServerCommand) -> bool:
@@ -35,7 +35,7 @@ def from_first(command: ServerCommand, tensors: Iterable[str]) -> ServerCommand:
     found = command.last(*_OPTIONS)
     assert found is not None  # noqa: S101 - asked before
     layers = _layers(tensors)[-_number(found[1].value) :]
-    pattern = rf"blk\.({'|'.join(map(str, layers))})\.{_PARTS}\."
+    pattern = rf"blk\.({'|'.join(map(str, layers))})\.{EXPERTS}"
     # The last of them counts there, and behind every -ot.
     items = [item for item in command.items if item.name not in _OPTIONS]
     written = divide(("-ot", f"{pattern}=CPU")) if layers else ()

@@ -10,9 +10,9 @@ from spectui.commands.arguments import server_arguments
 from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.home import shell_words
 from spectui.commands.items import Item, divide, words_of
+from spectui.commands.lint.checking import check
 from spectui.commands.reader import Accepted, Reader
-from spectui.commands.rewriting import passed_on, rewritten
-from spectui.commands.server_options import canonical
+from spectui.commands.rewriting import passed_on
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options import context, placement
@@ -106,7 +106,7 @@ class Launch:
     def elsewhere(self, who: str) -> "Launch":
         """The launch without its listening address, which ``who`` chooses; a comment keeps it."""
         items = self.command.items
-        given = [item for item in items if canonical(item.flag) in _LISTENING]
+        given = [item for item in items if item.spelling in _LISTENING]
         if not given:
             return self
         kept = tuple(item for item in items if item not in given)
@@ -234,11 +234,12 @@ class ExportSetup(Setup):
         reader = Reader(dialect=dialect)
         unknown = [one for one in wanted if one.name in _MACHINE and not reader.takes(one.flag)]
         own = [one for one in wanted if one not in unknown]
-        command, dropped = rewritten(
-            ServerCommand(items=(*own, *extra)),
-            replace(reader, accepted=self.accepted),
-            start=len(own),
-        )
+        if dialect is not Dialect.LLAMA_CPP:
+            # What is left to the server is its default there, and has no word.
+            extra = tuple(one for one in extra if one.name not in LAYERS or one.value != "auto")
+        report = check(ServerCommand(items=extra), reader)
+        dropped = [extra[one.at] for one in report.findings if one.edits.get(one.at) == ()]
+        command = ServerCommand(items=(*own, *report.corrected.items))
         if self.accepted is not None:
             command = replace(command, items=self.accepted.spelled(command.items))
         return command, (*unknown, *dropped)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from spectui.commands.items import Item, divide, words_of
-from spectui.commands.server_options import PREFIX, canonical, option_of_variable, table
+from spectui.commands.server_options import PREFIX, option_of_variable, table
 from spectui.options.catalogue import BY_VARIABLE
 from spectui.options.dialect import Dialect
 from spectui.secret import is_secret
@@ -134,7 +134,7 @@ def _counts(item: Item) -> bool:
     for kind, names in _by_kind().items():
         if kind.startswith(_NEUTRAL) and name in names:
             return not _equals(value, float(kind.removeprefix(_NEUTRAL)))
-    is_negated = canonical(item.flag) in option.negations
+    is_negated = item.spelling in option.negations
     if _is(name, "off"):
         return is_negated
     changes = not is_negated and _is(name, "place", "model", "beside", "choice")

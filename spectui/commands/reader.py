@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
+from spectui.commands.renames import IK_KINDS, RENAMES
 from spectui.commands.server_options import (
     NEGATION,
     PREFIX,
@@ -17,31 +18,19 @@ from spectui.commands.server_options import (
 )
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftSimple, numbers_of
+from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
 from spectui.options.option import Option
+from spectui.options.placement import LOAD_MODE, LOAD_MODES
 from spectui.options.setup import FlashAttention
 
 if TYPE_CHECKING:
     from spectui.commands.command import ServerCommand
-    from spectui.commands.lint.finding import Finding
+    from spectui.commands.finding import Finding
 
 _IK_ONLY = frozenset({"--run-time-repack", "--smart-expert-reduction", "--mla-use"})
 _CURRENT = "--spec-draft-n-max"
-_OLD_NAMES = {MTP_KIND: "mtp"}
-"""Names of kinds before the prefix ``draft-`` was introduced."""
 _IK_FLAGS = {one.ik[-1]: one.flags[0] for one in numbers_of(DraftSimple)}
 """Options of ik_llama.cpp before its ``--spec-type`` took settings."""
-_EQUAL: dict[tuple[str, ...], tuple[str, ...]] = {
-    ("--load-mode", "none"): ("--no-mmap",),
-    ("--no-mmap",): ("--load-mode", "none"),
-}
-"""Equivalent options whose numbers of words differ."""
-NEW = re.compile(
-    r"--(no-)?spec-(draft-|ngram-(mod|simple|map-k)|synth-|default)"
-    r"|--(load-mode|lazy-mode|n-cpu-ffn|moe-cache-mib)$|-(lm|lzm|ncffn)$"
-    r"|LLAMA_ARG_(SPEC_|LOAD_MODE|MOE_CACHE_MIB)"
-)
-"""Flags and variables introduced with the names of spring 2026."""
 _NAMES = {
     Dialect.LLAMA_CPP: "llama-server",
     Dialect.LEGACY: "llama-server before spring 2026",
@@ -97,7 +86,7 @@ class Accepted:
         return tuple(own for item in items for own in divide(self._spelled(item)))
 
     def _spelled(self, item: Item) -> tuple[str, ...]:
-        flag, option = canonical(item.flag), item.option
+        flag, option = item.spelling, item.option
         match option and option.name, item.values:
             case "flash-attn", _ if flag in self.bare:
                 return self._switched(item)
@@ -105,14 +94,22 @@ class Accepted:
                 return self._drafting(flag, value)
         if flag in self.flags:
             return (item.flag, *item.values)
-        equal = _EQUAL.get((flag, *item.values), ())
-        if equal and equal[0] in self.flags:
+        equal = self._loading(item)
+        if equal:
             return equal
         known = () if option is None else option.flags
         spelling = next((one for one in known if one in self.flags), None)
         if spelling is None:
             raise self._unknown(item.flag)
         return (spelling, *item.values)
+
+    def _loading(self, item: Item) -> tuple[str, ...]:
+        """The mode of loading as switches, or a switch as that; nothing where it has no words."""
+        if item.name == LOAD_MODE.name:
+            words = tuple(f"--{name}" for name in LOAD_MODES.get(item.value, ()))
+            return words if self.flags.issuperset(words) else ()
+        words = RENAMES[item.name].words if item.name in RENAMES else ()
+        return words if words and words[0] == LOAD_MODE.long_flag in self.flags else ()
 
     def _unknown(self, what: str) -> BadInputError:
         return BadInputError(
@@ -135,7 +132,7 @@ class Accepted:
         return (flag, ",".join(map(self._drafter, named))) if named else ()
 
     def _drafter(self, name: str) -> str:
-        for known in (name, _OLD_NAMES.get(name, name)):
+        for known in (name, IK_KINDS.get(name, name)):
             if known in self.drafters:
                 return known
         raise self._unknown(f"--spec-type {name}")
@@ -155,11 +152,6 @@ def drafters_of(placeholder: str) -> frozenset[str]:
     """The drafters listed in the help of ``--spec-type``; empty if its value is no list."""
     found = frozenset(re.findall(r"[a-z][\w-]*", placeholder))
     return found if "none" in found else frozenset()
-
-
-def is_new(flag: str) -> bool:
-    """Whether the flag came with the renaming of spring 2026."""
-    return NEW.match(canonical(flag)) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

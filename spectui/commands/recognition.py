@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import Item
-from spectui.commands.server_options import Arity, canonical
-from spectui.commands.stages import KNOWN_TO_IK, NONE
+from spectui.commands.renames import NONE
+from spectui.commands.server_options import Arity
+from spectui.commands.stages import KNOWN_TO_IK
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAM_KINDS
 
@@ -82,7 +83,7 @@ def _places(command: ServerCommand) -> Iterator[str]:
 
 def _only_in_ik(item: Item) -> str | None:
     """The option as only ik_llama.cpp takes it; None where others do too, or nobody does."""
-    server, flag = item.server, canonical(item.flag)
+    server, flag = item.server, item.spelling
     if server is None:
         return None
     if item.name == "spec-type":
@@ -101,7 +102,7 @@ def _is_missing_in_ik(item: Item) -> bool:
         return ":" not in item.value and any(kind.startswith("draft-") for kind in kinds)
     if server is None:
         return False
-    if Dialect.IK not in server.known_to(canonical(item.flag)):
+    if Dialect.IK not in server.known_to(item.spelling):
         return True
     is_word = item.value.lower() in _OTHER_WORDS.get(item.name, ())
     return is_word or _is_word_of(item, _OTHERS)
@@ -112,6 +113,6 @@ def _is_word_of(item: Item, dialects: frozenset[Dialect]) -> bool:
     server = item.server
     if server is None or server.arity is not Arity.MAYBE or not item.values:
         return False
-    known = server.known_to(canonical(item.flag))
+    known = server.known_to(item.spelling)
     takes = {one for one in known if server.counts.get(one)}
     return bool(takes) and takes <= dialects and takes != known

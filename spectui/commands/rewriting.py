@@ -2,51 +2,32 @@
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable
 from itertools import takewhile
 
-from spectui.commands.arguments import all_layers
-from spectui.commands.command import LAYERS, Edits, ServerCommand
-from spectui.commands.drafting import in_stages, is_of_stage, own_options
-from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide, words_of
+from spectui.commands.command import ServerCommand
+from spectui.commands.drafting import is_of_stage, own_options, to_ik_stages
+from spectui.commands.finding import Edits
+from spectui.commands.items import DASHES, Item, words_of
 from spectui.commands.reader import Reader
+from spectui.commands.renames import LENGTHS, RENAMES, load_mode
 from spectui.commands.server_options import (
     FALSE,
     PREFIX,
-    TRUE,
     Arity,
-    canonical,
     drawn_from,
     every_flag,
     server_option,
 )
 from spectui.format import printable
-from spectui.options.catalogue import BY_FLAG
+from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.dialect import Dialect
+from spectui.options.placement import LOAD_MODE, LOAD_MODES
 
 _ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
-_LENGTHS = {"draft-max": "n-max", "draft-min": "n-min"}
-_MODES = {
-    "none": ("--no-mmap",),
-    "mlock": ("--mlock", "--no-mmap"),
-    "mmap+mlock": ("--mlock",),
-    "dio": ("--direct-io",),
-}
-"""Equivalents of ``--load-mode`` as separate switches."""
 _LOADING = ("no-mmap", "mmap", "mlock")
 """Switches that ``--load-mode`` replaced."""
 OFF = FALSE | {"none"}
-_ON = TRUE | {"auto", "llamacpp"}
-_WORDS = frozenset({"all", "auto"})
-"""Values for layers that are words; older builds take numbers only."""
-_DEFAULTS = frozenset(
-    {("load-mode", "mmap"), ("load-mode", "auto"), ("mmap", "")}
-    | {("gpu-layers", "auto"), ("gpu-layers-draft", "auto")}
-)
-"""Options that may be dropped silently, since they state the default."""
-_MOST_ROUNDS = 500
-"""Maximum number of rounds of rewriting: more than any command has options."""
 
 
 def meant_by(item: Item) -> tuple[str, ...] | None:
@@ -65,12 +46,12 @@ def meant_by(item: Item) -> tuple[str, ...] | None:
         return (attached[1], attached[2], *values) if is_value else None
     bare = flag.lstrip(f"-{DASHES}")
     spellings = (f"--{bare}", f"-{bare}", f"--{bare.lower()}", f"-{bare.lower()}")
-    found = next((one for one in spellings if server_option(one) is not None), None)
-    if found is not None:
-        option = server_option(found)
-        needs = None if option is None else option.arity_of(found)
-        # Without its value it would be no option either.
-        return None if needs in {Arity.ONE, Arity.TWO} and not values else (found, *values)
+    for spelling in spellings:
+        option = server_option(spelling)
+        if option is not None:
+            # Without its values it would be no option either.
+            n_needed = {Arity.ONE: 1, Arity.TWO: 2}.get(option.arity_of(spelling), 0)
+            return None if len(values) < n_needed else (spelling, *values)
     return None
 
 
@@ -88,7 +69,7 @@ def passed_on(items: Iterable[Item], reader: Reader) -> tuple[str, ...]:
 
 def likely(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...]:
     """The reader's words for an unknown option that is a plain typo; none where it is not."""
-    bare = canonical(item.flag)
+    bare = item.spelling
     if not bare.startswith("--"):
         return ()
     of_draft = _of_draft(bare, reader)
@@ -96,7 +77,7 @@ def likely(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...
         return (of_draft, *item.values)
     for flag in (*sorted(reader.flags), *sorted(every_flag() - reader.flags)):
         if _is_typo(bare, flag):
-            meant = replace(item, flag=flag, option=BY_FLAG.get(flag), words=(flag, *item.values))
+            meant = item.renamed(flag)
             words = meant.words if flag in reader.flags else instead_of(meant, command, reader)
             if words:
                 return words
@@ -134,7 +115,7 @@ def _is_typo(name: str, meant: str) -> bool:
 
 def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:
     """Equivalent words; none of them if the flag has no effect any more; None if unknown."""
-    has_own = reader.is_current and item.name in _LENGTHS and command.kinds
+    has_own = reader.is_current and item.name in LENGTHS and command.kinds
     other = None if has_own else _other_spelling(item, reader)
     if other is not None:
         return (other, *item.values)
@@ -149,12 +130,12 @@ def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str,
             return () if is_of_stage(item) else _modes(item, reader)
 
 
-def together(item: Item, command: ServerCommand, reader: Reader) -> Edits:
+def merged(item: Item, command: ServerCommand, reader: Reader) -> Edits:
     """Edits that replace several items by one option; empty if the item stands alone."""
     if reader.is_current and item.name in _LOADING and command.has("mlock"):
         return {at: _load_mode(one, command) for at, one in command.all(*_LOADING)}
     if reader.dialect is Dialect.IK and is_of_stage(item):
-        return in_stages(command)
+        return to_ik_stages(command)
     return {}
 
 
@@ -162,7 +143,7 @@ def _other_spelling(item: Item, reader: Reader) -> str | None:
     option, server = item.option, item.server
     spellings: list[str] = []
     if server is not None:
-        is_negation = canonical(item.flag) in server.negations
+        is_negation = item.spelling in server.negations
         spellings += server.negations if is_negation else server.flags
     spellings += () if option is None else option.flags
     # A spelling that two options share may be the other one for this reader.
@@ -172,27 +153,17 @@ def _other_spelling(item: Item, reader: Reader) -> str | None:
 
 def _current(item: Item, command: ServerCommand) -> tuple[str, ...]:
     """The item in llama.cpp's words since spring 2026."""
-    match item.name:
-        case "draft-max" | "draft-min":
-            return _length(item, command)
-        case "spec-ngram-size-n" | "spec-ngram-size-m" | "spec-ngram-min-hits":
-            return own_words(item, command)
-        case "no-mmap" | "mmap" | "mlock" | "direct-io":
-            return _load_mode(item, command)
-        case "no-flash-attn":
-            return ("-fa", "off")
-        case "multi-token-prediction" if not item.is_negation:
-            return ("--spec-type", "draft-mtp")
-        case _:
-            return ()
-
-
-def _length(item: Item, command: ServerCommand) -> tuple[str, ...]:
-    """A length for the drafter in use; that of a model, if there is one or no other drafter."""
     is_ngrams = any(kind.startswith("ngram-") for kind in command.kinds)
-    if command.drafts_with_model or not is_ngrams:
-        return (f"--spec-draft-{_LENGTHS[item.name]}", *item.values)
-    return own_words(item, command)
+    if item.name in SHARED_BY_NGRAMS or (
+        # A length is a model's, if there is one or no other drafter.
+        item.name in LENGTHS and is_ngrams and not command.drafts_with_model
+    ):
+        return own_words(item, command)
+    if item.name in {*_LOADING, LOAD_MODE.name} and command.has("mlock"):
+        return _load_mode(item, command)
+    renamed = RENAMES.get(item.name)
+    is_off = item.is_negation and item.name not in {"no-mmap", "no-flash-attn"}
+    return () if renamed is None or is_off else renamed.today(item.values)
 
 
 def own_words(item: Item, command: ServerCommand) -> tuple[str, ...]:
@@ -205,105 +176,16 @@ def own_words(item: Item, command: ServerCommand) -> tuple[str, ...]:
 
 
 def _load_mode(item: Item, command: ServerCommand) -> tuple[str, ...]:
-    if command.has("mlock"):
-        # One option took the place of two.
-        is_read = command.has("no-mmap") or command.value("load-mode") == "none"
-        mode = "mlock" if is_read else "mmap+mlock"
-        return ("--load-mode", mode) if item.name == "mlock" else ()
-    if item.flag.startswith(("-nd", "--no-direct")):
+    """One option in place of ``--mlock`` and of what stands beside it."""
+    if item.name != "mlock":
         return ()
-    modes = {"no-mmap": "none", "mmap": "mmap", "direct-io": "dio"}
-    return ("--load-mode", modes[item.name])
+    is_read = command.has("no-mmap") or command.value(LOAD_MODE.name) == "none"
+    return (LOAD_MODE.long_flag, load_mode(("mlock", "no-mmap") if is_read else ("mlock",)))
 
 
 def _modes(item: Item, reader: Reader) -> tuple[str, ...]:
-    switches = _MODES.get(item.value, ()) if item.name == "load-mode" else ()
-    return tuple(switch for switch in switches if reader.takes(switch))
-
-
-def rewritten(
-    command: ServerCommand,
-    reader: Reader,
-    *,
-    start: int = 0,
-) -> tuple[ServerCommand, tuple[Item, ...]]:
-    """The command in words that the reader takes, and the options that it has under no name.
-
-    Unknown options stay, since only their own reader knows better.
-
-    Args:
-        command: command to rewrite.
-        reader: llama-server that will read it.
-        start: index of the first item that may change; those before it are in the reader's words.
-    """
-    items = tuple(own for item in command.items for own in _detached(item))
-    command = replace(command, items=items)
-    dropped: list[Item] = []
-    for _ in range(_MOST_ROUNDS):
-        found = next(_changes(command, reader, start), None)
-        if found is None:
-            break
-        item, edits = found
-        if not any(edits.values()) and (item.name, item.value) not in _DEFAULTS:
-            dropped.append(item)
-        command = command.edited(edits)
-    return command, tuple(dropped)
-
-
-def _detached(item: Item) -> tuple[Item, ...]:
-    """Split ``--flag=value`` into separate words, the only form that llama-server reads."""
-    words = item.separate
-    return (item,) if words == item.words else tuple(divide(words, item.variable))
-
-
-def _changes(command: ServerCommand, reader: Reader, start: int) -> Iterator[tuple[Item, Edits]]:
-    for at, item in enumerate(command.items[start:], start):
-        words = worded(item, reader)
-        if words != item.words:
-            yield item, {at: words}
-        elif reader.takes(item.flag) is False:
-            edits = _instead(at, item, command, reader)
-            if edits:
-                yield item, edits
-
-
-def _instead(at: int, item: Item, command: ServerCommand, reader: Reader) -> Edits:
-    edits = together(item, command, reader)
-    words = instead_of(item, command, reader)
-    if not edits and words is not None:
-        edits = {at: words}
-    # What a binary lacks of its dialect is not left out without a word, but refused later.
-    is_own = replace(reader, accepted=None).takes(item.flag) is not False
-    return {} if is_own and not any(edits.values()) else edits
-
-
-def worded(item: Item, reader: Reader) -> tuple[str, ...]:
-    """The option with a value that the reader takes."""
-    flag, value = item.flag, item.value
-    match item.name, reader.dialect:
-        case "flash-attn", _ if not item.values or value in FLASH_ATTENTION:
-            # In its value form: the bare one ended in autumn 2025.
-            wanted = FLASH_ATTENTION[value or "on"]
-            return item.words if value == wanted else (flag, wanted)
-        case "hf-repo", Dialect.IK if ":" in value:
-            # Which of its files is told by --hf-file alone.
-            return (flag, value.partition(":")[0])
-        case name, Dialect.LEGACY | Dialect.IK if name in LAYERS and value in _WORDS:
-            # What is left to the server stays so, as its default.
-            return (flag, all_layers(reader.dialect)) if value == "all" else ()
-    if value in OFF | _ON and (words := switched(item, reader)) is not None:
-        return words
-    if not item.values and takes_value(item, reader):
-        return (flag, "on")
-    return (flag, *counted(item, reader)) if len(item.words) > 1 else item.words
-
-
-def takes_value(item: Item, reader: Reader) -> bool:
-    """Whether the reader takes a value behind an option that other builds have as a switch."""
-    server = item.server
-    is_switch = server is not None and canonical(item.flag) in server.negations
-    is_open = server is not None and server.arity is Arity.MAYBE and not is_switch
-    return is_open and server is not None and bool(server.counts.get(reader.dialect))
+    switches = LOAD_MODES.get(item.value, ()) if item.name == LOAD_MODE.name else ()
+    return tuple(flag for name in switches if reader.takes(flag := f"--{name}"))
 
 
 def switched(item: Item, reader: Reader) -> tuple[str, ...] | None:

@@ -28,6 +28,8 @@ FALSE = frozenset({"off", "disabled", "false", "0"})
 """Words for a switch in variables and files."""
 _HARMLESS = "+"
 _DRAWN_FROM = re.compile(r"# What the llama-server of (.+? of \d{4}-\d\d-\d\d)\b")
+_UNPREFIXED = re.compile(r"-C|--(?!(no-)?spec-).*draft")
+"""Old names of a draft's options, which llama-server took up again."""
 LATER = f"{Dialect.LLAMA_CPP}-later"
 """Table of options that are newer than the build of llama.cpp's own table."""
 _PROGRAMS = "programs"
@@ -198,6 +200,28 @@ def variables_of(dialect: Dialect) -> frozenset[str]:
     return frozenset(
         line.variable for line in _lines() if line.variable is not None and _is_taken(line, dialect)
     )
+
+
+@cache
+def new_names() -> frozenset[str]:
+    """Flags and variables that llama.cpp takes today, and did not before spring 2026."""
+    own, older = (
+        flags_of(dialect) | variables_of(dialect) for dialect in (Dialect.LLAMA_CPP, Dialect.LEGACY)
+    )
+    return frozenset(name for name in own - older if not _UNPREFIXED.match(name))
+
+
+@cache
+def former_names() -> frozenset[str]:
+    """Flags and variables that llama.cpp's server took, and that no program of it takes today."""
+    went = {
+        name
+        for line in _lines()
+        if line.dialect in {Dialect.LLAMA_CPP, Dialect.LEGACY}
+        for name in (*line.names, *filter(None, [line.variable]))
+    }
+    others = {name for line in _lines() if line.dialect is None for name in line.names}
+    return frozenset(went - others - flags_of(Dialect.LLAMA_CPP) - variables_of(Dialect.LLAMA_CPP))
 
 
 def table(name: str) -> list[str]:

@@ -10,18 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from spectui.commands.command import ServerCommand
-from spectui.options.drafters import MODELS, NGRAM_KINDS, kind_of
+from spectui.commands.renames import IK_KINDS, NEED_DRAFT, NONE
+from spectui.options.drafters import NGRAM_KINDS
 
-IK_KINDS = {kind_of(one): one.ik_kind for one in MODELS if one.ik_kind is not None}
-"""ik_llama.cpp's names of kinds that llama.cpp names differently."""
-NONE = "none"
 UNFINISHED = "eagle3"
 """Kind that it takes, and that drafts nothing."""
 BY_ITSELF = (*NGRAM_KINDS, "suffix")
 """Kinds that need no model to draft."""
 _BEHIND_THEM = (IK_KINDS["draft-simple"], IK_KINDS["draft-mtp"])
 """Kinds that may stand behind those."""
-_NEED_DRAFT = tuple(kind for kind in IK_KINDS.values() if kind != IK_KINDS["draft-mtp"])
 KNOWN_TO_IK = (NONE, *IK_KINDS.values(), UNFINISHED, *BY_ITSELF)
 _LEAST = {
     **dict.fromkeys(("n_max", "n_min", "heads", "mtp_heads"), 0),
@@ -154,18 +151,20 @@ def chain_fault(command: ServerCommand) -> tuple[int, str] | None:
     Args:
         command: one of which each ``--spec-type`` is a stage.
     """
-    kinds = [read_stage(item.value).kind for _at, item in command.all("spec-type")]
+    stages = [read_stage(item.value) for _at, item in command.all("spec-type")]
+    kinds = [stage.kind for stage in stages]
     places = [at for at, kind in enumerate(kinds) if kind != NONE]
     if len(places) > _MOST_STAGES:
         return places[_MOST_STAGES], "it takes two stages at most"
     for at in places:
-        if kinds[at] in _NEED_DRAFT and not has_draft(command):
+        if kinds[at] in NEED_DRAFT and not has_draft(command):
             return at, f"{kinds[at]} needs a draft model, and it stops without -md"
     if len(places) < _MOST_STAGES:
         return None
     first, second = places
     if kinds[first] == kinds[second]:
-        return second, "it takes a kind once, and stops at a second stage of it"
+        place = first if stages[second].numbers and not stages[first].numbers else second
+        return place, "it takes a kind once, and stops at a second stage of it"
     if kinds[first] not in BY_ITSELF:
         return first, f"of two stages the first is one of {', '.join(BY_ITSELF)}"
     if kinds[second] not in _BEHIND_THEM:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spectui.commands.arguments import EXPERTS, first_dense, first_experts
+from spectui.commands.arguments import first_dense, first_experts
 from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.drafting import (
     SPEC_DEFAULT,
@@ -14,17 +14,18 @@ from spectui.commands.drafting import (
     told_apart,
 )
 from spectui.commands.items import FLASH_ATTENTION, Item, words_of
-from spectui.commands.server_options import canonical
+from spectui.commands.renames import LENGTHS, SERVED
+from spectui.commands.server_options import new_names
 from spectui.errors import BadInputError
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, NGRAMS, numbers_of
+from spectui.options.placement import LOAD_MODES
 from spectui.options.reading import read_setup, tensor_pattern
-from spectui.options.setup import Setup, SplitMode
+from spectui.options.setup import EXPERTS, Setup, SplitMode
 
-_HUB = frozenset({"-hf", "-hfr", "--hf-repo", "-dr", "--docker-repo"})
-_HUB_DRAFT = frozenset({"-hfd", "-hfrd", "--hf-repo-draft", "--spec-draft-hf"})
-_ROUTER = frozenset({"--models-dir", "--models-preset"})
-_SERVED = frozenset({"model", "model-url", "hf-repo", "docker-repo", "models-dir", "models-preset"})
+_ROUTER = ("models-dir", "models-preset")
+_HUB = {"hf-repo": "-m FILE", "docker-repo": "-m FILE", "spec-draft-hf": "-md FILE"}
+"""Options that name a model of the hub, and what names a file instead."""
 _PRINTING = frozenset(
     {"help", "version", "license", "list-devices", "cache-list", "completion-bash"}
 )
@@ -48,17 +49,6 @@ _UNDOES = {
     "repack": ("no-repack",),
 }
 """Options that take others back."""
-_OLD_LENGTHS = frozenset({"--draft", "--draft-n", "--draft-max", "--draft-min", "--draft-n-min"})
-"""Former flags for the draft lengths of every drafter."""
-_LOAD_MODES: dict[str, dict[str, tuple[str, ...]]] = {
-    "none": {"no-mmap": ()},
-    "mlock": {"no-mmap": (), "mlock": ()},
-    "mmap+mlock": {"mlock": ()},
-    "dio": {"direct-io": ()},
-    "mmap": {},
-    "auto": {},
-}
-"""Equivalents of ``--load-mode``."""
 _SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
     **{name: {} for name in ("mmap", "no-direct-io", "kv-offload", "op-offload", "repack")},
     "no-flash-attn": {"flash-attn": ("off",)},
@@ -69,7 +59,7 @@ _SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
 
 def names_model(items: Sequence[Item]) -> bool:
     """Whether options name a model, wherever it is, or where models are."""
-    return any(item.name in _SERVED or canonical(item.flag).startswith(_BUNDLES) for item in items)
+    return any(item.name in SERVED or item.spelling.startswith(_BUNDLES) for item in items)
 
 
 def prints_and_ends(items: Sequence[Item]) -> Item | None:
@@ -85,9 +75,9 @@ def check_local(items: Sequence[Item]) -> None:
     """
     has_model = False
     for item in items:
-        flag, shown = canonical(item.flag), item.text
-        if flag in _HUB or flag in _HUB_DRAFT:
-            needed = "-m FILE" if flag in _HUB else "-md FILE"
+        flag, shown = item.spelling, item.text
+        needed = _HUB.get(item.name)
+        if needed is not None:
             raise BadInputError(
                 f"the command takes a model from the hub ({shown}), and spectui reads local GGUF "
                 f"files; write {needed} instead, with the file that llama-server keeps in the "
@@ -101,7 +91,7 @@ def check_local(items: Sequence[Item]) -> None:
         has_model = has_model or (item.option is not None and item.option.name == "model")
     if has_model:
         return
-    router = next((item for item in items if canonical(item.flag) in _ROUTER), None)
+    router = next((item for item in items if item.name in _ROUTER), None)
     if router is not None:
         raise BadInputError(
             f"the command starts a router ({router.text}), which has several models; "
@@ -286,7 +276,8 @@ def taken_options(
     extra: list[str] = []
     has_old_lengths = False
     for item in items:
-        has_old_lengths = has_old_lengths or canonical(item.flag) in _OLD_LENGTHS
+        is_former = item.name in LENGTHS and item.spelling not in new_names()
+        has_old_lengths = has_old_lengths or is_former
         found = _taken(item, through_server=through_server)
         if found is None or not _is_written(item):
             extra += item.separate
@@ -359,7 +350,8 @@ def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | 
         return None
     match item.option.name, item.values:
         case "load-mode", (mode,):
-            return _LOAD_MODES.get(mode, {item.name: item.values})
+            switches = LOAD_MODES.get(mode)
+            return {item.name: item.values} if switches is None else dict.fromkeys(switches, ())
         case "spec-type", (kind,):
             return drafting(kind, through_server=through_server)
         case ("fit" | "flash-attn") as name, values:

@@ -1,42 +1,42 @@
 """An existing command in other words, with every option in its place."""
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.commands.arguments import speculation_arguments
-from spectui.commands.command import BY_LAYERS, BY_SWITCH, Remark, ServerCommand
+from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import (
-    KINDS_BY_NAME,
     NEW_LENGTHS,
     OLD_LENGTHS,
     assumed_lengths,
+    kind_by_name,
     told_of_length,
 )
+from spectui.commands.finding import Finding, Topic
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.launch import Launch, told
-from spectui.commands.lint.checking import lint
-from spectui.commands.lint.drafters import MODEL_FLAGS, kinds_rule
-from spectui.commands.lint.finding import Finding
-from spectui.commands.lint.spelling import (
-    home_rule,
-    repeats_rule,
-    spelling_rule,
-    unknown_variables,
-    variables_rule,
-)
-from spectui.commands.lint.values import misread_rule, values_rule
+from spectui.commands.lint.checking import check, lint
 from spectui.commands.programs import as_server, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
-from spectui.commands.rewriting import passed_on, rewritten
+from spectui.commands.renames import (
+    BY_LAYERS,
+    BY_SWITCH,
+    DRAFTS,
+    IK_KINDS,
+    MODEL_FLAGS,
+    SERVED,
+)
+from spectui.commands.rewriting import passed_on
 from spectui.commands.takeover import names_model, prints_and_ends, taken_options
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
+    MODEL_KIND,
     MTP_KIND,
     NGRAM_KINDS,
     NGRAMS,
@@ -57,15 +57,10 @@ _SETTINGS = frozenset(
     }
 )
 """Options that configure drafting, except the model and its placement."""
-_OURS = frozenset({"draft-simple", "draft", MTP_KIND, "mtp", *NGRAM_KINDS})
+_OURS = frozenset({MODEL_KIND, IK_KINDS[MODEL_KIND], *BY_LAYERS, *NGRAM_KINDS})
 """Drafters whose settings spectui knows."""
-_OF_ONE_OPTION = (spelling_rule, kinds_rule, values_rule)
-"""Rules on options by themselves: of two that contradict each other only their author knows which
-is meant."""
 _NOTHING = "nothing drafts"
 _SIZE_M = number_of(NgramSimple, "size_m").option
-_NAMES = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "models-dir")
-"""Options that name the served model, the most specific first."""
 _NO_FILE = "the command names no file"
 
 
@@ -89,12 +84,15 @@ def drafting_of(command: ServerCommand, reader: Reader) -> Drafting:
         reader: the llama-server that will read it.
     """
     kinds = {kind.partition(":")[0] for kind in command.kinds}
+    if _depends_on_file(command, reader):
+        kinds = {MTP_KIND}
+        command = command.edited({None: ("--spec-type", MTP_KIND)})
     if not kinds and (command.has("spec-type") or not command.has_draft):
         return Drafting(command=command)
     if not reader.is_current:
         # Numbers that are left out are others there.
         return Drafting(command=command, reason=f"its settings are {reader.dialect}'s own")
-    if not kinds <= _OURS or (not kinds and _is_recognised(command)):
+    if not kinds <= _OURS or (not kinds and kind_by_name(command)):
         shown = ", ".join(sorted(kinds - _OURS)) or "a draft that llama-server knows by its file"
         return Drafting(command=command, reason=f"{shown}: llama-server alone knows how it drafts")
     taken = _options(command)
@@ -118,9 +116,10 @@ def drafting_of(command: ServerCommand, reader: Reader) -> Drafting:
     )
 
 
-def _is_recognised(command: ServerCommand) -> bool:
-    name = (command.value("model-draft", "spec-draft-hf") or "").rpartition("/")[2].lower()
-    return any(mark in name for mark in KINDS_BY_NAME)
+def _depends_on_file(command: ServerCommand, reader: Reader) -> bool:
+    """Whether llama-server drafts with MTP layers, as the draft's name has it, if it knows them."""
+    is_named = command.has("spec-type", "spec-default", BY_SWITCH)
+    return reader.is_current and not is_named and kind_by_name(command) == MTP_KIND
 
 
 def _options(command: ServerCommand) -> dict[str, tuple[str, ...]]:
@@ -148,7 +147,7 @@ def _settled(command: ServerCommand, words: tuple[str, ...]) -> ServerCommand:
 
 
 def _is_draft(item: Item) -> bool:
-    return item.name in {"model-draft", "spec-draft-hf"}
+    return item.name in DRAFTS
 
 
 def _reordered(command: ServerCommand, speculation: Speculation) -> Iterator[str]:
@@ -199,21 +198,16 @@ def translated(
     own_program, command = started_by(command), as_server(command)
     needs_model = not (command.is_section or prints_and_ends(command.items))
     drafting = drafting_of(command, reader)
-    written, dropped = rewritten(drafting.command, reader)
     # Variables are written as arguments.
-    items = tuple(replace(item, variable=None) for item in _by_precedence(written, reader))
+    items = tuple(replace(item, variable=None) for item in _by_precedence(drafting.command, reader))
     remarks = tuple(one for one in command.remarks if one.replacement is None)
-    corrected, lost = _corrected(replace(written, items=items, remarks=remarks), reader)
-    items = corrected.items
-    if needs_model and not (reader.is_current or names_model(items)):
-        raise BadInputError(
-            f"the command names no model that {reader.name} can load, and it does not start "
-            "without one; add -m FILE"
-        )
-    left_out = printable(shlex.join(words_of(dropped)))
-    missing = (f"left out, since {reader.name} has no such option: {left_out}",)
+    written = _corrected(replace(drafting.command, items=items, remarks=remarks), reader)
+    items = written.items
+    if needs_model and not reader.is_current:
+        _check_model(items, reader)
     if reader.accepted is not None:
         items = reader.accepted.spelled(items)
+    is_router = needs_model and not names_model(command.items)
     return Launch(
         name=_name(command),
         command=replace(written, items=items),
@@ -221,21 +215,12 @@ def translated(
         reader=reader,
         has_gpu=has_gpu,
         notes=(
-            *_of_program(
-                command,
-                own_program,
-                reader,
-                is_router=needs_model and not names_model(command.items),
-            ),
+            *_of_program(command, own_program, is_router=is_router),
             *drafting.notes,
             *map(_told, command.remarks),
-            *_renamed(command, reader, dropped),
-            *(f"left out, since {reader.name} has no such option: {one}" for one in lost),
-            *_ignored(command, reader),
-            *_read_otherwise(command, reader),
+            *_changes(command, reader),
             *_unread(command, drafting.command, reader),
             *_added(command, written, reader),
-            *(missing if dropped else ()),
             *passed_on(items, reader),
         ),
         document=_document(command, drafting),
@@ -257,19 +242,28 @@ def _check_dialect(command: ServerCommand, reader: Reader) -> None:
         )
 
 
-def _of_program(
-    command: ServerCommand, own: str | None, reader: Reader, *, is_router: bool
-) -> Iterator[str]:
-    """Yield notes on the program, on a missing model, and on variables that it does not read."""
+def _check_model(items: tuple[Item, ...], reader: Reader) -> None:
+    """Make sure that options name a model.
+
+    Raises:
+        BadInputError: none does.
+    """
+    if not names_model(items):
+        raise BadInputError(
+            f"the command names no model that {reader.name} can load, and it does not start "
+            "without one; add -m FILE"
+        )
+
+
+def _of_program(command: ServerCommand, own: str | None, *, is_router: bool) -> Iterator[str]:
+    """Yield notes on the program, and on a missing model."""
     if own is not None:
         yield f"mind that {printable(own)} is written as {command.start.program[-1]}"
     if is_router:
         yield "mind that no model is named: llama-server starts as a router"
-    for finding in unknown_variables(command, reader):
-        yield printable(f"mind that {finding.what}: {finding.why}")
 
 
-def _told(remark: Remark) -> str:
+def _told(remark: Finding) -> str:
     ahead = "" if remark.severity is Severity.NOTE else "mind that "
     now = f"; it is {remark.replacement} now" if remark.replacement else ""
     return f"{ahead}{remark.what}: {remark.why}{now}"
@@ -279,7 +273,7 @@ def _name(command: ServerCommand) -> str:
     """Name of the served model, for formats that hold several."""
     if command.known_as is not None:
         return command.known_as
-    value = next((v for name in _NAMES if (v := command.value(name))), "model")
+    value = next((v for name in SERVED if (v := command.value(name))), "model")
     path = Path(value.partition(":")[0])
     return path.stem if path.suffix in {".gguf", ".ini"} else path.name
 
@@ -291,74 +285,63 @@ def _by_precedence(command: ServerCommand, reader: Reader) -> list[Item]:
     return sorted(command.items, key=lambda item: item.variable is not None)
 
 
-def _corrected(written: ServerCommand, reader: Reader) -> tuple[ServerCommand, list[str]]:
+def _corrected(written: ServerCommand, reader: Reader) -> ServerCommand:
     """The command with what the reader takes, where it is certain what is meant.
-
-    Returns:
-        It, and options that are left out although another spelling was corrected to them.
 
     Raises:
         BadInputError: the reader would stop at it all the same.
     """
-    edits, lost = list(_edits(written, reader)), list[str]()
-    told = {finding.flag for finding in edits}
-    for _ in written.items:
-        if not edits:
-            break
-        finding = edits[0]
-        if finding.flag not in told and not any(finding.edits.values()):
-            lost.append(printable(finding.flag))
-        written = written.edited(finding.edits)
-        edits = list(_edits(written, reader))
-    for finding in lint(written, reader):
+    report = check(written, reader)
+    refused = (one for one in report.findings if not _is_certain(one, reader))
+    for finding in (*refused, *report.left):
         if finding.severity is Severity.ERROR:
             instead = f"write {finding.replacement}" if finding.replacement else "take it out"
             raise BadInputError(printable(f"{finding.what}: {finding.why}; {instead}"))
-    return written, lost
+    return report.corrected
 
 
-def _edits(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield what stops the reader at an option by itself, and has a certain correction."""
-    for finding in (one for rule in _OF_ONE_OPTION for one in rule(command, reader)):
-        # What a binary lacks of its dialect is not left out, but refused.
-        is_certain = any(finding.edits.values()) or (finding.edits and reader.accepted is None)
-        if finding.severity is Severity.ERROR and is_certain:
-            yield finding
+def _is_certain(finding: Finding, reader: Reader) -> bool:
+    """Whether an export may correct what a finding is about."""
+    if finding.topic is Topic.CONTRADICTION:
+        return False
+    # What a binary lacks of its dialect is not left out, but refused.
+    is_lacking = reader.accepted is not None and reader.takes(finding.flag) is False
+    return any(finding.edits.values()) or not (finding.edits and is_lacking)
 
 
-def _renamed(command: ServerCommand, reader: Reader, dropped: Iterable[Item]) -> Iterator[str]:
-    """Yield a note on all that the reader would stop at, and is written anew or left out."""
-    told = {item.flag for item in dropped}
-    again = {one.at: one for one in repeats_rule(command, reader) if one.replacement == ""}
-    for finding in lint(replace(command, remarks=()), reader):
-        if finding.severity is not Severity.ERROR or finding.flag in told:
-            continue
+def _changes(command: ServerCommand, reader: Reader) -> Iterator[str]:
+    """Yield a note on all that is written anew or left out, or read otherwise than it looks."""
+    findings = lint(replace(command, remarks=()), reader)
+    again = {one.at: one for one in findings if one.topic is Topic.OVERRULED}
+    lacking: list[Item] = []
+    for finding in findings:
         own = command.items[finding.at].text if finding.at >= 0 else finding.flag
-        if finding.at in again:
+        if finding.severity is not Severity.ERROR:
+            yield from _misread(finding)
+        elif finding.at in again:
             # Of two the reader's own rule takes one.
             yield printable(f"of no effect, since {again[finding.at].what}: {own}")
         elif finding.replacement:
             yield printable(f"changed, since {finding.what}: {own} is now {finding.replacement}")
+        elif finding.replacement is not None and reader.takes(finding.flag) is False:
+            lacking.append(command.items[finding.at])
         elif finding.replacement is not None:
             yield printable(f"left out, since {finding.what}: {own}")
+    if lacking:
+        left_out = shlex.join(words_of(lacking))
+        yield printable(f"left out, since {reader.name} has no such option: {left_out}")
 
 
-def _ignored(command: ServerCommand, reader: Reader) -> Iterator[str]:
-    """Yield a note on variables that the command's own server ignores, and are options now."""
-    for finding in variables_rule(command, reader):
-        is_error = finding.severity is Severity.ERROR
-        if finding.replacement and not is_error and not reader.reads(finding.flag):
-            yield printable(
-                f"mind that {finding.what}: {finding.why}; it is {finding.replacement} now, which "
-                "counts"
-            )
-
-
-def _read_otherwise(command: ServerCommand, reader: Reader) -> Iterator[str]:
-    """Yield a note on what the reader understands otherwise than it looks."""
-    for finding in (*misread_rule(command, reader), *home_rule(command, reader)):
-        instead = f"; write {finding.replacement} for it" if finding.replacement else ""
-        yield printable(f"mind that {finding.what}: {finding.why}{instead}")
+def _misread(finding: Finding) -> Iterator[str]:
+    """Yield a note on what the reader ignores, or understands otherwise than it looks."""
+    # A variable that nobody reads, and that stands for nothing today, is left out for good.
+    if finding.topic is Topic.MISREAD and not (finding.edits and not finding.replacement):
+        told = f"mind that {finding.what}: {finding.why}"
+        if finding.edits:
+            told += f"; it is {finding.replacement} now, which counts"
+        elif finding.replacement:
+            told += f"; write {finding.replacement} for it"
+        yield printable(told)
 
 
 def _unread(command: ServerCommand, drafting: ServerCommand, reader: Reader) -> Iterator[str]:
@@ -373,10 +356,10 @@ def _added(command: ServerCommand, written: ServerCommand, reader: Reader) -> It
     """Yield a note on a drafter that is named now."""
     kinds = written.value("spec-type")
     if reader.is_current and kinds is not None and not command.has("spec-type", BY_SWITCH):
-        yield (
-            f"mind that --spec-type {printable(kinds)} is written out: since spring 2026 nothing "
-            "drafts without it"
-        )
+        why = "since spring 2026 nothing drafts without it"
+        if _depends_on_file(command, reader):
+            why = "whether the draft drafts without it depends on its file"
+        yield f"mind that --spec-type {printable(kinds)} is written out: {why}"
 
 
 def _document(command: ServerCommand, drafting: Drafting) -> dict[str, object]:

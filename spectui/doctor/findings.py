@@ -1,8 +1,9 @@
 """Findings of an examination: errors, warnings and notes."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
+from spectui.commands.finding import FULL_PRECISION, OFFLOAD_BATCH, Finding, Topic
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.speed import DraftBound
 from spectui.engine.demand import Demand
@@ -14,29 +15,20 @@ from spectui.models.pairs import PairReport, Templates
 from spectui.severity import Severity
 from spectui.speculative.models import Rollback
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One sentence, or two."""
-
-    severity: Severity
-    text: str
-    """The finding, its importance, and the remedy."""
-
-
 _HARD_ALPHA = 0.7
 """Above it a draft has to be right nearly always: pairs of one family reach 0.6 to 0.8."""
-_FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
 
-
-_OFFLOAD_BATCH = 32
-"""Tokens from which on llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
 _VERIFY_RATIO = 2.0
 """V(5)/V(1) by bandwidth above which experts make long drafts dear."""
 
 
-def _warning(text: str) -> Finding:
-    return Finding(severity=Severity.WARNING, text=text)
+def finding(severity: Severity, text: str, flag: str = "-m", topic: Topic | None = None) -> Finding:
+    """A finding on the model of ``flag``, all of it in one sentence or two."""
+    return Finding(severity=severity, flag=flag, what=text, topic=topic)
+
+
+def _warning(text: str, flag: str = "-m", topic: Topic | None = None) -> Finding:
+    return finding(Severity.WARNING, text, flag, topic)
 
 
 def findings(examination: Examination, *, is_drafting: bool = True) -> tuple[Finding, ...]:
@@ -70,17 +62,18 @@ def _of_drafting(examination: Examination) -> Iterator[Finding]:
 
 def _of_rollback(examination: Examination) -> Iterator[Finding]:
     plan, draft = examination.plan, examination.chosen
-    yield from _checkpoints("the target", plan.target)
+    yield from _checkpoints("the target", plan.target, "-m")
     if plan.draft is not None and draft is not None:
-        yield from _checkpoints(draft.name, plan.draft)
+        yield from _checkpoints(draft.name, plan.draft, "-md")
 
 
-def _checkpoints(who: str, plan: ModelPlan) -> Iterator[Finding]:
+def _checkpoints(who: str, plan: ModelPlan, flag: str) -> Iterator[Finding]:
     if plan.rollback is Rollback.CHECKPOINT:
         yield _warning(
             f"{who} ({plan.info.arch}) cannot forget rejected tokens: its recurrent state is "
             "saved before every draft, restored after a rejection, and what was accepted is "
             "decoded again; bench tells that time as rollback",
+            flag,
         )
 
 
@@ -102,7 +95,7 @@ def _of_experts(examination: Examination) -> Iterator[Finding]:
 def _of_overrides(examination: Examination) -> Iterator[Finding]:
     alteration = examination.plan.target.info.alteration
     if alteration is not None:
-        yield Finding(severity=Severity.NOTE, text=alteration)
+        yield finding(Severity.NOTE, alteration)
 
 
 def _of_length(examination: Examination) -> Iterator[Finding]:
@@ -110,12 +103,13 @@ def _of_length(examination: Examination) -> Iterator[Finding]:
     if (
         has_gpu
         and examination.traffic.cpu_bytes
-        and examination.request.max_draft >= _OFFLOAD_BATCH - 1
+        and examination.request.max_draft >= OFFLOAD_BATCH - 1
     ):
         yield _warning(
-            f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
+            f"from {OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
             f"the GPU, which costs more than it saves for few tokens; keep --draft-max below "
-            f"{_OFFLOAD_BATCH - 1}",
+            f"{OFFLOAD_BATCH - 1}",
+            topic=Topic.LARGE_BATCH,
         )
 
 
@@ -126,21 +120,19 @@ def _of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Findin
     is_its_own = not draft.is_compatible or examination.fits_alone
     if reason is not None and is_its_own:
         severity = Severity.ERROR if draft.is_wanted else Severity.NOTE
-        yield Finding(severity=severity, text=f"{name} cannot be used: {reason}")
+        yield finding(severity, f"{name} cannot be used: {reason}", "-md")
         return
     yield from _of_speed(draft, has_experts=examination.traffic.n_experts > 0)
     yield from _of_draft_context(draft, examination.request.context.ctx_size)
     if draft.report is not None:
-        yield from (
-            Finding(severity=Severity.NOTE, text=text) for text in _apart(name, draft.report)
-        )
+        yield from (finding(Severity.NOTE, text, "-md") for text in _apart(name, draft.report))
 
 
 def _of_speed(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[Finding]:
     bound = draft.bound
     text = None if bound is None else hard_to_win(draft.name, bound, has_experts=has_experts)
     if text is not None:
-        yield _warning(text)
+        yield _warning(text, "-md")
 
 
 def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | None:
@@ -174,17 +166,18 @@ def _of_draft_context(draft: ExaminedDraft, n_ctx: int) -> Iterator[Finding]:
     own = None if plan is None else plan.draft
     if own is None:
         return
-    quantised = {*draft.cache_types} - _FULL_PRECISION
+    quantised = {*draft.cache_types} - FULL_PRECISION
     if quantised:
         yield _warning(
             f"the cache of {draft.name} is {' and '.join(sorted(quantised))}: a draft guesses "
             "worse with a quantised cache, and it is small; leave out -ctkd and -ctvd",
+            "-md",
+            Topic.DRAFT_CACHE,
         )
     if not draft.is_mtp:
         # Else their context is the target's.
-        yield from _of_training(
-            draft.name, own, n_ctx, beyond="beyond that its guesses will be wrong"
-        )
+        found = _of_training(draft.name, own, n_ctx, beyond="beyond that its guesses will be wrong")
+        yield from (replace(one, flag="-md") for one in found)
 
 
 def _of_training(who: str, plan: ModelPlan, n_ctx: int, *, beyond: str) -> Iterator[Finding]:
@@ -225,7 +218,7 @@ def _of_memory(examination: Examination) -> Iterator[Finding]:
     for demand in examination.demands:
         if demand.shortage is not None:
             parts = (demand.shortage, *_repacked(demand, examination), _advice(demand, examination))
-            yield Finding(severity=Severity.ERROR, text="; ".join(parts))
+            yield finding(Severity.ERROR, "; ".join(parts))
         elif demand.slowness is not None:
             advice = "choose a smaller quantization, or close other programs"
             yield _warning(f"{demand.slowness}; {advice}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from spectui.models.header import GgufFile
 from spectui.options.reading import tensor_pattern
-from spectui.options.setup import ModelOptions
+from spectui.options.setup import DENSE, EXPERTS, ModelOptions
 
 _EXPERTS = re.compile(r"_(?:ch)?exps\.")
 """Weights of routed experts; a shared expert (``_shexp``) is read for every token."""
@@ -31,10 +31,8 @@ _Place = tuple[bool, bool]
 """Whether a tensor is in RAM, and whether it holds experts."""
 
 
-EXPERTS_FFN = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
-"""``LLM_FFN_EXPS_REGEX`` of llama.cpp's ``common/common.h``."""
-DENSE_FFN = r"\.ffn_(up|down|gate)\."
-"""``LLM_FFN_DENSE_REGEX`` of the same."""
+EXPERTS_FFN = rf"\.{EXPERTS}"
+_DENSE_FFN = rf"\.{DENSE}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,5 +248,5 @@ def overrides(options: ModelOptions) -> list[tuple[str, str]]:
     if options.cpu_moe:
         pairs.append((EXPERTS_FFN, "CPU"))
     pairs += [(rf"blk\.{layer}{EXPERTS_FFN}", "CPU") for layer in range(options.n_cpu_moe)]
-    pairs += [(rf"blk\.{layer}{DENSE_FFN}", "CPU") for layer in range(options.n_cpu_ffn)]
+    pairs += [(rf"blk\.{layer}{_DENSE_FFN}", "CPU") for layer in range(options.n_cpu_ffn)]
     return pairs

@@ -214,9 +214,18 @@ DIRECT_IO = Option(
     help="Read the models past the page cache, instead of mapping them.",
     lacking=IK,
 )
+LOAD_MODES: dict[str, tuple[str, ...]] = {
+    "auto": (),
+    "none": ("no-mmap",),
+    "mmap": (),
+    "mlock": ("mlock", "no-mmap"),
+    "mmap+mlock": ("mlock",),
+    "dio": ("direct-io",),
+}
+"""Modes of loading, by the names of the switches that each stands for."""
 LOAD_MODE = Option(
     flags=("--load-mode", "-lm"),
-    values=Words(("auto", "none", "mmap", "mlock", "mmap+mlock", "dio")),
+    values=Words(tuple(LOAD_MODES)),
     help="One word in place of --no-mmap, --mlock and --direct-io (default: auto).",
     variables=("LOAD_MODE", None),
     lacking=OLDER,

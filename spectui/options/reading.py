@@ -249,24 +249,14 @@ def _experts(values: Mapping[str, Any], suffix: str) -> dict[str, Any]:
     return {"cpu_moe": every, "n_cpu_moe": 0 if every else values[f"n_cpu_moe{suffix}"]}
 
 
-_LOAD_MODES: dict[str, frozenset[str]] = {
-    "auto": frozenset(),
-    "mmap": frozenset(),
-    "none": frozenset({"no_mmap"}),
-    "mlock": frozenset({"no_mmap", "mlock"}),
-    "mmap+mlock": frozenset({"mlock"}),
-    "dio": frozenset({"direct_io"}),
-}
-
-
 def _loading(values: Mapping[str, Any]) -> dict[str, Any]:
     """How target and draft come into RAM; ``--load-mode`` stands for three other options."""
-    switches = {name for name in ("no_mmap", "mlock", "direct_io") if values[name]}
-    chosen = _LOAD_MODES.get(values["load_mode"], switches)
+    switches = (one for one in placement.LOADING if one.is_switch and values[one.parameter])
+    chosen = placement.LOAD_MODES.get(values["load_mode"], [one.name for one in switches])
     return {
-        "mmap": "no_mmap" not in chosen,
+        "mmap": "no-mmap" not in chosen,
         "mlock": "mlock" in chosen,
-        "direct_io": "direct_io" in chosen,
+        "direct_io": "direct-io" in chosen,
         "lazy_mode": LazyMode(values["lazy_mode"]),
         "repack": not values["no_repack"],
         "no_host": values["no_host"],

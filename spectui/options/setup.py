@@ -60,6 +60,13 @@ GREEDY = SamplingConfig(temp=0.0)
 """Sampling where nobody's choice is followed: counts and texts that can be compared."""
 
 
+EXPERTS = "ffn_(up|down|gate|gate_up)_(ch|)exps"
+"""Pattern of the last part of the names of experts' tensors (``LLM_FFN_EXPS_REGEX`` of llama.cpp's
+``common/common.h``)."""
+DENSE = r"ffn_(up|down|gate)\."
+"""The same of dense FFN weights (``LLM_FFN_DENSE_REGEX``)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorOverride:
     """One ``-ot PATTERN=BUFFER``: tensors whose name matches go to a buffer type (such as CPU)."""

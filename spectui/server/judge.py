@@ -12,9 +12,9 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from spectui.commands.command import ServerCommand
+from spectui.commands.finding import Finding, error
 from spectui.commands.items import Item
-from spectui.commands.lint.drafters import respelled
-from spectui.commands.lint.finding import Finding, error
+from spectui.commands.lint.kinds import respelled
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import canonical
 from spectui.commands.takeover import names_model, prints_and_ends
@@ -111,7 +111,7 @@ class Judge:
         """Whether an option makes the server open, connect, ask a device, print, or run a text."""
         if item.name in _KEPT:
             return False
-        flag, server = canonical(item.flag), item.server
+        flag, server = item.spelling, item.server
         names = (flag,) if server is None else (flag, *server.flags)
         devices = item.values if any(map(_DEVICE.fullmatch, names)) else ()
         if item.name in _PLACED:

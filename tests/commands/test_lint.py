@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.lint.checking import fixed, lint
+from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.server_options import Arity, flags_of, server_option
 from spectui.commands.sources.reading import read_command
@@ -45,7 +45,7 @@ def found(text: str, reader: Reader = CURRENT) -> list[tuple[Severity, str, str 
 
 
 def put_right(text: str, reader: Reader = CURRENT) -> str:
-    return shlex.join(fixed(read_command(text), reader).arguments)
+    return shlex.join(check(read_command(text), reader).corrected.arguments)
 
 
 def test_nothing_is_said_of_a_good_command() -> None:
@@ -81,7 +81,8 @@ def test_what_is_put_right(dialect: str, text: str, expected: str) -> None:
 
 def has_value(flag: str) -> bool:
     option = server_option(flag)
-    return flag.startswith("--") and option is not None and option.arity is Arity.ONE
+    is_valued = option is not None and option.arity is Arity.ONE
+    return is_valued and flag.startswith("--") and not flag.startswith("--spec-synth")
 
 
 @table("flag", sorted(filter(has_value, flags_of(Dialect.LLAMA_CPP))))
@@ -102,6 +103,11 @@ def told_of(command: ServerCommand) -> list[tuple[Severity, str, str | None]]:
     [
         ("draft-mtp", "--spec-type draft-mtp", []),
         *((kind, "", []) for kind in ("draft-mtp", "draft-dflash", "draft-dspark")),
+        (
+            "draft-mtp",
+            "--spec-type draft-mtp,draft-simple",
+            [(ERROR, "--spec-type", "--spec-type draft-mtp")],
+        ),
         ("draft-eagle3", "", [(WARNING, "--spec-type", "--spec-type draft-eagle3")]),
         (None, "", [(WARNING, "--spec-type", "--spec-type draft-simple")]),
         (
@@ -119,6 +125,14 @@ def test_what_the_drafts_file_says_of_its_kind(
     tensors = frozenset({"output.weight", "blk.2.nextn.eh_proj.weight"})
     command = replace(read_command(text), draft_kind=kind, draft_tensors=tensors)
     assert told_of(command) == expected
+
+
+def test_a_whole_model_that_llama_server_takes_for_mtp_layers() -> None:
+    tensors = frozenset({"blk.0.attn_q.weight", "blk.2.nextn.eh_proj.weight"})
+    command = replace(read_command(f"-m t -md d -np 1 {LENGTHS}"), draft_tensors=tensors)
+    [one] = lint(command, CURRENT)
+    assert (one.severity, one.replacement) == (WARNING, "--spec-type draft-simple")
+    assert "takes such a file for MTP layers" in one.why
 
 
 def test_llama_server_does_not_know_gemmas_mtp_layers_by_their_file() -> None:
@@ -175,7 +189,7 @@ def test_what_was_put_right_needs_no_more(
     severities = [one.severity for one in findings]
     assert severities == sorted(severities, key=list(Severity).index)
     assert all(one.what and one.why and not one.why.endswith(".") for one in findings)
-    right = fixed(given, reader)
+    right = check(given, reader).corrected
     left = lint(right, reader)
     assert not [finding for finding in left if finding.edits and finding.severity is ERROR]
     assert read_command(right.text).arguments == right.arguments
@@ -187,7 +201,7 @@ def test_the_real_server_reads_what_was_put_right(
     real: RealCommand, tmp_path: Path, llama_server_binary: Path
 ) -> None:
     reader = Reader(judge=Judge(examine(str(llama_server_binary))))
-    right = fixed(read_command(real.given(tmp_path)), reader)
+    right = check(read_command(real.given(tmp_path)), reader).corrected
     said = asked(llama_server_binary, list(right.arguments), tmp_path)
     if any(finding.severity is ERROR for finding in lint(right, reader)):
         # Only its author knows what was meant.
@@ -228,7 +242,7 @@ def test_any_command_can_be_put_right_and_its_values_stay_words(
         # The last of what was drawn lacks its value.
         return
     reader = Reader(dialect=dialect)
-    right = fixed(command, reader)
+    right = check(command, reader).corrected
     assert not [finding for finding in lint(right, reader) if finding.edits]
     assert tuple(shlex.split(right.text)) == (*right.prelude, *right.arguments)
 
@@ -268,6 +282,26 @@ def test_a_draft_that_only_llama_server_runs(
     assert "was not looked at" in spectui.out
     assert spectui("lint", "--quiet", f"{text} draft-simple") == 3
     assert f"write: --spec-type {spec_type}" in spectui.out
+
+
+def test_a_draft_that_is_missing_beside_its_target(
+    spectui: Spectui, tiny: TinyPath, tmp_path: Path
+) -> None:
+    (tmp_path / "t.gguf").symlink_to(tiny(TARGET))
+    (tmp_path / "small.gguf").symlink_to(tiny(TARGET))
+    text = f"-m {tmp_path}/t.gguf -np 1 {LENGTHS} --spec-type draft-simple -md"
+    for draft, write in (("smal.gguf", f"{tmp_path}/small.gguf"), ("q.bin", "FILE")):
+        assert spectui("lint", "--quiet", f"{text} {draft}") == 3
+        told = " ".join(spectui.out.split())
+        assert f"-md {draft} is not here, and {tmp_path}/t.gguf is" in told
+        assert f"write: -md {write}" in told
+    assert spectui("lint", "--no-models", f"{text} smal.gguf") == 0
+
+
+def test_what_words_and_models_show_is_said_once(spectui: Spectui, tiny: TinyPath) -> None:
+    pair = f"-m {tiny(TARGET)} -md {tiny(TARGET)} -np 1 {LENGTHS} -c 64 --spec-type draft-simple"
+    spectui("lint", "--quiet", f"{pair} -ctkd q8_0")
+    assert spectui.out.count("a draft guesses worse with a quantised cache") == 1
 
 
 @table("arch", ["qwen35", "gemma4"])

@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from spectui.commands.lint.checking import fixed
+from spectui.commands.lint.checking import check
 from spectui.commands.reader import Reader
 from spectui.commands.sources.pasted import as_typed
 from spectui.commands.sources.reading import read_command, read_paste
@@ -45,7 +45,7 @@ def test_what_web_pages_put_in_place_of_blanks_quotes_and_dashes(text: str, sign
     assert {one.severity for one in command.remarks} == {Severity.ERROR}
     assert remark.what.startswith(sign)
     assert " on line 1" in remark.what
-    assert fixed(command, Reader()).remarks == ()
+    assert check(command, Reader()).corrected.remarks == ()
 
 
 def test_a_line_is_named() -> None:
@@ -74,7 +74,7 @@ def test_what_the_server_takes_as_it_stands_is_told_and_kept() -> None:
         assert command.value("alias") == value
         [remark] = command.remarks
         assert (remark.severity, remark.replacement) == (Severity.WARNING, None)
-        assert fixed(command, Reader()).value("alias") == value
+        assert check(command, Reader()).corrected.value("alias") == value
 
 
 def test_what_stands_beside_the_command_is_no_problem_of_it() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.commands.lint.checking import fixed, lint
+from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command, read_commands
 from spectui.errors import BadInputError
@@ -58,7 +58,7 @@ def test_what_the_router_refuses_is_put_right(tmp_path: Path) -> None:
         text = f"[one]\nmodel = m.gguf\n{entries}\n"
         assert refused in errors(text, tmp_path)
         if right is not None:
-            found = fixed(read_command(file_of(tmp_path, text)), Reader())
+            found = check(read_command(file_of(tmp_path, text)), Reader()).corrected
             assert list(found.arguments) == ["--model", "m.gguf", *right]
             assert lint(found, Reader()) == ()
 

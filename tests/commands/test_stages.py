@@ -17,6 +17,7 @@ from spectui.commands.lint.checking import lint
 from spectui.commands.sources.reading import read_command
 from spectui.commands.stages import Stage, read_stage
 from spectui.errors import BadInputError
+from spectui.options.setup import EXPERTS
 from tests.commands.test_lint import ERROR, IK, WARNING, found
 from tests.support.models import MOE, write_tiny
 from tests.support.tables import table
@@ -112,7 +113,7 @@ NAMES = (
 def test_the_last_layers_with_experts_get_a_pattern(given: str, left: str) -> None:
     command = read_command(f"llama-server -m m {OWN} {given}")
     assert counts_from_last(command)
-    expected = left.format(r"ffn_(up|down|gate|gate_up)_exps\.")
+    expected = left.format(EXPERTS)
     found = from_first(command, NAMES).arguments
     assert " ".join(found) == f"-m m {OWN} {expected}"
 
@@ -123,5 +124,5 @@ def test_what_is_measured_has_the_layers_of_its_model(
     write_tiny(MOE, tmp_path / "moe.gguf")
     path = shlex.quote(str(tmp_path / "moe.gguf"))
     found = of_llama_cpp(read_command(f"llama-server -m {path} {OWN} -ncmoe 1"))
-    assert found.arguments[-2:] == ("-ot", r"blk\.(1)\.ffn_(up|down|gate|gate_up)_exps\.=CPU")
+    assert found.arguments[-2:] == ("-ot", rf"blk\.(1)\.{EXPERTS}=CPU")
     assert "mind that -ncmoe 1 is ik_llama.cpp's" in capsys.readouterr().err

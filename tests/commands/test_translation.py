@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from spectui.commands.items import divide, words_of
-from spectui.commands.lint.checking import fixed, lint
+from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
-from spectui.commands.rewriting import rewritten
 from spectui.commands.sources.reading import read_command
 from spectui.commands.translation import drafting_of, translated
 from spectui.errors import BadInputError
@@ -66,9 +65,9 @@ def test_one_rule_for_all_who_ask(drafting: str, today: str) -> None:
     command = read_command(f"llama-server -m t {drafting} -np 1")
     # What is the default today is left to the server.
     assert expected.items() - {("draft-p-min", "0.0")} <= (
-        lengths(fixed(command, READER).arguments).items()
+        lengths(check(command, READER).corrected.arguments).items()
     )
-    exported = rewritten(drafting_of(command, READER).command, READER)[0]
+    exported = check(drafting_of(command, READER).command, READER).corrected
     assert lengths(exported.arguments) == expected, shlex.join(exported.arguments)
 
 
@@ -102,7 +101,7 @@ def test_what_each_stops_at(text: str, ours: str, ik: str) -> None:
 @table(
     ("text", "dialect", "arguments"),
     [
-        ("llama-server -dr smollm2 -c 5", OURS, "--docker-repo smollm2 -c 5"),
+        ("llama-server -dr smollm2 -c 5", OURS, "-dr smollm2 -c 5"),
         ("llama-server -m x -dr -amb 512", IK, "-m x -dr -amb 512"),
         ("llama-server -hf a/b:Q4 -hff f.gguf -rtr -mla 3", IK, "-hfr a/b -hff f.gguf -rtr -mla 3"),
         ("llama-server -hf a/b:Q4 -hff f.gguf", OURS, "-hf a/b:Q4 -hff f.gguf"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spectui.commands import server_options
-from spectui.commands.lint.checking import fixed, lint
+from spectui.commands.lint.checking import check, lint
 from spectui.commands.programs import program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import drawn_from
@@ -46,7 +46,7 @@ def test_an_option_newer_than_the_tables_is_a_warning_and_stays(reader: Reader) 
         assert (one.severity, one.replacement, one.edits) == (Severity.WARNING, None, {})
         assert drawn_from(reader.dialect) in one.why
         assert "did you mean" not in one.why
-        assert fixed(command, reader).arguments == command.arguments
+        assert check(command, reader).corrected.arguments == command.arguments
         if reader is not LEGACY:
             launch = translated(command, reader)
             assert newer in launch.text
@@ -109,7 +109,7 @@ def test_combinations_of_options_that_no_table_has_are_no_error() -> None:
         told = {one.flag: one.why for one in found if one.what.startswith("spectui does not know")}
         assert told.keys() == {option.split()[0] for option in new}
         assert all(drawn_from(CURRENT.dialect) in why for why in told.values())
-        assert fixed(command, CURRENT).arguments == command.arguments
+        assert check(command, CURRENT).corrected.arguments == command.arguments
 
 
 def test_an_option_newer_than_the_server_is_told_with_its_first_build(
@@ -157,7 +157,7 @@ def test_a_value_behind_an_equals_sign_is_read_by_no_build() -> None:
     command = read_command("-m m --new=5")
     [one, *_] = lint(command, CURRENT)
     assert (one.severity, one.flag, one.replacement) == (Severity.ERROR, "--new=5", "--new 5")
-    assert fixed(command, CURRENT).arguments == ("-m", "m", "--new", "5")
+    assert check(command, CURRENT).corrected.arguments == ("-m", "m", "--new", "5")
 
 
 def test_an_unknown_variable_is_a_warning_and_stays() -> None:
@@ -176,7 +176,7 @@ def test_an_unknown_variable_is_a_warning_and_stays() -> None:
         assert drawn_from(Dialect.LLAMA_CPP) in one.why
         assert ("did you mean" in one.why) == (meant is not None)
         assert meant is None or f"did you mean {meant}='9 9'?" in one.why
-        assert fixed(command, CURRENT).text == command.text
+        assert check(command, CURRENT).corrected.text == command.text
         for reader in (CURRENT, IK):
             launch = translated(command, reader)
             assert launch.start.environment == ((name, "9 9"),)
@@ -199,7 +199,7 @@ def test_another_program_is_told_and_its_own_options_are_left_out(
         Severity.NOTE,
         right.split(" -m ", maxsplit=1)[0].rpartition(" ")[2],
     )
-    assert fixed(command, Reader()).text == right
+    assert check(command, Reader()).corrected.text == right
     launch = translated(command, Reader())
     assert launch.text == right
     assert any(program in note for note in launch.notes)

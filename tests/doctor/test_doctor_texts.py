@@ -92,13 +92,13 @@ def test_what_a_memory_lacks_is_told(
     examination: Examination, wanted: Demand, severity: Severity | None, text: str
 ) -> None:
     found = findings(replace(examination, demands=(wanted,), largest_context=512))
-    told = [one.severity for one in found if text in one.text]
+    told = [one.severity for one in found if text in one.what]
     assert told == ([] if severity is None else [severity])
     # Where no context fits, a smaller one is no advice.
     if text.startswith("CUDA0 has"):
         alone = replace(examination, demands=(wanted,), largest_context=None)
-        assert "without the draft the target fits" in findings(alone)[0].text
-        assert "-ngl" in findings(replace(alone, fits_alone=False))[0].text
+        assert "without the draft the target fits" in findings(alone)[0].what
+        assert "-ngl" in findings(replace(alone, fits_alone=False))[0].what
 
 
 def text_of(examination: Examination | None, around: Surroundings = AROUND) -> str:
@@ -127,7 +127,7 @@ def test_where_no_context_leaves_the_margin_that_is_said(examination: Examinatio
     assert "No context leaves 2 GB free on CUDA0." in text_of(none)
     assert "No context fits." in text_of(replace(none, demands=(full,)))
     for context, advice in ((512, "use a smaller -c"), (None, "keep fewer layers there with -ngl")):
-        texts = [one.text for one in findings(replace(none, largest_context=context))]
+        texts = [one.what for one in findings(replace(none, largest_context=context))]
         assert any(text.endswith(f"can end a run: {advice}") for text in texts)
 
 
@@ -150,11 +150,11 @@ def test_repacked_weights_are_told_to_be_why_nothing_is_mapped(examination: Exam
     target = replace(examination.plan.target, buffers=(repacked,))
     short = (demand(HOST, left_bytes=-2 * GIGA, mapped_bytes=GIGA),)
     found = replace(examination, demands=short, plan=replace(examination.plan, target=target))
-    assert findings(found)[0].text.startswith(
+    assert findings(found)[0].what.startswith(
         "RAM has no room: 5 GB are needed (beside 1 GB of mapped weights), 4 GB are free; 4 GB of "
         "it are weights that llama.cpp repacks for this processor and so cannot map"
     )
-    assert "repacks" not in findings(replace(examination, demands=short))[0].text
+    assert "repacks" not in findings(replace(examination, demands=short))[0].what
 
 
 def test_every_assumption_of_a_bound_is_named(examination: Examination) -> None:
@@ -216,6 +216,6 @@ def test_what_else_is_so_is_told_where_it_is(examination: Examination) -> None:
         bound=replace(bound, verify=dict.fromkeys(bound.verify, 3.0)),
     )
     for is_drafting in (True, False):
-        texts = [one.text for one in findings(routed, is_drafting=is_drafting)]
+        texts = [one.what for one in findings(routed, is_drafting=is_drafting)]
         said = "verifying four drafted tokens takes 3.0 times"
         assert any(said in one for one in texts) is is_drafting

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.commands.lint.checking import fixed, lint
+from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
@@ -70,7 +70,7 @@ _REPLIES = (
 
 def _command(path: Path) -> None:
     command = read_command(str(path))
-    fixed(command, Reader(dialect=Dialect.LLAMA_CPP))
+    check(command, Reader(dialect=Dialect.LLAMA_CPP))
     lint(command, Reader(dialect=Dialect.IK))
     take_over(command, other_drafts=True, through_server=True)
 

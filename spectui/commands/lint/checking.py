@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from spectui.commands.command import ServerCommand
+from spectui.commands.finding import Finding, error
 from spectui.commands.items import divide
-from spectui.commands.lint.drafters import drafters_rule, kinds_rule
-from spectui.commands.lint.finding import Finding, error
-from spectui.commands.lint.placement import placement_rule, tensors_rule
+from spectui.commands.lint.caches import caches_rule, serving_rule
+from spectui.commands.lint.drafters import drafters_rule
+from spectui.commands.lint.kinds import kinds_rule
+from spectui.commands.lint.lengths import lengths_rule, ngrams_rule
+from spectui.commands.lint.placement import placement_rule
 from spectui.commands.lint.programs import program_rule
-from spectui.commands.lint.sizes import caches_rule, lengths_rule, ngrams_rule, serving_rule
 from spectui.commands.lint.spelling import home_rule, repeats_rule, spelling_rule
 from spectui.commands.lint.values import values_rule
 from spectui.commands.programs import as_server
@@ -34,7 +36,6 @@ _RULES: tuple[Rule, ...] = (
     ngrams_rule,
     caches_rule,
     placement_rule,
-    tensors_rule,
     serving_rule,
 )
 """Rules in the order of their corrections: old names reveal which defaults were meant."""
@@ -44,16 +45,57 @@ _WORD = re.compile(r'(?:[^ "]|"[^"]*"?)+')
 """A word of ``--draft-params``, where double quotes hold blanks."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A command, examined once."""
+
+    findings: tuple[Finding, ...]
+    """The worst first, and then in the command's order."""
+    corrected: ServerCommand
+    """The command after all corrections that need no answer from its author."""
+    left: tuple[Finding, ...]
+    """Findings of the corrected command."""
+
+
 def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
     """All findings, the worst first, and then in the command's order."""
-    order = list(Severity)
-    end = len(command.items)
-    return tuple(
-        sorted(
-            (*_of_source(command), *_found(command, reader), *_of_draft_params(command, reader)),
-            key=lambda one: (order.index(one.severity), one.at if one.at >= 0 else end),
-        )
-    )
+    return _worst_first(command, reader, _found(command, reader))
+
+
+def check(command: ServerCommand, reader: Reader) -> Report:
+    """Examine a command, and correct it.
+
+    A command that the server runs stays as it is: only what is removed, renamed or refused is
+    written anew, with what its author had by default then.
+
+    Args:
+        command: the command.
+        reader: the llama-server that will read it.
+    """
+    findings = left = lint(command, reader)
+    right = as_server(command)
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        remarks = tuple(one for one in command.remarks if one.replacement is None)
+        right, left = _corrected(replace(right, remarks=remarks), reader)
+    settled = _without_unread(right, reader)
+    if settled.items != right.items or right.start != command.start:
+        left = lint(settled, reader)
+    return Report(findings=findings, corrected=settled, left=left)
+
+
+def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, tuple[Finding, ...]]:
+    """The command after one correction after the other, and its findings then."""
+    found: list[Finding] = []
+    for _ in range(_MOST_ROUNDS):
+        found = []
+        for one in _found(command, reader):
+            found.append(one)
+            if one.edits:
+                break
+        if not found or not found[-1].edits:
+            break
+        command = command.edited(found[-1].edits)
+    return command, _worst_first(command, reader, found)
 
 
 def _found(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -68,16 +110,16 @@ def _found(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from reader.judge(command, refused)
 
 
-def _of_source(command: ServerCommand) -> Iterator[Finding]:
-    """Yield what the reader of the command's file says."""
-    for one in command.remarks:
-        yield Finding(
-            flag=one.flag,
-            severity=one.severity,
-            what=one.what,
-            why=one.why,
-            replacement=one.replacement,
+def _worst_first(
+    command: ServerCommand, reader: Reader, found: Iterable[Finding]
+) -> tuple[Finding, ...]:
+    order, end = list(Severity), len(command.items)
+    return tuple(
+        sorted(
+            (*command.remarks, *found, *_of_draft_params(command, reader)),
+            key=lambda one: (order.index(one.severity), one.at if one.at >= 0 else end),
         )
+    )
 
 
 def _of_draft_params(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -94,33 +136,6 @@ def _of_draft_params(command: ServerCommand, reader: Reader) -> Iterator[Finding
             for one in own:
                 if one.severity is Severity.ERROR:
                     yield error((at, item), f"in {item.flag}: {one.what}", one.why)
-
-
-def fixed(
-    command: ServerCommand, reader: Reader, findings: Iterable[Finding] | None = None
-) -> ServerCommand:
-    """The command after all corrections that need no answer from its author.
-
-    A command that the server runs stays as it is: only what is removed, renamed or refused is
-    written anew, with what its author had by default then.
-
-    Args:
-        command: the command.
-        reader: the llama-server that will read it.
-        findings: those of the command, where they are known.
-    """
-    findings = lint(command, reader) if findings is None else findings
-    command = as_server(command)
-    if not any(finding.severity is Severity.ERROR for finding in findings):
-        return _without_unread(command, reader)
-    left = tuple(one for one in command.remarks if one.replacement is None)
-    command = replace(command, remarks=left)
-    for _ in range(_MOST_ROUNDS):
-        edits = next((one.edits for one in _found(command, reader) if one.edits), None)
-        if edits is None:
-            break
-        command = command.edited(edits)
-    return _without_unread(command, reader)
 
 
 def _without_unread(command: ServerCommand, reader: Reader) -> ServerCommand:

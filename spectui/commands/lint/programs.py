@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
+from spectui.commands.finding import Finding, error
 from spectui.commands.items import Item
-from spectui.commands.lint.finding import Finding, error
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.takeover import names_model, prints_and_ends
@@ -28,9 +28,16 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 def _without_file(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield a finding for a model of the hub whose file ik_llama.cpp would not know."""
-    if reader.dialect is Dialect.IK and not command.has("model", "hf-file"):
-        for at, item in command.all("hf-repo"):
-            repo, _, which = item.value.partition(":")
+    for at, item in command.all("hf-repo") if reader.dialect is Dialect.IK else ():
+        repo, colon, which = item.value.partition(":")
+        if colon and command.has("hf-file"):
+            yield error(
+                (at, item),
+                f"{reader.name} knows no {item.text}",
+                "which file it is --hf-file alone says; it looks for a repository of that name",
+                fix=(item.flag, repo),
+            )
+        elif not command.has("model", "hf-file"):
             yield error(
                 (at, item),
                 f"{item.text} names no file",

@@ -1,24 +1,26 @@
 """Rules for flags and variables that the reader does not take, and options given more than once."""
 
+import re
 import shlex
 from collections.abc import Iterator
 from itertools import pairwise
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
+from spectui.commands.finding import Finding, Topic, about, error, warning
 from spectui.commands.home import is_named_so, shell_line
-from spectui.commands.items import DASHES, Item
-from spectui.commands.lint.finding import Finding, about, error, note, warning
+from spectui.commands.items import DASHES, Item, divide
 from spectui.commands.programs import SERVER, program_of, started_by
 from spectui.commands.reader import Reader
+from spectui.commands.renames import RENAMES
 from spectui.commands.rewriting import (
     instead_of,
     likely,
     likely_variable,
     meant_by,
-    together,
+    merged,
 )
-from spectui.commands.server_options import PREFIX, Arity, canonical, drawn_from
+from spectui.commands.server_options import PREFIX, Arity, drawn_from
 from spectui.format import named
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramSimple, number_of
@@ -41,19 +43,14 @@ _ADDING = frozenset(
     | {"cpu-mask", "cpu-range", "cpu-mask-batch", "cpu-range-batch"}
 )
 """Options that add to previous values."""
-_TODAY = {
-    "ctx-size-draft": "the draft has the context of -c",
-    "fused-moe": "experts are fused unless -no-fmoe is given",
-    "offload-only-active-experts": "it is on unless -no-ooae is given",
-}
-"""What holds in place of options that went."""
-_LISTS = ("override-tensor", "lora")
-"""Options that add, but whose repetition current builds deprecate."""
+_BUILD = re.compile(r"b\d+")
 
 
 def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on flags that the reader refuses, and on variables."""
-    yield from variables_rule(command, reader)
+    for at, item in enumerate(command.items):
+        if item.variable is not None:
+            yield from _variable(at, item, command, reader)
     for at, item in enumerate(command.items):
         if item.variable is not None:
             continue
@@ -63,10 +60,10 @@ def spelling_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             yield _stray(at, item, reader)
         else:
             yield from _flag(at, item, command, reader)
-    yield from unknown_variables(command, reader)
+    yield from _unknown_variables(command, reader)
 
 
-def unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+def _unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on variables that look like options, and that no server is known to read."""
     for name, value in command.start.environment:
         if not name.startswith(PREFIX) or reader.reads(name):
@@ -80,15 +77,12 @@ def unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Findin
             what = f"{reader.name} does not read {name}"
             why = "it ignores it"
         yield Finding(
-            flag=name, severity=Severity.WARNING, what=what, why=f"{why} without a word{did}"
+            flag=name,
+            severity=Severity.WARNING,
+            what=what,
+            why=f"{why} without a word{did}",
+            topic=Topic.MISREAD,
         )
-
-
-def variables_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on variables that the reader does not read."""
-    for at, item in enumerate(command.items):
-        if item.variable is not None:
-            yield from _variable(at, item, command, reader)
 
 
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -112,6 +106,7 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
         # As an argument first: what that is called comes next.
         edits={at: item.words},
         at=at,
+        topic=Topic.MISREAD,
     )
 
 
@@ -142,15 +137,18 @@ def _odd(item: Item) -> str:
 
 def _unknown(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
     words = meant_by(item)
+    meant = () if words is None else tuple(divide(words))
+    if len(meant) == 1 and reader.takes(meant[0].flag) is False:
+        words = instead_of(meant[0], command, reader)
     if words is not None:
         what = f"{reader.name} does not know {item.flag}"
         return error((at, item), what, f"it stops at it{_odd(item)}", fix=words)
-    meant = likely(item, command, reader)
+    alike = likely(item, command, reader)
     return warning(
         (at, item),
         f"spectui does not know {item.flag}",
         f"{_known_builds(reader)}; a newer build may take it, any other stops at it (--server-bin "
-        f"PATH asks your own){_odd(item)}{f'; did you mean {shell_line(meant)}?' if meant else ''}",
+        f"PATH asks your own){_odd(item)}{f'; did you mean {shell_line(alike)}?' if alike else ''}",
     )
 
 
@@ -162,12 +160,12 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
     flag = item.flag
     match reader.takes(flag):
         case True:
-            yield from _deprecated(at, item, reader)
+            yield from _without_value(at, item, reader)
         case None:
             yield _unknown(at, item, command, reader)
         case False:
             words = instead_of(item, command, reader)
-            shared = together(item, command, reader)
+            shared = merged(item, command, reader)
             edits = shared or ({} if words is None else {at: words})
             # What takes the place of several is told of each.
             words = next(filter(None, shared.values()), words)
@@ -191,6 +189,7 @@ def home_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
                 f"{item.flag} {item.value} is in a folder called ~, and not in the home folder",
                 "only a shell replaces ~, and not in quotes; the server looks for such a folder "
                 "where it is started: write the whole path",
+                topic=Topic.MISREAD,
             )
 
 
@@ -206,11 +205,12 @@ def _longer(item: Item, words: tuple[str, ...] | None) -> Iterator[str]:
 def _why(item: Item, command: ServerCommand, reader: Reader) -> str:
     server = item.server
     if server is None or reader.accepted is not None:
-        since = None if server is None else server.since.get(canonical(item.flag))
+        since = None if server is None else server.since.get(item.spelling)
         taken = "" if since is None else f"; {Dialect.LLAMA_CPP} takes it since {since}"
         return f"it stops at an option that it does not know{taken}"
-    today = "".join(f"; {_TODAY[name]}" for name in (item.name,) if name in _TODAY)
-    until = server.until.get((reader.dialect, canonical(item.flag)))
+    renamed = RENAMES.get(item.name)
+    today = "" if renamed is None or renamed.now is None else f"; {renamed.now}"
+    until = server.until.get((reader.dialect, item.spelling))
     if reader.dialect is Dialect.IK and is_of_stage(item):
         since = "" if until is None else f" since {_day(until)}"
         return f"its place is behind --spec-type{since}, and it stops the server"
@@ -233,20 +233,14 @@ def _why(item: Item, command: ServerCommand, reader: Reader) -> str:
 
 
 def _day(until: str) -> str:
-    """When an option went, by its table: a season, or a commit and a day."""
+    """When an option went, by its table: a season, or a build or commit and a day."""
     commit, _, day = until.rpartition(" ")
     is_day = day[:4].isdigit() and "-" in day
-    return f"{day} (commit {commit})" if is_day else until
+    build = commit if _BUILD.fullmatch(commit) else f"commit {commit}"
+    return f"{day} ({build})" if is_day else until
 
 
-def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
-    if canonical(item.flag) in {"-dt", "--defrag-thold"} and reader.is_current:
-        yield note(
-            (at, item),
-            f"{item.flag} does nothing any more",
-            "the KV cache needs no defragmentation",
-            write=(),
-        )
+def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     server = item.server
     is_bare = server is not None and server.arity is Arity.MAYBE and not item.values
     takes = server is not None and bool(server.counts.get(reader.dialect))
@@ -264,8 +258,6 @@ def _deprecated(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
 
 def repeats_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield a finding for every option that a later one overrides."""
-    if reader.is_current:
-        yield from _lists(command)
     last: dict[str, int] = {}
     for at, item in enumerate(command.items):
         before = last.get(item.name)
@@ -280,20 +272,6 @@ def repeats_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             yield _overruled(at, item, command.items[winner], reader)
 
 
-def _lists(command: ServerCommand) -> Iterator[Finding]:
-    for name in _LISTS:
-        found = [one for one in command.all(name) if one[1].variable is None]
-        if len(found) > 1 and len({item.flag for _at, item in found}) < len(found):
-            first = found[0][1]
-            values = ",".join(value for _at, item in found for value in item.values)
-            yield note(
-                found[0],
-                f"{first.shown} is given {len(found)} times",
-                "llama-server warns that only the last counts, though it takes all of them",
-                write=(first.flag, values),
-            )
-
-
 def _overruled(at: int, item: Item, winner: Item, reader: Reader) -> Finding:
     by = "an argument" if item.variable is not None else "the last of them"
     by = by if winner.variable is None else "its variables before arguments"
@@ -304,4 +282,5 @@ def _overruled(at: int, item: Item, winner: Item, reader: Reader) -> Finding:
         f"{item.shown} is given again as {winner.text}",
         f"{reader.name} takes {by}, so that this one does nothing",
         write=(),
+        topic=Topic.OVERRULED,
     )

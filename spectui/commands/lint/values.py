@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterator
 
+from spectui.commands.arguments import all_layers
 from spectui.commands.command import LAYERS, ServerCommand
-from spectui.commands.items import Item
-from spectui.commands.lint.finding import Finding, error, warning
+from spectui.commands.finding import Finding, Topic, error, warning
+from spectui.commands.items import FLASH_ATTENTION, Item
 from spectui.commands.reader import Reader
-from spectui.commands.rewriting import counted, switched, worded
+from spectui.commands.rewriting import counted, switched
 from spectui.options.dialect import Dialect
+from spectui.options.option import Decimal, Layers, Whole
 
 _IN_TOKENS = (
     *("ctx-size", "ctx-size-draft", "batch-size", "ubatch-size", "predict", "keep", "fit-ctx"),
@@ -19,6 +21,8 @@ _FACTORS = {
     **{key: {"m": 1, "g": 1 << 10} for key in ("cache-ram", "fit-target")},
 }
 """Multipliers of letters behind a number, by the option's unit: tokens, or MiB."""
+_WORDS = frozenset(FLASH_ATTENTION) - {"on", "off", "auto", "1", "0", "-1"}
+"""Words behind ``-fa`` that only llama.cpp takes."""
 _SIZE = re.compile(r"(\d+)([kmg]|(?:_\d+)+)", re.IGNORECASE)
 
 
@@ -26,7 +30,14 @@ def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on values that the reader's builds count or spell otherwise."""
     for at, item in _read(command, reader):
         words = switched(item, reader)
-        if _is_miscounted(item, reader):
+        if not item.value and _is_numeric(item):
+            yield error(
+                (at, item),
+                f"{item.shown} is empty",
+                "the server wants a number there, and stops",
+                fix=(),
+            )
+        elif _is_miscounted(item, reader):
             yield _miscounted(at, item, reader)
         elif words is not None:
             yield error(
@@ -35,19 +46,27 @@ def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
                 "it is a switch, and the server stops at a word by itself",
                 fix=words,
             )
+        elif reader.dialect is Dialect.IK and item.name == "flash-attn" and item.value in _WORDS:
+            yield error(
+                (at, item),
+                f"{reader.name} knows no {item.text}",
+                "it takes on, off or auto",
+                fix=(item.flag, FLASH_ATTENTION[item.value]),
+            )
         elif reader.dialect is Dialect.IK and item.name in LAYERS and item.value.isalpha():
-            own = worded(item, reader)
+            # What is left to the server stays so, as its default.
+            own = {"all": (item.flag, all_layers(reader.dialect)), "auto": ()}
             yield error(
                 (at, item),
                 f"{reader.name} knows no {item.text}",
                 "it takes a number of layers, and stops at a word",
-                fix=own if own != item.words else None,
+                fix=own.get(item.value),
             )
-    yield from misread_rule(command, reader)
+    yield from _misread(command, reader)
 
 
-def misread_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on sizes of which the reader takes the digits ahead."""
+def _misread(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Find sizes of which the reader takes the digits ahead."""
     for at, item in _read(command, reader):
         found = _SIZE.fullmatch(item.value) if item.name in _FACTORS else None
         if found is None:
@@ -59,6 +78,7 @@ def misread_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             f"{item.flag} {item.value} is read as {found[1]}",
             "the server takes the number that it begins with, and forgets the rest",
             write=(item.flag, whole) if whole.isdigit() else None,
+            topic=Topic.MISREAD,
         )
 
 
@@ -68,6 +88,10 @@ def _read(command: ServerCommand, reader: Reader) -> Iterator[tuple[int, Item]]:
         is_unread = item.variable is not None and reader.reads(item.variable) is False
         if item.values and not is_unread:
             yield at, item
+
+
+def _is_numeric(item: Item) -> bool:
+    return item.option is not None and isinstance(item.option.values, (Whole, Decimal, Layers))
 
 
 def _is_miscounted(item: Item, reader: Reader) -> bool:

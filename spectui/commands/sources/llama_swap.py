@@ -10,7 +10,6 @@ from pathlib import Path
 from spectui.commands.command import ASSIGNMENT, LLAMA_SWAP, Entry, ServerCommand
 from spectui.commands.items import Item
 from spectui.commands.programs import names_server
-from spectui.commands.server_options import canonical
 from spectui.commands.sources.containers import plain_words
 from spectui.commands.sources.files import Replacement, Tree, chosen
 from spectui.commands.sources.shell import unwrapped
@@ -53,7 +52,7 @@ def read_swap(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
 
 
 def _is_port(item: Item) -> bool:
-    return item.variable is None and canonical(item.flag) == "--port"
+    return item.variable is None and item.spelling == "--port"
 
 
 def _entry(tree: Tree, name: str, command: ServerCommand) -> Entry:

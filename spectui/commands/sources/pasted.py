@@ -7,7 +7,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from spectui.commands.command import Remark
+from spectui.commands.finding import Finding
 from spectui.commands.items import DASHES
 from spectui.commands.programs import is_server_today, names_server
 from spectui.commands.server_options import server_option
@@ -146,11 +146,11 @@ class _Change:
     count: int = 1
     """Number of places that it stands for, the others behind it."""
 
-    def remark(self) -> Remark:
+    def remark(self) -> Finding:
         behind = f" behind {self.option}" if self.option else ""
         more = f" and {self.count - 1} more" if self.count > 1 else ""
         ends = ", and the server stops at that" if self.is_error else ", and so it is read"
-        return Remark(
+        return Finding(
             flag=self.option or self.word,
             severity=Severity.ERROR if self.is_error else Severity.WARNING,
             what=f"{named(self.sign)} stands in {self.word!r}{behind} on line {self.line}{more}",
@@ -189,7 +189,7 @@ class _Reading:
             self.changes.append(change)
 
 
-def as_typed(text: str) -> tuple[str, tuple[Remark, ...]]:
+def as_typed(text: str) -> tuple[str, tuple[Finding, ...]]:
     """The text with plain blanks and quotes where a server would stop, and remarks on the others.
 
     What stands in plain quotes stays.

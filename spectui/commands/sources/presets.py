@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from spectui.commands.command import INI, Entry, Remark, ServerCommand
+from spectui.commands.command import INI, Entry, ServerCommand
+from spectui.commands.finding import Finding
 from spectui.commands.home import with_paths_read
 from spectui.commands.items import divide
 from spectui.commands.server_options import (
@@ -105,7 +106,7 @@ def preset_command(presets: Presets, path: Path, wanted: str | None) -> ServerCo
     """
     name = chosen(presets.names, wanted, path, "section", presets.sections)
     given: dict[str, _Key] = {}
-    remarks: list[Remark] = []
+    remarks: list[Finding] = []
     for section in dict.fromkeys((_EVERY, name)):
         remarks += _again(presets, section)
         own: dict[str, _Key] = {}
@@ -127,10 +128,10 @@ def preset_command(presets: Presets, path: Path, wanted: str | None) -> ServerCo
     return replace(ServerCommand.of(items), entries=(entry,), remarks=tuple(remarks))
 
 
-def _again(presets: Presets, section: str) -> Iterator[Remark]:
+def _again(presets: Presets, section: str) -> Iterator[Finding]:
     line = presets.again.get(section)
     if line is not None:
-        yield Remark(
+        yield Finding(
             flag=f"[{section}]",
             severity=Severity.WARNING,
             what=f"line {line} begins the section [{section}] again",
@@ -138,9 +139,9 @@ def _again(presets: Presets, section: str) -> Iterator[Remark]:
         )
 
 
-def _twice(before: _Key, after: _Key, section: str) -> Remark:
+def _twice(before: _Key, after: _Key, section: str) -> Finding:
     """Remark on two keys of one option, of which the second counts."""
-    return Remark(
+    return Finding(
         flag=before.key,
         severity=Severity.WARNING,
         what=f"{before.key} = {before.value} (line {before.line}) does not count in [{section}]",
@@ -154,12 +155,12 @@ def _twice(before: _Key, after: _Key, section: str) -> Remark:
     )
 
 
-def _remarks(one: _Key) -> Iterator[Remark]:
+def _remarks(one: _Key) -> Iterator[Finding]:
     """Yield what the router says of a key that it does not know."""
     if one.key in _OF_THE_ROUTER or _is_key(one.key):
         option = _known(one.key)[1]
         if option is not None and option.counts.get(Dialect.LLAMA_CPP) == _TWO_VALUES:
-            yield Remark(
+            yield Finding(
                 flag=one.key,
                 severity=Severity.ERROR,
                 what=f"{one.key} (line {one.line}) takes two values",
@@ -169,7 +170,7 @@ def _remarks(one: _Key) -> Iterator[Remark]:
     flag, option = _known(one.key)
     likely = canonical(flag).lstrip("-")
     if option is not None and likely != one.key and _is_key(likely):
-        yield Remark(
+        yield Finding(
             flag=one.key,
             severity=Severity.ERROR,
             what=f"the router knows no key {one.key} (line {one.line})",
@@ -178,7 +179,7 @@ def _remarks(one: _Key) -> Iterator[Remark]:
         )
     elif option is not None and not list(_words(one)):
         # A switch that is off: no argument will say that it is gone.
-        yield Remark(
+        yield Finding(
             flag=one.key,
             severity=Severity.ERROR,
             what=f"the router knows no key {one.key} (line {one.line})",

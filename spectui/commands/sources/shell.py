@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.commands.command import ASSIGNMENT, Remark, ServerCommand
+from spectui.commands.command import ASSIGNMENT, ServerCommand
+from spectui.commands.finding import Finding
 from spectui.commands.home import HOME, is_at_home, path_of, text_of
 from spectui.commands.programs import names_server
 from spectui.commands.server_options import PREFIX
@@ -318,9 +319,9 @@ def _own_variables(one: _Candidate) -> Iterator[tuple[str, str]]:
         yield assigned.name, assigned.value
 
 
-def _without_quotes(pattern: str) -> Remark:
+def _without_quotes(pattern: str) -> Finding:
     """Remark on a tensor pattern that is taken with the backslashes that its author meant."""
-    return Remark(
+    return Finding(
         flag="-ot",
         severity=Severity.WARNING,
         what=f"-ot {printable(pattern)} has no quotes",
@@ -329,14 +330,14 @@ def _without_quotes(pattern: str) -> Remark:
     )
 
 
-def _torn(joints: Sequence[tuple[int, bool]]) -> Iterator[Remark]:
+def _torn(joints: Sequence[tuple[int, bool]]) -> Iterator[Finding]:
     """Yield a remark on the lines that a backslash does not join for a shell."""
     if not joints:
         return
     line, is_remark = joints[0]
     sign = "a remark" if is_remark else "a blank"
     more = f", and on {len(joints) - 1} more" if len(joints) > 1 else ""
-    yield Remark(
+    yield Finding(
         flag="\\",
         severity=Severity.ERROR,
         what=f"{sign} stands behind the backslash on line {line}{more}",

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from spectui.commands.command import ASSIGNMENT, Remark, ServerCommand
+from spectui.commands.command import ASSIGNMENT, ServerCommand
+from spectui.commands.finding import Finding
 from spectui.commands.home import is_at_home, path_of, with_paths_read
 from spectui.commands.items import (
     FILE_LISTS,
@@ -136,9 +137,9 @@ def check_program(words: Sequence[str]) -> int:
     return start
 
 
-def left_out(beside: str) -> Remark:
+def left_out(beside: str) -> Finding:
     """Remark on redirections, pipes and wrappers, which are no part of the server's command."""
-    return Remark(
+    return Finding(
         flag=beside,
         severity=Severity.NOTE,
         what=f"left out: {printable(beside)}",

@@ -1,38 +1,35 @@
-"""Rules for draft lengths, numbers of n-gram drafters, caches, and how many are served."""
+"""Rules for draft lengths, and for numbers of n-gram drafters."""
 
 from collections.abc import Iterator
 from contextlib import suppress
 
-from spectui.commands.command import BY_LAYERS, ServerCommand
+from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths, drafting
-from spectui.commands.items import Item
-from spectui.commands.lint.drafters import KINDS, MODEL_FLAGS
-from spectui.commands.lint.finding import (
+from spectui.commands.finding import (
+    OFFLOAD_BATCH,
     Finding,
-    error,
+    Topic,
     note,
     warning,
 )
+from spectui.commands.items import Item
 from spectui.commands.reader import Reader
+from spectui.commands.renames import KINDS, MODEL_FLAGS
 from spectui.commands.rewriting import own_words
-from spectui.commands.server_options import FALSE
-from spectui.commands.stages import loads_draft
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
-    MTP_KIND,
-    Ngram,
     NgramCache,
+    NgramDrafter,
     NgramMod,
     NgramSimple,
     kind_of,
     ngram_of,
     number_of,
 )
+from spectui.options.number import Number
 from spectui.severity import Severity
 
-_OFFLOAD_BATCH = 32
-"""Batch size from which llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
 _LONG = 8
 """Draft length from which a finding reports drafting regardless of probability, or beside experts
 in RAM."""
@@ -40,6 +37,11 @@ _SHORT = 4
 """Draft length that is proposed in place of a long one."""
 
 
+_BOUNDS: dict[type[NgramDrafter], tuple[str, str]] = {
+    NgramSimple: ("size_n", "size_m"),
+    NgramMod: ("n_min", "n_max"),
+}
+"""Numbers of n-gram drafters that bound their drafts: the shortest, and the longest."""
 _SHORTEST_MATCH = 16
 """Tokens below which llama-server warns about ``ngram-mod``."""
 _UNREAD = {
@@ -57,7 +59,10 @@ def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _changed(command, reader)
     yield from _shorter_than_shortest(command, reader)
     yield from _never(command)
-    yield from _to_the_end(command)
+    if command.value("spec-draft-sampling") == "probabilistic":
+        yield from _of_sampled(command)
+    else:
+        yield from _to_the_end(command)
     yield from _large_batches(command, reader)
 
 
@@ -136,6 +141,19 @@ def _to_the_end(command: ServerCommand) -> Iterator[Finding]:
     )
 
 
+def _of_sampled(command: ServerCommand) -> Iterator[Finding]:
+    """Find a least probability beside drafts whose tokens are sampled."""
+    found, p_min = command.last("draft-p-min"), command.number("draft-p-min")
+    if found is not None and p_min is not None and p_min > 0:
+        yield warning(
+            found,
+            f"{found[1].text} ends drafts by a probability that does not decide",
+            "since llama.cpp b12364 a sampled token is accepted as often as draft and target agree "
+            "(1 - TV), which the draft's top probability does not tell",
+            write=(found[1].flag, "0"),
+        )
+
+
 def _large_batches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Find drafts that are long for experts in RAM."""
     found = command.last("draft-max") or command.last("spec-type")
@@ -147,18 +165,19 @@ def _large_batches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     if found is None or longest is None or not in_ram or not is_long:
         return
     flag = MODEL_FLAGS["draft-max"] if reader.is_current else found[1].flag
-    is_batch = longest >= _OFFLOAD_BATCH - 1 and command.value("gpu-layers") != "0"
+    is_batch = longest >= OFFLOAD_BATCH - 1 and command.value("gpu-layers") != "0"
     yield warning(
         found,
         f"drafts of {longest:.0f} tokens, beside weights in RAM",
         f"spectui tune found on this machine that drafts of at most {paying} tokens pay most"
         if paying is not None
-        else f"from {_OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
+        else f"from {OFFLOAD_BATCH} tokens per batch on llama.cpp copies weights from RAM to "
         "the GPU, which costs more than it saves for so few tokens"
         if is_batch
         else "each token of a draft reads other experts, so that verifying many costs nearly as "
         "much as decoding them; spectui tune finds the length that pays",
         write=(flag, str(paying or _SHORT)) if found[1].name == "draft-max" else None,
+        topic=Topic.LARGE_BATCH if is_batch and paying is None else None,
     )
 
 
@@ -187,10 +206,11 @@ def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             yield _idle(at, item, _UNREAD[item.name])
     if kinds and all(kind.startswith("ngram-") for kind in kinds):
         yield from _lengths(command, kinds, reader)
-    if kind_of(NgramSimple) in kinds:
-        yield from _of_simple(command)
     if kind_of(NgramMod) in kinds:
-        yield from _of_mod(command)
+        yield from _short_match(command)
+    for drafter, bounds in _BOUNDS.items():
+        if kind_of(drafter) in kinds:
+            yield from _all_dropped(command, *(number_of(drafter, name) for name in bounds))
 
 
 def _idle(at: int, item: Item, why: str) -> Finding:
@@ -213,29 +233,31 @@ def _lengths(command: ServerCommand, kinds: tuple[str, ...], reader: Reader) -> 
         )
 
 
-def _number(command: ServerCommand, drafter: type[Ngram], name: str) -> float:
+def _all_dropped(command: ServerCommand, shortest: Number, longest: Number) -> Iterator[Finding]:
+    """Find lengths of an n-gram drafter with which every draft is dropped."""
+    found = command.last(longest.option, shortest.option)
+    least, most = (_number(command, one) for one in (shortest, longest))
+    if found is None or least <= most:
+        return
+    looks_up = ", which is what it looks up" if shortest.low else ""
+    yield warning(
+        found,
+        f"{shortest.kind} drafts at most {most:.0f} tokens, and drops drafts below "
+        f"{least:.0f}{looks_up}",
+        "no draft is long enough"
+        if command.has(shortest.option)
+        else f"its {shortest.name.replace('_', '-')} is {least:.0f} unless told",
+        write=(longest.flags[0], f"{least:.0f}") if shortest.low else (shortest.flags[0], "0"),
+    )
+
+
+def _number(command: ServerCommand, number: Number) -> float:
     """The command's number, 0 included, or else the server's default."""
-    number = number_of(drafter, name)
     found = command.number(number.option)
     return number.default if found is None else found
 
 
-def _of_simple(command: ServerCommand) -> Iterator[Finding]:
-    shortest, longest = (_number(command, NgramSimple, name) for name in NgramSimple.bounds)
-    found = command.last("spec-ngram-simple-size-m", "spec-ngram-simple-size-n")
-    if found is not None and shortest > longest:
-        yield warning(
-            found,
-            f"ngram-simple drafts at most {longest:.0f} tokens, and drops drafts below "
-            f"{shortest:.0f}, which is what it looks up",
-            "no draft is long enough"
-            if command.has("spec-ngram-simple-size-n")
-            else f"its size-n is {shortest:.0f} unless told",
-            write=("--spec-ngram-simple-size-m", f"{shortest:.0f}"),
-        )
-
-
-def _of_mod(command: ServerCommand) -> Iterator[Finding]:
+def _short_match(command: ServerCommand) -> Iterator[Finding]:
     match = command.last("spec-ngram-mod-n-match")
     n_match = command.number("spec-ngram-mod-n-match")
     if match is not None and n_match is not None and n_match < _SHORTEST_MATCH:
@@ -245,157 +267,4 @@ def _of_mod(command: ServerCommand) -> Iterator[Finding]:
             f"below {_SHORTEST_MATCH} tokens chance matches draft what is refused, and "
             "llama-server warns of it",
             write=(match[1].flag, "24"),
-        )
-    shortest, longest = (_number(command, NgramMod, name) for name in ("n_min", "n_max"))
-    found = command.last("spec-ngram-mod-n-max", "spec-ngram-mod-n-min")
-    if found is not None and shortest > longest:
-        yield warning(
-            found,
-            f"ngram-mod drafts at most {longest:.0f} tokens, and drops drafts below {shortest:.0f}",
-            "no draft is long enough"
-            if command.has("spec-ngram-mod-n-min")
-            else "its n-min is 48 unless told",
-            write=("--spec-ngram-mod-n-min", "0"),
-        )
-
-
-_FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
-_HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
-_BY_DEFAULT = 4
-"""Default number of slots in llama-server since winter 2025."""
-
-
-def caches_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on caches and contexts."""
-    if command.has_draft:
-        yield from _draft_caches(command)
-        yield from _inherited(command, reader)
-        yield from _draft_context(command, reader)
-    yield from _quantised_values(command, reader)
-    yield from _batches(command)
-
-
-def _draft_caches(command: ServerCommand) -> Iterator[Finding]:
-    if _is_mtp(command):
-        # It hardly guesses worse.
-        return
-    for at, item in command.all("cache-type-k-draft", "cache-type-v-draft"):
-        if item.value not in _FULL_PRECISION:
-            words = (item.flag, "f16")
-            yield warning((at, item), f"the draft's cache is {item.value}", _HURTS, write=words)
-
-
-def _is_mtp(command: ServerCommand) -> bool:
-    """Whether the draft is a file of the target's MTP layers."""
-    return command.draft_kind == MTP_KIND or not BY_LAYERS.isdisjoint(command.kinds)
-
-
-def _inherited(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    if reader.dialect is Dialect.LLAMA_CPP or _is_mtp(command):
-        return
-    for name, flag in (("cache-type-k", "-ctkd"), ("cache-type-v", "-ctvd")):
-        found = command.last(name)
-        if found is None or command.has(f"{name}-draft") or found[1].value in _FULL_PRECISION:
-            continue
-        yield Finding(
-            flag=found[1].shown,
-            severity=Severity.WARNING,
-            what=f"the draft's cache is {found[1].value} as well",
-            why=f"{reader.name} gives the draft the target's types unless told; {_HURTS}",
-            replacement=f"{flag} f16",
-            at=found[0],
-        )
-
-
-def _draft_context(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    found = command.last("ctx-size-draft")
-    own, whole = command.number("ctx-size-draft"), command.number("ctx-size")
-    if found is None or reader.takes(found[1].flag) is False:
-        return
-    if not own or (whole is not None and 0 < whole <= own):
-        return
-    yield warning(
-        found,
-        f"the draft remembers {own:.0f} tokens, and the target "
-        f"{'more' if not whole else f'{whole:.0f}'}",
-        "once a text is longer, the draft drafts nothing or without what came before",
-        write=(),
-    )
-
-
-def _quantised_values(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    found = command.last("flash-attn", "no-flash-attn")
-    cache = next(_value_types(command, reader), None)
-    if found is None or cache is None:
-        return
-    at, item = found
-    if item.name == "no-flash-attn" or item.value.lower() in FALSE:
-        yield error(
-            (at, item),
-            f"a V cache of {cache}, without flash attention",
-            "llama.cpp computes with a quantised V cache in flash attention alone, and stops",
-            fix=("-fa", "on"),
-        )
-
-
-def _value_types(command: ServerCommand, reader: Reader) -> Iterator[str]:
-    """Yield the types of quantised V caches."""
-    types = [command.value("cache-type-v")]
-    if reader.dialect is Dialect.IK:
-        types += [command.value("cache-type-v-draft")] if loads_draft(command) else []
-        parts = (command.value(f"cache-type-v-{end}") for end in ("first", "last"))
-        told = (part.partition(",") for part in parts if part is not None)
-        # A type of no layers is none.
-        types += [kind for kind, _, number in told if number.isdigit() and int(number) > 0]
-    yield from (kind for kind in types if kind is not None and kind not in _FULL_PRECISION)
-
-
-def _batches(command: ServerCommand) -> Iterator[Finding]:
-    found = command.last("ubatch-size")
-    micro, batch = command.number("ubatch-size"), command.number("batch-size")
-    if found is None or micro is None:
-        return
-    batch = 2048 if batch is None else batch
-    if micro > batch > 0:
-        at, item = found
-        yield warning(
-            (at, item),
-            f"{item.shown} {micro:.0f}, but a batch has at most {batch:.0f} tokens",
-            f"no more than {batch:.0f} tokens are computed at once",
-            write=("-b", f"{micro:.0f}"),
-        )
-
-
-def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on parallel slots and sliding windows beside drafts.
-
-    Only the author knows how many users there are: slots have no words to write, and no correction
-    or export changes them.
-    """
-    if not command.kinds and not command.drafts_with_model:
-        return
-    found, slots = command.last("parallel"), command.number("parallel")
-    if found is None and reader.is_current:
-        yield Finding(
-            flag="-np",
-            severity=Severity.NOTE,
-            what=f"-np is not given, so that there are {_BY_DEFAULT} slots",
-            why="drafts pay best for one user at a time; caches with a sliding window or a "
-            "recurrent state are kept for every slot; add -np 1 if there is one user, which "
-            "neither a correction nor export does for you",
-        )
-    elif found is not None and slots is not None and slots > 1:
-        yield note(
-            found,
-            f"{slots:.0f} slots draft beside each other",
-            "a batch then verifies the drafts of several users, which costs more than it does "
-            "for one; -np 1 is for one user",
-        )
-    window = command.last("swa-full")
-    if window is not None:
-        yield note(
-            window,
-            "layers with a sliding window remember the whole context",
-            "drafts need no more than the window, and the whole takes several times the memory",
-            write=(),
         )

@@ -1,0 +1,109 @@
+"""A finding on a command or its models, and its correction."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+
+from spectui.commands.home import shell_line
+from spectui.commands.items import Item
+from spectui.severity import Severity
+
+OFFLOAD_BATCH = 32
+"""Tokens from which on llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
+FULL_PRECISION = frozenset({"f32", "f16", "bf16"})
+"""Types of a cache that is not quantised."""
+Edits = Mapping[int | None, tuple[str, ...]]
+"""Words that replace the items at these places, none to remove one; at None those that are
+appended."""
+
+
+class Topic(StrEnum):
+    """What a finding is about, where others have to know."""
+
+    LARGE_BATCH = "large-batch"
+    """Drafts so long that weights in RAM are copied to a GPU."""
+    DRAFT_CACHE = "draft-cache"
+    """A draft's quantised cache."""
+    MISREAD = "misread"
+    """What its reader understands otherwise than it looks, or ignores."""
+    OVERRULED = "overruled"
+    """An option that another one of the command overrules."""
+    CONTRADICTION = "contradiction"
+    """Two options of which only their author knows which is meant."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A problem of a command or of its models, or a fact that its author may not know.
+
+    At an error the server stops, ends while it loads, or writes what is no text of its model. With
+    a warning it runs, and does otherwise than its author meant, or may.
+    """
+
+    flag: str
+    """The option, variable, key or line in question, in the command's spelling."""
+    severity: Severity
+    what: str
+    """A sentence without a full stop."""
+    why: str = ""
+    """Its reason; empty where ``what`` says all."""
+    replacement: str | None = None
+    """Words with the intended meaning; empty to leave the option out; None if only its author
+    knows."""
+    edits: Edits = field(default_factory=dict)
+    """Edits that make the correction; empty where the server runs the command as it is."""
+    at: int = -1
+    """Index of the item in question; -1 for none."""
+    topic: Topic | None = None
+    """Its topic; None where nobody has to know. Words and models may show the same one."""
+
+    def without(self, secrets: Iterable[tuple[str, str]]) -> "Finding":
+        """The finding with other texts in place of secrets."""
+        flag, what, meant = self.flag, self.what, self.replacement
+        for secret, shown in secrets:
+            # A sentence may show it as Python does.
+            what = what.replace(secret, shown).replace(repr(secret)[1:-1], shown)
+            flag, meant = flag.replace(secret, shown), meant and meant.replace(secret, shown)
+        return replace(self, flag=flag, what=what, replacement=meant)
+
+
+def about(
+    severity: Severity,
+    found: tuple[int, Item],
+    what: str,
+    why: str,
+    *,
+    write: Sequence[str] | None = None,
+    fix: Sequence[str] | None = None,
+    topic: Topic | None = None,
+) -> Finding:
+    """Finding on one item.
+
+    Args:
+        severity: of the problem.
+        found: the item, after its index.
+        what: a sentence without a full stop.
+        why: its reason.
+        write: words with the intended meaning, for the author to choose; none to leave it out.
+        fix: the same, where they may take the item's place without asking, since the server does
+            not run the command as it is.
+        topic: see ``Finding``.
+    """
+    at, item = found
+    words = write if fix is None else fix
+    return Finding(
+        flag=item.shown,
+        severity=severity,
+        what=what,
+        why=why,
+        replacement=None if words is None else shell_line(words),
+        edits={} if fix is None else {at: tuple(fix)},
+        at=at,
+        topic=topic,
+    )
+
+
+error = partial(about, Severity.ERROR)
+warning = partial(about, Severity.WARNING)
+note = partial(about, Severity.NOTE)
