@@ -15,10 +15,10 @@ _SHORT = ("--trials", "1", "--spec-type", "draft-simple", "--quiet")
 
 
 def next_words(spectui: Spectui) -> list[str]:
-    """The command on the last line, without the program's name."""
-    says, line = spectui.out.splitlines()[-2:]
-    assert says.startswith("Next: ")
-    program, *words = shlex.split(line)
+    """The first command of the last lines, without the program's name."""
+    lines = spectui.out.splitlines()
+    at = max(n for n, line in enumerate(lines) if line.startswith("Next: "))
+    program, *words = shlex.split(lines[at + 1])
     assert program == "spectui"
     return words
 
