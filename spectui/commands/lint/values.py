@@ -23,6 +23,9 @@ _FACTORS = {
 """Multipliers of letters behind a number, by the option's unit: tokens, or MiB."""
 _WORDS = frozenset(FLASH_ATTENTION) - {"on", "off", "auto", "1", "0", "-1"}
 """Words behind ``-fa`` that only llama.cpp takes."""
+_NO_JINJA = "--no-jinja"
+_JINJA_KNOWS = "chatml"
+"""The only name that llama-server looks up with Jinja as well."""
 _SIZE = re.compile(r"(\d+)([kmg]|(?:_\d+)+)", re.IGNORECASE)
 
 
@@ -63,6 +66,23 @@ def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
                 fix=own.get(item.value),
             )
     yield from _misread(command, reader)
+    if reader.dialect is Dialect.LLAMA_CPP:
+        yield from _literal_template(command)
+
+
+def _literal_template(command: ServerCommand) -> Iterator[Finding]:
+    """Find the name of a template of llama.cpp's own, which Jinja takes for the whole prompt."""
+    found, jinja = command.last("chat-template"), command.last("jinja")
+    is_off = jinja is not None and jinja[1].spelling == _NO_JINJA
+    if found is None or is_off or "{" in found[1].value or found[1].value in {"", _JINJA_KNOWS}:
+        return
+    yield warning(
+        found,
+        f"{found[1].text} makes every prompt the text {found[1].value!r}",
+        "with Jinja, the default, the value is the template itself, and names of templates count "
+        f"beside {_NO_JINJA} alone; without it the model's own template is taken",
+        write=(),
+    )
 
 
 def _misread(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
