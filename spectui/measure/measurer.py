@@ -2,8 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from random import Random
 
 from spectui.documents import Json, or_reason
@@ -14,7 +13,6 @@ from spectui.measure.backend import Backend
 from spectui.measure.prices import SteadySeconds, steady_seconds
 from spectui.measure.statistics import PairedMeasurement
 from spectui.measure.workload import WARM_UP_TOKENS, WorkItem, Workload
-from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
@@ -110,42 +108,29 @@ class Pair(Run):
         )
 
 
+@dataclass(eq=False)
 class Measurer:
     """Decodes prompts of a workload on the engine's loaded models.
 
     Prompts are evaluated once and taken up again later, so what is paid for is decoding.
     """
 
-    def __init__(
-        self,
-        engine: Backend,
-        workload: Workload,
-        *,
-        seed: int | None = None,
-        baseline_share: float = 1.0,
-    ) -> None:
-        """Measure ``workload``.
+    engine: Backend
+    """Decodes."""
+    workload: Workload
+    """The prompts, and how they are continued."""
+    _: KW_ONLY
+    seed: int | None = None
+    """Seed of the order of turns; None for that of the sampling."""
+    baseline_share: float = 1.0
+    """Share of each answer that the target decodes alone as well, where both sides take turns
+    within it."""
 
-        Args:
-            engine: decodes.
-            workload: the prompts, and how they are continued.
-            seed: seed of the order of turns; None for that of the sampling.
-            baseline_share: share of each answer that the target decodes alone as well, where both
-                sides take turns within it.
-        """
-        self.engine = engine
-        self.workload = workload
-        self._baseline_share = baseline_share
-        self._seed = workload.sampling.seed if seed is None else seed
+    def __post_init__(self) -> None:
+        self._seed = self.workload.sampling.seed if self.seed is None else self.seed
         self._longest_target = self._longest_draft = (0.0, 1)
         """Seconds and tokens of the readings that took longest; that of a server is the target's,
         which does not tell them apart."""
-
-    def sampled(self, sampling: SamplingConfig) -> "Measurer":
-        """A measurer of the same prompts with another sampling."""
-        twin = copy(self)
-        twin.workload = replace(self.workload, sampling=sampling)
-        return twin
 
     @property
     def prompt_token_s(self) -> float:
@@ -263,7 +248,7 @@ class Measurer:
                 GeneratePair(
                     speculative=commands[n],
                     baseline_first=baseline_first,
-                    baseline_share=self._baseline_share,
+                    baseline_share=self.baseline_share,
                 ),
             )
             for n in order

@@ -24,6 +24,7 @@ class StreamPair(Pair):
     """The same with speculation."""
 
 
+@dataclass(eq=False)
 class StreamMeasurer(Measurer):
     """Keeps all slots of the servers busy with prompts, which are all measured.
 
@@ -31,17 +32,12 @@ class StreamMeasurer(Measurer):
     prompts do where there is one slot. Where each change loads models, halves of all prompts do.
     """
 
-    def __init__(
-        self, servers: ServerBackend, workload: Workload, *, seed: int | None = None
-    ) -> None:
-        """Measure ``workload``; arguments as ``Measurer``."""
-        super().__init__(servers, workload, seed=seed)
-        self._servers = servers
+    engine: ServerBackend
 
     @property
     def n_streams(self) -> int:
         """Prompts that are decoded at once."""
-        return self._servers.n_slots
+        return self.engine.n_slots
 
     def pairs(
         self,
@@ -56,7 +52,7 @@ class StreamMeasurer(Measurer):
         Arguments as ``Measurer.pairs``. The order of blocks is that of its prompts.
         """
         is_apart = self.n_beside_off == 0
-        size = -(-len(items) // 2) if is_apart else self._servers.n_slots
+        size = -(-len(items) // 2) if is_apart else self.engine.n_slots
         blocks = [items[start : start + size] for start in range(0, len(items), size)]
         # Halves trade places from pass to pass, so that each begins with what is loaded.
         order = (
@@ -94,7 +90,7 @@ class StreamMeasurer(Measurer):
     ) -> list[Timed]:
         """Decode prompts at once."""
         n_predict = self.workload.n_predict
-        return self._servers.generate_together(
+        return self.engine.generate_together(
             [self._command(item, speculation, n_predict) for item in items]
         )
 

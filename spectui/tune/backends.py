@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -34,32 +34,21 @@ from spectui.tune.tracing import Tracing, identity, trace_of
 from spectui.tune.tuning import TuningSetup
 
 
+@dataclass(eq=False)
 class InProcess:
     """The engine, which records and replays as well."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        target: ModelLoaded,
-        command: LoadTarget,
-        *,
-        draft: str | None = None,
-        keeps_trace: bool = True,
-    ) -> None:
-        """Measure with an engine that holds the target.
-
-        Args:
-            engine: has loaded the target.
-            target: as it was loaded.
-            command: loads it, in its first place.
-            draft: candidate that is loaded already.
-            keeps_trace: whether the recording is kept beside the study, without text.
-        """
-        self.measuring = engine
-        self._target = target
-        self._command = command
-        self._draft = draft
-        self._keeps_trace = keeps_trace
+    measuring: Engine
+    """Has loaded the target."""
+    target: ModelLoaded
+    """As it was loaded."""
+    command: LoadTarget
+    """Loads it, in its first place."""
+    _: KW_ONLY
+    draft: str | None = None
+    """Candidate that is loaded already."""
+    keeps_trace: bool = True
+    """Whether the recording is kept beside the study, without text."""
 
     @property
     def is_isolated(self) -> bool:
@@ -81,7 +70,7 @@ class InProcess:
         return study_spec(
             machine=this_machine(),
             options=setup.off.target,
-            target=self._target,
+            target=self.target,
             candidates=setup.candidates,
             context=setup.off.context,
             workload=setup.workload,
@@ -96,8 +85,8 @@ class InProcess:
         if not setup.knobs:
             return setup, None
         target = PlacedTarget(
-            command=setup.given or self._command,
-            mtp=bool(self._target.mtp_layers) and not self._command.mtp_file,
+            command=setup.given or self.command,
+            mtp=bool(self.target.mtp_layers) and not self.command.mtp_file,
             draft=None if study.space.layouts else _largest_draft(setup.candidates),
         )
         placing = study.placing
@@ -120,8 +109,8 @@ class InProcess:
             is_number, own = isinstance(n_cpu_moe, int), setup.off.target
             study.lay_out(at_least(layouts, own, int(n_cpu_moe)) if is_number else None)
         place = moved(target.place, setup.knobs, placing.values)
-        self._command = target.load(self.measuring, place)
-        self._draft = None
+        self.command = target.load(self.measuring, place)
+        self.draft = None
         off = replace(setup.off, target=place.target, context=place.context)
         return replace(setup, off=off), placing
 
@@ -133,15 +122,15 @@ class InProcess:
         loader = Loader(
             self.measuring,
             setup.candidates,
-            loaded=self._draft,
+            loaded=self.draft,
             movable=None
             if layouts is None
-            else MovableTarget(loaded=self._command, layouts=layouts),
+            else MovableTarget(loaded=self.command, layouts=layouts),
         )
         kept = KeptTrace(
             study_trace(study.name, study.spec),
             partial(self._trace, setup),
-            identity(self._target),
+            identity(self.target),
             identities(setup.candidates),
             study.recordings,
         )
@@ -149,9 +138,9 @@ class InProcess:
             replace(setup.workload, items=mixed(setup.workload.items)),
             loader,
             study.space,
-            n_ctx=self._target.n_ctx,
-            rollback=self._target.rollback,
-            kept=kept if self._keeps_trace else None,
+            n_ctx=self.target.n_ctx,
+            rollback=self.target.rollback,
+            kept=kept if self.keeps_trace else None,
         )
         return loader, forecaster
 
@@ -159,7 +148,7 @@ class InProcess:
         return trace_of(
             tracing,
             machine=this_machine(),
-            target=self._target,
+            target=self.target,
             candidates=[one for one in setup.candidates if one.error is None],
             workload=setup.workload,
         )
@@ -183,34 +172,23 @@ def _largest_draft(candidates: Sequence[Candidate]) -> ModelOptions | None:
     return None if largest is None else largest.options
 
 
+@dataclass(eq=False)
 class Served:
     """Llama-servers."""
 
     is_isolated = True
 
-    def __init__(
-        self,
-        backend: ServerBackend,
-        binary: ServerBinary,
-        target: ServedModel,
-        drafts: Mapping[str, ServedModel],
-        *,
-        forecasts: bool,
-    ) -> None:
-        """Measure with servers of one binary; ``drafts`` by name.
-
-        ``forecasts`` is whether they show what draft lengths would do; else trials choose.
-        """
-        self.measuring = backend
-        self._forecasts = forecasts
-        self._binary = binary
-        self._target = target
-        self._drafts = drafts
+    measuring: ServerBackend
+    binary: ServerBinary
+    target: ServedModel
+    drafts: Mapping[str, ServedModel]
+    _: KW_ONLY
+    forecasts: bool
 
     @property
     def llama_cpp(self) -> tuple[str, str | None]:
         """Version and commit of the binary."""
-        version = self._binary.version
+        version = self.binary.version
         return ("unknown", None) if version is None else (version.text, version.commit)
 
     @property
@@ -226,18 +204,18 @@ class Served:
 
     def spec(self, setup: TuningSetup) -> dict[str, Any]:
         """Conditions that must be equal for two trials to be comparable."""
-        version = self._binary.version
-        models = (self._target, *self._drafts.values())
+        version = self.binary.version
+        models = (self.target, *self.drafts.values())
         return served_spec(
             machine=this_machine(),
             server={
-                "path": self._binary.path,
+                "path": self.binary.path,
                 "version": None if version is None else version.text,
                 "build": None if version is None else version.build,
                 "commit": None if version is None else version.commit,
             },
             off=setup.off,
-            drafts={name: one.options for name, one in self._drafts.items()},
+            drafts={name: one.options for name, one in self.drafts.items()},
             sizes_bytes={one.path: one.file_bytes for one in models},
             workload=setup.workload,
         )
@@ -246,7 +224,7 @@ class Served:
         self, setup: TuningSetup, study: TuningStudy, _division: Division
     ) -> tuple[Loading, ServedForecaster | None]:
         """The servers, which load their own drafts, and the forecaster, which answers all."""
-        if not self._forecasts:
+        if not self.forecasts:
             return self.measuring, None
         workload = replace(setup.workload, items=mixed(setup.workload.items))
         return self.measuring, ServedForecaster(workload, self.measuring, study.space)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
@@ -27,30 +28,22 @@ from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord
 
 
+@dataclass(eq=False)
 class Confirmation:
     """Races what trials and forecasts leave open. Use it once."""
 
-    def __init__(
-        self,
-        setup: SearchSetup,
-        pace: Pace,
-        trials: TrialRunner,
-        *,
-        on_decoded: Callable[[WorkItem, GenerationResult], None],
-    ) -> None:
-        """Prepare; nothing is measured yet.
+    setup: SearchSetup
+    """Setup of the search."""
+    pace: Pace
+    """Time keeper of the search."""
+    trials: TrialRunner
+    """Runner of the trials, with their records."""
+    _: KW_ONLY
+    on_decoded: Callable[[WorkItem, GenerationResult], None]
+    """Told of every prompt."""
 
-        Args:
-            setup: setup of the search.
-            pace: time keeper of the search.
-            trials: runner of the trials, with their records.
-            on_decoded: told of every prompt.
-        """
-        self._setup = setup
-        self._pace = pace
-        self._trials = trials
-        self._on_decoded = on_decoded
-        self._items = self._repeated(setup.division.planned)
+    def __post_init__(self) -> None:
+        self._items = self._repeated(self.setup.division.planned)
         """Text to race on; until the race, as far as it is known."""
         self._race: Race | None = None
         self._evidence: Evidence | None = None
@@ -83,7 +76,7 @@ class Confirmation:
         else:
             self._take_recorded(self._evidence)
         # The user's own setting is worth less than what its time adds to the verdict's precision.
-        if self.race_s(arms, RESERVED) > self._pace.left_s:
+        if self.race_s(arms, RESERVED) > self.pace.left_s:
             arms = arms[:1]
         self._run_race(arms, further)
 
@@ -91,24 +84,24 @@ class Confirmation:
         self, arms: tuple[Arm, ...], further: Callable[[Evidence], Evidence | None]
     ) -> None:
         n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arms, self._items)))
-        until_decided = not self._setup.limits.until_precise
-        self._setup.on_event(
+        until_decided = not self.setup.limits.until_precise
+        self.setup.on_event(
             ConfirmationStarted(
                 arm=arms[0], others=arms[1:], n_prompts=n, until_decided=until_decided
             )
         )
         runs = race_runs(
-            self._setup.measurer,
+            self.setup.measurer,
             arms,
-            off=self._setup.study.space.off,
-            load=lambda arm: self._setup.loader.load(arm.draft),
-            on_pair=lambda pair: self._on_decoded(pair.item, pair.speculative),
-            check_time=self._pace.check_race,
+            off=self.setup.study.space.off,
+            load=lambda arm: self.setup.loader.load(arm.draft),
+            on_pair=lambda pair: self.on_decoded(pair.item, pair.speculative),
+            check_time=self.pace.check_race,
         )
         self._race = Race(
             runs,
             self._items,
-            min_gain=self._setup.min_gain,
+            min_gain=self.setup.min_gain,
             n_affordable=self._n_affordable,
             requests=self._requests,
             basis=self.basis,
@@ -123,7 +116,7 @@ class Confirmation:
                     self._race.run(until_decided=until_decided)
         n_raced = runs.n_items
         if self._race.is_decided and n_raced < n:
-            self._setup.on_event(RaceDecided(n_prompts=n_raced, n_planned=n))
+            self.setup.on_event(RaceDecided(n_prompts=n_raced, n_planned=n))
 
     def _further(
         self, record: Callable[[Evidence], Evidence | None], *, until_decided: bool
@@ -142,7 +135,7 @@ class Confirmation:
 
     def _requests(self, standings: Sequence[Standing]) -> tuple[Request, ...]:
         """Whole requests that the verdict takes in, as far as they are known before the depths."""
-        return raced_requests(standings, self._setup.requests, Depths()).value or ()
+        return raced_requests(standings, self.setup.requests, Depths()).value or ()
 
     @property
     def _error(self) -> float:
@@ -153,24 +146,24 @@ class Confirmation:
 
     def _take_recorded(self, evidence: Evidence) -> None:
         """Time what was recorded: as often as it takes to know the prices' error."""
-        n = max(self._setup.limits.n_confirmations, evidence.n_passes)
+        n = max(self.setup.limits.n_confirmations, evidence.n_passes)
         items = self._recorded(evidence.prompts)
-        self._items = tuple(self._setup.workload.passes(items, range(n)))
+        self._items = tuple(self.setup.workload.passes(items, range(n)))
         self.basis = evidence.basis
 
     def _recorded(self, prompts: Sequence[tuple[str, str]]) -> Sequence[WorkItem]:
         """Prompts by their names and categories, of all categories in turn."""
         names = {name for name, _category in prompts}
-        return mixed([one for one in self._setup.workload.items if one.id in names])
+        return mixed([one for one in self.setup.workload.items if one.id in names])
 
     def _find_text(self) -> None:
         """Settle what judges; a study that goes on has to write its answers again."""
-        setup, written = self._setup, dict(self._trials.outputs)
+        setup, written = self.setup, dict(self.trials.outputs)
         if setup.division.takes_later_text:
             for item in setup.division.trial_items:
-                if item.id not in written and self._pace.left_s > 0:
+                if item.id not in written and self.pace.left_s > 0:
                     written[item.id] = setup.measurer.decode(item, None)
-                    self._on_decoded(item, written[item.id])
+                    self.on_decoded(item, written[item.id])
         judged = setup.division.judged(
             written, n_predict=setup.workload.n_predict, n_ctx=setup.n_ctx
         )
@@ -178,7 +171,7 @@ class Confirmation:
         self.basis = judged.basis
 
     def _repeated(self, items: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
-        setup = self._setup
+        setup = self.setup
         return tuple(setup.workload.passes(items, range(setup.limits.n_confirmations)))
 
     def _finalists(
@@ -190,10 +183,10 @@ class Confirmation:
         """
         best = finalist(records, forecasts)
         tried = any(not one.arm.is_off and one.state.is_tried for one in records)
-        own = self._setup.study.space.present
+        own = self.setup.study.space.present
         arms: tuple[Arm, ...] = () if best is None else (best,)
-        if not (arms or tried or not self._pace.trial_s or not self._pace.is_bounded):
-            arms = self._setup.study.space.defaults[:1] if own is None else (own,)
+        if not (arms or tried or not self.pace.trial_s or not self.pace.is_bounded):
+            arms = self.setup.study.space.defaults[:1] if own is None else (own,)
         is_known = own in arms or any(o.arm == own and o.state.is_tried for o in records)
         return arms if own is None or is_known else (*arms, own)
 
@@ -201,12 +194,12 @@ class Confirmation:
         """Whether the leader wrote what the target alone did; None where that cannot be asked."""
         race = self._race
         pairs = self.in_place() or self.pairs()
-        if race is None or not pairs or not self._setup.workload.sampling.is_greedy:
+        if race is None or not pairs or not self.setup.workload.sampling.is_greedy:
             return None
         if any(map(differs, pairs)):
             # What batching moves is asked where it was seen.
-            self._setup.loader.load(race.leader.draft)
-        return check_lossless(self._setup.engine, pairs)
+            self.setup.loader.load(race.leader.draft)
+        return check_lossless(self.setup.engine, pairs)
 
     def conclude(self) -> tuple[Standing, ...]:
         """End the race; its standings, the leader first, or empty if there was none."""
@@ -254,10 +247,10 @@ class Confirmation:
         """Estimate of a race on the next prompts."""
         n_done = 0 if self._race is None else len(self._items) - self._race.n_left
         items = self._items[n_done : n_done + n_prompts]
-        return self._pace.race_s(self._trials.records, arms, items)
+        return self.pace.race_s(self.trials.records, arms, items)
 
     def _n_affordable(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
-        return self._pace.n_affordable(self._trials.records, arms, items)
+        return self.pace.n_affordable(self.trials.records, arms, items)
 
     @property
     def has_begun(self) -> bool:

@@ -143,28 +143,23 @@ class Depths:
         }
 
 
+@dataclass(eq=False)
 class DepthRuns:
     """Measures depths after a race. Use it once."""
 
-    def __init__(
-        self,
-        setup: SearchSetup,
-        pace: Pace,
-        on_decoded: Callable[[WorkItem, GenerationResult], None],
-    ) -> None:
-        """Prepare; nothing is measured yet.
+    setup: SearchSetup
+    """Setup of the search, with the depths and the requests that were asked for."""
+    pace: Pace
+    """Time keeper of the search."""
+    on_decoded: Callable[[WorkItem, GenerationResult], None]
+    """Told of every prompt."""
 
-        Args:
-            setup: setup of the search, with the depths and the requests that were asked for.
-            pace: time keeper of the search.
-            on_decoded: told of every prompt.
-        """
-        self._setup = setup
-        self._pace = pace
-        self._on_decoded = on_decoded
-        longest = max((len(one.tokens) for one in setup.workload.items), default=0)
-        wanted = {n for n in setup.depths if n}
-        wanted |= {one.n_prompt for one in setup.requests if not is_covered(one.n_prompt, longest)}
+    def __post_init__(self) -> None:
+        longest = max((len(one.tokens) for one in self.setup.workload.items), default=0)
+        wanted = {n for n in self.setup.depths if n}
+        wanted |= {
+            one.n_prompt for one in self.setup.requests if not is_covered(one.n_prompt, longest)
+        }
         self._lengths = sorted(wanted)
         self._found: list[Depth] = []
         self._left_out: list[int] = []
@@ -175,26 +170,26 @@ class DepthRuns:
         The shorter lengths come first. For one that would take too much nothing is kept: it is
         measured only if the race leaves time for it.
         """
-        kept_s, most_s = 0.0, _SHARE * (self._pace.budget_s or 0.0)
+        kept_s, most_s = 0.0, _SHARE * (self.pace.budget_s or 0.0)
         for n_tokens in self._lengths:
             needed_s = self._seconds(n_tokens, FEWEST_CHANGED, block_s)
             if kept_s + needed_s <= most_s:
                 kept_s += needed_s
-        self._pace.reserve(kept_s)
+        self.pace.reserve(kept_s)
 
     def run(self, standings: Sequence[Standing]) -> None:
         """Measure the leader at every length for which there is time. May be interrupted."""
-        self._pace.reserve(0.0)
+        self.pace.reserve(0.0)
         if not standings or standings[0].speedup is None:
             return
         leader, race = standings[0], standings[0].speedup
-        if self._setup.depths:
+        if self.setup.depths:
             times = raced_times(standings)
             self._found.append(Depth(n_tokens=0, pairs=leader.pairs, speedup=race, prompts=times))
         runs = [run for pair in leader.pairs for run in (pair.baseline, pair.speculative)]
         block_s = 2 * sum(run.decode_s for run in runs) / len(runs)
         for n_tokens in self._lengths:
-            left_s, choices = self._pace.left_s, (_MOST, FEWEST_CHANGED)
+            left_s, choices = self.pace.left_s, (_MOST, FEWEST_CHANGED)
             fitting = (n for n in choices if self._seconds(n_tokens, n, block_s) <= left_s)
             n_prompts = next(fitting, 0)
             if n_prompts:
@@ -203,18 +198,18 @@ class DepthRuns:
                 self._left_out.append(n_tokens)
 
     def _measure(self, leader: Standing, race: Speedup, n_tokens: int, n_prompts: int) -> None:
-        setup, speculation = self._setup, leader.arm.speculation
+        setup, speculation = self.setup, leader.arm.speculation
         decoded = [pair.item for pair in leader.pairs if pair.has_decoded]
         raced = list({item.id: item for item in decoded}.values())
         items, pairs = self._lengthened(raced, n_tokens)[:n_prompts], list[Pair]()
         setup.on_event(DepthStarted(arm=leader.arm, n_tokens=n_tokens, n_prompts=len(items)))
         setup.loader.load(leader.arm.draft)
-        began_s = self._pace.took_s
+        began_s = self.pace.took_s
         for pair in setup.measurer.pairs(items, speculation):
             pairs.append(pair)
-            self._on_decoded(pair.item, pair.speculative)
+            self.on_decoded(pair.item, pair.speculative)
             # A token of a long prompt takes longer than those that the estimate rests on.
-            if (self._pace.took_s - began_s) / len(pairs) > self._pace.left_s:
+            if (self.pace.took_s - began_s) / len(pairs) > self.pace.left_s:
                 break
         found, names = steady(pairs), {item.id for item in items}
         before = [pair for pair in leader.pairs if pair.item.id in names]
@@ -235,10 +230,10 @@ class DepthRuns:
     def _text(self, raced: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
         """All prompts, those of the race first and as they are there."""
         names = {item.id for item in raced}
-        return (*raced, *(one for one in self._setup.workload.items if one.id not in names))
+        return (*raced, *(one for one in self.setup.workload.items if one.id not in names))
 
     def _lengthened(self, raced: Sequence[WorkItem], n_tokens: int) -> tuple[WorkItem, ...]:
-        workload: Workload = replace(self._setup.workload, items=self._text(raced))
+        workload: Workload = replace(self.setup.workload, items=self._text(raced))
         return with_length(workload, n_tokens).items
 
     def _seconds(self, n_tokens: int, n_prompts: int, block_s: float) -> float:
@@ -246,7 +241,7 @@ class DepthRuns:
 
         Servers evaluate them without the draft as well.
         """
-        measurer = self._setup.measurer
+        measurer = self.setup.measurer
         n_readings = 1 if measurer.n_beside_off is None else 2
         return n_prompts * (n_readings * n_tokens * measurer.prompt_token_s + block_s)
 
@@ -255,7 +250,7 @@ class DepthRuns:
         return Depths(
             found=tuple(sorted(self._found, key=lambda one: one.length)),
             left_out=tuple(self._left_out),
-            min_gain=self._setup.min_gain,
+            min_gain=self.setup.min_gain,
         )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +23,15 @@ from spectui.tune.studies.recordings import Recordings
 from spectui.tune.tracing import Tracing, identity
 
 
+@dataclass(eq=False)
 class KeptTrace:
     """A file beside the study, without text; in a database its recordings are the study's too."""
 
-    def __init__(
-        self,
-        path: Path,
-        describe: Callable[[Tracing], Trace],
-        target: ModelIdentity,
-        drafts: dict[str, ModelIdentity],
-        shared: Recordings | None = None,
-    ) -> None:
-        """Keep in ``path``, and in ``shared``, what ``describe`` makes of a recording."""
-        self.path = path
-        self._describe = describe
-        self._target = target
-        self._drafts = drafts
-        self._shared = shared
+    path: Path
+    describe: Callable[[Tracing], Trace]
+    target: ModelIdentity
+    drafts: dict[str, ModelIdentity]
+    database: Recordings | None = None
 
     def keep(self, tracing: Tracing, *, is_new: bool = True) -> None:
         """Write it; ``is_new`` is whether the recordings were made here, not only the prices.
@@ -47,10 +39,10 @@ class KeptTrace:
         Raises:
             BadInputError: the folder, the file or the storage cannot be written.
         """
-        trace = bare(self._describe(tracing))
+        trace = bare(self.describe(tracing))
         write_trace(trace, self.path, is_own=True)
-        if is_new and self._shared is not None:
-            self._shared.add(packed_trace(replace(trace, costs={})), len(trace.recordings))
+        if is_new and self.database is not None:
+            self.database.add(packed_trace(replace(trace, costs={})), len(trace.recordings))
 
     def read(self) -> Trace | None:
         """Return it; None where there is none that can be used, which costs time and no more."""
@@ -60,12 +52,12 @@ class KeptTrace:
 
     def shared(self) -> Iterator[Trace]:
         """Yield the study's recordings of these models, the latest first, without prices."""
-        for packed in () if self._shared is None else self._shared.read():
+        for packed in () if self.database is None else self.database.read():
             with suppress(BadInputError):
                 yield self._checked(unpacked_trace(packed, Path("the study's recording")))
 
     def _checked(self, trace: Trace) -> Trace:
-        check_pair(trace, self._target, self._drafts)
+        check_pair(trace, self.target, self.drafts)
         return trace
 
 

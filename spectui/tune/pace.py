@@ -1,7 +1,7 @@
 """A search's own clock, and its estimates of how long trials and races take."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Protocol
 
 from spectui.documents import Json, or_reason
@@ -65,33 +65,25 @@ class PromptCosts(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class Pace:
     """Time keeper of one search."""
 
-    def __init__(
-        self,
-        budget_s: float | None,
-        now_s: Callable[[], float],
-        prompts: PromptCosts,
-        seen: Sequence[WorkItem],
-        *,
-        move_s: Callable[[], float] = lambda: 0.0,
-    ) -> None:
-        """Start the clock.
+    budget_s: float | None
+    """Seconds that the search may take; None for as long as it takes."""
+    now_s: Callable[[], float]
+    """Clock of the search's own work."""
+    prompts: PromptCosts
+    """Says what a new prompt costs."""
+    seen: Sequence[WorkItem]
+    """Prompts of the trials, which a race on them finds evaluated."""
+    _: KW_ONLY
+    move_s: Callable[[], float] = lambda: 0.0
+    """Says what loading the target anew takes, for a draft that leaves it other room."""
 
-        Args:
-            budget_s: seconds that the search may take; None for as long as it takes.
-            now_s: clock of the search's own work.
-            prompts: says what a new prompt costs.
-            seen: prompts of the trials, which a race on them finds evaluated.
-            move_s: says what loading the target anew takes, for a draft that leaves it other room.
-        """
-        self._budget_s = budget_s
-        self._now_s = now_s
-        self._prompts = prompts
-        self._seen = {item.tokens for item in seen}
-        self._move_s = move_s
-        self._began_s = now_s()
+    def __post_init__(self) -> None:
+        self._seen = {item.tokens for item in self.seen}
+        self._began_s = self.now_s()
         self._reserved_s = 0.0
         self._expected_s: Mapping[Arm, float] = {}
         self.trial_s: list[float] = []
@@ -100,9 +92,9 @@ class Pace:
     @property
     def left_s(self) -> float:
         """Seconds left of the time budget; infinite without one."""
-        if self._budget_s is None:
+        if self.budget_s is None:
             return float("inf")
-        return self._budget_s - self.took_s - self._reserved_s
+        return self.budget_s - self.took_s - self._reserved_s
 
     def reserve(self, seconds: float) -> None:
         """Keep so much of the time for what comes in the end."""
@@ -115,23 +107,18 @@ class Pace:
     @property
     def took_s(self) -> float:
         """Seconds since the search began."""
-        return self._now_s() - self._began_s
-
-    @property
-    def budget_s(self) -> float | None:
-        """Seconds that the search may take."""
-        return self._budget_s
+        return self.now_s() - self._began_s
 
     @property
     def is_bounded(self) -> bool:
         """Whether there is a time budget."""
-        return self._budget_s is not None
+        return self.budget_s is not None
 
     def left_of(self, share: float) -> float:
         """Seconds until ``share`` of the time budget is gone; negative after that."""
-        if self._budget_s is None:
+        if self.budget_s is None:
             return float("inf")
-        return self.left_s - (1 - share) * self._budget_s
+        return self.left_s - (1 - share) * self.budget_s
 
     def check(self, reserved_s: float = 0.0) -> None:
         """Ask before each prompt whether there is time for it.
@@ -151,13 +138,13 @@ class Pace:
         Args:
             n_done: prompts that a finalist has decoded.
         """
-        self.check(-_GRACE * (self._budget_s or 0.0) if n_done < LOOK_EVERY else 0.0)
+        self.check(-_GRACE * (self.budget_s or 0.0) if n_done < LOOK_EVERY else 0.0)
 
     def trial(self, run: Callable[[], None]) -> None:
         """Run a trial, and remember what it took."""
-        began_s = self._now_s()
+        began_s = self.now_s()
         run()
-        self.trial_s.append(self._now_s() - began_s)
+        self.trial_s.append(self.now_s() - began_s)
 
     def has_time_for_trial(self, race_s: float) -> bool:
         """Whether one more trial leaves ``race_s``."""
@@ -178,7 +165,7 @@ class Pace:
     ) -> float:
         """Estimate of a race of ``arms`` against off on ``items``."""
         per_prompt = self._per_prompt_s(records, arms)
-        if self._prompts.n_beside_off is not None:
+        if self.prompts.n_beside_off is not None:
             return len(items) * _block_s(records, arms, per_prompt) + self._served_s(arms, items)
         n_moves = len(_places(records, arms)) - 1
         n_looks = -(-len(items) // LOOK_EVERY)
@@ -186,8 +173,8 @@ class Pace:
         seen = set[tuple[int, ...]]() if n_moves else self._seen
         new = {item.tokens: item for item in items if item.tokens not in seen}.values()
         n_new = sum(len(item.tokens) - (0 if n_moves else item.n_prefix) for item in new)
-        prompts_s = self._prompts.prompt_token_s * n_new * (1 + n_moves)
-        moves_s = self._move_s() * n_moves * n_looks
+        prompts_s = self.prompts.prompt_token_s * n_new * (1 + n_moves)
+        moves_s = self.move_s() * n_moves * n_looks
         # Each finalist has a share of a run without speculation of its own.
         n_off = BASELINE_SHARE * len(arms) - 1
         beside_s = _block_s(records, arms, per_prompt) + n_off * _off_s(per_prompt)
@@ -209,12 +196,12 @@ class Pace:
     def _served_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
         """Seconds that prompts and server starts take: every request evaluates its prompt."""
         n_tokens = sum(len(item.tokens) for item in items)
-        prompts_s = self._prompts.prompt_token_s * n_tokens * (1 + len(arms))
-        if len(arms) == 1 and self._prompts.n_beside_off:
-            return prompts_s + self._move_s()
+        prompts_s = self.prompts.prompt_token_s * n_tokens * (1 + len(arms))
+        if len(arms) == 1 and self.prompts.n_beside_off:
+            return prompts_s + self.move_s()
         n_looks = -(-len(items) // LOOK_EVERY)
-        n_servers = len(arms) + (self._prompts.n_beside_off == 0)
-        return prompts_s + self._move_s() * n_servers * n_looks
+        n_servers = len(arms) + (self.prompts.n_beside_off == 0)
+        return prompts_s + self.move_s() * n_servers * n_looks
 
     def n_affordable(
         self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]

@@ -1,7 +1,7 @@
 """Forecasts of draft lengths through a llama-server: two starts a draft, and none for a setting."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,6 +55,7 @@ def why_unforecast(
     return None
 
 
+@dataclass(eq=False)
 class ServedForecaster:
     """Forecasts every length of each draft, with ``draft_p_min`` 0.
 
@@ -64,17 +65,14 @@ class ServedForecaster:
 
     not_kept = None
 
-    def __init__(self, workload: Workload, backend: ServerBackend, space: SearchSpace) -> None:
-        """Start nothing yet.
+    workload: Workload
+    """Prompts to answer, those first that stand for all."""
+    backend: ServerBackend
+    """Llama-servers."""
+    space: SearchSpace
+    """Its drafts are forecast."""
 
-        Args:
-            workload: prompts to answer, those first that stand for all.
-            backend: llama-servers.
-            space: its drafts are forecast.
-        """
-        self._workload = workload
-        self._backend = backend
-        self._space = space
+    def __post_init__(self) -> None:
         self._on_event: Callable[[TracingEvent], None] = lambda _event: None
         self._may_go_on: Callable[[int], bool] = lambda _n_answers: True
         self._answered: tuple[WorkItem, ...] = ()
@@ -88,16 +86,16 @@ class ServedForecaster:
     @property
     def n_prompts(self) -> int:
         """Prompts that can be answered."""
-        return len(self._workload.items)
+        return len(self.workload.items)
 
     @property
     def n_tokens(self) -> int:
         """Tokens of an answer."""
-        return self._workload.n_predict
+        return self.workload.n_predict
 
     def n_steps(self, n_prompts: int) -> int:
         """Number of events that ``run`` emits, at most."""
-        return len(self._space.drafts) * (n_prompts + _TURNS)
+        return len(self.space.drafts) * (n_prompts + _TURNS)
 
     def seconds(
         self,
@@ -107,13 +105,13 @@ class ServedForecaster:
         prompt_token_s: float,
     ) -> float:
         """Estimate for ``run``, with few turns; arguments as those of ``Forecaster``."""
-        backend, items = self._backend, self._workload.items
+        backend, items = self.backend, self.workload.items
         reading_s = prompt_token_s * sum(len(item.tokens) for item in items) / max(len(items), 1)
-        ladder_s = (1 + _LONG_ROUND) * (self._space.max_draft + 1) / tokens_per_s
+        ladder_s = (1 + _LONG_ROUND) * (self.space.max_draft + 1) / tokens_per_s
         starts_s = (2 if backend.n_beside_off else 3) * backend.move_s
         answers_s = n_prompts * (n_tokens / tokens_per_s + reading_s)
         turns_s = _FEWEST_TURNS * (ladder_s + 2 * reading_s)
-        return len(self._space.drafts) * (starts_s + answers_s + turns_s)
+        return len(self.space.drafts) * (starts_s + answers_s + turns_s)
 
     def run(
         self,
@@ -137,10 +135,10 @@ class ServedForecaster:
         self._on_event = on_event
         self._may_go_on = lambda n: not is_late() and (n < MIN_PROMPTS or may_write())
         self._answered = ()
-        workload = replace(self._workload.first(n_prompts), n_predict=n_tokens)
+        workload = replace(self.workload.first(n_prompts), n_predict=n_tokens)
         found, error = list[Forecast](), None
-        for draft in self._space.drafts:
-            self._backend.load(draft)
+        for draft in self.space.drafts:
+            self.backend.load(draft)
             try:
                 found += self._lengths(workload, draft, has_time)
             except HopelessError:
@@ -159,7 +157,7 @@ class ServedForecaster:
 
         None where no prompt is answered.
         """
-        lengths = sorted(self._space.grid(draft).draft_max)
+        lengths = sorted(self.space.grid(draft).draft_max)
         # No round drafts more than is wanted behind the first token and the one that follows.
         most = max(1, workload.n_predict - 2)
         turns = self._turns(workload, draft, min(lengths[-1], most), has_time)
@@ -205,7 +203,7 @@ class ServedForecaster:
             if n >= _FEWEST_TURNS and not has_time():
                 break
             ladders.append(self._rounds(workload, item, longest, *rates))
-            if self._backend.n_beside_off:
+            if self.backend.n_beside_off:
                 alone.append(self._rounds(workload, item, None))
             self._on_event(PromptProbed(prompt_id=item.id, drafter=draft))
         for item in items[len(alone) : len(ladders)]:
@@ -230,7 +228,7 @@ class ServedForecaster:
             sampling=workload.sampling_of(item),
             speculation=None if longest is None else _speculation(longest),
         )
-        return self._backend.rounds(command, *arguments)
+        return self.backend.rounds(command, *arguments)
 
     taken = ()
     """Nothing is recorded."""

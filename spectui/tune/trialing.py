@@ -1,7 +1,7 @@
 """Running trials: every one between two anchor runs of the target alone."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from spectui.engine.events import GenerationResult
 from spectui.errors import (
@@ -35,36 +35,25 @@ class _Anchor:
     """Layers with experts in RAM when the target was placed."""
 
 
+@dataclass(eq=False)
 class TrialRunner:
     """Measures what a study proposes, and keeps the records."""
 
-    def __init__(
-        self,
-        setup: SearchSetup,
-        on_decoded: Callable[[WorkItem, GenerationResult], None],
-        *,
-        check_time: Callable[[], None],
-    ) -> None:
-        """Prepare; nothing is measured yet.
+    setup: SearchSetup
+    """Study, prompts, what decodes them, and limits."""
+    on_decoded: Callable[[WorkItem, GenerationResult], None]
+    """Told of every prompt."""
+    _: KW_ONLY
+    check_time: Callable[[], None]
+    """Raises ``OutOfTimeError`` where there is none for one prompt more."""
 
-        Args:
-            setup: study, prompts, what decodes them, and limits.
-            on_decoded: told of every prompt.
-            check_time: raises ``OutOfTimeError`` where there is none for one prompt more.
-        """
-        self._engine = setup.engine
-        self._study = setup.study
-        self._measurer = setup.measurer
-        self._items = setup.division.trial_items
-        self._loader = setup.loader
-        self._on_event = setup.on_event
-        self._on_decoded = on_decoded
-        self._check_time = check_time
+    def __post_init__(self) -> None:
+        self._items = self.setup.division.trial_items
         # Where time is short, another setting's trial says more than a noisy one that is repeated.
-        self._attempts = 2 if setup.limits.time_budget_s is None else 1
+        self._attempts = 2 if self.setup.limits.time_budget_s is None else 1
         self.outputs: dict[str, GenerationResult] = {}
         """Outputs of the target alone, by prompt."""
-        self._by_number = {record.number: record for record in setup.study.records()}
+        self._by_number = {record.number: record for record in self.setup.study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
         self._earlier = frozenset(self._by_number)
         """Trials of earlier runs: what failed then, a repaired setup may have mended."""
@@ -84,11 +73,11 @@ class TrialRunner:
 
     def look_around(self) -> None:
         """Take up what other machines have measured."""
-        for record in self._study.records():
+        for record in self.setup.study.records():
             known = self._by_number.get(record.number)
             if record.state is not TrialState.RUNNING and known != record:
                 self._by_number[record.number] = record
-                self._on_event(TrialFinished(record=record))
+                self.setup.on_event(TrialFinished(record=record))
 
     def run(self, arm: Arm | None = None, *, ends: Callable[[], bool] | None = None) -> None:
         """Measure the study's next proposal, or ``arm``.
@@ -104,38 +93,38 @@ class TrialRunner:
             SpectuiError: a defect, a server that never ran with speculation, or memory that stays
                 short. Anything else that fails is a failed trial.
         """
-        proposal = self._study.ask() if arm is None else self._study.claim(arm)
-        self._on_event(
+        proposal = self.setup.study.ask() if arm is None else self.setup.study.claim(arm)
+        self.setup.on_event(
             TrialStarted(number=proposal.number, arm=proposal.arm, n_prompts=len(self._items))
         )
         try:
-            self._loader.load(proposal.arm.draft)
+            self.setup.loader.load(proposal.arm.draft)
             record = self._measure(proposal, ends)
         except (CancelledError, KeyboardInterrupt):
-            self._by_number[proposal.number] = self._study.interrupt(proposal)
+            self._by_number[proposal.number] = self.setup.study.interrupt(proposal)
             raise KeyboardInterrupt from None
         except (MemoryShortError, OutOfTimeError):
             # Nothing is wrong with the setting: it is tried again.
-            self._by_number[proposal.number] = self._study.interrupt(proposal)
+            self._by_number[proposal.number] = self.setup.study.interrupt(proposal)
             raise
         except SpectuiError as error:
             if isinstance(error, ServerError):
                 self._server_error = error
-            record = self._study.fail(proposal, error)
+            record = self.setup.study.fail(proposal, error)
             self._by_number[proposal.number] = record
             if proposal.arm.is_off and record.died:
                 self._n_off_deaths += 1
-                self._study.enqueue((proposal.arm,))
+                self.setup.study.enqueue((proposal.arm,))
             if _is_defect(error) or self._is_hopeless(error, proposal.arm):
                 raise
         else:
             self._by_number[proposal.number] = record
-            if not self._study.finish(record):
+            if not self.setup.study.finish(record):
                 del self._by_number[proposal.number]
                 lost = "another process has queued it again; what was measured here is dropped"
-                self._on_event(Notice(text=f"trial {proposal.number}: {lost}"))
+                self.setup.on_event(Notice(text=f"trial {proposal.number}: {lost}"))
                 return
-        self._on_event(TrialFinished(record=record))
+        self.setup.on_event(TrialFinished(record=record))
 
     def check_measured(self) -> None:
         """Refuse to conclude anything where a server has failed with every setting.
@@ -169,7 +158,7 @@ class TrialRunner:
         for _attempt in range(self._attempts):
             before = self._last_anchor()
             # After the anchor, which may take another server.
-            self._measurer.warm_up(proposal.arm.speculation)
+            self.setup.measurer.warm_up(proposal.arm.speculation)
             scores = tuple(self._scores(proposal.arm, ends))
             after = self._measure_anchor()
             noisy = drift((before, after)) > MAX_DRIFT
@@ -187,7 +176,7 @@ class TrialRunner:
     def _scores(self, arm: Arm, ends: Callable[[], bool] | None) -> Iterator[PromptScore]:
         for n, item in enumerate(self._items, 1):
             if ends is None:
-                self._check_time()
+                self.check_time()
             yield score(item, self._decode(item, arm))
             if ends is not None and ends():
                 # Other settings are compared on the same prompts.
@@ -195,27 +184,27 @@ class TrialRunner:
                 return
 
     def _decode(self, item: WorkItem, arm: Arm) -> GenerationResult:
-        result = self._measurer.decode(item, arm.speculation)
+        result = self.setup.measurer.decode(item, arm.speculation)
         if arm.is_off:
             self.outputs[item.id] = result
-        self._on_decoded(item, result)
+        self.on_decoded(item, result)
         return result
 
     def _last_anchor(self) -> float:
         """Tokens/s of the last anchor, or of a new one if something has come between."""
         anchor = self._anchor
-        now = self._engine.n_interruptions, self._loader.place
+        now = self.setup.engine.n_interruptions, self.setup.loader.place
         if anchor is None or (anchor.n_interruptions, anchor.place) != now:
             return self._measure_anchor()
         return anchor.tokens_per_s
 
     def _measure_anchor(self) -> float:
-        n_interruptions = self._engine.n_interruptions
-        tokens_per_s = self._measurer.anchor()
+        n_interruptions = self.setup.engine.n_interruptions
+        tokens_per_s = self.setup.measurer.anchor()
         self._anchor = _Anchor(
             tokens_per_s=tokens_per_s,
             n_interruptions=n_interruptions,
-            place=self._loader.place,
+            place=self.setup.loader.place,
         )
         return tokens_per_s
 

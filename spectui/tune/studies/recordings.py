@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import optuna
 from optuna.storages import BaseStorage
@@ -13,20 +14,16 @@ _RECORDING = "recording"
 """Under which a trial keeps one: a list of studies reads their attributes, and not this."""
 
 
+@dataclass(eq=False)
 class Recordings:
     """Traces without text as bytes, a trial of Optuna's each."""
 
-    def __init__(self, url: str, storage: BaseStorage, study: str) -> None:
-        """Open nothing yet.
-
-        Args:
-            url: address of the storage.
-            storage: that of the study that they go with.
-            study: name under which all machines have theirs.
-        """
-        self._url = url
-        self._storage = storage
-        self._study = study
+    url: str
+    """Address of the storage."""
+    storage: BaseStorage
+    """That of the study that they go with."""
+    study: str
+    """Name under which all machines have theirs."""
 
     def add(self, packed: bytes, n_prompts: int) -> None:
         """Keep a trace of so many prompts.
@@ -35,12 +32,12 @@ class Recordings:
             BadInputError: the storage failed, or takes no text of this length.
         """
         kept = {_RECORDING: base64.b64encode(packed).decode()}
-        with storage_errors(self._url):
+        with storage_errors(self.url):
             self._stored().add_trial(optuna.trial.create_trial(value=n_prompts, user_attrs=kept))
 
     def read(self) -> Iterator[bytes]:
         """Yield all traces, the latest first."""
-        with storage_errors(self._url):
+        with storage_errors(self.url):
             found = self._stored().get_trials(deepcopy=False)
         for trial in reversed(found):
             try:
@@ -49,4 +46,4 @@ class Recordings:
                 continue
 
     def _stored(self) -> optuna.Study:
-        return records.part_of(self._storage, self._study, ".recordings")
+        return records.part_of(self.storage, self.study, ".recordings")
