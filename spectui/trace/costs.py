@@ -2,16 +2,20 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spectui.documents import Json, or_reason
+from spectui.speculative.counters import Round, RoundEnd
 from spectui.speculative.expectation import expected_tokens
 
 Vector = npt.NDArray[np.float64]
+Count = Any
+"""A number, or an array of numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,23 @@ class RoundPrices:
     rollback_token: float
     """Further price per token that was accepted before them."""
 
+    def seconds(
+        self, steps: Count, drafted: Count, accepted: Count, emitted: Count, wrong: Count
+    ) -> Vector:
+        """Seconds of rounds; all arguments have one shape, or none.
+
+        Args:
+            steps: decodes of the draft's chain.
+            drafted: tokens.
+            accepted: of these.
+            emitted: tokens.
+            wrong: whether the round ends in a mismatch, or how probable that is.
+        """
+        found: Vector = self.batch[drafted] + self.chain[steps]
+        found += self.fixed + self.token * emitted
+        found += (self.rollback + self.rollback_token * accepted) * wrong
+        return found
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
@@ -51,14 +72,14 @@ class Prices:
         near, far = self.rounds[left], self.rounds[left + 1]
         share = (n_past - self.depths[left]) / (self.depths[left + 1] - self.depths[left])
         share = max(share, 0.0)
-        return RoundPrices(
-            chain=near.chain + share * (far.chain - near.chain),
-            batch=near.batch + share * (far.batch - near.batch),
-            token=near.token + share * (far.token - near.token),
-            fixed=near.fixed + share * (far.fixed - near.fixed),
-            rollback=near.rollback + share * (far.rollback - near.rollback),
-            rollback_token=near.rollback_token + share * (far.rollback_token - near.rollback_token),
-        )
+        both = [(one.name, getattr(near, one.name), getattr(far, one.name)) for one in fields(near)]
+        return RoundPrices(**{name: one + share * (other - one) for name, one, other in both})
+
+    def of(self, one: Round, n_past: int) -> Vector:
+        """Seconds of a round that was run, or walked, from ``n_past`` tokens in the cache on."""
+        is_wrong, n_emitted = one.end is RoundEnd.MISMATCH, len(one.tokens)
+        price = self.at(n_past)
+        return price.seconds(one.n_steps, one.n_drafted, one.n_accepted, n_emitted, is_wrong)
 
 
 CLIFF = 1.25

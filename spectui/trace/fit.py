@@ -299,12 +299,7 @@ def _levelled(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Cost
 
 
 def _modelled_s(observed: Observed, prices: Prices) -> float:
-    one, price = observed.round, prices.at(observed.n_past)
-    seconds = price.batch[one.n_drafted] + price.chain[one.n_steps] + price.fixed
-    seconds += price.token * len(one.tokens)
-    if one.end is RoundEnd.MISMATCH:
-        seconds += price.rollback + price.rollback_token * one.n_accepted
-    return float(seconds)
+    return float(prices.of(observed.round, observed.n_past))
 
 
 def _with_off(costs: Costs, off: Sequence[ObservedOff], verify: Curve) -> Costs:

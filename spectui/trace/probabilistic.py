@@ -134,9 +134,8 @@ def _walked(recording: Recording, survival: Vector, longest: int, prices: Prices
         ends = lasting - np.append(lasting[1:], 0.0)
         accepted = np.arange(drafted + 1) @ ends
         wrong = 1.0 - lasting[-1]
-        price = prices.at(n_past)
-        seconds = price.chain[drafted] + price.batch[drafted] + price.fixed
-        seconds += price.token * (accepted + 1) + price.rollback * wrong
+        # A cache that just forgets is as soon done, however much was accepted.
+        seconds = prices.at(n_past).seconds(drafted, drafted, 0, accepted + 1, wrong)
         begins[position + 1 : position + drafted + 2] += begins[position] * ends
         found += begins[position] * np.array([seconds, drafted, accepted])
     return found

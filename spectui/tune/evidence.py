@@ -323,9 +323,4 @@ def _crossed(forecasts: Sequence[Forecast], answers: Sequence[Answers], folds: _
         )
         found[folds == fold] = next((some[arm] for arm in choice), int(near[0]))
     rows, columns = np.indices(folds.shape)
-    return Answers(
-        **{
-            name: np.array([getattr(one, name) for one in answers])[found, rows, columns]
-            for name in ("tokens", "drafted", "accepted", "on_s", "off_s")
-        }
-    )
+    return Answers(*np.moveaxis(np.array(answers), 1, -1)[found, rows, columns].transpose(2, 0, 1))

@@ -1,8 +1,9 @@
 """Forecasts of every setting from a short recording, and the choice of those worth a real trial."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +39,7 @@ _CHAIN_GAIN = 1.02
 """Forecast gain that a drafter ahead must add. Most texts give it nothing to propose."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Answers:
+class Answers(NamedTuple):
     """Recorded answers with one setting, by parts: of the rounds that begin in each.
 
     All are [n_recordings, n_parts]; an answer in which nothing was decoded is all zeros.
@@ -56,29 +56,15 @@ class Answers:
     @property
     def whole(self) -> "Answers":
         """Each answer as one part."""
-        return self._mapped(lambda values: values.sum(axis=1, keepdims=True))
+        return Answers(*np.sum(self, axis=2, keepdims=True))
 
     def followed_by(self, others: "Answers") -> "Answers":
         """These and other answers with the same setting."""
-        return Answers(
-            **{
-                one.name: np.concatenate([getattr(self, one.name), getattr(others, one.name)])
-                for one in fields(self)
-            }
-        )
+        return Answers(*np.concatenate((self, others), axis=1))
 
     def only(self, some: npt.NDArray[np.bool_]) -> "Answers":
         """Zeros but for ``some`` parts: [n_recordings, n_parts]."""
-        return self._mapped(lambda values: np.where(some, values, 0.0))
-
-    def _mapped(self, change: Callable[[Vector], Vector]) -> "Answers":
-        return Answers(
-            tokens=change(self.tokens),
-            drafted=change(self.drafted),
-            accepted=change(self.accepted),
-            on_s=change(self.on_s),
-            off_s=change(self.off_s),
-        )
+        return Answers(*np.where(some, self, 0.0))
 
     @property
     def spread(self) -> float:
@@ -209,20 +195,11 @@ def forecast_of(
     total: Total, *, recordings: Sequence[Recording], space: SearchSpace, off: Costs
 ) -> Forecast:
     """The forecast that a replay gives, over the target alone as ``off`` prices it."""
-    parts, seconds = total.parts, total.parts.seconds
-    answers = None
-    if seconds is not None:
-        off_s = off_part_seconds(recordings, parts.tokens, off)
-        answers = Answers(
-            tokens=parts.tokens,
-            drafted=parts.drafted,
-            accepted=parts.accepted,
-            on_s=seconds,
-            off_s=off_s,
-        )
+    off_s = off_part_seconds(recordings, total.parts.tokens, off)
+    answers = None if total.seconds is None else Answers(*total.parts, off_s)
     return Forecast(
         arm=space.placed(Arm(draft=total.draft, speculation=total.speculation)),
-        speedup=float(answers.off_s.sum() / total.seconds) if answers and total.seconds else 0.0,
+        speedup=float(off_s.sum() / total.seconds) if total.seconds else 0.0,
         n_drafted=total.n_drafted,
         n_accepted=total.n_accepted,
         answers=answers,

@@ -1,6 +1,15 @@
-"""Forecasts of draft lengths through a llama-server: two starts a draft, and none for a setting."""
+"""Forecasts of draft lengths through a llama-server: two starts a draft, and none for a setting.
 
-from collections.abc import Callable, Sequence
+A streamed answer tells after each round how many tokens were drafted and accepted, and when. Output
+does not depend on drafts, so that one answer with long drafts holds the rounds of every shorter
+length: a draft agrees with the text up to the same places, whatever its length. A round of a length
+costs what it costs where nothing is accepted (``--spec-synth-rates 0,0,...``): there an answer of n
+tokens has rounds that draft n - 2, n - 3, ..., 0, since no more is drafted than is wanted.
+"""
+
+import statistics
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,20 +18,13 @@ from spectui.engine.commands import Generate
 from spectui.errors import DoesNotFitError, HopelessError, ServerError
 from spectui.measure.arm import Arm
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.server_forecast import (
-    Answer,
-    Replayed,
-    Turn,
-    off_token_s,
-    prices_of,
-    replayed,
-)
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import MTP_KIND, DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary
 from spectui.server.rounds import Round
+from spectui.trace.grid import N_PARTS, Parts, part_ends
 from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.space import SearchSpace
 from spectui.tune.tracing import DraftLeftOut, DraftRecorded, PromptProbed, TracingEvent
@@ -34,6 +36,85 @@ _FEWEST_TURNS = 3
 """As many where there is no time for more."""
 _LONG_ROUND = 2.0
 """Cost of a mean round of those whose prices are measured, in tokens of the target; roughly."""
+
+
+Turn = tuple[Sequence[Round], Sequence[Round]]
+"""Rounds of the target alone, and those of which nothing was accepted, close in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer by a server with the longest drafts."""
+
+    rounds: tuple[Round, ...]
+    longest: int
+    """Tokens of its drafts, as far as so many were wanted."""
+    n_wanted: int
+    """Tokens that were wanted behind the first one, which comes with the prompt."""
+
+
+def replayed(answer: Answer, longest: int, prices: Mapping[int, float]) -> Parts:
+    """Count the rounds that drafts of ``longest`` tokens take for an answer: [n_parts].
+
+    Args:
+        answer: of drafts that are at least as long.
+        longest: tokens of a draft, as far as so many are wanted.
+        prices: cost of a round by its drafted tokens, 0 included, in tokens of the target alone,
+            which stand for the seconds.
+    """
+    found = np.zeros((4, N_PARTS))
+    ends = part_ends(sum(one.n_emitted for one in answer.rounds))
+    n_emitted = 0
+    for n_tokens in _stretches(answer):
+        end = n_emitted + n_tokens
+        while n_emitted < end:
+            drafted = max(0, min(longest, answer.n_wanted - n_emitted - 1))
+            accepted = min(drafted, end - n_emitted - 1)
+            part = bisect_right(ends, n_emitted)
+            found[:, part] += (accepted + 1, drafted, accepted, prices[drafted])
+            n_emitted += accepted + 1
+    return Parts(*found)
+
+
+def _stretches(answer: Answer) -> Iterator[int]:
+    """Tokens up to and with each one that the draft did not foresee.
+
+    What follows a draft of the longest kind that was accepted as a whole is taken for foreseen.
+    """
+    before = 0
+    for one in answer.rounds:
+        before += one.n_emitted
+        if one.n_accepted < answer.longest:
+            yield before
+            before = 0
+    if before:
+        yield before
+
+
+def prices_of(turns: Sequence[Turn], longest: int) -> dict[int, float]:
+    """Cost of a round by its drafted tokens, in tokens of the target alone.
+
+    Args:
+        turns: medians are taken over them. A length that none shows lies between its neighbours.
+        longest: drafted tokens of the longest rounds.
+    """
+    found: dict[int, list[float]] = {}
+    for off, ladder in turns:
+        token_s = _token_s(off)
+        for one in ladder:
+            found.setdefault(one.n_drafted, []).append(one.seconds / token_s)
+    lengths = sorted(found)
+    costs = [statistics.median(found[n]) for n in lengths]
+    return {n: float(np.interp(n, lengths, costs)) for n in range(longest + 1)}
+
+
+def off_token_s(turns: Sequence[Turn]) -> float:
+    """Seconds of a token of the target alone."""
+    return statistics.median(_token_s(off) for off, _ladder in turns)
+
+
+def _token_s(off: Sequence[Round]) -> float:
+    return statistics.median(one.seconds / one.n_emitted for one in off)
 
 
 def why_unforecast(
@@ -244,21 +325,12 @@ def _speculation(longest: int) -> Speculation:
     return Speculation(DraftSimple(draft_max=longest, draft_min=0, draft_p_min=0.0))
 
 
-def _forecast(draft: str, longest: int, each: Sequence[Replayed], token_s: float) -> Forecast:
-    tokens, drafted, accepted, cost = (
-        np.array([getattr(one, name) for one in each])
-        for name in ("tokens", "drafted", "accepted", "cost")
-    )
+def _forecast(draft: str, longest: int, each: Sequence[Parts], token_s: float) -> Forecast:
+    tokens, drafted, accepted, cost = np.stack(each, axis=1)
     return Forecast(
         arm=Arm(draft=draft, speculation=_speculation(longest)),
         speedup=float(tokens.sum() / cost.sum()),
         n_drafted=round(drafted.sum()),
         n_accepted=round(accepted.sum()),
-        answers=Answers(
-            tokens=tokens,
-            drafted=drafted,
-            accepted=accepted,
-            on_s=cost * token_s,
-            off_s=tokens * token_s,
-        ),
+        answers=Answers(tokens, drafted, accepted, cost * token_s, tokens * token_s),
     )

@@ -19,11 +19,11 @@ from spectui.server.rounds import Round
 from spectui.tune.served_forecast import ServedForecaster, why_unforecast
 from spectui.tune.space import SearchSpace
 from spectui.tune.tracing import DraftLeftOut, DraftRecorded, PromptProbed, TracingEvent
-from tests.measure.test_server_forecast import LONGEST, PRICES, answered
 from tests.support.binaries import CURRENT, IK, LEGACY
 from tests.support.cli import Run, Spectui
 from tests.support.scripted_server import HELP, write_server
 from tests.support.search import items
+from tests.tune.test_server_forecast import LONGEST, PRICES, answered
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 

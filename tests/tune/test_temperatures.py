@@ -17,7 +17,8 @@ from spectui.measure.workload import Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.trace.replay import Parts, Total
+from spectui.trace.grid import Parts
+from spectui.trace.replay import Total
 from spectui.tune.division import divide
 from spectui.tune.events import TemperatureStarted, TuneEvent
 from spectui.tune.forecast import Forecast
