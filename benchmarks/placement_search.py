@@ -36,7 +36,7 @@ from spectui.tune.division import mixed
 from spectui.tune.places import Knob, Place, Placing, Value, Values, knobs_of
 from spectui.tune.placing import PlacedTarget, PlaceSearch
 from spectui.tune.space import PLACING, Parameter
-from spectui.tune.studies.places import PlaceStudy
+from spectui.tune.studies.study import PlaceStudy
 from tests.support.rpc import RpcBuild, rpc_build
 
 CASES = ("dense", "experts")

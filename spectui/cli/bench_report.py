@@ -13,8 +13,8 @@ from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
 from spectui.documents import Json, or_reason
 from spectui.format import counted, factor, percent_text
 from spectui.known import Known
+from spectui.measure.backend import header
 from spectui.measure.comparison import Comparison
-from spectui.measure.header import header
 from spectui.measure.lossless import UNTOLD
 from spectui.measure.measurer import NO_BASELINE
 from spectui.measure.requests import Request, requests_document

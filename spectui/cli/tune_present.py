@@ -13,7 +13,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
-from spectui.tune.present import PresentArm, Standing, standing_of
+from spectui.tune.document import PresentArm, Standing, standing_of
 from spectui.tune.result import TuneResult
 from spectui.tune.space import SearchSpace
 from spectui.verify.comparison import gain_text

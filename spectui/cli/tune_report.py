@@ -30,10 +30,9 @@ from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.evidence import FEW
 from spectui.tune.expert_use import cache_sentence
-from spectui.tune.finalist import forecast_error, forecast_errors
 from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.outcome import advised
-from spectui.tune.race import LOOK_EVERY
+from spectui.tune.race import LOOK_EVERY, forecast_error, forecast_errors
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
 from spectui.tune.temperatures import temperatures_sentence

@@ -57,13 +57,12 @@ from spectui.server.binary import ServerBinary
 from spectui.tune.backends import InProcess, Served
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import FEWEST_FOR_BOTH
-from spectui.tune.document import Tuned
+from spectui.tune.document import PresentArm, Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.evidence import FEW
 from spectui.tune.experts import ExpertPlan, plan_caches, plan_experts
 from spectui.tune.layouts import LayoutPlan, fit_layouts
 from spectui.tune.places import Place, knobs_of
-from spectui.tune.present import PresentArm
 from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
 from spectui.tune.setup import MOST_TRIALS, Limits

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from spectui.documents import Json
+from spectui.documents import Json, heading
 from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed, ModelLoaded, PairGenerated
 from spectui.errors import EngineDiedError
+from spectui.llama.library import binding_version, known_library, known_version
+from spectui.monitor.machine import Machine
 from spectui.options.setup import Setup
 
 Measured = TypeVar("Measured")
@@ -109,3 +111,15 @@ def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded |
         draft=draft,
     )
     return target, None if draft is None else engine.load_draft(draft, mtp=is_mtp)
+
+
+def header(kind: str, machine: Machine) -> Json:
+    """Fields at the start of a document, with the versions of binding and library."""
+    facts = known_library().value
+    return heading(
+        kind,
+        machine.document(),
+        llama_cpp_python=binding_version(),
+        llama_cpp=known_version(),
+        library=None if facts is None else facts.document(),
+    )

@@ -25,7 +25,7 @@ from spectui.report.document import (
 )
 from spectui.report.settings import arm_of
 from spectui.tune.outcome import Gain
-from spectui.tune.studies.content import StoredStudy
+from spectui.tune.studies.transfer import StoredStudy
 from spectui.tune.trials import TrialRecord, TrialState, speedup_estimates
 
 _ENDED_EARLY = "the search ended before it had found a verdict; its command goes on from there"

@@ -22,13 +22,13 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.division import Division, mixed
 from spectui.tune.experts import at_least
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.kept import KeptTrace, identities, study_trace
 from spectui.tune.loading import Loader, MovableTarget
 from spectui.tune.places import Placing, moved
 from spectui.tune.placing import PlacedTarget, PlaceSearch
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.space import Parameter
 from spectui.tune.spec import served_spec, study_spec
+from spectui.tune.studies.recordings import KeptTrace, identities, study_trace
 from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import Tracing, identity, trace_of
 from spectui.tune.tuning import TuningSetup

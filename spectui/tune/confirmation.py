@@ -12,16 +12,14 @@ from spectui.measure.requests import Request
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
-from spectui.tune.categories import CategoryGain, by_category
 from spectui.tune.depths import Depths, raced_requests
 from spectui.tune.division import LATER_ERROR, mixed
 from spectui.tune.events import ConfirmationStarted, RaceDecided
-from spectui.tune.evidence import Evidence
-from spectui.tune.finalist import choosable, finalist
+from spectui.tune.evidence import CategoryGain, Evidence, by_category
 from spectui.tune.forecast import Forecast
 from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
-from spectui.tune.race import LOOK_EVERY, Race, Standing
+from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
 from spectui.tune.race_runs import race_runs
 from spectui.tune.setup import SearchSetup
 from spectui.tune.trialing import TrialRunner

@@ -30,9 +30,9 @@ from spectui.tune.forecast import (
     off_costs,
     sampled_best,
 )
-from spectui.tune.kept import KeptTrace
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
+from spectui.tune.studies.recordings import KeptTrace
 from spectui.tune.tracing import (
     Tracer,
     TracingEvent,

@@ -13,6 +13,8 @@ from spectui.tune.trials import TrialRecord
 RESERVED = 2 * LOOK_EVERY
 """Prompts of the race that trials leave time for."""
 
+ENDED, NO_TIME = "it was ended before", "the time budget had no room for it"
+"""Why a search knows nothing of something."""
 _GRACE = 0.5
 """Share of the time budget that the first prompts of a race may take beyond it: without them there
 is no verdict."""

@@ -30,7 +30,7 @@ from spectui.options.request import RequestShape
 from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
 from spectui.tune.places import Knob, Place, PlaceTrial, Placing, Values, moved, text_of
-from spectui.tune.studies.places import PlaceStudy
+from spectui.tune.studies.study import PlaceStudy
 from spectui.tune.tracing import spread_out
 
 _TRIAL_PROMPTS = 3

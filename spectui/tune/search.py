@@ -29,7 +29,6 @@ from spectui.measure.workload import WorkItem
 from spectui.trace.costs import Costs
 from spectui.trace.probabilistic import NOT_SAMPLED, Sampled
 from spectui.trace.record import Recording
-from spectui.tune.adaptive import UNKNOWN, Adaptive
 from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns, raced_requests
 from spectui.tune.events import (
@@ -41,16 +40,15 @@ from spectui.tune.events import (
     TraceProgress,
 )
 from spectui.tune.evidence import Evidence, evidence_of
-from spectui.tune.expert_use import ExpertRuns
-from spectui.tune.finalist import finalist
-from spectui.tune.forecast import Forecast, Outlook, in_order
+from spectui.tune.expert_use import Experts, read_experts
+from spectui.tune.forecast import UNKNOWN, Adaptive, Forecast, Outlook, in_order
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.pace import RESERVED, OutOfTimeError, Pace, Spent
-from spectui.tune.race import LOOK_EVERY
+from spectui.tune.pace import ENDED, RESERVED, OutOfTimeError, Pace, Spent
+from spectui.tune.race import LOOK_EVERY, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import MOST_TRIALS, SearchSetup
-from spectui.tune.temperatures import TemperatureRuns
+from spectui.tune.temperatures import Temperatures, predicted
 from spectui.tune.tracing import TracingEvent
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord, best_trial, has_steady_off
@@ -87,9 +85,9 @@ class Search:
         self._confirmation = Confirmation(
             self._setup, self._pace, self._trials, on_decoded=self._decoded
         )
-        recorder = forecaster if isinstance(forecaster, Forecaster) else None
-        self._temperatures = TemperatureRuns(self._setup, self._pace, recorder)
-        self._experts = ExpertRuns(self._setup, self._pace, recorder)
+        self._recorder = forecaster if isinstance(forecaster, Forecaster) else None
+        self._temperatures: Temperatures = Known(None, ENDED)
+        self._experts: Experts = Known(None, ENDED)
         self._depths = DepthRuns(self._setup, self._pace, self._decoded)
 
     def _begun_pace(self) -> Pace:
@@ -121,8 +119,10 @@ class Search:
             )
             lossless = self._confirmation.check_lossless()
             self._depths.run(self._confirmation.conclude())
-            self._temperatures.run(self._confirmation.conclude())
-            self._experts.run()
+            standings = self._confirmation.conclude()
+            for found in predicted(self._setup, self._pace, self._recorder, standings):
+                self._temperatures = found
+            self._experts = read_experts(self._setup, self._pace, self._recorder)
         except OutOfTimeError:
             self._ended_trials = True
         except (KeyboardInterrupt, CancelledError):
@@ -165,8 +165,8 @@ class Search:
             ),
             requests=requests,
             depths=depths,
-            temperatures=self._temperatures.conclude(),
-            experts=self._experts.conclude(),
+            temperatures=self._temperatures,
+            experts=self._experts,
             lossless=lossless,
             interrupted=interrupted,
             error=error,

@@ -29,16 +29,14 @@ from spectui.options.dialect import Dialect
 from spectui.options.request import RequestShape
 from spectui.options.setup import ModelOptions, Setup
 from spectui.tune.candidates import Candidate
-from spectui.tune.conditions import conditions
 from spectui.tune.division import Division, divide
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.layouts import LayoutPlan
-from spectui.tune.outcome import Outcome, advised, outcome_of
+from spectui.tune.outcome import Outcome, advised, outcome_of, predictions_of
 from spectui.tune.places import Knob, Placing
-from spectui.tune.predictions import predictions_of
 from spectui.tune.race import BASELINE_SHARE
-from spectui.tune.result import TuneResult
+from spectui.tune.result import TuneResult, conditions
 from spectui.tune.search import Search
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import Limits, SearchSetup

@@ -33,14 +33,13 @@ from spectui.tui.tune.map import Heatmap, Landscape, Source, landscape, searched
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.status import VerdictBox
 from spectui.tui.tune.table import COLUMNS, TRIAL, TrialsTable
-from spectui.tune.conditions import conditions
 from spectui.tune.events import RaceDecided
 from spectui.tune.forecast import Forecast
 from spectui.tune.outcome import Gain
 from spectui.tune.pace import Spent
 from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.race import Standing
-from spectui.tune.result import TuneResult
+from spectui.tune.result import TuneResult, conditions
 from spectui.tune.space import P_MINS
 from spectui.tune.temperatures import Predicted
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState, best_trial, speedup_estimates

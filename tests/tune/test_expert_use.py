@@ -8,7 +8,6 @@ import pytest
 from spectui.engine.commands import ReadExperts
 from spectui.engine.driver import Engine
 from spectui.errors import CancelledError, DoesNotFitError, SpectuiError
-from spectui.known import Known
 from spectui.measure.backend import Loading
 from spectui.measure.measurer import Measurer
 from spectui.measure.workload import Workload
@@ -16,11 +15,11 @@ from spectui.options.setup import SamplingConfig
 from spectui.trace.routing import BatchExperts, CacheShare, ExpertUse, LayerRouting, Routing
 from spectui.tune.division import divide
 from spectui.tune.expert_use import (
-    ExpertRuns,
     Experts,
     batch_sentence,
     cache_sentence,
     experts_document,
+    read_experts,
 )
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import Pace
@@ -108,10 +107,7 @@ def run(recorded: Recorded | None, budget_s: float | None = None) -> Experts:
         on_event=lambda _event: None,
     )
     pace = Pace(budget_s, lambda: 0.0, measurer, ())
-    runs = ExpertRuns(setup, pace, cast("Forecaster | None", recorded))
-    assert runs.conclude() == Known(None, "it was ended before")
-    runs.run()
-    return runs.conclude()
+    return read_experts(setup, pace, cast("Forecaster | None", recorded))
 
 
 def test_answers_are_read_as_far_as_time_allows() -> None:

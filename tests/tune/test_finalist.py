@@ -8,10 +8,9 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.statistics import Speedup
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.finalist import finalist, forecast_error, forecast_errors
 from spectui.tune.forecast import Forecast
 from spectui.tune.pace import Pace
-from spectui.tune.race import BASELINE_SHARE, Standing
+from spectui.tune.race import BASELINE_SHARE, Standing, finalist, forecast_error, forecast_errors
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 from tests.support.search import items, known
 

@@ -26,7 +26,6 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
-from spectui.tune.conditions import conditions
 from spectui.tune.division import divide
 from spectui.tune.experts import at_least, cache_sizes_mib, place_experts, why_idle
 from spectui.tune.explain import explain_result
@@ -34,7 +33,7 @@ from spectui.tune.layouts import Layout, misfits
 from spectui.tune.loading import Loader, MovableTarget
 from spectui.tune.race import LOOK_EVERY, Race
 from spectui.tune.race_runs import race_runs
-from spectui.tune.result import TuneResult
+from spectui.tune.result import TuneResult, conditions
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import Parameter, SearchSpace

@@ -23,11 +23,11 @@ from spectui.tune.division import divide
 from spectui.tune.events import TemperatureStarted, TuneEvent
 from spectui.tune.forecast import Forecast
 from spectui.tune.forecaster import Forecaster, Resampled
-from spectui.tune.pace import Pace
+from spectui.tune.pace import ENDED, Pace
 from spectui.tune.race import Standing
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.temperatures import Predicted, TemperatureRuns, temperatures_sentence
+from spectui.tune.temperatures import Predicted, Temperatures, predicted, temperatures_sentence
 from tests.support.search import ScriptedMeasurer, items
 
 ARM = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))
@@ -101,12 +101,13 @@ def run(
         on_event=events.append,
     )
     pace = Pace(budget_s, clock, ScriptedMeasurer(), ())
-    runs = TemperatureRuns(setup, pace, cast("Forecaster", recorded))
+    standings = [standing or Standing(arm=ARM, speedup=SPEEDUP, n_pairs=8)]
+    found: Temperatures = Known(None, ENDED)
     try:
-        runs.run([standing or Standing(arm=ARM, speedup=SPEEDUP, n_pairs=8)])
+        for so_far in predicted(setup, pace, cast("Forecaster", recorded), standings):
+            found = so_far
     except CancelledError:
         assert recorded is not None
-    found = runs.conclude()
     return found.value or (), found.reason, events
 
 

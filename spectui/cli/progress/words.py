@@ -11,8 +11,8 @@ from spectui.tune.events import (
     TemperatureStarted,
     TrialStarted,
 )
-from spectui.tune.finalist import finalist
 from spectui.tune.forecast import Forecast
+from spectui.tune.race import finalist
 from spectui.tune.tracing import (
     CostsMeasured,
     DraftLeftOut,

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spectui.measure.arm import OFF, Arm
-from spectui.tune.finalist import finalist
 from spectui.tune.forecast import Forecast, promising
 from spectui.tune.progress import Phase, TuningState
+from spectui.tune.race import finalist
 from spectui.tune.trials import TrialRecord, TrialState, speedup_estimates
 
 _STARTING = frozenset({"begin", "start", "source"})

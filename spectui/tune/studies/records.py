@@ -20,8 +20,8 @@ from spectui.measure.comparable import (
 )
 from spectui.monitor.machine import this_machine
 from spectui.options.stored import check_schema, current, is_of_fast_schedule
-from spectui.tune.parameters import is_searched, params_of, suggest_arm
 from spectui.tune.space import SearchSpace
+from spectui.tune.studies.parameters import is_searched, params_of, suggest_arm
 from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
 SPEC = "spec"

@@ -1,5 +1,6 @@
 """The study behind a tuning run: proposes arms, keeps every record, can be resumed."""
 
+import math
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,9 @@ from typing import Any, TypeVar
 import msgspec
 import optuna
 from filelock import FileLock
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.exceptions import UpdateFinishedTrialError
+from optuna.storages import BaseStorage
 from optuna.storages._heartbeat import BaseHeartbeatThread, get_heartbeat_thread
 
 from spectui.closing import Closing
@@ -18,10 +21,9 @@ from spectui.measure.arm import Arm
 from spectui.measure.comparable import spec_digest
 from spectui.monitor.machine import this_machine
 from spectui.tune.layouts import Layouts
-from spectui.tune.places import Knob, Placing
+from spectui.tune.places import Knob, PlaceTrial, Placing
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies import records
-from spectui.tune.studies.places import PlaceStudy
 from spectui.tune.studies.recordings import Recordings
 from spectui.tune.studies.storage import (
     close_storage,
@@ -32,6 +34,44 @@ from spectui.tune.studies.storage import (
     usual_storage,
 )
 from spectui.tune.trials import TrialRecord, TrialState, deadly
+
+
+class PlaceStudy:
+    """Keeps the places that were tried."""
+
+    def __init__(self, storage: BaseStorage, study: str, knobs: Sequence[Knob]) -> None:
+        """Open it, or create it.
+
+        Args:
+            storage: that of the study that it belongs to.
+            study: name of that one.
+            knobs: what may be varied.
+        """
+        self._stored = records.part_of(storage, study, ".places")
+        self.knobs = tuple(knobs)
+        """What may be varied."""
+        self._choices: dict[str, BaseDistribution] = {
+            one.name: CategoricalDistribution(one.values) for one in knobs
+        }
+
+    def trials(self) -> tuple[PlaceTrial, ...]:
+        """Places that were tried, in that order."""
+        kept = [one.user_attrs[records.RECORD] for one in self._stored.get_trials(deepcopy=False)]
+        return tuple(msgspec.convert(one, PlaceTrial) for one in kept)
+
+    def add(self, trial: PlaceTrial, request_s: float) -> None:
+        """Keep a trial; ``request_s`` is infinite where the place could not be measured."""
+        is_measured, states = math.isfinite(request_s), optuna.trial.TrialState
+        self._stored.add_trial(
+            optuna.trial.create_trial(
+                state=states.COMPLETE if is_measured else states.FAIL,
+                value=1 / request_s if is_measured else None,
+                params=dict(trial.values),
+                distributions=self._choices,
+                user_attrs={records.RECORD: msgspec.to_builtins(trial)},
+            )
+        )
+
 
 T = TypeVar("T")
 _MOST_DRAWS = 100
