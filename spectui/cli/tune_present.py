@@ -113,7 +113,7 @@ def _line(present: PresentArm, result: TuneResult) -> str:
     standing = standing_of(present.arm, result)
     is_best, estimate = result.best == present.arm, standing.estimate
     if estimate is None:
-        forecast = [one.speedup for one in result.forecasts if one.arm == present.arm]
+        forecast = [one.speedup for one in result.outlook.forecasts if one.arm == present.arm]
         told = f"is forecast at {_gain(forecast[0])}" if forecast else "was not measured"
         return f"Your present setting ({present.arm.label}) {told}; {found}."
     if is_best and estimate >= 1:
@@ -124,7 +124,7 @@ def _line(present: PresentArm, result: TuneResult) -> str:
     others = {one.arm for one in result.trials if one.tokens_per_s} - {OFF, present.arm}
     if not is_best:
         rest = found
-    elif others or result.forecasts:
+    elif others or result.outlook.forecasts:
         rest = "off was faster, and no other setting that was tried or forecast"
     else:
         rest = "off was faster; no other setting was tried: allow more time or --trials"

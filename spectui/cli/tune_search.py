@@ -65,10 +65,10 @@ from spectui.tune.layouts import LayoutPlan, fit_layouts
 from spectui.tune.places import Place, knobs_of
 from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
-from spectui.tune.setup import MOST_TRIALS, Limits
+from spectui.tune.setup import MOST_TRIALS, CommandOptions, Limits, TuningSetup
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.studies.study import StudyOptions
-from spectui.tune.tuning import CommandOptions, Tuning, TuningSetup
+from spectui.tune.tuning import Tuning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,6 @@ class Search:
                 tokenized(
                     engine, self.prompts, shared, target, self.progress.say, chats=self.chats
                 ),
-                mtp_layers=target.mtp_layers,
             )
             given = self._given_place(command, plan, models)
             knobs = knobs_of(
@@ -223,7 +222,7 @@ class Search:
         off = with_slot_context(alone, self.options.slots[0])
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
-        candidates, space, mtp_layers = self._served_space(binary, target, drafts)
+        candidates, space = self._served_space(binary, target, drafts)
         asked = present_of()
         present = None if asked is None else arm_of(asked, candidates, shared, space)
         placed = {name: one.options for name, one in drafts.items()}
@@ -246,7 +245,6 @@ class Search:
                 candidates,
                 _beginning_with(present, space),
                 self._served_workload(fleet.of(off), off),
-                mtp_layers=mtp_layers,
             )
             served = Served(backend, binary, target, drafts, forecasts=forecasts)
             tuning = Tuning(setup, served)
@@ -293,8 +291,8 @@ class Search:
 
     def _served_space(
         self, binary: ServerBinary, target: ServedModel, drafts: Mapping[str, ServedModel]
-    ) -> tuple[tuple[Candidate, ...], SearchSpace, int]:
-        """Candidates, what is searched of them, and the target's MTP layers that may draft.
+    ) -> tuple[tuple[Candidate, ...], SearchSpace]:
+        """Candidates, and what is searched of them.
 
         Raises:
             UsageError: there is nothing to search.
@@ -315,7 +313,7 @@ class Search:
             with_ngrams=not known or known.issuperset(NGRAM_KINDS),
             readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader),
         )
-        return tuple(candidates), space, mtp_layers
+        return tuple(candidates), space
 
     def _served_workload(self, server: LlamaClient, off: Setup) -> Workload:
         """The prompts as tokens of a server, each text once."""
@@ -334,15 +332,12 @@ class Search:
         candidates: tuple[Candidate, ...],
         space: SearchSpace,
         workload: Workload,
-        *,
-        mtp_layers: int,
     ) -> TuningSetup:
         """Setup of the search for the best setting beside ``off``."""
         shared, options, form = self.shared, self.options, CommandOptions.of(taken_command())
         return TuningSetup(
             off=off,
             candidates=candidates,
-            mtp_layers=mtp_layers,
             workload=workload,
             space=space,
             limits=self.limits,

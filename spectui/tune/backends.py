@@ -19,19 +19,19 @@ from spectui.options.setup import ModelOptions
 from spectui.server.binary import ServerBinary
 from spectui.trace.record import Trace
 from spectui.tune.candidates import Candidate
-from spectui.tune.division import Division, mixed
+from spectui.tune.division import mixed
 from spectui.tune.experts import at_least
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.loading import Loader, MovableTarget
 from spectui.tune.places import Placing, moved
 from spectui.tune.placing import PlacedTarget, PlaceSearch
 from spectui.tune.served_forecast import ServedForecaster
+from spectui.tune.setup import TuningSetup
 from spectui.tune.space import Parameter
 from spectui.tune.spec import served_spec, study_spec
 from spectui.tune.studies.recordings import KeptTrace, identities, study_trace
 from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import Tracing, identity, trace_of
-from spectui.tune.tuning import TuningSetup
 
 
 @dataclass(eq=False)
@@ -114,9 +114,7 @@ class InProcess:
         off = replace(setup.off, target=place.target, context=place.context)
         return replace(setup, off=off), placing
 
-    def prepare(
-        self, setup: TuningSetup, study: TuningStudy, _division: Division
-    ) -> tuple[Loading, Forecaster]:
+    def prepare(self, setup: TuningSetup, study: TuningStudy) -> tuple[Loading, Forecaster]:
         """Loader of the drafts, and the forecaster, which records all prompts."""
         layouts = study.space.layouts
         loader = Loader(
@@ -221,7 +219,7 @@ class Served:
         )
 
     def prepare(
-        self, setup: TuningSetup, study: TuningStudy, _division: Division
+        self, setup: TuningSetup, study: TuningStudy
     ) -> tuple[Loading, ServedForecaster | None]:
         """The servers, which load their own drafts, and the forecaster, which answers all."""
         if not self.forecasts:

@@ -109,7 +109,11 @@ def _explained(result: TuneResult) -> Explanation:
         return Explanation(text="Not explained: no setting was confirmed.", findings=None)
     if speedup.is_noise:
         return Explanation(text=f"Not explained: {doubt(speedup)}.", findings=None)
-    costs = ngram_costs(result.costs) if arm.draft is None else result.costs.get(arm.draft)
+    costs = (
+        ngram_costs(result.outlook.costs)
+        if arm.draft is None
+        else result.outlook.costs.get(arm.draft)
+    )
     if not result.in_place:
         return explain_measured(
             result.pairs,

@@ -172,17 +172,18 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """Forecasts from a recording, before any trial."""
+    """Forecasts from a recording, before any trial; none of no recording."""
 
-    forecasts: tuple[Forecast, ...]
+    forecasts: tuple[Forecast, ...] = ()
     """Best first."""
-    costs: Mapping[str, Costs]
+    costs: Mapping[str, Costs] = field(default_factory=dict)
     """Costs of rounds by drafter."""
     readings: Mapping[str, Readings] = field(default_factory=dict)
     """Prompts that were evaluated meanwhile, by draft; under ``NGRAM_COSTS`` without one."""
     adaptive: Known[Adaptive] = UNKNOWN
-    sampled: Known[Sampled] = NOT_SAMPLED
     """Rules of draft length beside the best forecast."""
+    sampled: Known[Sampled] = NOT_SAMPLED
+    """The best forecast of drafts whose tokens are sampled."""
 
 
 def forecasts(

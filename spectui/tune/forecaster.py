@@ -34,6 +34,8 @@ from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace
 from spectui.tune.tracing import (
+    NO_DEADLINES,
+    Deadlines,
     Tracer,
     TracingEvent,
     fewest_probed,
@@ -159,10 +161,7 @@ class Forecaster:
         n_prompts: int,
         n_tokens: int,
         on_event: Callable[[TracingEvent], None],
-        *,
-        has_time: Callable[[], bool] = lambda: True,
-        is_late: Callable[[], bool] = lambda: False,
-        may_write: Callable[[], bool] = lambda: True,
+        until: Deadlines = NO_DEADLINES,
     ) -> Outlook:
         """Record and replay.
 
@@ -170,9 +169,7 @@ class Forecaster:
             n_prompts: to record, of those that there are.
             n_tokens: of each answer, to record.
             on_event: told what is done, on the caller's thread.
-            has_time: asked whether costs may be measured on one prompt more.
-            is_late: asked whether no more is done than has to be.
-            may_write: asked whether more text may be written than some.
+            until: asked how much is recorded.
 
         Raises:
             EngineDiedError: its process ended twice at one prompt.
@@ -183,7 +180,7 @@ class Forecaster:
         if ids:
             items = tuple(one for one in self.workload.items if one.id in ids)
             workload = replace(workload, items=items)
-        tracer = Tracer(
+        tracing = Tracer(
             replace(workload, n_predict=n_tokens),
             self.loader,
             recordings=self.taken,
@@ -192,8 +189,8 @@ class Forecaster:
             n_ctx=self.n_ctx,
             rollback=self.rollback,
             on_event=on_event,
-        )
-        tracing = tracer.run(has_time=has_time, is_late=is_late, may_write=may_write)
+            until=until,
+        ).run()
         if tracing.interrupted:
             raise tracing.error or KeyboardInterrupt
         if self.kept is not None and tracing.recordings:

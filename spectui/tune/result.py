@@ -1,6 +1,6 @@
 """Result of a search."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,10 @@ from spectui.measure.measurer import Pair, throughput, throughput_document
 from spectui.measure.requests import Request
 from spectui.measure.statistics import Speedup
 from spectui.measure.verdict import Verdict
-from spectui.trace.costs import Costs
-from spectui.trace.probabilistic import NOT_SAMPLED, Sampled
 from spectui.tune.depths import Depths
 from spectui.tune.evidence import CategoryGain
 from spectui.tune.expert_use import Experts
-from spectui.tune.forecast import UNKNOWN, Adaptive, Forecast
+from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.temperatures import Temperatures
@@ -137,14 +135,8 @@ class TuneResult:
     interrupted: bool
     error: SpectuiError | None
     """Error that ended the search early, besides an interrupt."""
-    forecasts: tuple[Forecast, ...] = ()
-    """Replayed settings, best first; empty if nothing was recorded."""
-    costs: Mapping[str, Costs] = field(default_factory=dict)
-    """Costs of rounds by drafter, from the recording."""
-    adaptive: Known[Adaptive] = UNKNOWN
-    sampled: Known[Sampled] = NOT_SAMPLED
-    """The best forecast of drafts whose tokens are sampled."""
-    """Rules of draft length beside the best forecast."""
+    outlook: Outlook = field(default_factory=Outlook)
+    """Forecasts from the recording."""
     spent: Spent
     conditions: Conditions | None = None
     """Conditions of the machine meanwhile; None where nobody watched it."""

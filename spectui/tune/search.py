@@ -7,7 +7,8 @@ forecasts only where the user asks for them.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from spectui.engine.events import GenerationResult
@@ -23,11 +24,8 @@ from spectui.format import counted, duration_text
 from spectui.known import Known
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
-from spectui.measure.reading import Readings
 from spectui.measure.verdict import judge
 from spectui.measure.workload import WorkItem
-from spectui.trace.costs import Costs
-from spectui.trace.probabilistic import NOT_SAMPLED, Sampled
 from spectui.trace.record import Recording
 from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns, raced_requests
@@ -41,7 +39,7 @@ from spectui.tune.events import (
 )
 from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.expert_use import Experts, read_experts
-from spectui.tune.forecast import UNKNOWN, Adaptive, Forecast, Outlook, in_order
+from spectui.tune.forecast import Forecast, Outlook, in_order
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import ENDED, RESERVED, OutOfTimeError, Pace, Spent
 from spectui.tune.race import LOOK_EVERY, finalist
@@ -49,7 +47,7 @@ from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import MOST_TRIALS, SearchSetup
 from spectui.tune.temperatures import Temperatures, predicted
-from spectui.tune.tracing import TracingEvent
+from spectui.tune.tracing import Deadlines, TracingEvent
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord, best_trial, has_steady_off
 
@@ -170,10 +168,7 @@ class Search:
             lossless=lossless,
             interrupted=interrupted,
             error=error,
-            forecasts=self._forecasting.forecasts,
-            costs=self._forecasting.costs,
-            adaptive=self._forecasting.adaptive,
-            sampled=self._forecasting.sampled,
+            outlook=self._forecasting.outlook,
             spent=self._spent(),
         )
 
@@ -343,17 +338,14 @@ class Forecasting:
         self._on_event = setup.on_event
         self._pace = pace
         self._trials = trials
-        self.forecasts: tuple[Forecast, ...] = ()
-        """Best first."""
-        self.costs: Mapping[str, Costs] = {}
-        """Costs of rounds by drafter, from the recording."""
-        self.adaptive: Known[Adaptive] = UNKNOWN
-        """Rules of draft length beside the best forecast."""
-        self.sampled: Known[Sampled] = NOT_SAMPLED
-        """The best forecast of drafts whose tokens are sampled."""
-        self._readings: Mapping[str, Readings] = {}
+        self.outlook = Outlook()
         self._n_planned = 0
         """Prompts that are recorded in all, should it take so many."""
+
+    @property
+    def forecasts(self) -> tuple[Forecast, ...]:
+        """Best first."""
+        return self.outlook.forecasts
 
     def seconds(self, off: Arm) -> dict[Arm, float]:
         """Forecast seconds of a prompt in the mean, by setting and for ``off``."""
@@ -373,7 +365,7 @@ class Forecasting:
             forecasts,
             forecaster.prompts,
             forecaster.forecast,
-            self._readings,
+            self.outlook.readings,
             n_given=self._n_given,
             n_planned=self._n_planned,
         )
@@ -407,10 +399,8 @@ class Forecasting:
             self._on_event(ForecastFailed(reason=str(error)))
             return
         if outlook is not None:
-            self.forecasts, self.costs = outlook.forecasts, outlook.costs
-            self._readings, self.adaptive = outlook.readings, outlook.adaptive
-            self.sampled = outlook.sampled
-            self._on_event(ForecastMade(forecasts=self.forecasts, costs=self.costs))
+            self.outlook = outlook
+            self._on_event(ForecastMade(forecasts=outlook.forecasts, costs=outlook.costs))
 
     def _outlook(self) -> Outlook | None:
         forecaster = self._forecaster
@@ -440,9 +430,11 @@ class Forecasting:
             n_prompts,
             n_tokens,
             on_step,
-            has_time=lambda: self._pace.left_of(_COSTS_SHARE) > 0,
-            is_late=lambda: self._pace.left_of(_MOST_SHARE) <= 0,
-            may_write=lambda: self._pace.left_of(_TEXT_SHARE) > 0,
+            Deadlines(
+                has_time=lambda: self._pace.left_of(_COSTS_SHARE) > 0,
+                is_late=lambda: self._pace.left_of(_MOST_SHARE) <= 0,
+                may_write=lambda: self._pace.left_of(_TEXT_SHARE) > 0,
+            ),
         )
         if forecaster.not_kept is not None:
             text = f"the recording is not kept for a search that goes on: {forecaster.not_kept}"
@@ -470,8 +462,8 @@ class Forecasting:
         found = [self._forecaster.forecast(arm) for arm in new] if self._forecaster else []
         told = [one for one in found if one is not None]
         if told:
-            every = (*self.forecasts, *told)
-            self.forecasts = tuple(sorted(every, key=lambda one: -one.speedup))
+            every = sorted((*self.forecasts, *told), key=lambda one: -one.speedup)
+            self.outlook = replace(self.outlook, forecasts=tuple(every))
 
 
 def _extents(n_prompts: int, n_tokens: int) -> Iterator[tuple[int, int]]:

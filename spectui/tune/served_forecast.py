@@ -27,7 +27,14 @@ from spectui.server.rounds import Round
 from spectui.trace.grid import N_PARTS, Parts, part_ends
 from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.space import SearchSpace
-from spectui.tune.tracing import DraftLeftOut, DraftRecorded, PromptProbed, TracingEvent
+from spectui.tune.tracing import (
+    NO_DEADLINES,
+    Deadlines,
+    DraftLeftOut,
+    DraftRecorded,
+    PromptProbed,
+    TracingEvent,
+)
 
 _RATES = "--spec-synth-rates"
 _TURNS = 6
@@ -155,7 +162,7 @@ class ServedForecaster:
 
     def __post_init__(self) -> None:
         self._on_event: Callable[[TracingEvent], None] = lambda _event: None
-        self._may_go_on: Callable[[int], bool] = lambda _n_answers: True
+        self._until = NO_DEADLINES
         self._answered: tuple[WorkItem, ...] = ()
         """Prompts that the forecasts are of."""
 
@@ -199,10 +206,7 @@ class ServedForecaster:
         n_prompts: int,
         n_tokens: int,
         on_event: Callable[[TracingEvent], None],
-        *,
-        has_time: Callable[[], bool] = lambda: True,
-        is_late: Callable[[], bool] = lambda: False,
-        may_write: Callable[[], bool] = lambda: True,
+        until: Deadlines = NO_DEADLINES,
     ) -> Outlook:
         """Measure rounds, answer the prompts with the longest drafts, and replay every length.
 
@@ -214,14 +218,14 @@ class ServedForecaster:
             ServerError: no draft could be measured; the last one's reason.
         """
         self._on_event = on_event
-        self._may_go_on = lambda n: not is_late() and (n < MIN_PROMPTS or may_write())
+        self._until = until
         self._answered = ()
         workload = replace(self.workload.first(n_prompts), n_predict=n_tokens)
         found, error = list[Forecast](), None
         for draft in self.space.drafts:
             self.backend.load(draft)
             try:
-                found += self._lengths(workload, draft, has_time)
+                found += self._lengths(workload, draft)
             except HopelessError:
                 raise
             except (DoesNotFitError, ServerError) as problem:
@@ -231,9 +235,7 @@ class ServedForecaster:
             raise ServerError(str(error)) from error
         return Outlook(forecasts=tuple(sorted(found, key=lambda one: -one.speedup)), costs={})
 
-    def _lengths(
-        self, workload: Workload, draft: str, has_time: Callable[[], bool]
-    ) -> list[Forecast]:
+    def _lengths(self, workload: Workload, draft: str) -> list[Forecast]:
         """Forecast the lengths of the loaded draft that pay if all is accepted, or the shortest.
 
         None where no prompt is answered.
@@ -241,7 +243,7 @@ class ServedForecaster:
         lengths = sorted(self.space.grid(draft).draft_max)
         # No round drafts more than is wanted behind the first token and the one that follows.
         most = max(1, workload.n_predict - 2)
-        turns = self._turns(workload, draft, min(lengths[-1], most), has_time)
+        turns = self._turns(workload, draft, min(lengths[-1], most))
         prices, token_s = prices_of(turns, min(lengths[-1], most)), off_token_s(turns)
         paying = [n for n in lengths if n + 1 > prices[min(n, most)]] or lengths[:1]
         answers = self._answers(workload, draft, min(paying[-1], most))
@@ -256,7 +258,7 @@ class ServedForecaster:
         """Answers to the prompts, for each draft to the same."""
         found = list[Answer]()
         for item in self._answered or workload.items:
-            if found and not self._answered and not self._may_go_on(len(found)):
+            if found and not self._answered and self._is_over(len(found)):
                 break
             rounds = self._rounds(workload, item, longest)
             self._on_event(
@@ -271,9 +273,12 @@ class ServedForecaster:
         self._answered = workload.items[: len(found)]
         return found
 
-    def _turns(
-        self, workload: Workload, draft: str, longest: int, has_time: Callable[[], bool]
-    ) -> list[Turn]:
+    def _is_over(self, n_answers: int) -> bool:
+        """Whether so many answers have to do."""
+        until = self._until
+        return until.is_late() or (n_answers >= MIN_PROMPTS and not until.may_write())
+
+    def _turns(self, workload: Workload, draft: str, longest: int) -> list[Turn]:
         """Measure rounds of every length, in turn with the target alone if both servers fit."""
         sampling = replace(workload.sampling, ignore_eos=True)
         workload = replace(workload, n_predict=longest + 2, sampling=sampling)
@@ -281,7 +286,7 @@ class ServedForecaster:
         rates = _RATES, ",".join(["0"] * longest)
         ladders, alone = list[Sequence[Round]](), list[Sequence[Round]]()
         for n, item in enumerate(items):
-            if n >= _FEWEST_TURNS and not has_time():
+            if n >= _FEWEST_TURNS and not self._until.has_time():
                 break
             ladders.append(self._rounds(workload, item, longest, *rates))
             if self.backend.n_beside_off:

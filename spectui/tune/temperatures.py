@@ -60,12 +60,6 @@ Temperatures = Known[tuple[Predicted, ...]]
 """The leader at other temperatures, or why nothing is predicted."""
 
 
-def temperatures_document(found: Temperatures) -> Json:
-    """The predictions in documents."""
-    told = None if found.value is None else [one.document() for one in found.value]
-    return or_reason("other_temperatures", told, found.reason or "")
-
-
 def temperatures_sentence(found: Temperatures) -> str | None:
     """The predictions in words; None where there are none."""
     if not found.value:

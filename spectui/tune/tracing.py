@@ -89,6 +89,21 @@ TracingEvent = DraftLeftOut | OutputRecorded | DraftRecorded | PromptProbed | Co
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlines:
+    """Asked again and again how much more may be recorded."""
+
+    has_time: Callable[[], bool] = lambda: True
+    """Whether costs may be measured on one prompt more."""
+    is_late: Callable[[], bool] = lambda: False
+    """Whether no more is done than has to be: the first prompt with each draft."""
+    may_write: Callable[[], bool] = lambda: True
+    """Whether the target may continue more prompts than the first ones."""
+
+
+NO_DEADLINES = Deadlines()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tracing:
     """Recordings, and the time that they took."""
 
@@ -134,12 +149,10 @@ class Tracer:
     Empty where they are to be made."""
     on_event: Callable[[TracingEvent], None]
     """Told what happens, on the caller's thread."""
+    until: Deadlines = NO_DEADLINES
 
     def __post_init__(self) -> None:
         self._drafts = self.loader.drafts if self.drafts is None else self.drafts
-        self._has_time: Callable[[], bool] = lambda: True
-        self._is_late: Callable[[], bool] = lambda: False
-        self._may_write: Callable[[], bool] = lambda: True
         self._recordings = list(self.recordings)
         self._output_s = {one.id: 0.0 for one in self.recordings}
         self._chains_s: dict[tuple[str, str], float] = {}
@@ -148,24 +161,12 @@ class Tracer:
         self._probed: dict[str, Probed] = {}
         self._costs: dict[str, Costs] = {}
 
-    def run(
-        self,
-        *,
-        has_time: Callable[[], bool] = lambda: True,
-        is_late: Callable[[], bool] = lambda: False,
-        may_write: Callable[[], bool] = lambda: True,
-    ) -> Tracing:
+    def run(self) -> Tracing:
         """Record everything. An interrupt ends it early with what is complete.
 
         A prompt at which the engine's process ends is recorded again; where it ends once more, the
         recording ends early as well.
-
-        Args:
-            has_time: asked whether costs may be measured on one prompt more.
-            is_late: asked whether no more is done than has to be: the first prompt with each draft.
-            may_write: asked whether the target may continue more prompts than the first ones.
         """
-        self._has_time, self._is_late, self._may_write = has_time, is_late, may_write
         interrupted, failure = False, None
         try:
             self._record_outputs()
@@ -208,8 +209,8 @@ class Tracer:
                 self._record_output(item, item.given.first(n_predict))
         try:
             while waiting := [item for item in items if item.id not in self._output_s]:
-                is_late = self._is_late()
-                if self._recordings and (is_late or not self._may_write()):
+                is_late = self.until.is_late()
+                if self._recordings and (is_late or not self.until.may_write()):
                     break
                 n = 1 if is_late else _WRITTEN_AT_ONCE
                 again_after_a_death(partial(self._write, waiting[:n]))
@@ -269,7 +270,7 @@ class Tracer:
         for index, recording in enumerate(self._recordings):
             if draft in recording.chains:
                 continue
-            if index and self._is_late():
+            if index and self.until.is_late():
                 # Every draft goes along the same text.
                 del self._recordings[index:]
                 break
@@ -345,7 +346,7 @@ class Tracer:
     def _in_time(self, items: Sequence[WorkItem], n_most: int) -> Iterator[WorkItem]:
         """Yield as many items as there is time for, spread out wherever that ends."""
         for n, item in enumerate((*items[::2], *items[1::2])):
-            if n and (self._is_late() or (n >= n_most // 2 and not self._has_time())):
+            if n and (self.until.is_late() or (n >= n_most // 2 and not self.until.has_time())):
                 return
             yield item
 

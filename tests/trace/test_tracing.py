@@ -29,6 +29,7 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.loading import Loader, MovableTarget
 from spectui.tune.tracing import (
     CostsMeasured,
+    Deadlines,
     DraftRecorded,
     OutputRecorded,
     PromptProbed,
@@ -75,8 +76,9 @@ def trace(
             n_ctx=512,
             rollback=Rollback.TRUNCATE,
             on_event=events.append,
+            until=Deadlines(has_time=has_time, is_late=is_late, may_write=may_write),
         )
-        return tracer.run(has_time=has_time, is_late=is_late, may_write=may_write), events
+        return tracer.run(), events
 
 
 class Mortal(ProcessWorker):

@@ -152,7 +152,7 @@ def ended_early(result: TuneResult) -> str | None:
 
 def forecast_error(result: TuneResult) -> str | None:
     """Return by how much forecasts were off; None if they were right."""
-    return error_text(forecast_errors(result.finalists, result.forecasts))
+    return error_text(forecast_errors(result.finalists, result.outlook.forecasts))
 
 
 def why(result: TuneResult) -> tuple[str, ...]:
