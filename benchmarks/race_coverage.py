@@ -242,6 +242,9 @@ class Simulated(Measurer):
             found.append(Pair(item=item, baseline=results[None], speculative=results[speculation]))
         return found
 
+    n_streams = 1
+    blocks = Measurer.blocks
+
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         """Decode one prompt or what follows its answer."""
         prompt = int(item.id)

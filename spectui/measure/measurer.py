@@ -1,7 +1,7 @@
 """Measuring discipline: warm-up, anchors, and pairs interleaved in time."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from random import Random
 
@@ -91,6 +91,9 @@ class Pair(Run):
     """Its parts, where both sides took turns within it."""
     n_slow: int = 0
     """Rounds that took longer than is usual for their kind, and count as usual ones."""
+    whole_s: tuple[float, float] | None = None
+    """Seconds of the whole requests without and with speculation, waiting included, where others
+    were decoded beside it; else None."""
 
     @property
     def measurement(self) -> PairedMeasurement | None:
@@ -106,6 +109,17 @@ class Pair(Run):
             speculative_tokens=self.speculative.n_decoded,
             n_accepted=self.speculative.counters.n_accepted,
         )
+
+
+Timed = tuple[GenerationResult, float | None]
+"""An answer, and the seconds of the whole request where others were decoded beside it."""
+
+
+def paired(items: Iterable[WorkItem], off: Iterable[Timed], on: Iterable[Timed]) -> Iterator[Pair]:
+    """Pairs of prompts and their answers without and with speculation, as far as all three go."""
+    for item, (baseline, off_s), (speculative, on_s) in zip(items, off, on, strict=False):
+        whole_s = None if off_s is None or on_s is None else (off_s, on_s)
+        yield Pair(item=item, baseline=baseline, speculative=speculative, whole_s=whole_s)
 
 
 @dataclass(eq=False)
@@ -194,31 +208,52 @@ class Measurer:
             repeats: passes over the prompts.
             turn: passes that were made before, after which the order goes on.
         """
-        if self.n_beside_off == 0:
-            yield from self._apart(items, speculation, range(turn, turn + repeats))
-            return
-        passes = self.workload.passes(items, range(turn, turn + repeats))
-        for n, item in enumerate(passes, turn * len(items)):
-            yield from self.block(item, (speculation,), n)
+        is_apart = self.n_beside_off == 0
+        # Halves of the prompts take turns, and trade places from pass to pass, where each change of
+        # the two loads models: so each begins with what is loaded.
+        size = -(-len(items) // 2) if is_apart else self.n_streams
+        blocks = [items[start : start + size] for start in range(0, len(items), size)]
+        order = (
+            (n, block)
+            for n in range(turn, turn + repeats)
+            for block in blocks[:: -1 if is_apart and n % 2 else 1]
+        )
+        for number, (n, part) in enumerate(order, turn * len(blocks)):
+            block = tuple(self.workload.passes(part, range(n, n + 1)))
+            if is_apart:
+                yield from self._in_turn(block, speculation, baseline_first=number % 2 == 0)
+            else:
+                yield from self.blocks(block, (speculation,), number)[0]
 
-    def _apart(
-        self, items: Sequence[WorkItem], speculation: Speculation | None, passes: range
+    def _in_turn(
+        self, items: Sequence[WorkItem], speculation: Speculation | None, *, baseline_first: bool
     ) -> Iterator[Pair]:
-        """Half of the prompts in a row, as each change of the two loads models.
+        """Decode prompts with one of both, and then with the other."""
+        order = (None, speculation) if baseline_first else (speculation, None)
+        begun = list(self.decode_together(items, order[0]))
+        ended = self.decode_together(items, order[1])
+        off, on = (begun, ended) if baseline_first else (ended, begun)
+        yield from paired(items, off, on)
 
-        It goes on with what is loaded, and the halves trade places from repeat to repeat.
+    @property
+    def n_streams(self) -> int:
+        """Prompts that are decoded at once."""
+        return 1
+
+    def decode_together(
+        self, items: Sequence[WorkItem], speculation: Speculation | None
+    ) -> Iterable[Timed]:
+        """Decode prompts, as many at once as there are streams."""
+        return ((self.decode(item, speculation), None) for item in items)
+
+    def blocks(
+        self, items: Sequence[WorkItem], settings: Sequence[Speculation | None], turn: int
+    ) -> list[Sequence[Pair]]:
+        """Decode as many prompts as there are streams without and with each of ``settings``.
+
+        Arguments as ``block``; pairs for each of ``settings``.
         """
-        middle = -(-len(items) // 2)
-        halves = [half for half in (items[:middle], items[middle:]) if half]
-        legs = ((n, half) for n in passes for half in halves[:: -1 if n % 2 else 1])
-        for turn, (n, part) in enumerate(legs):
-            half = tuple(self.workload.passes(part, range(n, n + 1)))
-            first, second = (speculation, None) if turn % 2 else (None, speculation)
-            begun = [self.decode(item, first) for item in half]
-            for item, earlier in zip(half, begun, strict=True):
-                later = self.decode(item, second)
-                off, on = (earlier, later) if first is None else (later, earlier)
-                yield Pair(item=item, baseline=off, speculative=on)
+        return [(pair,) for item in items for pair in self.block(item, settings, turn)]
 
     def alone(self, items: Sequence[WorkItem], repeats: int) -> Iterator[Run]:
         """Decode every prompt ``repeats`` times, with nothing to compare it with."""

@@ -23,7 +23,7 @@ from spectui.measure.served_models import keeps_off, look_at
 from spectui.measure.server_backend import ServerBackend, Servers
 from spectui.measure.servers import open_fleet
 from spectui.measure.statistics import MAX_DRIFT, drift
-from spectui.measure.streams import StreamPair, measurer_of
+from spectui.measure.streams import measurer_of
 from spectui.measure.workload import (
     WorkItem,
     Workload,
@@ -339,9 +339,7 @@ def _check_draft(name: str, target: ModelLoaded, draft: ModelLoaded) -> None:
 
 
 def _run(pair: Pair) -> PromptRun:
-    off_s, on_s = None, None
-    if isinstance(pair, StreamPair):
-        off_s, on_s = pair.baseline_s, pair.speculative_s
+    off_s, on_s = pair.whole_s or (None, None)
     return PromptRun(
         prompt_id=pair.item.id,
         category=pair.item.category,

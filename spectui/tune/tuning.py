@@ -14,7 +14,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.backend import Loading
 from spectui.measure.comparable import found_again
 from spectui.measure.promise import Case, Promise, lasting, observed_of
-from spectui.measure.streams import StreamPair, measurer_of
+from spectui.measure.streams import measurer_of
 from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch
@@ -250,7 +250,7 @@ class Tuning:
             llama_cpp_commit=commit,
             library=self._backend.library,
             is_chat=setup.is_chat,
-            streams=any(isinstance(pair, StreamPair) for pair in result.pairs),
+            streams=any(pair.whole_s is not None for pair in result.pairs),
             basis=result.verdict.basis,
         )
         return lasting(promise)
