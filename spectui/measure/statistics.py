@@ -69,11 +69,11 @@ class PairedMeasurement:
     """
 
     prompt_id: str
-    category: str
+    category: str = ""
     baseline_s: float
-    baseline_tokens: int
+    baseline_tokens: int = 1
     speculative_s: float
-    speculative_tokens: int
+    speculative_tokens: int = 1
     n_accepted: int | None = None
     """Drafted tokens that the target confirmed; None where that is not known, or where the baseline
     is not the target alone."""

@@ -8,7 +8,8 @@ rounds are left out of them, lest one slow round bend a curve, and put back into
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -278,24 +279,14 @@ def _levelled(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Cost
         shares.append(taken_s / verify.level(group) / sum(_modelled_s(one, prices) for one in own))
     # Of a generation every round counts; a machine that stood still in one of them does not.
     share = mean(shares)
-
-    def scaled(seconds: Sequence[float]) -> tuple[float, ...]:
-        return tuple(share * one for one in seconds)
-
-    return replace(
-        costs,
-        verify_s=scaled(costs.verify_s),
-        verify_growth_s=scaled(costs.verify_growth_s),
-        again_s=scaled(costs.again_s),
-        again_growth_s=scaled(costs.again_growth_s),
-        step_s=share * costs.step_s,
-        step_growth_s=share * costs.step_growth_s,
-        token_s=share * costs.token_s,
-        fixed_s=share * costs.fixed_s,
-        rollback_s=share * costs.rollback_s,
-        rollback_token_s=share * costs.rollback_token_s,
-        mark_s=share * costs.mark_s,
-    )
+    scaled: dict[str, Any] = {}
+    for one in fields(costs):
+        # Those of the target alone come later.
+        if one.name.endswith("_s") and not one.name.startswith("off_"):
+            seconds = getattr(costs, one.name)
+            is_curve = isinstance(seconds, tuple)
+            scaled[one.name] = tuple(share * s for s in seconds) if is_curve else share * seconds
+    return replace(costs, **scaled)
 
 
 def _modelled_s(observed: Observed, prices: Prices) -> float:

@@ -67,16 +67,7 @@ class InProcess:
 
     def spec(self, setup: TuningSetup) -> dict[str, Any]:
         """Conditions that must be equal for two trials to be comparable."""
-        return study_spec(
-            machine=this_machine(),
-            options=setup.off.target,
-            target=self.target,
-            candidates=setup.candidates,
-            context=setup.off.context,
-            workload=setup.workload,
-            is_laid_out=setup.space.layouts is not None,
-            knobs=[one.name for one in setup.knobs],
-        )
+        return study_spec(setup, self.target)
 
     def settle(
         self, setup: TuningSetup, study: TuningStudy, say: Callable[[str], None]

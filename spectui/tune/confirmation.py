@@ -81,7 +81,7 @@ class Confirmation:
     def _run_race(
         self, arms: tuple[Arm, ...], further: Callable[[Evidence], Evidence | None]
     ) -> None:
-        n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arms, self._items)))
+        n = min(len(self._items), max(LOOK_EVERY, self.pace.n_affordable(arms, self._items)))
         until_decided = not self.setup.limits.until_precise
         self.setup.on_event(
             ConfirmationStarted(
@@ -100,7 +100,7 @@ class Confirmation:
             runs,
             self._items,
             min_gain=self.setup.min_gain,
-            n_affordable=self._n_affordable,
+            n_affordable=self.pace.n_affordable,
             requests=self._requests,
             basis=self.basis,
             evidence=self._evidence,
@@ -245,10 +245,7 @@ class Confirmation:
         """Estimate of a race on the next prompts."""
         n_done = 0 if self._race is None else len(self._items) - self._race.n_left
         items = self._items[n_done : n_done + n_prompts]
-        return self.pace.race_s(self.trials.records, arms, items)
-
-    def _n_affordable(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
-        return self.pace.n_affordable(self.trials.records, arms, items)
+        return self.pace.race_s(arms, items)
 
     @property
     def has_begun(self) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from typing import Any
 
 from spectui.engine.commands import ReadExperts
 from spectui.errors import BadInputError
@@ -37,6 +38,7 @@ from spectui.tune.tracing import (
     NO_DEADLINES,
     Deadlines,
     Tracer,
+    Tracing,
     TracingEvent,
     fewest_probed,
     n_tracing_steps,
@@ -180,19 +182,14 @@ class Forecaster:
         if ids:
             items = tuple(one for one in self.workload.items if one.id in ids)
             workload = replace(workload, items=items)
-        tracing = Tracer(
+        tracing = self._traced(
             replace(workload, n_predict=n_tokens),
-            self.loader,
             recordings=self.taken,
             depth=self.space.max_draft,
             floor=self.space.floor,
-            n_ctx=self.n_ctx,
-            rollback=self.rollback,
             on_event=on_event,
             until=until,
-        ).run()
-        if tracing.interrupted:
-            raise tracing.error or KeyboardInterrupt
+        )
         if self.kept is not None and tracing.recordings:
             try:
                 self.kept.keep(tracing, is_new=not self.taken)
@@ -332,20 +329,22 @@ class Forecaster:
             return ()
         model = speculation.model
         self.loader.load(arm.draft)
-        tracing = Tracer(
+        return self._traced(
             workload,
-            self.loader,
             depth=speculation.longest,
             floor=(0.0 if model is None else model.draft_p_min) or self.space.floor,
-            n_ctx=self.n_ctx,
-            rollback=self.rollback,
             with_costs=False,
             drafts=() if arm.draft is None else (arm.draft,),
             on_event=lambda _event: None,
-        ).run()
+        ).recordings
+
+    def _traced(self, workload: Workload, **how: Any) -> Tracing:  # noqa: ANN401 - as ``Tracer``
+        """Record a workload whole."""
+        tracer = Tracer(workload, self.loader, n_ctx=self.n_ctx, rollback=self.rollback, **how)
+        tracing = tracer.run()
         if tracing.interrupted:
             raise tracing.error or KeyboardInterrupt
-        return tracing.recordings
+        return tracing
 
     def forecast(self, arm: Arm) -> Forecast | None:
         """Replay one arm; None where no recording covers it."""

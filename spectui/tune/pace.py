@@ -80,6 +80,8 @@ class Pace:
     seen: Sequence[WorkItem]
     """Prompts of the trials, which a race on them finds evaluated."""
     _: KW_ONLY
+    records: Callable[[], Sequence[TrialRecord]] = tuple
+    """The trials so far."""
     move_s: Callable[[], float] = lambda: 0.0
     """Says what loading the target anew takes, for a draft that leaves it other room."""
 
@@ -162,10 +164,9 @@ class Pace:
             return None
         return max(0, int((self.left_s - race_s) / longest_s))
 
-    def race_s(
-        self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
-    ) -> float:
+    def race_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
         """Estimate of a race of ``arms`` against off on ``items``."""
+        records = self.records()
         per_prompt = self._per_prompt_s(records, arms)
         if self.prompts.n_beside_off is not None:
             return len(items) * _block_s(records, arms, per_prompt) + self._served_s(arms, items)
@@ -205,12 +206,10 @@ class Pace:
         n_servers = len(arms) + (self.prompts.n_beside_off == 0)
         return prompts_s + self.move_s() * n_servers * n_looks
 
-    def n_affordable(
-        self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
-    ) -> int:
+    def n_affordable(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
         """Number of ``items``, from the first, that there is time to race on."""
         n = len(items)
-        while n and self.race_s(records, arms, items[:n]) > self.left_s:
+        while n and self.race_s(arms, items[:n]) > self.left_s:
             n -= 1
         return n
 

@@ -280,14 +280,6 @@ def _token_times_s(result: GenerationResult) -> list[float]:
 def _pairs(given_s: Sequence[float], best_s: Sequence[float]) -> list[PairedMeasurement]:
     """Seconds of the same work in two places."""
     return [
-        PairedMeasurement(
-            prompt_id=str(n),
-            category="",
-            baseline_s=before_s,
-            baseline_tokens=1,
-            speculative_s=after_s,
-            speculative_tokens=1,
-            n_accepted=None,
-        )
+        PairedMeasurement(prompt_id=str(n), baseline_s=before_s, speculative_s=after_s)
         for n, (before_s, after_s) in enumerate(zip(given_s, best_s, strict=True))
     ]

@@ -77,7 +77,14 @@ class Search:
         self._goes_on = False
         """Whether earlier runs of the study had trials."""
         self._ended_trials = False
-        self._pace = self._begun_pace()
+        self._pace = Pace(
+            setup.limits.time_budget_s,
+            self._now_s,
+            setup.measurer,
+            setup.division.trial_items,
+            records=lambda: self._trials.records,
+            move_s=lambda: setup.loader.move_s,
+        )
         self._trials = TrialRunner(setup, self._decoded, check_time=self._check_trial)
         self._forecasting = Forecasting(forecaster, self._setup, self._pace, self._trials)
         self._confirmation = Confirmation(
@@ -87,16 +94,6 @@ class Search:
         self._temperatures: Temperatures = Known(None, ENDED)
         self._experts: Experts = Known(None, ENDED)
         self._depths = DepthRuns(self._setup, self._pace, self._decoded)
-
-    def _begun_pace(self) -> Pace:
-        setup = self._setup
-        return Pace(
-            setup.limits.time_budget_s,
-            self._now_s,
-            setup.measurer,
-            setup.division.trial_items,
-            move_s=lambda: setup.loader.move_s,
-        )
 
     def run(self) -> TuneResult:
         """Forecast, search and race. An interrupt ends it early with what was measured."""

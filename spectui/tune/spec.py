@@ -1,6 +1,6 @@
 """Conditions under which two trials are comparable, and the study name that follows from them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,52 +9,43 @@ from spectui.llama.devices import buffer_types
 from spectui.llama.library import binding_version, library_facts
 from spectui.measure.comparable import as_stored, conditions, digest, model_identity, spec_digest
 from spectui.measure.workload import Workload
-from spectui.monitor.machine import Machine
-from spectui.options.setup import ContextOptions, ModelOptions, Setup
-from spectui.tune.candidates import Candidate
+from spectui.monitor.machine import Machine, this_machine
+from spectui.options.setup import ModelOptions, Setup
 from spectui.tune.layouts import Layout
+from spectui.tune.setup import TuningSetup
 
 
-def study_spec(
-    *,
-    machine: Machine,
-    options: ModelOptions,
-    target: ModelLoaded,
-    candidates: Sequence[Candidate],
-    context: ContextOptions,
-    workload: Workload,
-    is_laid_out: bool = False,
-    knobs: Sequence[str] = (),
-) -> dict[str, Any]:
-    """Conditions that must be equal for two trials to be comparable.
+def study_spec(setup: TuningSetup, target: ModelLoaded) -> dict[str, Any]:
+    """Conditions that must be equal for two trials of the engine to be comparable.
 
     Where the target lies otherwise beside each draft, its layout is not of it: free memory differs
     a little from run to run, and the study keeps the layouts. Where it searches the target's place,
     the command's own is, with the parameters that may change it.
     """
+    options, workload = setup.off.target, setup.workload
     own = _identity(options, target)
-    if is_laid_out:
+    if setup.space.layouts is not None:
         if options.fit is not None:
             own = _identity(Layout(text="", n_gpu_layers=-1).on(options), target)
         own["placement"]["n_cpu_moe"] = None
     given = [item.given.tokens for item in workload.items if item.given is not None]
     spec = {
-        **machine.conditions,
+        **this_machine().conditions,
         "llama.cpp": [binding_version(), *library_facts().identity, *sorted(buffer_types())],
         "target": own,
         "drafts": {
             candidate.name: _identity(candidate.options, candidate.loaded)
-            for candidate in candidates
+            for candidate in setup.candidates
             if candidate.loaded is not None
         },
-        "context": conditions(context),
+        "context": conditions(setup.off.context),
         # llama-server's work per round: once there was another.
         "schedule": "server",
         "prompts": digest([item.tokens for item in workload.items]),
         **({"answers": digest(given)} if given else {}),
         "n_predict": workload.n_predict,
         "sampling": workload.sampling,
-        **({"knobs": sorted(knobs)} if knobs else {}),
+        **({"knobs": sorted(one.name for one in setup.knobs)} if setup.knobs else {}),
     }
     return as_stored(spec)
 
