@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from spectui.commands.items import divide
 from spectui.documents import Json
@@ -11,7 +11,6 @@ from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.errors import ServerError
 from spectui.measure.backend import one_after_the_other
-from spectui.measure.server_memory import ServerMemory
 from spectui.models.sampling import unmeasured_sampling
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
@@ -20,6 +19,9 @@ from spectui.server.client import completion_body
 from spectui.server.rounds import Round
 from spectui.speculative.counters import Counters, Detail
 from spectui.speculative.decoder import Stop
+
+if TYPE_CHECKING:
+    from spectui.measure.servers import Servers
 
 Tokens = tuple[int, ...]
 
@@ -61,48 +63,13 @@ _NEUTRAL: dict[str, tuple[str, object]] = {
 _STOPS = {"eos": Stop.END_OF_GENERATION, "word": Stop.END_OF_GENERATION}
 
 
-class Servers(Protocol):
-    """A ``Fleet``, or servers that run already."""
-
-    @property
-    def keeps_off(self) -> bool:
-        """Whether the target alone stays alive beside one that speculates."""
-        ...
-
-    @property
-    def n_starts(self) -> int:
-        """Number of servers started so far."""
-        ...
-
-    @property
-    def memory(self) -> ServerMemory | None:
-        """Waits while memory is short; None for servers that spectui has not started."""
-        ...
-
-    def of(self, setup: Setup) -> LlamaClient:
-        """The server of a setup."""
-        ...
-
-    def check(self, setup: Setup, done: Completion) -> None:
-        """Refuse an answer that contradicts the server's setup.
-
-        Raises:
-            HopelessError: it does.
-        """
-        ...
-
-    def end(self, setup: Setup) -> None:
-        """End the server of a setup, if spectui has started it."""
-        ...
-
-
 @dataclass(eq=False)
 class ServerBackend:
     """Decodes prompts on servers: a ``Backend``, and a ``Loading``."""
 
     place = None
 
-    servers: Servers
+    servers: "Servers"
     """Decode."""
     base: Setup
     """The setup that all of them share, and the draft that is loaded."""
@@ -134,12 +101,12 @@ class ServerBackend:
     @property
     def n_interruptions(self) -> int:
         """Number of times that memory was short."""
-        return 0 if self.servers.memory is None else self.servers.memory.n_pauses
+        return 0 if self.servers.memory is None else self.servers.memory.gate.n_pauses
 
     @property
     def waited_s(self) -> float:
         """Seconds that servers waited for memory."""
-        return 0.0 if self.servers.memory is None else self.servers.memory.waited_s
+        return 0.0 if self.servers.memory is None else self.servers.memory.gate.waited_s
 
     def load(self, draft: str | None) -> None:
         """Use this draft for all speculation from now on."""

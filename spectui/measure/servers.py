@@ -120,7 +120,7 @@ class Fleet(Closing):
                 if setup.is_off:
                     _check_alone(server, self.binary.path)
                 self.on_ready(server)
-                self.memory.settle()
+                self.memory.gate.settle()
             except BaseException:
                 self.end(setup)
                 raise
@@ -132,7 +132,19 @@ class Fleet(Closing):
         Raises:
             HopelessError: it cannot be of such a server.
         """
-        _check_answer(setup, done, self.binary.path)
+        speculation, program = setup.speculation, self.binary.path
+        if speculation is None:
+            if done.n_drafted:
+                raise _not_alone(program)
+            return
+        n_rounds = most_rounds(done)
+        if done.n_drafted > n_rounds * speculation.longest:
+            raise HopelessError(
+                f"the llama-server with speculation drafted {counted(done.n_drafted, 'token')} in "
+                f"{counted(n_rounds, 'round')}, and was started with drafts of "
+                f"{speculation.longest} at most, so that another setting is measured; "
+                f"{_by_program(program)}"
+            )
 
     def end(self, setup: Setup) -> None:
         """End the server of a setup, if it is running; the next request starts it anew."""
@@ -330,34 +342,12 @@ class RunningServers(Closing):
             self._baseline.close()
 
 
-def _check_alone(server: LlamaClient, program: str) -> None:
-    """Ask a server that was started without speculation whether it speculates.
+Servers = Fleet | RunningServers
 
-    Raises:
-        HopelessError: it does.
-    """
+
+def _check_alone(server: LlamaClient, program: str) -> None:
     if server.speculates():
         raise _not_alone(program)
-
-
-def _check_answer(setup: Setup, done: Completion, program: str) -> None:
-    """Check an answer against the options that its server was started with.
-
-    Raises:
-        HopelessError: it cannot be of such a server.
-    """
-    speculation = setup.speculation
-    if speculation is None:
-        if done.n_drafted:
-            raise _not_alone(program)
-        return
-    n_rounds = most_rounds(done)
-    if done.n_drafted > n_rounds * speculation.longest:
-        raise HopelessError(
-            f"the llama-server with speculation drafted {counted(done.n_drafted, 'token')} in "
-            f"{counted(n_rounds, 'round')}, and was started with drafts of {speculation.longest} "
-            f"at most, so that another setting is measured; {_by_program(program)}"
-        )
 
 
 def most_rounds(done: Completion) -> int:

@@ -331,10 +331,6 @@ def product(one: Speedup, other: Speedup) -> Speedup:
 def paired_ratio(
     ours: Sequence[PairedMeasurement],
     theirs: Sequence[PairedMeasurement],
-    *,
-    level: float = 0.95,
-    n_resamples: int = 10_000,
-    seed: int = 0,
 ) -> Speedup:
     """Ratio of the speedup of ``ours`` to that of ``theirs``, on the prompts of both.
 
@@ -342,14 +338,14 @@ def paired_ratio(
     does not widen the interval.
 
     Raises:
-        ValueError: no prompt is in both, or ``level`` is not between 0 and 1.
+        ValueError: no prompt is in both.
     """
     common = {one.prompt_id for one in ours} & {one.prompt_id for one in theirs}
     ours, theirs = ([one for one in given if one.prompt_id in common] for given in (ours, theirs))
     if not common:
         raise ValueError("no prompt was measured on both sides")
     totals = np.hstack([_per_prompt(ours), _per_prompt(theirs)])
-    return _estimate(totals, n_pairs=len(ours), level=level, n_resamples=n_resamples, seed=seed)
+    return _estimate(totals, n_pairs=len(ours), level=0.95, n_resamples=10_000, seed=0)
 
 
 def drift(anchor_tokens_per_s: Sequence[float]) -> float:

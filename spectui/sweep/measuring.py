@@ -20,8 +20,8 @@ from spectui.measure.backend import Backend
 from spectui.measure.lossless import check_lossless
 from spectui.measure.measurer import Measurer, Pair, measurements, sha256, steady
 from spectui.measure.served_models import keeps_off, look_at
-from spectui.measure.server_backend import ServerBackend, Servers
-from spectui.measure.servers import open_fleet
+from spectui.measure.server_backend import ServerBackend
+from spectui.measure.servers import Servers, open_fleet
 from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.measure.streams import measurer_of
 from spectui.measure.workload import (

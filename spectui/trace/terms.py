@@ -77,32 +77,32 @@ class Outlook:
             share **= 1 - way
         return min(share * expected_tokens(alpha, one.drafted), one.drafted + 1)
 
-    def break_even_draft(self, wanted: float = 1.0) -> float | None:
-        """Share of its present seconds that the draft may take for a speedup of ``wanted``.
+    def break_even_draft(self) -> float | None:
+        """Share of its present seconds that the draft may take for no gain and no loss.
 
         Returns:
             More than 1 where it may be slower than it is; None where even a draft for nothing
             would not do, or where the draft costs nothing.
         """
         found = [
-            one.draft_scale(self.alpha, wanted / level, emitted=self._emitted(one, self.alpha))
+            one.draft_scale(self.alpha, 1 / level, emitted=self._emitted(one, self.alpha))
             for one, level in self._rounds
         ]
         best = max((scale for scale in found if scale is not None), default=-1.0)
         return best if best > 0 else None
 
-    def break_even_alpha(self, wanted: float = 1.0) -> float | None:
-        """Acceptance per token from which on the speedup is ``wanted``.
+    def break_even_alpha(self) -> float | None:
+        """Acceptance per token from which on nothing is lost.
 
         Returns:
             None where even perfect acceptance would not do.
         """
-        if self.speedup(alpha=1.0) < wanted:
+        if self.speedup(alpha=1.0) < 1:
             return None
         low, high = 0.0, 1.0
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            low, high = (low, middle) if self.speedup(alpha=middle) >= wanted else (middle, high)
+            low, high = (low, middle) if self.speedup(alpha=middle) >= 1 else (middle, high)
         return high
 
     def limit(self, lengths: Sequence[MeanRound]) -> tuple[float, MeanRound]:

@@ -79,13 +79,11 @@ class TrialRunner:
                 self._by_number[record.number] = record
                 self.setup.on_event(TrialFinished(record=record))
 
-    def run(self, arm: Arm | None = None, *, ends: Callable[[], bool] | None = None) -> None:
+    def run(self, arm: Arm | None = None) -> None:
         """Measure the study's next proposal, or ``arm``.
 
         Args:
             arm: to measure; None for the next proposal.
-            ends: asked after each prompt whether those so far are enough, in place of whether
-                there is time for one more; None for all prompts.
 
         Raises:
             KeyboardInterrupt: it was stopped; the study has noted that.
@@ -99,7 +97,7 @@ class TrialRunner:
         )
         try:
             self.setup.loader.load(proposal.arm.draft)
-            record = self._measure(proposal, ends)
+            record = self._measure(proposal)
         except (CancelledError, KeyboardInterrupt):
             self._by_number[proposal.number] = self.setup.study.interrupt(proposal)
             raise KeyboardInterrupt from None
@@ -154,12 +152,12 @@ class TrialRunner:
         has_ended = isinstance(error, (ServerError, EngineDiedError))
         return has_ended and not measured and len(failed) >= _HOPELESS
 
-    def _measure(self, proposal: Proposal, ends: Callable[[], bool] | None) -> TrialRecord:
+    def _measure(self, proposal: Proposal) -> TrialRecord:
         for _attempt in range(self._attempts):
             before = self._last_anchor()
             # After the anchor, which may take another server.
             self.setup.measurer.warm_up(proposal.arm.speculation)
-            scores = tuple(self._scores(proposal.arm, ends))
+            scores = tuple(self._scores(proposal.arm))
             after = self._measure_anchor()
             noisy = drift((before, after)) > MAX_DRIFT
             if not noisy:
@@ -173,15 +171,10 @@ class TrialRunner:
             noisy=noisy,
         )
 
-    def _scores(self, arm: Arm, ends: Callable[[], bool] | None) -> Iterator[PromptScore]:
-        for n, item in enumerate(self._items, 1):
-            if ends is None:
-                self.check_time()
+    def _scores(self, arm: Arm) -> Iterator[PromptScore]:
+        for item in self._items:
+            self.check_time()
             yield score(item, self._decode(item, arm))
-            if ends is not None and ends():
-                # Other settings are compared on the same prompts.
-                self._items = self._items[:n]
-                return
 
     def _decode(self, item: WorkItem, arm: Arm) -> GenerationResult:
         result = self.setup.measurer.decode(item, arm.speculation)

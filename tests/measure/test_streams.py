@@ -12,7 +12,8 @@ from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
 from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Measurer, Pair, measurements
-from spectui.measure.server_backend import ServerBackend, Servers, result_of
+from spectui.measure.server_backend import ServerBackend, result_of
+from spectui.measure.servers import Servers
 from spectui.measure.slots import SlotResult, by_slots, slots_document, turns
 from spectui.measure.statistics import Speedup, paired_speedup
 from spectui.measure.streams import StreamMeasurer, measurer_of
