@@ -166,45 +166,36 @@ class Pace:
 
     def race_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
         """Estimate of a race of ``arms`` against off on ``items``."""
-        records = self.records()
-        per_prompt = self._per_prompt_s(records, arms)
-        if self.prompts.n_beside_off is not None:
-            return len(items) * _block_s(records, arms, per_prompt) + self._served_s(arms, items)
-        n_moves = len(_places(records, arms)) - 1
-        n_looks = -(-len(items) // LOOK_EVERY)
-        # A load forgets what was evaluated.
-        seen = set[tuple[int, ...]]() if n_moves else self._seen
-        new = {item.tokens: item for item in items if item.tokens not in seen}.values()
-        n_new = sum(len(item.tokens) - (0 if n_moves else item.n_prefix) for item in new)
-        prompts_s = self.prompts.prompt_token_s * n_new * (1 + n_moves)
-        moves_s = self.move_s() * n_moves * n_looks
-        # Each finalist has a share of a run without speculation of its own.
-        n_off = BASELINE_SHARE * len(arms) - 1
-        beside_s = _block_s(records, arms, per_prompt) + n_off * _off_s(per_prompt)
-        return len(items) * beside_s + prompts_s + moves_s
-
-    def _per_prompt_s(
-        self, records: Sequence[TrialRecord], arms: Sequence[Arm]
-    ) -> Mapping[Arm, float]:
-        """Seconds of a prompt by arm: as its trial took, as forecast, and else as off took."""
+        records, prompts = self.records(), self.prompts
         timed = {
             record.arm: sum(p.decode_s for p in record.prompts) / len(record.prompts)
             for record in records
             if record.prompts
         }
+        # Of a setting that was neither timed nor forecast a prompt is taken to last as long as off.
         known = {**self._expected_s, **timed}
-        off_s = _off_s(known)
-        return dict.fromkeys(arms, off_s) | known
-
-    def _served_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
-        """Seconds that prompts and server starts take: every request evaluates its prompt."""
-        n_tokens = sum(len(item.tokens) for item in items)
-        prompts_s = self.prompts.prompt_token_s * n_tokens * (1 + len(arms))
-        if len(arms) == 1 and self.prompts.n_beside_off:
-            return prompts_s + self.move_s()
+        off_s = next((seconds for arm, seconds in known.items() if arm.is_off), 0.0)
+        places = [one.arm.layout for one in records if one.arm.is_off][:1]
+        # Each time the target lies elsewhere it is measured alone, too.
+        n_places = len({*places, *(arm.layout for arm in arms)} or {None})
+        block_s = n_places * off_s + sum(known.get(arm, off_s) for arm in arms)
         n_looks = -(-len(items) // LOOK_EVERY)
-        n_servers = len(arms) + (self.prompts.n_beside_off == 0)
-        return prompts_s + self.move_s() * n_servers * n_looks
+        if prompts.n_beside_off is not None:
+            # Every request evaluates its prompt.
+            n_tokens = sum(len(item.tokens) for item in items) * (1 + len(arms))
+            n_servers = len(arms) + (prompts.n_beside_off == 0)
+            stays = len(arms) == 1 and prompts.n_beside_off
+            n_moves = 1 if stays else n_servers * n_looks
+        else:
+            # A load forgets what was evaluated.
+            seen = set[tuple[int, ...]]() if n_places > 1 else self._seen
+            new = {item.tokens: item for item in items if item.tokens not in seen}.values()
+            n_tokens = sum(len(one.tokens) - (n_places == 1) * one.n_prefix for one in new)
+            n_tokens, n_moves = n_tokens * n_places, (n_places - 1) * n_looks
+            # Each finalist has a share of a run without speculation of its own.
+            block_s += (BASELINE_SHARE * len(arms) - 1) * off_s
+        reading_s, moving_s = prompts.prompt_token_s * n_tokens, self.move_s() * n_moves
+        return len(items) * block_s + reading_s + moving_s
 
     def n_affordable(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
         """Number of ``items``, from the first, that there is time to race on."""
@@ -212,22 +203,3 @@ class Pace:
         while n and self.race_s(arms, items[:n]) > self.left_s:
             n -= 1
         return n
-
-
-def _block_s(
-    records: Sequence[TrialRecord], arms: Sequence[Arm], per_prompt: Mapping[Arm, float]
-) -> float:
-    """Seconds that decoding one prompt without speculation and with each of ``arms`` takes."""
-    # Each time the target lies elsewhere it is measured alone, too.
-    n_places = len(_places(records, arms))
-    return n_places * _off_s(per_prompt) + sum(per_prompt[arm] for arm in arms)
-
-
-def _off_s(per_prompt: Mapping[Arm, float]) -> float:
-    return next((seconds for arm, seconds in per_prompt.items() if arm.is_off), 0.0)
-
-
-def _places(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> set[str | None]:
-    """Placements of the target in turn while ``arms`` are measured against off."""
-    off = [record.arm.layout for record in records if record.arm.is_off]
-    return {*off[:1], *(arm.layout for arm in arms)} or {None}

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spectui.documents import Json, or_reason
 from spectui.errors import SpectuiError
@@ -96,9 +96,7 @@ def conditions(
     )
 
 
-_UNKNOWN = Known[tuple[Request, ...]](None, "they were not looked at")
-_UNKNOWN_TEMPERATURES: Temperatures = Known(None, "they were not looked at")
-_UNKNOWN_EXPERTS: Experts = Known(None, "they were not looked at")
+_UNKNOWN = Known[Any](None, "they were not looked at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +123,9 @@ class TuneResult:
     """Whole requests with the leader, prompts included."""
     depths: Depths = field(default_factory=Depths)
     """The leader behind longer prompts."""
-    temperatures: Temperatures = _UNKNOWN_TEMPERATURES
+    temperatures: Temperatures = _UNKNOWN
     """The leader at other temperatures."""
-    experts: Experts = _UNKNOWN_EXPERTS
+    experts: Experts = _UNKNOWN
     """Experts that the recorded answers use."""
     verdict: Verdict
     lossless: LosslessCheck | None

@@ -19,7 +19,7 @@ from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import ModelOptions
-from spectui.tune.backends import InProcess, Served
+from spectui.tune.backends import InProcess, Served, study_name
 from spectui.tune.division import Division, divide
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.outcome import Outcome, advised, outcome_of, predictions_of
@@ -29,7 +29,6 @@ from spectui.tune.result import TuneResult, conditions
 from spectui.tune.search import Search
 from spectui.tune.setup import SearchSetup, TuningSetup
 from spectui.tune.space import Parameter
-from spectui.tune.spec import study_name
 from spectui.tune.studies.listing import (
     StudyEntry,
     has_study,

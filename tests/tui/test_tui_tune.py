@@ -42,7 +42,7 @@ from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult, conditions
 from spectui.tune.space import P_MINS
 from spectui.tune.temperatures import Predicted
-from spectui.tune.trials import PromptScore, TrialRecord, TrialState, best_trial, speedup_estimates
+from spectui.tune.trials import PromptScore, TrialRecord, TrialState, best_trial, speedup_estimate
 from tests.support import cockpit
 from tests.support.cockpit import Stage, launch, staged
 from tests.support.machine import DISTURBED
@@ -582,7 +582,9 @@ def test_the_ledger_has_the_trials_and_behind_them_what_no_trial_has_timed() -> 
     records = (*RECORDS, *(replace(record, number=record.number + 10) for record in many(50)))
     ledger = digest(TuningState(records=records))
     assert [row.record for row in ledger.rows] == list(records)
-    assert [row.speedup for row in ledger.rows] == list(speedup_estimates(records, records))
+    assert [row.speedup for row in ledger.rows] == [
+        speedup_estimate(one, records) for one in records
+    ]
     assert ledger.best is not None
     assert ledger.best.record is best_trial(records)
     # The best forecast of each length, the best first.

@@ -63,7 +63,7 @@ from spectui.tune.trials import (
     TrialState,
     best_trial,
     off_level,
-    speedup_estimates,
+    speedup_estimate,
 )
 from tests.support.search import (
     OFF_TOKENS_PER_S,
@@ -463,7 +463,10 @@ def test_off_is_measured_again_where_its_only_trial_is_noisy(tmp_path: Path) -> 
     assert [one.arm.is_off for one in found.trials] == [True, True, *[False] * 4]
     assert not found.trials[1].noisy
     assert off_level(found.trials) == found.trials[1].relative
-    assert all((one or 2) < 1 for one in speedup_estimates(found.trials, found.trials)[2:])
+    assert all(
+        (one or 2) < 1
+        for one in (speedup_estimate(record, found.trials) for record in found.trials[2:])
+    )
 
 
 @pytest.mark.parametrize(
