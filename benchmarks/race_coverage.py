@@ -37,7 +37,7 @@ from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend
 from spectui.measure.measurer import Measurer, Pair, measurements
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Answer, Basis, Verdict, is_sparse, judge
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
@@ -48,10 +48,10 @@ from spectui.speculative.decoder import Stop
 from spectui.tune.division import LATER_ERROR, Judged, divide
 from spectui.tune.evidence import evidence_of
 from spectui.tune.forecast import Answers, Forecast, promising
+from spectui.tune.forecasting import STAGE
 from spectui.tune.looks import ERROR
 from spectui.tune.race import Race, Standing
 from spectui.tune.race_runs import race_runs
-from spectui.tune.search import STAGE
 
 MIN_GAIN = 0.02
 TASTE = 0.06

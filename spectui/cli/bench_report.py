@@ -19,7 +19,7 @@ from spectui.measure.lossless import UNTOLD
 from spectui.measure.measurer import NO_BASELINE
 from spectui.measure.requests import Request
 from spectui.measure.slots import SlotResult, slots_document
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import NOISE, doubt
 from spectui.monitor.machine import Machine, this_machine
 from spectui.options.request import RequestShape

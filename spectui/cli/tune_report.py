@@ -24,7 +24,7 @@ from spectui.measure.backend import ENGINE
 from spectui.measure.lossless import UNTOLD, LosslessCheck
 from spectui.measure.requests import Request
 from spectui.measure.server_backend import REMEMBERS, remembers
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Answer, Basis
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned

@@ -30,7 +30,8 @@ from spectui.measure.measurer import (
 )
 from spectui.measure.reading import prompt_times
 from spectui.measure.requests import Request, requests_of, usual_shape
-from spectui.measure.statistics import Speedup, paired_speedup
+from spectui.measure.speedup import Speedup
+from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import Workload
 from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.monitor.watch import MachineWatch

@@ -11,7 +11,7 @@ from spectui.engine.events import GenerationResult, Segment
 from spectui.errors import CancelledError
 from spectui.measure.backend import Backend
 from spectui.measure.prices import SteadySeconds, steady_seconds
-from spectui.measure.statistics import PairedMeasurement
+from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.workload import WARM_UP_TOKENS, WorkItem, Workload
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters

@@ -17,7 +17,7 @@ from spectui.format import seconds_text, times_text
 from spectui.known import Known
 from spectui.measure.measurer import Pair, throughput
 from spectui.measure.reading import PromptTimes
-from spectui.measure.statistics import NO_INTERVAL, Speedup
+from spectui.measure.speedup import NO_INTERVAL, Speedup
 from spectui.measure.workload import Workload
 from spectui.options.request import RequestShape
 

@@ -8,7 +8,8 @@ from enum import StrEnum
 from spectui.documents import Json, or_reason
 from spectui.format import counted, duration_text, gain_percent, is_large
 from spectui.measure.requests import Request, Together, binding, together
-from spectui.measure.statistics import MIN_PROMPTS, NO_INTERVAL, Speedup
+from spectui.measure.speedup import NO_INTERVAL, Speedup
+from spectui.measure.statistics import MIN_PROMPTS
 from spectui.options.setup import SamplingConfig
 
 _MAX_DECIMALS = 3

@@ -27,13 +27,8 @@ from spectui.measure.measurer import (
 )
 from spectui.measure.reading import PromptTimes, is_covered, prompt_times
 from spectui.measure.requests import Request, requests_of
-from spectui.measure.statistics import (
-    FEWEST_CHANGED,
-    PairedMeasurement,
-    Speedup,
-    changed,
-    paired_speedup,
-)
+from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.statistics import FEWEST_CHANGED, changed, paired_speedup
 from spectui.measure.workload import WorkItem, Workload, with_length
 from spectui.options.request import RequestShape
 from spectui.speculative.counters import Counters

@@ -9,7 +9,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE, header
 from spectui.measure.lossless import lossless_document
 from spectui.measure.slots import slots_document
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.monitor.machine import this_machine
 from spectui.tune.expert_use import experts_document
 from spectui.tune.explain import Explanation, explain_result

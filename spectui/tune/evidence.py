@@ -28,14 +28,8 @@ from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import NOTHING_DRAFTED, Pair, measurements
 from spectui.measure.reading import Readings
-from spectui.measure.statistics import (
-    MIN_PROMPTS,
-    PairedMeasurement,
-    Speedup,
-    changed,
-    paired_speedup,
-    speedup_within,
-)
+from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.statistics import MIN_PROMPTS, changed, paired_speedup, speedup_within
 from spectui.measure.verdict import Basis
 from spectui.speculative.counters import Counters
 from spectui.trace.ngrams import NGRAM_COSTS

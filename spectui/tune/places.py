@@ -9,7 +9,7 @@ from spectui.cores import default_threads
 from spectui.documents import Json, or_reason
 from spectui.engine.fitting import expert_overrides, with_n_cpu_moe
 from spectui.format import rate_text
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.options.request import RequestShape
 from spectui.options.setup import ContextOptions, ModelOptions, SplitMode
 from spectui.tune.space import Parameter

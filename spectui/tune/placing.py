@@ -24,7 +24,8 @@ from spectui.errors import (
     EngineDiedError,
     UsageError,
 )
-from spectui.measure.statistics import PairedMeasurement, paired_speedup
+from spectui.measure.speedup import PairedMeasurement
+from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.request import RequestShape
 from spectui.options.setup import ModelOptions

@@ -18,7 +18,8 @@ from spectui.measure.arm import Arm
 from spectui.measure.measurer import Pair, measurements, steady
 from spectui.measure.reading import Readings
 from spectui.measure.requests import Request
-from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
+from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Answer, Basis, judge
 from spectui.measure.workload import WorkItem
 from spectui.tune.evidence import Evidence

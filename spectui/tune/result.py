@@ -11,7 +11,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import Pair, throughput, throughput_document
 from spectui.measure.requests import Request
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.tune.depths import Depths
 from spectui.tune.evidence import CategoryGain

@@ -7,17 +7,12 @@ forecasts only where the user asks for them.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from functools import partial
 
 from spectui.engine.events import GenerationResult
 from spectui.errors import (
     CancelledError,
-    EngineDiedError,
-    EngineLostError,
-    HopelessError,
-    ServerError,
     SpectuiError,
 )
 from spectui.format import counted, duration_text
@@ -26,28 +21,23 @@ from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.verdict import judge
 from spectui.measure.workload import WorkItem
-from spectui.trace.record import Recording
 from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns, raced_requests
 from spectui.tune.events import (
-    ForecastFailed,
-    ForecastMade,
     Notice,
     PromptMeasured,
     StudyResumed,
-    TraceProgress,
 )
-from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.expert_use import Experts, read_experts
-from spectui.tune.forecast import Forecast, Outlook, in_order
+from spectui.tune.forecast import in_order
 from spectui.tune.forecaster import Forecaster
+from spectui.tune.forecasting import Forecasting
 from spectui.tune.pace import ENDED, RESERVED, OutOfTimeError, Pace, Spent
 from spectui.tune.race import LOOK_EVERY, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import MOST_TRIALS, SearchSetup
 from spectui.tune.temperatures import Temperatures, predicted
-from spectui.tune.tracing import Deadlines, TracingEvent
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord, best_trial, has_steady_off
 
@@ -287,201 +277,3 @@ class Search:
             n_left = max(0, self._n_trials - self._trials.n_tried)
             left = n_left * sum(trial_s) / len(trial_s) + left
         return max(0.0, min(left, self._pace.left_s))
-
-
-_SHARE = 0.5
-"""Share of the time budget, the text included: where that is too little for all of the text, less
-is recorded."""
-_TEXT_SHARE = 0.25
-"""Share after which the target continues no more prompts."""
-_MOST_SHARE = 0.7
-"""After it, a recording that takes longer than was estimated goes on with the first prompt alone:
-without a race there is no verdict."""
-_COSTS_SHARE = 0.2
-"""After it, costs of rounds are measured on no more prompts than they have to be: the race has
-better use for the time."""
-STAGE = 12
-"""Prompts that are recorded at first, and again as long as it is not decided: a dozen decide gains
-of 20 %."""
-_FURTHER_SHARE = 0.8
-"""Share of the time that is left in which further prompts are recorded."""
-_FEWEST = 6
-"""Prompts that are recorded rather with less of each answer than fewer of them."""
-_SHORTEST = 16
-"""Tokens of an answer that are recorded at least."""
-
-
-class Forecasting:
-    """Forecasts of settings; none without a forecaster."""
-
-    def __init__(
-        self,
-        forecaster: Forecaster | ServedForecaster | None,
-        setup: SearchSetup,
-        pace: Pace,
-        trials: TrialRunner,
-    ) -> None:
-        """Prepare; nothing is recorded yet.
-
-        Args:
-            forecaster: None for the sampler alone.
-            setup: setup of the search.
-            pace: time keeper of the search.
-            trials: runner of the trials.
-        """
-        self._forecaster = forecaster
-        self._measurer = setup.measurer
-        self._n_given = len(setup.workload.items)
-        self._on_event = setup.on_event
-        self._pace = pace
-        self._trials = trials
-        self.outlook = Outlook()
-        self._n_planned = 0
-        """Prompts that are recorded in all, should it take so many."""
-
-    @property
-    def forecasts(self) -> tuple[Forecast, ...]:
-        """Best first."""
-        return self.outlook.forecasts
-
-    def seconds(self, off: Arm) -> dict[Arm, float]:
-        """Forecast seconds of a prompt in the mean, by setting and for ``off``."""
-        able = [(one.arm, one.answers) for one in self.forecasts if one.answers is not None]
-        found = {arm: float(answers.on_s.sum(axis=1).mean()) for arm, answers in able}
-        if able:
-            found[off] = float(able[0][1].off_s.sum(axis=1).mean())
-        return found
-
-    def evidence(self, chosen: Arm, forecasts: Sequence[Forecast]) -> Evidence | None:
-        """What the recorded prompts say of a setting that they chose of ``forecasts``."""
-        forecaster = self._forecaster
-        if forecaster is None:
-            return None
-        return evidence_of(
-            chosen,
-            forecasts,
-            forecaster.prompts,
-            forecaster.forecast,
-            self.outlook.readings,
-            n_given=self._n_given,
-            n_planned=self._n_planned,
-        )
-
-    def further(self, evidence: Evidence) -> Evidence | None:
-        """Record further prompts for the setting that was chosen, as far as time allows."""
-        forecaster, n_left = self._forecaster, self._n_planned - len(evidence.prompts)
-        if not isinstance(forecaster, Forecaster):
-            return None
-        n = min(STAGE, n_left)
-        if self._pace.is_bounded:
-            prompt_s = forecaster.prompt_s(self._measurer.prompt_token_s)
-            n = min(n, int(_FURTHER_SHARE * self._pace.left_s / prompt_s))
-        if n < min(_FEWEST, n_left) or n < 1:
-            return None
-        self._on_event(Notice(text=f"recording {counted(n, 'further prompt')}"))
-        found = forecaster.further(evidence.chosen, n)
-        if found is None:
-            return None
-        recordings, answers = found
-        return evidence.followed_by([(one.id, one.category) for one in recordings], answers)
-
-    def look_ahead(self) -> None:
-        """Record once, and replay everything."""
-        try:
-            outlook = self._outlook()
-        except (EngineLostError, HopelessError):
-            raise
-        except (EngineDiedError, ServerError) as error:
-            # Each trial has a process that is new again; trials choose.
-            self._on_event(ForecastFailed(reason=str(error)))
-            return
-        if outlook is not None:
-            self.outlook = outlook
-            self._on_event(ForecastMade(forecasts=outlook.forecasts, costs=outlook.costs))
-
-    def _outlook(self) -> Outlook | None:
-        forecaster = self._forecaster
-        if forecaster is None:
-            return None
-        few = min(_FEWEST, forecaster.n_prompts)
-        n_prompts, n_tokens = self._extent(forecaster)
-        self._n_planned = n_prompts
-        if isinstance(forecaster, Forecaster):
-            self._n_planned, n_prompts = forecaster.n_prompts, min(n_prompts, STAGE)
-        # What an earlier run had no more time for would take as long again.
-        kept = forecaster.recall(max(few, n_prompts // 2), n_tokens)
-        if kept is not None:
-            return kept
-        if forecaster.taken:
-            self._on_event(Notice(text=_taken(forecaster.taken)))
-        elif n_prompts < few or n_tokens < forecaster.n_tokens:
-            self._on_event(Notice(text=_short(n_prompts, n_tokens)))
-        n_steps = forecaster.n_steps(n_prompts)
-        if not forecaster.taken:
-            self._on_event(TraceProgress(step=None, n_steps=n_steps))
-
-        def on_step(step: TracingEvent) -> None:
-            self._on_event(TraceProgress(step=step, n_steps=n_steps))
-
-        outlook = forecaster.run(
-            n_prompts,
-            n_tokens,
-            on_step,
-            Deadlines(
-                has_time=lambda: self._pace.left_of(_COSTS_SHARE) > 0,
-                is_late=lambda: self._pace.left_of(_MOST_SHARE) <= 0,
-                may_write=lambda: self._pace.left_of(_TEXT_SHARE) > 0,
-            ),
-        )
-        if forecaster.not_kept is not None:
-            text = f"the recording is not kept for a search that goes on: {forecaster.not_kept}"
-            self._on_event(Notice(text=text))
-        return outlook
-
-    def _extent(self, forecaster: Forecaster | ServedForecaster) -> tuple[int, int]:
-        """Prompts to record, and tokens of each answer."""
-        n_prompts = forecaster.n_prompts
-        if not self._pace.is_bounded:
-            return n_prompts, forecaster.n_tokens
-        tokens_per_s = self._measurer.anchor()
-        left_s = self._pace.left_of(_SHARE)
-        for n, n_tokens in _extents(n_prompts, forecaster.n_tokens):
-            prompt_token_s = self._measurer.prompt_token_s
-            needs_s = forecaster.seconds(n, n_tokens, tokens_per_s, prompt_token_s)
-            if needs_s <= left_s:
-                return n, n_tokens
-        return 1, min(_SHORTEST, forecaster.n_tokens)
-
-    def forecast_tried(self) -> None:
-        """Replay what the sampler has chosen outside the replayed settings."""
-        known = {one.arm for one in self.forecasts}
-        new = [one.arm for one in self._trials.records[-1:] if one.arm not in known]
-        found = [self._forecaster.forecast(arm) for arm in new] if self._forecaster else []
-        told = [one for one in found if one is not None]
-        if told:
-            every = sorted((*self.forecasts, *told), key=lambda one: -one.speedup)
-            self.outlook = replace(self.outlook, forecasts=tuple(every))
-
-
-def _extents(n_prompts: int, n_tokens: int) -> Iterator[tuple[int, int]]:
-    """Extents of a recording, the most text first: fewer prompts, less of each, fewer still."""
-    few = min(_FEWEST, n_prompts)
-    while True:
-        yield from ((n, n_tokens) for n in range(n_prompts, few - 1, -1))
-        if n_tokens <= _SHORTEST:
-            break
-        n_tokens = max(_SHORTEST, n_tokens // 2)
-    yield from ((n, n_tokens) for n in range(few - 1, 0, -1))
-
-
-def _taken(recordings: Sequence[Recording]) -> str:
-    n, tokens = len(recordings), sum(one.n_decoded for one in recordings)
-    return (
-        f"taking the study's recording: {counted(tokens, 'token')} of {counted(n, 'answer')} are "
-        "not decoded again; prices are measured on this machine"
-    )
-
-
-def _short(n_prompts: int, n_tokens: int) -> str:
-    what = f"{n_tokens} tokens of {counted(n_prompts, 'answer')}"
-    return f"in this time {what} can be recorded; forecasts from more text are surer"

@@ -18,7 +18,8 @@ from spectui.measure.reading import prompt_times
 from spectui.measure.requests import Request, binding, requests_of, together
 from spectui.measure.served_models import size_bytes
 from spectui.measure.servers import most_starts
-from spectui.measure.statistics import MIN_PROMPTS, Speedup
+from spectui.measure.speedup import Speedup
+from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.verdict import Basis, Verdict, doubt, judge
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt

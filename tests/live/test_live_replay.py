@@ -26,8 +26,8 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
+from spectui.trace.chains import read_chains
 from spectui.trace.grid import Grid, replay_grid
-from spectui.trace.record import read_chains
 from spectui.trace.replay import Total
 from tests.live.conftest import Watched
 from tests.support.engine import ENDLESS, drafting, load_target, speculation

@@ -15,7 +15,8 @@ from spectui.measure.measurer import Measurer, Pair, measurements
 from spectui.measure.server_backend import ServerBackend, result_of
 from spectui.measure.servers import Servers
 from spectui.measure.slots import SlotResult, by_slots, slots_document, turns
-from spectui.measure.statistics import Speedup, paired_speedup
+from spectui.measure.speedup import Speedup
+from spectui.measure.statistics import paired_speedup
 from spectui.measure.streams import StreamMeasurer, measurer_of
 from spectui.options.drafters import NgramMod
 from spectui.options.setup import ModelOptions, SamplingConfig

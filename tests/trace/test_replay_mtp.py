@@ -15,10 +15,11 @@ from spectui.speculative.drafters import ChainedDrafter
 from spectui.speculative.models import Outputs, usable_snapshots
 from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
+from spectui.trace.chains import record_own_chains
 from spectui.trace.file import check_trace
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.ngrams import replay_chained
-from spectui.trace.record import Chains, Recording, bare, record_own_chains, spread_out
+from spectui.trace.record import Chains, Recording, bare, spread_out
 from spectui.trace.replay import replay_trace
 from tests.support.replay import (
     COSTS,

@@ -15,7 +15,7 @@ from spectui.live.setup import Pair as Files
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import Divergence, LosslessCheck
 from spectui.measure.measurer import Pair
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict, judge
 from spectui.monitor.readings import Reading
 from spectui.options.drafters import DraftSimple, NgramSimple

@@ -14,7 +14,8 @@ from spectui.engine.events import GenerationResult
 from spectui.known import Known
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Measurer, Pair
-from spectui.measure.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
+from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.statistics import paired_ratio, paired_speedup
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.request import RequestShape

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from spectui.measure.arm import OFF, Arm
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.forecast import Forecast

@@ -15,7 +15,8 @@ from spectui.engine.commands import Generate, LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, RoundPrice
 from spectui.errors import CancelledError, DoesNotFitError, EngineDiedError
-from spectui.measure.statistics import Speedup, product
+from spectui.measure.speedup import Speedup
+from spectui.measure.statistics import product
 from spectui.measure.workload import Workload
 from spectui.options.request import RequestShape
 from spectui.options.setup import (

@@ -11,7 +11,8 @@ from spectui.errors import EngineDiedError
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Measurer, Pair, measurements
 from spectui.measure.requests import Request
-from spectui.measure.statistics import Speedup, paired_speedup
+from spectui.measure.speedup import Speedup
+from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple

@@ -12,7 +12,7 @@ from spectui.known import Known
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.backend import Loading
 from spectui.measure.measurer import Measurer
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.workload import Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import SamplingConfig
