@@ -230,9 +230,8 @@ class InProcess:
     def _trace(self, setup: TuningSetup, tracing: Tracing) -> Trace:
         return trace_of(
             tracing,
-            machine=this_machine(),
             target=self.target,
-            candidates=[one for one in setup.candidates if one.error is None],
+            candidates=setup.candidates,
             workload=setup.workload,
         )
 

@@ -354,35 +354,22 @@ class Forecaster:
 
     def _replayed(self, recordings: Sequence[Recording], arm: Arm) -> tuple[Total, Forecast] | None:
         """An arm on some recordings; None where they do not cover it."""
-        found = self._total(recordings, arm)
-        if found is None:
-            return None
-        total, off = found
-        return total, forecast_of(total, recordings=recordings, space=self.space, off=off)
-
-    def _total(self, recordings: Sequence[Recording], arm: Arm) -> tuple[Total, Costs] | None:
-        """An arm on some recordings, and the costs of off; None where they do not cover it."""
         known, speculation = self._known, arm.speculation
         if known is None or speculation is None or not recordings:
             return None
-        if speculation.longest > self.space.max_draft:
-            # Longer than what was recorded, and than what costs are known for.
+        model, draft, costs = speculation.model, arm.draft, known.costs
+        # Longer than what was recorded, and than what costs are known for.
+        is_beyond = speculation.longest > self.space.max_draft
+        is_below = model is not None and 0 < model.draft_p_min < self.space.floor
+        if is_beyond or is_below or (hashes_tokens(speculation) and not known.has_text):
             return None
-        if hashes_tokens(speculation) and not known.has_text:
-            return None
-        model = speculation.model
-        if model is not None and 0 < model.draft_p_min < self.space.floor:
-            return None
-        if arm.draft is None:
-            own = off = ngram_costs(known.costs)
-        else:
-            own = known.costs.get(arm.draft)
-            off = off_costs(arm.draft, known.costs, self.space)
+        own = ngram_costs(costs) if draft is None else costs.get(draft)
+        off = own if draft is None else off_costs(draft, costs, self.space)
         if own is None or off is None:
             return None
         (total,) = (
             replay_ngrams(recordings, (speculation,), own)
-            if arm.draft is None
-            else replay_chained(recordings, arm.draft, (speculation,), own)
+            if draft is None
+            else replay_chained(recordings, draft, (speculation,), own)
         )
-        return total, off
+        return total, forecast_of(total, recordings=recordings, space=self.space, off=off)

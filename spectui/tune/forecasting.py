@@ -1,7 +1,7 @@
 """Forecasts of a search: how much is recorded for them, and what is recorded further."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from spectui.errors import (
     EngineDiedError,
@@ -30,63 +30,37 @@ from spectui.tune.trialing import TrialRunner
 _SHARE = 0.5
 """Share of the time budget, the text included: where that is too little for all of the text, less
 is recorded."""
-
-
 _TEXT_SHARE = 0.25
 """Share after which the target continues no more prompts."""
-
-
 _MOST_SHARE = 0.7
 """After it, a recording that takes longer than was estimated goes on with the first prompt alone:
 without a race there is no verdict."""
-
-
 _COSTS_SHARE = 0.2
 """After it, costs of rounds are measured on no more prompts than they have to be: the race has
 better use for the time."""
-
-
 STAGE = 12
 """Prompts that are recorded at first, and again as long as it is not decided: a dozen decide gains
 of 20 %."""
-
-
 _FURTHER_SHARE = 0.8
 """Share of the time that is left in which further prompts are recorded."""
-
-
 _FEWEST = 6
 """Prompts that are recorded rather with less of each answer than fewer of them."""
-
-
 _SHORTEST = 16
 """Tokens of an answer that are recorded at least."""
 
 
+@dataclass(eq=False)
 class Forecasting:
     """Forecasts of settings; none without a forecaster."""
 
-    def __init__(
-        self,
-        forecaster: Forecaster | ServedForecaster | None,
-        setup: SearchSetup,
-        pace: Pace,
-        trials: TrialRunner,
-    ) -> None:
-        """Prepare; nothing is recorded yet.
+    forecaster: Forecaster | ServedForecaster | None
+    """None for the sampler alone."""
+    setup: SearchSetup
+    pace: Pace
+    """Time keeper of the search."""
+    trials: TrialRunner
 
-        Args:
-            forecaster: None for the sampler alone.
-            setup: setup of the search.
-            pace: time keeper of the search.
-            trials: runner of the trials.
-        """
-        self._forecaster = forecaster
-        self._measurer = setup.measurer
-        self._n_given = len(setup.workload.items)
-        self._on_event = setup.on_event
-        self._pace = pace
-        self._trials = trials
+    def __post_init__(self) -> None:
         self.outlook = Outlook()
         self._n_planned = 0
         """Prompts that are recorded in all, should it take so many."""
@@ -106,7 +80,7 @@ class Forecasting:
 
     def evidence(self, chosen: Arm, forecasts: Sequence[Forecast]) -> Evidence | None:
         """What the recorded prompts say of a setting that they chose of ``forecasts``."""
-        forecaster = self._forecaster
+        forecaster = self.forecaster
         if forecaster is None:
             return None
         return evidence_of(
@@ -115,22 +89,22 @@ class Forecasting:
             forecaster.prompts,
             forecaster.forecast,
             self.outlook.readings,
-            n_given=self._n_given,
+            n_given=len(self.setup.workload.items),
             n_planned=self._n_planned,
         )
 
     def further(self, evidence: Evidence) -> Evidence | None:
         """Record further prompts for the setting that was chosen, as far as time allows."""
-        forecaster, n_left = self._forecaster, self._n_planned - len(evidence.prompts)
+        forecaster, n_left = self.forecaster, self._n_planned - len(evidence.prompts)
         if not isinstance(forecaster, Forecaster):
             return None
         n = min(STAGE, n_left)
-        if self._pace.is_bounded:
-            prompt_s = forecaster.prompt_s(self._measurer.prompt_token_s)
-            n = min(n, int(_FURTHER_SHARE * self._pace.left_s / prompt_s))
+        if self.pace.is_bounded:
+            prompt_s = forecaster.prompt_s(self.setup.measurer.prompt_token_s)
+            n = min(n, int(_FURTHER_SHARE * self.pace.left_s / prompt_s))
         if n < min(_FEWEST, n_left) or n < 1:
             return None
-        self._on_event(Notice(text=f"recording {counted(n, 'further prompt')}"))
+        self.setup.on_event(Notice(text=f"recording {counted(n, 'further prompt')}"))
         found = forecaster.further(evidence.chosen, n)
         if found is None:
             return None
@@ -145,14 +119,14 @@ class Forecasting:
             raise
         except (EngineDiedError, ServerError) as error:
             # Each trial has a process that is new again; trials choose.
-            self._on_event(ForecastFailed(reason=str(error)))
+            self.setup.on_event(ForecastFailed(reason=str(error)))
             return
         if outlook is not None:
             self.outlook = outlook
-            self._on_event(ForecastMade(forecasts=outlook.forecasts, costs=outlook.costs))
+            self.setup.on_event(ForecastMade(forecasts=outlook.forecasts, costs=outlook.costs))
 
     def _outlook(self) -> Outlook | None:
-        forecaster = self._forecaster
+        forecaster = self.forecaster
         if forecaster is None:
             return None
         few = min(_FEWEST, forecaster.n_prompts)
@@ -165,40 +139,40 @@ class Forecasting:
         if kept is not None:
             return kept
         if forecaster.taken:
-            self._on_event(Notice(text=_taken(forecaster.taken)))
+            self.setup.on_event(Notice(text=_taken(forecaster.taken)))
         elif n_prompts < few or n_tokens < forecaster.n_tokens:
-            self._on_event(Notice(text=_short(n_prompts, n_tokens)))
+            self.setup.on_event(Notice(text=_short(n_prompts, n_tokens)))
         n_steps = forecaster.n_steps(n_prompts)
         if not forecaster.taken:
-            self._on_event(TraceProgress(step=None, n_steps=n_steps))
+            self.setup.on_event(TraceProgress(step=None, n_steps=n_steps))
 
         def on_step(step: TracingEvent) -> None:
-            self._on_event(TraceProgress(step=step, n_steps=n_steps))
+            self.setup.on_event(TraceProgress(step=step, n_steps=n_steps))
 
         outlook = forecaster.run(
             n_prompts,
             n_tokens,
             on_step,
             Deadlines(
-                has_time=lambda: self._pace.left_of(_COSTS_SHARE) > 0,
-                is_late=lambda: self._pace.left_of(_MOST_SHARE) <= 0,
-                may_write=lambda: self._pace.left_of(_TEXT_SHARE) > 0,
+                has_time=lambda: self.pace.left_of(_COSTS_SHARE) > 0,
+                is_late=lambda: self.pace.left_of(_MOST_SHARE) <= 0,
+                may_write=lambda: self.pace.left_of(_TEXT_SHARE) > 0,
             ),
         )
         if forecaster.not_kept is not None:
             text = f"the recording is not kept for a search that goes on: {forecaster.not_kept}"
-            self._on_event(Notice(text=text))
+            self.setup.on_event(Notice(text=text))
         return outlook
 
     def _extent(self, forecaster: Forecaster | ServedForecaster) -> tuple[int, int]:
         """Prompts to record, and tokens of each answer."""
         n_prompts = forecaster.n_prompts
-        if not self._pace.is_bounded:
+        if not self.pace.is_bounded:
             return n_prompts, forecaster.n_tokens
-        tokens_per_s = self._measurer.anchor()
-        left_s = self._pace.left_of(_SHARE)
+        tokens_per_s = self.setup.measurer.anchor()
+        left_s = self.pace.left_of(_SHARE)
         for n, n_tokens in _extents(n_prompts, forecaster.n_tokens):
-            prompt_token_s = self._measurer.prompt_token_s
+            prompt_token_s = self.setup.measurer.prompt_token_s
             needs_s = forecaster.seconds(n, n_tokens, tokens_per_s, prompt_token_s)
             if needs_s <= left_s:
                 return n, n_tokens
@@ -207,8 +181,8 @@ class Forecasting:
     def forecast_tried(self) -> None:
         """Replay what the sampler has chosen outside the replayed settings."""
         known = {one.arm for one in self.forecasts}
-        new = [one.arm for one in self._trials.records[-1:] if one.arm not in known]
-        found = [self._forecaster.forecast(arm) for arm in new] if self._forecaster else []
+        new = [one.arm for one in self.trials.records[-1:] if one.arm not in known]
+        found = [self.forecaster.forecast(arm) for arm in new] if self.forecaster else []
         told = [one for one in found if one is not None]
         if told:
             every = sorted((*self.forecasts, *told), key=lambda one: -one.speedup)

@@ -19,7 +19,7 @@ from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.measure.backend import again_after_a_death
 from spectui.measure.reading import Reading, Readings
 from spectui.measure.workload import WorkItem, Workload
-from spectui.monitor.machine import Machine
+from spectui.monitor.machine import this_machine
 from spectui.options.drafters import DrafterSetting, DraftMtp, DraftSimple, NgramSimple
 from spectui.paths import text_of
 from spectui.speculative.models import Rollback
@@ -429,7 +429,6 @@ def identity(loaded: ModelLoaded) -> ModelIdentity:
 def trace_of(
     tracing: Tracing,
     *,
-    machine: Machine,
     target: ModelLoaded,
     candidates: Sequence[Candidate],
     workload: Workload,
@@ -439,7 +438,7 @@ def trace_of(
     return Trace(
         spectui=__version__,
         recorded=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=machine.fingerprint,
+        machine=this_machine().fingerprint,
         llama_cpp=(binding_version(), llama_cpp_version()),
         target=identity(target),
         drafts={
