@@ -21,6 +21,7 @@ from spectui.trace.ngrams import (
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total
 from spectui.trace.routing import Routing
+from spectui.tune.events import TracingEvent
 from spectui.tune.forecast import (
     Answers,
     Forecast,
@@ -39,7 +40,6 @@ from spectui.tune.tracing import (
     Deadlines,
     Tracer,
     Tracing,
-    TracingEvent,
     fewest_probed,
     n_tracing_steps,
     probes_without_draft,

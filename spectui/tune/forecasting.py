@@ -17,6 +17,7 @@ from spectui.tune.events import (
     ForecastMade,
     Notice,
     TraceProgress,
+    TracingEvent,
 )
 from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.forecast import Forecast, Outlook
@@ -24,7 +25,7 @@ from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import Pace
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import SearchSetup
-from spectui.tune.tracing import Deadlines, TracingEvent
+from spectui.tune.tracing import Deadlines
 from spectui.tune.trialing import TrialRunner
 
 _SHARE = 0.5

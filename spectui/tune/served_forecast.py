@@ -25,16 +25,10 @@ from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary
 from spectui.server.rounds import Round
 from spectui.trace.grid import N_PARTS, Parts, part_ends
+from spectui.tune.events import DraftLeftOut, DraftRecorded, PromptProbed, TracingEvent
 from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.space import SearchSpace
-from spectui.tune.tracing import (
-    NO_DEADLINES,
-    Deadlines,
-    DraftLeftOut,
-    DraftRecorded,
-    PromptProbed,
-    TracingEvent,
-)
+from spectui.tune.tracing import NO_DEADLINES, Deadlines
 
 _RATES = "--spec-synth-rates"
 _TURNS = 6

@@ -28,6 +28,14 @@ from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import ModelIdentity, Recording, Trace
 from spectui.tune.candidates import Candidate
+from spectui.tune.events import (
+    CostsMeasured,
+    DraftLeftOut,
+    DraftRecorded,
+    OutputRecorded,
+    PromptProbed,
+    TracingEvent,
+)
 from spectui.tune.loading import Loader
 from spectui.tune.probing import CostProbe
 
@@ -39,53 +47,6 @@ many; half of either where there is no time for more."""
 _WRITTEN_AT_ONCE = 16
 """Prompts of one command: more than are decoded at once, so that another takes the place of one
 that ends early; few enough that not much is lost where the engine gives way or its process ends."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputRecorded:
-    """The target continued a prompt."""
-
-    prompt_id: str
-    n_tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftRecorded:
-    """A draft was recorded along an output."""
-
-    prompt_id: str
-    draft: str
-    n_tokens: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptProbed:
-    """Costs of rounds were measured on one prompt."""
-
-    prompt_id: str
-    drafter: str
-    """A draft's name, or ``NGRAM_COSTS``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostsMeasured:
-    """Costs of rounds with a draft."""
-
-    draft: str
-    """Its name, or ``NGRAM_COSTS`` for rounds without a draft model."""
-    costs: Costs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftLeftOut:
-    """A draft for which there is no room any more."""
-
-    draft: str
-    reason: str
-
-
-TracingEvent = DraftLeftOut | OutputRecorded | DraftRecorded | PromptProbed | CostsMeasured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

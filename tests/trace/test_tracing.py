@@ -26,18 +26,15 @@ from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.candidates import Candidate
-from spectui.tune.loading import Loader, MovableTarget
-from spectui.tune.tracing import (
+from spectui.tune.events import (
     CostsMeasured,
-    Deadlines,
     DraftRecorded,
     OutputRecorded,
     PromptProbed,
-    Tracer,
-    Tracing,
     TracingEvent,
-    n_tracing_steps,
 )
+from spectui.tune.loading import Loader, MovableTarget
+from spectui.tune.tracing import Deadlines, Tracer, Tracing, n_tracing_steps
 from tests.support.engine import small_context
 from tests.support.layouts import expert_layouts
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath

@@ -16,9 +16,10 @@ from spectui.options.setup import GREEDY
 from spectui.server.binary import ServerBinary
 from spectui.server.help_text import read_help
 from spectui.server.rounds import Round
+from spectui.tune.events import DraftLeftOut, DraftRecorded, PromptProbed, TracingEvent
 from spectui.tune.served_forecast import ServedForecaster, why_unforecast
 from spectui.tune.space import SearchSpace
-from spectui.tune.tracing import Deadlines, DraftLeftOut, DraftRecorded, PromptProbed, TracingEvent
+from spectui.tune.tracing import Deadlines
 from tests.support.binaries import CURRENT, IK, LEGACY
 from tests.support.cli import Run, Spectui
 from tests.support.scripted_server import HELP, write_server

@@ -36,10 +36,12 @@ from spectui.speculative.decoder import Stop
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import divide
 from spectui.tune.events import (
+    DraftRecorded,
     ForecastMade,
     Notice,
     PromptMeasured,
     TraceProgress,
+    TracingEvent,
     TrialFinished,
     TrialStarted,
     TuneEvent,
@@ -58,7 +60,7 @@ from spectui.tune.space import (
     SearchSpace,
 )
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.tracing import Deadlines, DraftRecorded, TracingEvent
+from spectui.tune.tracing import Deadlines
 from spectui.tune.trials import (
     TrialState,
     best_trial,
