@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spectui.speculative.counters import Round, RoundEnd
-from spectui.trace.costs import Costs, Prices, Vector, along
+from spectui.trace.costs import Costs, Vector, along
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,7 +276,11 @@ def _levelled(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Cost
     for group in {one.group for one in observed}:
         own = [one for one in observed if one.group == group]
         taken_s = sum(one.round.times.total_s for one in own)
-        shares.append(taken_s / verify.level(group) / sum(_modelled_s(one, prices) for one in own))
+        shares.append(
+            taken_s
+            / verify.level(group)
+            / sum(float(prices.of(one.round, one.n_past)) for one in own)
+        )
     # Of a generation every round counts; a machine that stood still in one of them does not.
     share = mean(shares)
     scaled: dict[str, Any] = {}
@@ -287,10 +291,6 @@ def _levelled(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Cost
             is_curve = isinstance(seconds, tuple)
             scaled[one.name] = tuple(share * s for s in seconds) if is_curve else share * seconds
     return replace(costs, **scaled)
-
-
-def _modelled_s(observed: Observed, prices: Prices) -> float:
-    return float(prices.of(observed.round, observed.n_past))
 
 
 def _with_off(costs: Costs, off: Sequence[ObservedOff], verify: Curve) -> Costs:

@@ -187,12 +187,13 @@ class InProcess:
                 is_over=_deadline(setup.limits.places_s, self.measuring),
             )
             placing = search.run()
-            study.keep_placing(placing)
+            study.keep(placing=placing)
         n_cpu_moe, layouts = placing.values.get(Parameter.N_CPU_MOE), study.space.layouts
         if n_cpu_moe is not None and layouts is not None:
             # In words of the user's own, it lies alike beside every draft.
             is_number, own = isinstance(n_cpu_moe, int), setup.off.target
-            study.lay_out(at_least(layouts, own, int(n_cpu_moe)) if is_number else None)
+            layouts = at_least(layouts, own, int(n_cpu_moe)) if is_number else None
+            study.space = replace(study.space, layouts=layouts)
         place = moved(target.place, setup.knobs, placing.values)
         self.command = target.load(self.measuring, place)
         self.draft = None

@@ -233,15 +233,13 @@ class Evidence:
 
     def _counted(self, arm: Arm, level: float) -> Speedup:
         if self.is_of_few:
-            return speedup_within(self._rows(self._judged_parts(arm)), level=level)
+            parts = self.by_parts if arm == self.chosen else self._own(arm)
+            return speedup_within(self._rows(parts), level=level)
         return paired_speedup(self._judged(arm), level=level, n_resamples=self.n_resamples)
 
     def _judged(self, arm: Arm) -> list[PairedMeasurement]:
         """Each prompt with the setting that the others chose; with any other arm, with that."""
         return self._wholes(self.by_prompts if arm == self.chosen else self._own(arm))
-
-    def _judged_parts(self, arm: Arm) -> Answers:
-        return self.by_parts if arm == self.chosen else self._own(arm)
 
     def _own(self, arm: Arm) -> Answers:
         found = self.answers(arm)

@@ -194,7 +194,8 @@ class Search:
             self._trials.look_around()
             if self._trials.n_tried >= self._n_trials:
                 return
-            if not self._has_time_for_trial():
+            race_s = self._confirmation.race_s(self._favourites(), RESERVED)
+            if not self._pace.has_time_for_trial(race_s):
                 self._ended_trials = True
                 return
             try:
@@ -246,11 +247,6 @@ class Search:
     def _now_s(self) -> float:
         """Clock of this search's own work: it stands still while others have the engine."""
         return self._clock() - self._setup.engine.waited_s
-
-    def _has_time_for_trial(self) -> bool:
-        """Whether one more trial leaves time to race the best against off."""
-        race_s = self._confirmation.race_s(self._favourites(), RESERVED)
-        return self._pace.has_time_for_trial(race_s)
 
     def _check_trial(self) -> None:
         """End a trial that takes the time of the race's first prompts; off goes on to the end."""

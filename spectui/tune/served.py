@@ -8,7 +8,6 @@ from itertools import count
 from types import MappingProxyType
 
 from spectui.documents import Json, or_reason
-from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, SpectuiError
 from spectui.format import counted, duration_text
 from spectui.measure.arm import OFF, Arm
@@ -18,6 +17,7 @@ from spectui.measure.reading import prompt_times
 from spectui.measure.requests import Request, binding, requests_of, together
 from spectui.measure.served_models import size_bytes
 from spectui.measure.servers import most_starts
+from spectui.measure.slots import request_s
 from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.verdict import Basis, Verdict, doubt, judge
@@ -83,15 +83,11 @@ def cost_of(pairs: Sequence[Pair], *, n_starts: int, model_bytes: int) -> Cost:
         n_starts: number of server starts.
         model_bytes: bytes that a start loads.
     """
-    seconds = [_seconds(pair.baseline) + _seconds(pair.speculative) for pair in pairs]
+    seconds = [sum(request_s(pair)) for pair in pairs]
     return Cost(
         prompt_s=sum(seconds) / len(seconds) if seconds else 0.0,
         starts_s=n_starts * (_START_S + model_bytes / _LOADED_BYTES_PER_S),
     )
-
-
-def _seconds(result: GenerationResult) -> float:
-    return result.prompt_s + result.decode_s
 
 
 def room_of(left_s: float | None, cost: Cost, *, n_settings: int, n_prompts: int) -> Room:
@@ -315,11 +311,10 @@ def _room(
     if not claims:
         return Room(n_settings=0, n_prompts=0)
     case = claims[0].case
-    models = (case.target, *(() if case.draft is None else (case.draft,)))
     cost = cost_of(
         result.pairs,
         n_starts=most_starts(1, keeps_off=verification.has_both(case)),
-        model_bytes=sum(size_bytes(model.path) for model in models),
+        model_bytes=sum(size_bytes(model.path) for model in case.models),
     )
     return room_of(left_s, cost, n_settings=len(claims), n_prompts=n_prompts)
 

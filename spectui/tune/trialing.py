@@ -26,15 +26,6 @@ _HOPELESS = 3
 """Settings that a server may fail with in the beginning before that ends the search."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Anchor:
-    tokens_per_s: float
-    n_interruptions: int
-    """Interruptions of the engine before it was measured: more of them make it stale."""
-    place: object
-    """Layers with experts in RAM when the target was placed."""
-
-
 @dataclass(eq=False)
 class TrialRunner:
     """Measures what a study proposes, and keeps the records."""
@@ -57,7 +48,8 @@ class TrialRunner:
         """Kept here too: a storage that fails must not take the result with it."""
         self._earlier = frozenset(self._by_number)
         """Trials of earlier runs: what failed then, a repaired setup may have mended."""
-        self._anchor: _Anchor | None = None
+        self._anchor: tuple[float, tuple[int, object]] = (0.0, (-1, None))
+        """Tokens/s of the last anchor, and its ``_place``."""
         self._server_error: ServerError | None = None
         self._n_off_deaths = 0
 
@@ -185,21 +177,18 @@ class TrialRunner:
 
     def _last_anchor(self) -> float:
         """Tokens/s of the last anchor, or of a new one if something has come between."""
-        anchor = self._anchor
-        now = self.setup.engine.n_interruptions, self.setup.loader.place
-        if anchor is None or (anchor.n_interruptions, anchor.place) != now:
-            return self._measure_anchor()
-        return anchor.tokens_per_s
+        tokens_per_s, place = self._anchor
+        return tokens_per_s if place == self._place else self._measure_anchor()
 
     def _measure_anchor(self) -> float:
-        n_interruptions = self.setup.engine.n_interruptions
-        tokens_per_s = self.setup.measurer.anchor()
-        self._anchor = _Anchor(
-            tokens_per_s=tokens_per_s,
-            n_interruptions=n_interruptions,
-            place=self.setup.loader.place,
-        )
-        return tokens_per_s
+        place = self._place
+        self._anchor = self.setup.measurer.anchor(), place
+        return self._anchor[0]
+
+    @property
+    def _place(self) -> tuple[int, object]:
+        """Interruptions of the engine so far, and where the target lies: both change its speed."""
+        return self.setup.engine.n_interruptions, self.setup.loader.place
 
 
 def _is_defect(error: SpectuiError) -> bool:

@@ -99,7 +99,9 @@ class Tuning:
                     result = Search(search, forecaster=forecaster).run()
                 finally:
                     self._study = None
-                if isinstance(result.error, ServerError) and _found_nothing(result):
+                is_hopeless = isinstance(result.error, HopelessError)
+                found_nothing = is_hopeless or not n_measured(result.trials)
+                if isinstance(result.error, ServerError) and found_nothing:
                     raise result.error
                 result = replace(result, spent=result.spent.following(settled_s))
                 # From here on nobody interrupts, so that nothing found is lost.
@@ -213,7 +215,8 @@ class Tuning:
             predictions = (
                 predictions_of(result.outlook.forecasts) if result.outlook.forecasts else None
             )
-            study.keep(outcome, self.promise_of(result), predictions)
+            promise = self.promise_of(result)
+            study.keep(outcome=outcome, promise=promise, predictions=predictions)
         except BadInputError as error:
             return replace(result, not_kept=f"{_UNKNOWN}: {error}")
         return result
@@ -284,7 +287,3 @@ class Tuning:
         """The target with its placement for a draft; None for no draft."""
         target, layouts = self.setup.off.target, self.space.layouts
         return target if layouts is None else layouts.of(draft).on(target)
-
-
-def _found_nothing(result: TuneResult) -> bool:
-    return isinstance(result.error, HopelessError) or not n_measured(result.trials)

@@ -230,15 +230,6 @@ class TuningStudy(Closing):
         with storage_errors(self._url):
             return records.from_plain(self.stored.user_attrs.get(key), kind)
 
-    def lay_out(self, layouts: Layouts | None) -> None:
-        """Take other layouts; None where the target lies alike beside every draft."""
-        self.space = replace(self.space, layouts=layouts)
-
-    def keep_placing(self, placing: Placing) -> None:
-        """Store where the target is fastest by itself."""
-        with storage_errors(self._url):
-            self.stored.set_user_attr(records.PLACING, records.to_plain(placing))
-
     def places(self, knobs: Sequence[Knob]) -> PlaceStudy:
         """The study of the places that ``knobs`` give, which goes with this one."""
         with storage_errors(self._url):
@@ -327,22 +318,12 @@ class TuningStudy(Closing):
         with storage_errors(self._url):
             return records.stored(self.stored, self._known)
 
-    def keep(
-        self, outcome: object, promise: object | None, predictions: object | None = None
-    ) -> None:
-        """Store what the search found in its end.
-
-        Args:
-            outcome: what it advised.
-            promise: what its best setting gained; None where that is not known.
-            predictions: what was predicted of all settings; None where nothing was replayed.
-        """
+    def keep(self, **parts: object) -> None:
+        """Store what the search found by its name in ``records``; None is left out."""
         with storage_errors(self._url):
-            self.stored.set_user_attr(records.OUTCOME, records.to_plain(outcome))
-            if promise is not None:
-                self.stored.set_user_attr(records.PROMISE, records.to_plain(promise))
-            if predictions is not None:
-                self.stored.set_user_attr(records.PREDICTIONS, records.to_plain(predictions))
+            for name, part in parts.items():
+                if part is not None:
+                    self.stored.set_user_attr(name, records.to_plain(part))
 
     def begin(self) -> None:
         """Queue off, which everything is compared with."""
