@@ -17,6 +17,7 @@ from spectui.tune.division import LATER_ERROR, mixed
 from spectui.tune.events import ConfirmationStarted, RaceDecided
 from spectui.tune.evidence import CategoryGain, Evidence, by_category
 from spectui.tune.forecast import Forecast
+from spectui.tune.forecasting import Forecasting
 from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
 from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
@@ -36,6 +37,8 @@ class Confirmation:
     """Time keeper of the search."""
     trials: TrialRunner
     """Runner of the trials, with their records."""
+    forecasting: Forecasting
+    """Knows what recorded prompts say, and records more."""
     _: KW_ONLY
     on_decoded: Callable[[WorkItem, GenerationResult], None]
     """Told of every prompt."""
@@ -44,43 +47,33 @@ class Confirmation:
         self._items = self._repeated(self.setup.division.planned)
         """Text to race on; until the race, as far as it is known."""
         self._race: Race | None = None
-        self._evidence: Evidence | None = None
         self.basis: Basis | None = None
         """Text that was raced on; None before the race."""
 
-    def run(
-        self,
-        records: Sequence[TrialRecord],
-        forecasts: Sequence[Forecast],
-        evidence: Callable[[Arm, Sequence[Forecast]], Evidence | None],
-        further: Callable[[Evidence], Evidence | None],
-    ) -> None:
+    def run(self, records: Sequence[TrialRecord]) -> None:
         """Race, if anything is left to be confirmed.
 
         Args:
             records: trials of arms that may be recommended.
-            forecasts: best first.
-            evidence: what recorded prompts say of a setting that they chose of such forecasts; None
-                where nothing was recorded.
-            further: records further prompts for that setting; None where there are none, or no
-                time.
         """
-        arms = self._finalists(records, forecasts)
+        arms = self._finalists(records, self.forecasting.forecasts)
         if not arms:
             return
-        self._evidence = evidence(arms[0], choosable(records, forecasts))
-        if self._evidence is None:
+        forecasts = choosable(records, self.forecasting.forecasts)
+        evidence = self.forecasting.evidence(arms[0], forecasts)
+        if evidence is None:
             self._find_text()
         else:
-            self._take_recorded(self._evidence)
+            # What was recorded is timed as often as it takes to know the prices' error.
+            items = self._recorded(evidence.prompts)
+            self._items = self._repeated(items, evidence.n_passes)
+            self.basis = evidence.basis
         # The user's own setting is worth less than what its time adds to the verdict's precision.
         if self.race_s(arms, RESERVED) > self.pace.left_s:
             arms = arms[:1]
-        self._run_race(arms, further)
+        self._run_race(arms, evidence)
 
-    def _run_race(
-        self, arms: tuple[Arm, ...], further: Callable[[Evidence], Evidence | None]
-    ) -> None:
+    def _run_race(self, arms: tuple[Arm, ...], evidence: Evidence | None) -> None:
         n = min(len(self._items), max(LOOK_EVERY, self.pace.n_affordable(arms, self._items)))
         until_decided = not self.setup.limits.until_precise
         self.setup.on_event(
@@ -96,58 +89,41 @@ class Confirmation:
             on_pair=lambda pair: self.on_decoded(pair.item, pair.speculative),
             check_time=self.pace.check_race,
         )
-        self._race = Race(
+        error = LATER_ERROR if self.basis is Basis.LATER else ERROR
+        self._race = race = Race(
             runs,
             self._items,
             min_gain=self.setup.min_gain,
             n_affordable=self.pace.n_affordable,
             requests=self._requests,
             basis=self.basis,
-            evidence=self._evidence,
-            error=self._error,
+            evidence=evidence,
+            error=error if evidence is None else evidence.error,
         )
         with suppress(OutOfTimeError):
-            self._race.run(until_decided=until_decided)
-            while (items := self._further(further, until_decided=until_decided)) is not None:
-                self._items = (*self._items, *items)
-                if not (until_decided and self._race.is_decided):
-                    self._race.run(until_decided=until_decided)
-        n_raced = runs.n_items
-        if self._race.is_decided and n_raced < n:
-            self.setup.on_event(RaceDecided(n_prompts=n_raced, n_planned=n))
+            race.run(until_decided=until_decided)
+            while self._goes_on(race, until_decided=until_decided):
+                if not (until_decided and race.is_decided):
+                    race.run(until_decided=until_decided)
+        if race.is_decided and runs.n_items < n:
+            self.setup.on_event(RaceDecided(n_prompts=runs.n_items, n_planned=n))
 
-    def _further(
-        self, record: Callable[[Evidence], Evidence | None], *, until_decided: bool
-    ) -> Sequence[WorkItem] | None:
-        """Look again with further prompts; None where no more are needed, or to be had."""
-        race, evidence = self._race, self._evidence
-        if race is None or evidence is None or race.leader != evidence.chosen:
-            return None
-        more = None if until_decided and race.is_decided else record(evidence)
-        if more is None:
-            return None
-        items = self._recorded(more.prompts[len(evidence.prompts) :])
-        self._evidence = more
-        race.extend(more, items)
-        return items
+    def _goes_on(self, race: Race, *, until_decided: bool) -> bool:
+        """Look again with further prompts; False where no more are needed, or to be had."""
+        evidence = race.evidence
+        is_done = until_decided and race.is_decided
+        if evidence is None or race.leader != evidence.chosen or is_done:
+            return False
+        more = self.forecasting.further(evidence)
+        if more is not None:
+            items = self._recorded(more.prompts[len(evidence.prompts) :])
+            self._items = (*self._items, *items)
+            race.extend(more, items)
+        return more is not None
 
     def _requests(self, standings: Sequence[Standing]) -> tuple[Request, ...]:
         """Whole requests that the verdict takes in, as far as they are known before the depths."""
         return raced_requests(standings, self.setup.requests, Depths()).value or ()
-
-    @property
-    def _error(self) -> float:
-        """Error that the looks share."""
-        if self._evidence is not None:
-            return self._evidence.error
-        return LATER_ERROR if self.basis is Basis.LATER else ERROR
-
-    def _take_recorded(self, evidence: Evidence) -> None:
-        """Time what was recorded: as often as it takes to know the prices' error."""
-        n = max(self.setup.limits.n_confirmations, evidence.n_passes)
-        items = self._recorded(evidence.prompts)
-        self._items = tuple(self.setup.workload.passes(items, range(n)))
-        self.basis = evidence.basis
 
     def _recorded(self, prompts: Sequence[tuple[str, str]]) -> Sequence[WorkItem]:
         """Prompts by their names and categories, of all categories in turn."""
@@ -168,9 +144,9 @@ class Confirmation:
         self._items = self._repeated(judged.items)
         self.basis = judged.basis
 
-    def _repeated(self, items: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
-        setup = self.setup
-        return tuple(setup.workload.passes(items, range(setup.limits.n_confirmations)))
+    def _repeated(self, items: Sequence[WorkItem], n_passes: int = 1) -> tuple[WorkItem, ...]:
+        n_passes = max(self.setup.limits.n_confirmations, n_passes)
+        return tuple(self.setup.workload.passes(items, range(n_passes)))
 
     def _finalists(
         self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]
@@ -210,8 +186,9 @@ class Confirmation:
     @property
     def categories(self) -> tuple[CategoryGain, ...]:
         """Gains of the leader by category of prompt; empty without a race."""
-        timed, race, evidence = measurements(self.pairs()), self._race, self._evidence
-        if race is None or evidence is None or not timed or not evidence.covers(race.leader):
+        timed, race = measurements(self.pairs()), self._race
+        evidence = None if race is None or not timed else race.evidence
+        if race is None or evidence is None or not evidence.covers(race.leader):
             return by_category(self.pairs())
         return evidence.by_category(race.leader, timed)
 
@@ -219,9 +196,9 @@ class Confirmation:
     def of_others(self) -> Speedup | None:
         """What other prompts gain, where the verdict is on just these; else None."""
         timed, race = measurements(self.pairs()), self._race
-        if self._evidence is None or race is None or not timed:
+        if race is None or race.evidence is None or not timed:
             return None
-        return self._evidence.of_others(race.leader, timed)
+        return race.evidence.of_others(race.leader, timed)
 
     @property
     def prompt_s(self) -> float | None:

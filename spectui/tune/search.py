@@ -78,7 +78,7 @@ class Search:
         self._trials = TrialRunner(setup, self._decoded, check_time=self._check_trial)
         self._forecasting = Forecasting(forecaster, self._setup, self._pace, self._trials)
         self._confirmation = Confirmation(
-            self._setup, self._pace, self._trials, on_decoded=self._decoded
+            setup, self._pace, self._trials, self._forecasting, on_decoded=self._decoded
         )
         self._recorder = forecaster if isinstance(forecaster, Forecaster) else None
         self._temperatures: Temperatures = Known(None, ENDED)
@@ -96,12 +96,7 @@ class Search:
             self._depths.reserve(self._confirmation.race_s(self._favourites(), 1))
             self._search()
             self._trials.check_measured()
-            self._confirmation.run(
-                self._allowed,
-                self._forecasting.forecasts,
-                self._forecasting.evidence,
-                self._forecasting.further,
-            )
+            self._confirmation.run(self._allowed)
             lossless = self._confirmation.check_lossless()
             self._depths.run(self._confirmation.conclude())
             standings = self._confirmation.conclude()
