@@ -8,7 +8,7 @@ nothing: as α grows towards 1, what it misses in tokens per round goes.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from functools import partial
 
@@ -23,36 +23,29 @@ _BISECTIONS = 60
 """Halvings of the interval of α: beyond the precision of a float."""
 
 
+@dataclass(eq=False)
 class Outlook:
     """Speedups of one draft for one target if it were faster, or guessed better."""
 
-    def __init__(
-        self,
-        own: MeanRound,
-        lengths: Sequence[MeanRound],
-        *,
-        alpha: float,
-        emitted: float,
-        speedup: float,
-    ) -> None:
-        """Scale the model so that it says ``speedup`` of the setting as it is.
+    own: MeanRound
+    """Mean round of the setting."""
+    lengths: Sequence[MeanRound]
+    """Rounds of other draft lengths that may be chosen as well. None of them is taken to be better
+    than ``own`` as things are: the setting is the best one found."""
+    _: KW_ONLY
+    alpha: float
+    """Acceptance per token of the setting."""
+    emitted: float
+    """Tokens per round of the setting."""
+    now: float
+    """Speedup of the setting, measured or replayed: the model is scaled so that it says that."""
 
-        Args:
-            own: the mean round of the setting.
-            lengths: rounds of other draft lengths that may be chosen as well. None of them is
-                taken to be better than ``own`` as things are: the setting is the best one found.
-            alpha: acceptance per token of the setting.
-            emitted: tokens per round of the setting.
-            speedup: speedup of the setting, measured or replayed.
-        """
-        self.own = own
-        self.alpha = alpha
-        self.now = speedup
-        self._known = emitted
-        estimate = self._estimate(own, alpha)
-        self._level = speedup / estimate
+    def __post_init__(self) -> None:
+        estimate = self._estimate(self.own, self.alpha)
+        self._level = self.now / estimate
         self._rounds = tuple(
-            (one, speedup / max(estimate, self._estimate(one, alpha))) for one in (own, *lengths)
+            (one, self.now / max(estimate, self._estimate(one, self.alpha)))
+            for one in (self.own, *self.lengths)
         )
 
     def speedup(self, *, alpha: float | None = None, draft_scale: float = 1.0) -> float:
@@ -70,7 +63,7 @@ class Outlook:
     def _emitted(self, one: MeanRound, alpha: float) -> float:
         """Tokens per round: at the setting's own acceptance what they are, at 1 all of them."""
         own, drafted = expected_tokens(self.alpha, self.own.drafted), self.own.drafted
-        share = self._known / own
+        share = self.emitted / own
         if alpha > self.alpha:
             # In step with what is gained on the way to all, so that more is never worth less.
             way = math.log(expected_tokens(alpha, drafted) / own) / math.log((drafted + 1) / own)
@@ -338,7 +331,7 @@ def find(
     """
     lengths = () if costs is None else rounds_of_lengths(costs, range(1, costs.lengths[-1] + 1))
     own = terms.mean_round()
-    outlook = partial(Outlook, own, alpha=terms.alpha, emitted=terms.emitted, speedup=speedup)
+    outlook = partial(Outlook, own, alpha=terms.alpha, emitted=terms.emitted, now=speedup)
     better = outlook(lengths)
     faster = outlook(()) if has_floor else better
     scale = faster.break_even_draft()
@@ -374,7 +367,7 @@ def largest_loss(terms: RoundTerms, speedup: float) -> tuple[Term, float]:
         speedup: speedup of the setting as it is.
     """
     own = terms.mean_round()
-    outlook = Outlook(own, (), alpha=terms.alpha, emitted=terms.emitted, speedup=speedup)
+    outlook = Outlook(own, (), alpha=terms.alpha, emitted=terms.emitted, now=speedup)
     one_token = replace(own, verify_s=min(own.verify_s, terms.target_step_s))
     # Rollback stays, to tell what rejections cost in tokens from what they cost in seconds.
     rollback_s = own.rejection_s * terms.rejected

@@ -16,12 +16,11 @@ from spectui.tune.depths import Depths, raced_requests
 from spectui.tune.division import LATER_ERROR, mixed
 from spectui.tune.events import ConfirmationStarted, RaceDecided
 from spectui.tune.evidence import CategoryGain, Evidence, by_category
-from spectui.tune.forecast import Forecast
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
 from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
-from spectui.tune.race_runs import race_runs
+from spectui.tune.race_runs import legs_of
 from spectui.tune.setup import SearchSetup
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord
@@ -56,7 +55,7 @@ class Confirmation:
         Args:
             records: trials of arms that may be recommended.
         """
-        arms = self._finalists(records, self.forecasting.forecasts)
+        arms = self._finalists(records)
         if not arms:
             return
         forecasts = choosable(records, self.forecasting.forecasts)
@@ -81,7 +80,7 @@ class Confirmation:
                 arm=arms[0], others=arms[1:], n_prompts=n, until_decided=until_decided
             )
         )
-        runs = race_runs(
+        runs = legs_of(self.setup.measurer)(
             self.setup.measurer,
             arms,
             off=self.setup.study.space.off,
@@ -148,14 +147,12 @@ class Confirmation:
         n_passes = max(self.setup.limits.n_confirmations, n_passes)
         return tuple(self.setup.workload.passes(items, range(n_passes)))
 
-    def _finalists(
-        self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]
-    ) -> tuple[Arm, ...]:
+    def _finalists(self, records: Sequence[TrialRecord]) -> tuple[Arm, ...]:
         """The arm to confirm, by trials and forecasts; a default if there was no time for those.
 
         And the user's own, of which nobody wants to hear that it was not measured.
         """
-        best = finalist(records, forecasts)
+        best = finalist(records, self.forecasting.forecasts)
         tried = any(not one.arm.is_off and one.state.is_tried for one in records)
         own = self.setup.study.space.present
         arms: tuple[Arm, ...] = () if best is None else (best,)

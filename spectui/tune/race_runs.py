@@ -34,7 +34,7 @@ class RaceLegs(ABC):
     arms: Sequence[Arm]
     """Finalists."""
     _: KW_ONLY
-    off: Arm
+    off: Arm = OFF
     """Arm that the verdict compares with."""
     load: Callable[[Arm], None]
     """Makes an arm's draft the loaded one, and the target lie as it does with that."""
@@ -211,15 +211,6 @@ def _blocks(
         yield -(-(start + at) // size), items[at : at + size]
 
 
-def race_runs(
-    measurer: Measurer,
-    arms: Sequence[Arm],
-    *,
-    off: Arm = OFF,
-    load: Callable[[Arm], None],
-    on_pair: Callable[[Pair], None],
-    check_time: Callable[[int], None] = lambda _n: None,
-) -> RaceLegs:
-    """Legs of a race as they suit what measures; arguments as the fields of ``RaceLegs``."""
-    runs = ApartRuns if measurer.n_beside_off == 0 else RaceRuns
-    return runs(measurer, arms, off=off, load=load, on_pair=on_pair, check_time=check_time)
+def legs_of(measurer: Measurer) -> type[RaceLegs]:
+    """Legs of a race as they suit what measures."""
+    return ApartRuns if measurer.n_beside_off == 0 else RaceRuns
