@@ -154,16 +154,6 @@ class Pace:
         """Whether one more trial leaves ``race_s``."""
         return not self.trial_s or self.left_s > max(self.trial_s) + race_s
 
-    def n_trials(self, race_s: float) -> int | None:
-        """Trials that there is time for before a race of ``race_s``; None where that is not known.
-
-        Those before it are the measure: off alone takes less than most settings.
-        """
-        longest_s = max(self.trial_s, default=0.0)
-        if not self.is_bounded or not longest_s:
-            return None
-        return max(0, int((self.left_s - race_s) / longest_s))
-
     def race_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
         """Estimate of a race of ``arms`` against off on ``items``."""
         records, prompts = self.records(), self.prompts

@@ -15,7 +15,6 @@ from spectui.errors import (
     CancelledError,
     SpectuiError,
 )
-from spectui.format import counted, duration_text
 from spectui.known import Known
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
@@ -24,7 +23,6 @@ from spectui.measure.workload import WorkItem
 from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns, raced_requests
 from spectui.tune.events import (
-    Notice,
     PromptMeasured,
     StudyResumed,
 )
@@ -40,9 +38,6 @@ from spectui.tune.setup import MOST_TRIALS, SearchSetup
 from spectui.tune.temperatures import Temperatures, predicted
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord, best_trial, has_steady_off
-
-_FEW, _SOME = 3, 8
-"""Settings below which it is said that the time allows few, and how many would be a choice."""
 
 
 class Search:
@@ -64,8 +59,6 @@ class Search:
         """
         self._setup = setup
         self._clock = clock
-        self._goes_on = False
-        """Whether earlier runs of the study had trials."""
         self._ended_trials = False
         self._pace = Pace(
             setup.limits.time_budget_s,
@@ -92,19 +85,22 @@ class Search:
             self._setup.on_event(StudyResumed(records=self._trials.records))
         try:
             self._setup.measurer.warm_up(None)
-            self._forecast()
+            self._setup.study.begin()
+            self._forecasting.look_ahead()
+            self._pace.expect(self._forecasting.seconds(self._setup.study.space.off))
             self._depths.reserve(self._confirmation.race_s(self._favourites(), 1))
-            self._search()
+            try:
+                self._search()
+            except OutOfTimeError:
+                self._ended_trials = True
             self._trials.check_measured()
             self._confirmation.run(self._allowed)
             lossless = self._confirmation.check_lossless()
-            self._depths.run(self._confirmation.conclude())
             standings = self._confirmation.conclude()
+            self._depths.run(standings)
             for found in predicted(self._setup, self._pace, self._recorder, standings):
                 self._temperatures = found
             self._experts = read_experts(self._setup, self._pace, self._recorder)
-        except OutOfTimeError:
-            self._ended_trials = True
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
         except SpectuiError as error:
@@ -163,77 +159,43 @@ class Search:
             ended_trials=self._ended_trials,
         )
 
-    def _forecast(self) -> None:
-        """Record once, and replay everything."""
-        self._goes_on = bool(self._trials.records)
-        self._setup.study.begin()
-        self._forecasting.look_ahead()
-        self._pace.expect(self._forecasting.seconds(self._setup.study.space.off))
-
     @property
     def _n_trials(self) -> int:
         """Trials to run in all, earlier ones and off included."""
+        usual = 0 if self._forecasting.forecasts else MOST_TRIALS
         asked = self._setup.limits.n_trials
-        if asked is None:
-            return 0 if self._forecasting.forecasts else MOST_TRIALS
-        return asked
+        return usual if asked is None else asked
 
     def _search(self) -> None:
         """Try settings, beside other machines, until there were enough."""
         if self._trials.n_tried < self._n_trials:
-            self._queue()
+            # What looks best comes before the sampler's choices.
+            found, study = self._forecasting.forecasts, self._setup.study
+            chains = any(one.arm.speculation and one.arm.speculation.ahead for one in found)
+            study.follow(in_order(found, study.space.defaults), chains=chains)
         # Every estimate is over off: where only a noisy trial has it, there is one more.
         wanted = self._noisy_off()
-        self._mind_little_time()
         while True:
             self._trials.look_around()
             if self._trials.n_tried >= self._n_trials:
                 return
             race_s = self._confirmation.race_s(self._favourites(), RESERVED)
             if not self._pace.has_time_for_trial(race_s):
-                self._ended_trials = True
-                return
-            try:
-                self._pace.trial(partial(self._trials.run, wanted))
-            except OutOfTimeError:
-                self._ended_trials = True
-                return
+                raise OutOfTimeError
+            self._pace.trial(partial(self._trials.run, wanted))
             wanted = None
             self._forecasting.forecast_tried()
 
-    def _queue(self) -> None:
-        """Put what looks best before the sampler's choices."""
-        found, study = self._forecasting.forecasts, self._setup.study
-        chains = any(one.arm.speculation and one.arm.speculation.ahead for one in found)
-        study.follow(in_order(found, study.space.defaults), chains=chains)
-
-    def _mind_little_time(self) -> None:
-        """Say beforehand that hardly a setting can be tried, and what some would take."""
-        race_s = self._confirmation.race_s(self._favourites(), RESERVED)
-        n = self._pace.n_trials(race_s)
-        wanted = min(_SOME, self._n_trials - self._trials.n_tried)
-        # Of replayed settings the best is known before it is tried.
-        if n is None or n >= min(_FEW, wanted) or self._forecasting.forecasts:
-            return
-        takes_s = self._pace.took_s + wanted * max(self._pace.trial_s) + race_s
-        have = "no setting" if n == 0 else f"about {counted(n, 'setting')}"
-        text = (
-            f"in this time {have} can be tried; {counted(wanted, 'setting')} would take some "
-            f"{duration_text(takes_s)} in all"
-        )
-        self._setup.on_event(Notice(text=text))
-
     def _noisy_off(self) -> Arm | None:
-        """Off, where no other than noisy trials have measured it, and a setting can be tried too.
+        """Off, where earlier runs have no other than noisy trials of it, and there is room for one.
 
-        Without a time budget this run has repeated a noisy trial at once.
+        This run repeats a noisy trial at once where it has the time.
         """
         records = self._trials.records
         is_measured = any(one.arm.is_off and one.relative for one in records)
-        is_noisy = is_measured and not has_steady_off(records)
         has_room = self._trials.n_tried + 1 < self._n_trials
-        may_repeat = self._pace.is_bounded or self._goes_on
-        return self._setup.study.space.off if is_noisy and has_room and may_repeat else None
+        is_wanted = is_measured and has_room and not has_steady_off(records)
+        return self._setup.study.space.off if is_wanted else None
 
     def _decoded(self, item: WorkItem, result: GenerationResult) -> None:
         left_s = self._seconds_left()
