@@ -15,7 +15,6 @@ from statistics import median
 from spectui.documents import Json, or_reason
 from spectui.engine.events import GenerationResult
 from spectui.known import Known
-from spectui.measure.arm import Arm
 from spectui.measure.measurer import (
     NO_ROUNDS,
     NOTHING_DRAFTED,
@@ -29,7 +28,7 @@ from spectui.measure.reading import PromptTimes, is_covered, prompt_times
 from spectui.measure.requests import Request, requests_of
 from spectui.measure.speedup import PairedMeasurement, Speedup
 from spectui.measure.statistics import FEWEST_CHANGED, changed, paired_speedup
-from spectui.measure.workload import WorkItem, Workload, with_length
+from spectui.measure.workload import WorkItem, with_length
 from spectui.options.request import RequestShape
 from spectui.speculative.counters import Counters
 from spectui.tune.events import DepthStarted
@@ -196,7 +195,11 @@ class DepthRuns:
         setup, speculation = self.setup, leader.arm.speculation
         decoded = [pair.item for pair in leader.pairs if pair.has_decoded]
         raced = list({item.id: item for item in decoded}.values())
-        items, pairs = self._lengthened(raced, n_tokens)[:n_prompts], list[Pair]()
+        # All prompts, those of the race first and as they are there.
+        names = {item.id for item in raced}
+        text = (*raced, *(one for one in setup.workload.items if one.id not in names))
+        lengthened = with_length(replace(setup.workload, items=text), n_tokens)
+        items, pairs = lengthened.items[:n_prompts], list[Pair]()
         setup.on_event(DepthStarted(arm=leader.arm, n_tokens=n_tokens, n_prompts=len(items)))
         setup.loader.load(leader.arm.draft)
         began_s = self.pace.took_s
@@ -217,19 +220,10 @@ class DepthRuns:
                 n_tokens=n_tokens,
                 pairs=found,
                 speedup=deep_speedup(race, deep, own),
-                prompts=prompt_times(found, reads=_reader(leader.arm) is not None),
-                repeats_text=sum(len(item.tokens) for item in self._text(raced)) < n_tokens,
+                prompts=prompt_times(found, reads=leader.arm.reader is not None),
+                repeats_text=sum(len(item.tokens) for item in text) < n_tokens,
             )
         )
-
-    def _text(self, raced: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
-        """All prompts, those of the race first and as they are there."""
-        names = {item.id for item in raced}
-        return (*raced, *(one for one in self.setup.workload.items if one.id not in names))
-
-    def _lengthened(self, raced: Sequence[WorkItem], n_tokens: int) -> tuple[WorkItem, ...]:
-        workload: Workload = replace(self.setup.workload, items=self._text(raced))
-        return with_length(workload, n_tokens).items
 
     def _seconds(self, n_tokens: int, n_prompts: int, block_s: float) -> float:
         """Estimate of a depth: its prompts are new to target and draft.
@@ -287,24 +281,14 @@ def raced_times(standings: Sequence[Standing]) -> Known[PromptTimes]:
     """
     leader, *others = standings
     beside = [one for one in others if one.arm.layout == leader.arm.layout]
-    alike = [one for one in beside if _reader(one.arm) == _reader(leader.arm)]
+    alike = [one for one in beside if one.arm.reader == leader.arm.reader]
     return prompt_times(
         leader.pairs,
-        beside=_pairs(beside),
-        alike=_pairs(alike),
+        beside=[pair for one in beside for pair in one.pairs],
+        alike=[pair for one in alike for pair in one.pairs],
         apart=leader.apart,
-        reads=_reader(leader.arm) is not None,
+        reads=leader.arm.reader is not None,
     )
-
-
-def _reader(arm: Arm) -> str | None:
-    """Who reads the prompt beside the target; None where no model drafts."""
-    speculation = arm.speculation
-    return arm.draft if speculation is not None and speculation.model is not None else None
-
-
-def _pairs(standings: Sequence[Standing]) -> list[Pair]:
-    return [pair for one in standings for pair in one.pairs]
 
 
 def raced_requests(

@@ -279,8 +279,7 @@ def _cut(found: Sequence[tuple[Arm, Verified]], room: Room) -> str | None:
 def _requests(tuning: Tuning, arm: Arm, found: Verified) -> tuple[Request, ...]:
     """Whole requests by the servers' numbers; none where prompts or tokens are not known."""
     speedup = None if found.summary is None else found.summary.speedup
-    reads = arm.speculation is not None and arm.speculation.model is not None
-    times = prompt_times(found.pairs, reads=reads)
+    times = prompt_times(found.pairs, reads=arm.reader is not None)
     return requests_of(tuning.setup.shapes, speedup, found.pairs, times).value or ()
 
 

@@ -90,12 +90,11 @@ class TrialRunner:
         try:
             self.setup.loader.load(proposal.arm.draft)
             record = self._measure(proposal)
-        except (CancelledError, KeyboardInterrupt):
-            self._by_number[proposal.number] = self.setup.study.interrupt(proposal)
-            raise KeyboardInterrupt from None
-        except (MemoryShortError, OutOfTimeError):
+        except (CancelledError, KeyboardInterrupt, MemoryShortError, OutOfTimeError) as error:
             # Nothing is wrong with the setting: it is tried again.
             self._by_number[proposal.number] = self.setup.study.interrupt(proposal)
+            if isinstance(error, CancelledError):
+                raise KeyboardInterrupt from None
             raise
         except SpectuiError as error:
             if isinstance(error, ServerError):
