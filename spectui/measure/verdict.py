@@ -114,14 +114,7 @@ def judge(
         reason = f"Nothing was decided: no setting was confirmed ({because})."
         return Verdict(use_speculation=False, reason=reason, answer=Answer.UNDECIDED)
     return _Case(
-        speedup,
-        min_gain=min_gain,
-        what=what,
-        basis=basis,
-        temp=temp,
-        prompt_s=prompt_s,
-        requests=tuple(requests),
-        of_others=of_others,
+        speedup, min_gain, what, basis, temp, prompt_s, tuple(requests), of_others
     ).verdict()
 
 

@@ -29,8 +29,6 @@ _Small = npt.NDArray[np.uint8]
 
 N_PARTS = 4
 """Parts that an answer is replayed in, so that some of its text can choose for the rest."""
-MAX_DEPTH = 254
-"""Longest draft that a replay takes: its lengths are bytes."""
 
 
 COUNTS = (

@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import Annotated
+
+from msgspec import Meta
 
 from spectui.options.setup import SamplingConfig
 from spectui.speculative.decoder import Stop
@@ -10,7 +13,10 @@ from spectui.speculative.models import (
     Rollback,
 )
 from spectui.speculative.mtp import longest_draft
-from spectui.trace.costs import Costs
+from spectui.trace.costs import MAX_DEPTH, MAX_INT, Costs
+
+Probability = Annotated[float, Meta(ge=0, le=1 + 1e-6)]
+"""Of single precision: a softmax may exceed 1 by rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +24,7 @@ class Tail:
     """Continuation of a draft after its first wrong token, most probable token by token."""
 
     tokens: tuple[int, ...]
-    probabilities: tuple[float, ...]
+    probabilities: tuple[Probability, ...]
     """Probability of each token under the draft's top-10 softmax; single precision."""
 
 
@@ -31,24 +37,24 @@ class Chains:
     at most ``depth`` tokens.
     """
 
-    depth: int
+    depth: Annotated[int, Meta(ge=1, le=MAX_DEPTH)]
     """Longest draft that the chains can answer for."""
     tokens: tuple[int, ...]
     """[n_output]: the draft's top token after output token i."""
-    probabilities: tuple[float, ...]
+    probabilities: tuple[Probability, ...]
     """[n_output]: of that token."""
     tails: tuple[Tail, ...]
     """Tails of positions whose token is not the output's next one, in order; the last position,
     which has no next one, always has a tail. Shorter than ``depth`` - 1 only where the context
     ends, where MTP layers do, or where a token is below ``floor``."""
-    of_output: tuple[float, ...] = ()
+    of_output: tuple[Probability, ...] = ()
     """[n_output]: probability of drafting output token i + 1 after token i where the draft samples
     as the target does, 0 behind the last; empty where that was not recorded."""
-    floor: float = 0.0
+    floor: Annotated[float, Meta(ge=0, le=2)] = 0.0
     """Least ``draft_p_min`` above 0 that the chains answer for; all of them answer for 0 itself. A
     tail ends with its first token that is less probable: what a draft adds behind an error is never
     accepted, and with ``draft_p_min`` 0 its length is known. Above 1 there are no tails."""
-    mtp_layers: int = 0
+    mtp_layers: Annotated[int, Meta(ge=0, le=MAX_DEPTH)] = 0
     """Those of the target's own that draft, 0 for a draft model. A chain of theirs goes on from
     hidden states of their own, where the next position's begins with the target's; so none is part
     of another, and every position has a tail."""
@@ -75,15 +81,15 @@ class Recording:
     id: str
     category: str
     prompt: tuple[int, ...]
-    output: tuple[int, ...]
+    output: Annotated[tuple[int, ...], Meta(min_length=1)]
     """The first token comes from the prompt's logits; every other one from a round."""
-    probabilities: tuple[float, ...] = ()
+    probabilities: tuple[Probability, ...] = ()
     """[n_output]: of each token of the output, among those that the target's samplers had left;
     empty where that is not known."""
     stop: Stop
-    n_predict: int
+    n_predict: Annotated[int, Meta(ge=-1)]
     """Tokens that were asked for, -1 for no bound."""
-    n_ctx: int
+    n_ctx: Annotated[int, Meta(ge=1, le=MAX_INT)]
     chains: dict[str, Chains]
     """Chains by the name of the draft."""
     rollback: Rollback
@@ -104,7 +110,7 @@ class ModelIdentity:
     n_params: int
     size_bytes: int
     """Bytes of the weights."""
-    n_vocab: int
+    n_vocab: Annotated[int, Meta(ge=1, le=MAX_INT)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

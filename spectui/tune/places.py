@@ -38,8 +38,6 @@ class Knob:
     """One parameter of a place."""
 
     parameter: Parameter
-    option: str
-    """Of llama-server, without dashes."""
     own: Value
     """In the user's command."""
     values: tuple[Value, ...]
@@ -50,6 +48,11 @@ class Knob:
     def name(self) -> str:
         """Its name in studies and documents."""
         return str(self.parameter)
+
+    @property
+    def option(self) -> str:
+        """Llama-server's option, without the dashes before it."""
+        return self.parameter.replace("_", "-")
 
     def text(self, value: Value) -> str:
         """The option with a value, as a command has it; empty where it stands in none."""
@@ -100,14 +103,12 @@ def knobs_of(
         _experts_knob(place, least_n_cpu_moe, n_layers),
         Knob(
             parameter=Parameter.MOE_CACHE_MIB,
-            option="moe-cache-mib",
             own=place.context.moe_cache_mib,
             values=tuple(sorted({0, place.context.moe_cache_mib, *moe_caches_mib})),
             write=_in_context(Parameter.MOE_CACHE_MIB),
         ),
         Knob(
             parameter=Parameter.SPLIT_MODE,
-            option="split-mode",
             own=str(place.target.devices.split_mode),
             values=tuple(map(str, SplitMode)) if n_devices > 1 else (),
             write=_split,
@@ -131,7 +132,6 @@ def _context_knobs(context: ContextOptions, n_processors: int) -> Iterator[Knob]
     ):
         yield Knob(
             parameter=parameter,
-            option=parameter.replace("_", "-"),
             own=own,
             values=tuple(values),
             write=_in_context(parameter),
@@ -149,7 +149,6 @@ def _experts_knob(place: Place, least: int | None, n_layers: int) -> Knob:
         counts = tuple(sorted(steps | ({own} if isinstance(own, int) else set())))
     return Knob(
         parameter=Parameter.N_CPU_MOE,
-        option="n-cpu-moe",
         own=own,
         values=(*([GIVEN] if own == GIVEN else []), *counts) if counts else (),
         write=_experts,

@@ -162,7 +162,6 @@ def test_places_go_with_their_study_and_are_none_themselves(tmp_path: Path) -> N
     found = Placing(given={"threads": 2}, best={"threads": 4})
     threads = Knob(
         parameter=Parameter.THREADS,
-        option="threads",
         own=2,
         values=(2, 4),
         write=lambda place, _value: place,
