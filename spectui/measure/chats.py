@@ -41,12 +41,7 @@ _FOREIGN = "of another model"
 
 
 def with_chats(
-    engine: Engine,
-    workload: Workload,
-    chats: Chats,
-    *,
-    n_ctx: int,
-    say: Callable[[str], None],
+    engine: Engine, workload: Workload, chats: Chats, *, n_ctx: int, say: Callable[[str], None]
 ) -> Workload:
     """The workload, and prompts of chats with the answers that the loaded target has written.
 

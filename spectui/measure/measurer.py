@@ -301,10 +301,7 @@ class Measurer:
             _check_complete(result)
         self._learn(done.speculative)
         return Pair(
-            item=item,
-            baseline=done.baseline,
-            speculative=done.speculative,
-            segments=done.segments,
+            item=item, baseline=done.baseline, speculative=done.speculative, segments=done.segments
         )
 
     def _generate(

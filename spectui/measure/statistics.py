@@ -213,10 +213,7 @@ def product(one: Speedup, other: Speedup) -> Speedup:
     return replace(found, low=found.estimate * math.exp(-low), high=found.estimate * math.exp(high))
 
 
-def paired_ratio(
-    ours: Sequence[PairedMeasurement],
-    theirs: Sequence[PairedMeasurement],
-) -> Speedup:
+def paired_ratio(ours: Sequence[PairedMeasurement], theirs: Sequence[PairedMeasurement]) -> Speedup:
     """Ratio of the speedup of ``ours`` to that of ``theirs``, on the prompts of both.
 
     1 for two that agree. What makes one prompt gain more than another is common to both, and so

@@ -156,10 +156,7 @@ def served_workload(
 
 
 def _each_text_once(
-    items: Sequence[WorkItem],
-    n_predict: int,
-    sampling: SamplingConfig,
-    say: Callable[[str], None],
+    items: Sequence[WorkItem], n_predict: int, sampling: SamplingConfig, say: Callable[[str], None]
 ) -> Workload:
     """A workload without duplicates: prompts count as independent of each other."""
     if not items:

@@ -3,13 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from spectui.speculative.decoder import draft_cap
-from spectui.speculative.models import (
-    BatchedDraft,
-    DraftModel,
-    Outputs,
-    Row,
-    SequenceModel,
-)
+from spectui.speculative.models import BatchedDraft, DraftModel, Outputs, Row, SequenceModel
 from spectui.speculative.mtp import longest_draft
 from spectui.trace.record import Chains, Tail, mismatches
 

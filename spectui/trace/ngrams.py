@@ -51,9 +51,7 @@ def hashes_tokens(speculation: Speculation) -> bool:
 
 
 def replay_ngrams(
-    recordings: Sequence[Recording],
-    settings: Iterable[Speculation],
-    costs: Costs | None = None,
+    recordings: Sequence[Recording], settings: Iterable[Speculation], costs: Costs | None = None
 ) -> tuple[Total, ...]:
     """Replay n-gram settings on every recording.
 

@@ -124,9 +124,7 @@ def _walked(recording: Recording, survival: Vector, longest: int, prices: Prices
     for position in range(n - 1):
         n_past = len(recording.prompt) + position
         cap = draft_cap(
-            n_ctx=recording.n_ctx,
-            n_past=n_past,
-            n_remaining=recording.n_predict - (position + 1),
+            n_ctx=recording.n_ctx, n_past=n_past, n_remaining=recording.n_predict - (position + 1)
         )
         drafted = max(0, min(longest, cap))
         lasting = survival[position, : drafted + 1]

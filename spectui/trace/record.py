@@ -9,9 +9,7 @@ from msgspec import Meta
 
 from spectui.options.setup import SamplingConfig
 from spectui.speculative.decoder import Stop
-from spectui.speculative.models import (
-    Rollback,
-)
+from spectui.speculative.models import Rollback
 from spectui.speculative.mtp import longest_draft
 from spectui.trace.costs import MAX_DEPTH, MAX_INT, Costs
 

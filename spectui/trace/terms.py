@@ -312,12 +312,7 @@ class Findings:
 
 
 def find(
-    terms: RoundTerms,
-    *,
-    speedup: float,
-    is_measured: bool,
-    costs: Costs | None,
-    has_floor: bool,
+    terms: RoundTerms, *, speedup: float, is_measured: bool, costs: Costs | None, has_floor: bool
 ) -> Findings:
     """Solve for what would change the answer.
 

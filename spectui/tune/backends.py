@@ -230,10 +230,7 @@ class InProcess:
 
     def _trace(self, setup: TuningSetup, tracing: Tracing) -> Trace:
         return trace_of(
-            tracing,
-            target=self.target,
-            candidates=setup.candidates,
-            workload=setup.workload,
+            tracing, target=self.target, candidates=setup.candidates, workload=setup.workload
         )
 
 

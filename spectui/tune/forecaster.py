@@ -12,12 +12,7 @@ from spectui.measure.workload import Workload
 from spectui.options.setup import SamplingConfig
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
-from spectui.trace.ngrams import (
-    hashes_tokens,
-    ngram_costs,
-    replay_chained,
-    replay_ngrams,
-)
+from spectui.trace.ngrams import hashes_tokens, ngram_costs, replay_chained, replay_ngrams
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total
 from spectui.trace.routing import Routing
@@ -120,11 +115,7 @@ class Forecaster:
         return n_tracing_steps(n_prompts, self.loader)
 
     def seconds(
-        self,
-        n_prompts: int,
-        n_tokens: int,
-        tokens_per_s: float,
-        prompt_token_s: float,
+        self, n_prompts: int, n_tokens: int, tokens_per_s: float, prompt_token_s: float
     ) -> float:
         """Estimate for ``run``, with costs measured on as few prompts as will do.
 
@@ -232,11 +223,7 @@ class Forecaster:
         )
 
     def _outlook(
-        self,
-        recordings: Sequence[Recording],
-        costs: Mapping[str, Costs],
-        *,
-        has_text: bool = True,
+        self, recordings: Sequence[Recording], costs: Mapping[str, Costs], *, has_text: bool = True
     ) -> Outlook:
         self._known = _Known(recordings=recordings, costs=costs, has_text=has_text)
         found = forecasts(recordings, costs, self.space, has_text=has_text)

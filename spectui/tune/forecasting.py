@@ -3,22 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spectui.errors import (
-    EngineDiedError,
-    EngineLostError,
-    HopelessError,
-    ServerError,
-)
+from spectui.errors import EngineDiedError, EngineLostError, HopelessError, ServerError
 from spectui.format import counted
 from spectui.measure.arm import Arm
 from spectui.trace.record import Recording
-from spectui.tune.events import (
-    ForecastFailed,
-    ForecastMade,
-    Notice,
-    TraceProgress,
-    TracingEvent,
-)
+from spectui.tune.events import ForecastFailed, ForecastMade, Notice, TraceProgress, TracingEvent
 from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.forecaster import Forecaster

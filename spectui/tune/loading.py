@@ -106,10 +106,7 @@ class Loader:
         # A load begins by freeing both models, whatever comes of it.
         self.loaded = self.place = None
         self.engine.load_target(
-            place,
-            command.context,
-            max_draft=command.max_draft,
-            mtp_file=command.mtp_file,
+            place, command.context, max_draft=command.max_draft, mtp_file=command.mtp_file
         )
         self.place = place
         self.move_s = self.clock() - began_s

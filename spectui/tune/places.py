@@ -130,12 +130,7 @@ def _context_knobs(context: ContextOptions, n_processors: int) -> Iterator[Knob]
         (Parameter.THREADS_BATCH, context.threads_batch, batch),
         (Parameter.UBATCH_SIZE, context.ubatch_size, sorted(ubatches)),
     ):
-        yield Knob(
-            parameter=parameter,
-            own=own,
-            values=tuple(values),
-            write=_in_context(parameter),
-        )
+        yield Knob(parameter=parameter, own=own, values=tuple(values), write=_in_context(parameter))
 
 
 def _experts_knob(place: Place, least: int | None, n_layers: int) -> Knob:

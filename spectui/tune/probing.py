@@ -62,11 +62,7 @@ class CostProbe:
             n_prompt = len(item.tokens)
             before = self._rounds_of(item, None)
             # The first round after a prompt is slower than the rest.
-            found = observed_rounds(
-                self._rounds_of(item, self._lengths()),
-                n_prompt,
-                group,
-            )[1:]
+            found = observed_rounds(self._rounds_of(item, self._lengths()), n_prompt, group)[1:]
             after = self._rounds_of(item, None)
             if min(len(before), len(after)) > 1 and found:
                 off += [observed_off(group, n_prompt, rounds) for rounds in (before, after)]

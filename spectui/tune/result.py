@@ -81,10 +81,7 @@ class Conditions:
 
 
 def conditions(
-    trials: Sequence[TrialRecord],
-    before: Reading,
-    after: Reading,
-    disturbance: DisturbanceSummary,
+    trials: Sequence[TrialRecord], before: Reading, after: Reading, disturbance: DisturbanceSummary
 ) -> Conditions:
     """Look at a search's trials, the temperatures around it, and what disturbed it."""
     anchors = [one.anchor_tokens_per_s for one in levelled(trials) if one.anchor_tokens_per_s]
@@ -165,11 +162,7 @@ class TuneResult:
             return None
         if self.speedup is not None:
             rate = throughput([pair.speculative for pair in self.pairs])
-            return {
-                "params": best.document(),
-                "tokens_per_s": rate,
-                **self.speedup.document(),
-            }
+            return {"params": best.document(), "tokens_per_s": rate, **self.speedup.document()}
         trial = next(one for one in reversed(self.trials) if one.arm == best and one.tokens_per_s)
         return {
             "params": best.document(),
@@ -182,10 +175,7 @@ class TuneResult:
 
 
 def why_nothing(
-    records: Sequence[TrialRecord],
-    forecasts: Sequence[Forecast],
-    *,
-    interrupted: bool,
+    records: Sequence[TrialRecord], forecasts: Sequence[Forecast], *, interrupted: bool
 ) -> str:
     """Why there is no confirmation, from what was tried and forecast."""
     if interrupted:

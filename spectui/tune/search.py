@@ -11,10 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from spectui.engine.events import GenerationResult
-from spectui.errors import (
-    CancelledError,
-    SpectuiError,
-)
+from spectui.errors import CancelledError, SpectuiError
 from spectui.known import Known
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
@@ -22,10 +19,7 @@ from spectui.measure.verdict import judge
 from spectui.measure.workload import WorkItem
 from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns, raced_requests
-from spectui.tune.events import (
-    PromptMeasured,
-    StudyResumed,
-)
+from spectui.tune.events import PromptMeasured, StudyResumed
 from spectui.tune.expert_use import Experts, read_experts
 from spectui.tune.forecast import in_order
 from spectui.tune.forecaster import Forecaster

@@ -300,10 +300,7 @@ def _verified(
 
 
 def _room(
-    verification: Verification,
-    result: TuneResult,
-    claims: Sequence[Claim],
-    left_s: float | None,
+    verification: Verification, result: TuneResult, claims: Sequence[Claim], left_s: float | None
 ) -> Room:
     """The settings and prompts that fit in the remaining time."""
     n_prompts = max((len(one.prompts) for one in claims), default=0)

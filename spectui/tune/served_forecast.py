@@ -180,11 +180,7 @@ class ServedForecaster:
         return len(self.space.drafts) * (n_prompts + _TURNS)
 
     def seconds(
-        self,
-        n_prompts: int,
-        n_tokens: int,
-        tokens_per_s: float,
-        prompt_token_s: float,
+        self, n_prompts: int, n_tokens: int, tokens_per_s: float, prompt_token_s: float
     ) -> float:
         """Estimate for ``run``, with few turns; arguments as those of ``Forecaster``."""
         backend, items = self.backend, self.workload.items

@@ -74,10 +74,7 @@ def temperatures_sentence(found: Temperatures) -> str | None:
 
 
 def predicted(
-    setup: SearchSetup,
-    pace: Pace,
-    forecaster: Forecaster | None,
-    standings: Sequence[Standing],
+    setup: SearchSetup, pace: Pace, forecaster: Forecaster | None, standings: Sequence[Standing]
 ) -> Iterator[Temperatures]:
     """Record what there is time for; yield the predictions so far, or why there can be none.
 

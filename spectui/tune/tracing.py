@@ -292,11 +292,7 @@ class Tracer:
         recorded = {recording.id for recording in self._recordings}
         items = [item for item in self.workload.items if item.id in recorded]
         n_most = _n_probed(len(self._beside(name)))
-        probe = CostProbe(
-            self.loader.engine,
-            self.workload,
-            drafter=drafter,
-        )
+        probe = CostProbe(self.loader.engine, self.workload, drafter=drafter)
         probed = probe.run(
             self._in_time(spread_out(items, n_most), n_most),
             lambda item: self.on_event(PromptProbed(prompt_id=item.id, drafter=name)),
@@ -388,11 +384,7 @@ def identity(loaded: ModelLoaded) -> ModelIdentity:
 
 
 def trace_of(
-    tracing: Tracing,
-    *,
-    target: ModelLoaded,
-    candidates: Sequence[Candidate],
-    workload: Workload,
+    tracing: Tracing, *, target: ModelLoaded, candidates: Sequence[Candidate], workload: Workload
 ) -> Trace:
     """The recordings as they are stored, with text."""
     recorded = {name for recording in tracing.recordings for name in recording.chains}

@@ -194,7 +194,5 @@ def best_trial(records: Sequence[TrialRecord]) -> TrialRecord | None:
         if r.state is TrialState.COMPLETE and not r.arm.is_off and r.relative is not None
     ]
     return max(
-        candidates,
-        key=lambda r: (r.relative or 0.0) * shares.get(r.arm.layout, 1.0),
-        default=None,
+        candidates, key=lambda r: (r.relative or 0.0) * shares.get(r.arm.layout, 1.0), default=None
     )

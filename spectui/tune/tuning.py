@@ -203,9 +203,7 @@ class Tuning:
         Where nothing was confirmed, an earlier verdict on the same conditions stays.
         """
         outcome = outcome_of(
-            result,
-            setup=self.setup_of(advised(result)),
-            dialect=self.setup.command.dialect,
+            result, setup=self.setup_of(advised(result)), dialect=self.setup.command.dialect
         )
         try:
             if result.speedup is None:

@@ -26,11 +26,7 @@ from spectui.options.drafters import (
 )
 from spectui.options.number import Number
 from spectui.options.speculation import Speculation
-from spectui.tune.space import (
-    FIRST_NGRAM,
-    Parameter,
-    SearchSpace,
-)
+from spectui.tune.space import FIRST_NGRAM, Parameter, SearchSpace
 
 _KIND = "kind"
 _MODEL = "model"

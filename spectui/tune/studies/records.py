@@ -12,13 +12,7 @@ from optuna.trial import TrialState as States
 
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.arm import Arm
-from spectui.measure.comparable import (
-    UNLISTED,
-    counted,
-    differences,
-    misses_gpus,
-    wherever_built,
-)
+from spectui.measure.comparable import UNLISTED, counted, differences, misses_gpus, wherever_built
 from spectui.monitor.machine import this_machine
 from spectui.options.stored import check_schema, current, is_of_fast_schedule
 from spectui.tune.space import SearchSpace
