@@ -44,7 +44,7 @@ from spectui.measure.served_models import ServedModel, keeps_off, look_at, size_
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import Fleet, measuring_arguments, open_fleet, served_by
 from spectui.measure.statistics import MIN_PROMPTS
-from spectui.measure.workload import Workload, served_workload
+from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
@@ -317,7 +317,7 @@ class Search:
 
     def _served_workload(self, server: LlamaClient, off: Setup) -> Workload:
         """The prompts as tokens of a server, each text once."""
-        return served_workload(
+        return tokenize(
             server,
             (*self.prompts, *self.all_prompts[len(self.prompts) :][:MOST_ANSWERS]),
             n_predict=self.shared.n_predict,

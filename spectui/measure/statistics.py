@@ -73,13 +73,9 @@ def paired_speedup(
     """
     if not measurements:
         raise ValueError("no pair was measured, so there is no speedup to speak of")
+    totals, strata = _per_prompt(measurements), _strata(measurements)
     found = _estimate(
-        _per_prompt(measurements),
-        strata=_strata(measurements),
-        n_pairs=len(measurements),
-        level=level,
-        n_resamples=n_resamples,
-        seed=seed,
+        totals, strata, len(measurements), level=level, n_resamples=n_resamples, seed=seed
     )
     return replace(found, ceiling=_ceiling(measurements), n_accepting=_n_accepting(measurements))
 
@@ -227,7 +223,8 @@ def paired_ratio(ours: Sequence[PairedMeasurement], theirs: Sequence[PairedMeasu
     if not common:
         raise ValueError("no prompt was measured on both sides")
     totals = np.hstack([_per_prompt(ours), _per_prompt(theirs)])
-    return _estimate(totals, n_pairs=len(ours), level=0.95, n_resamples=10_000, seed=0)
+    strata = np.zeros(len(totals), int)
+    return _estimate(totals, strata, len(ours), level=0.95, n_resamples=10_000, seed=0)
 
 
 def drift(anchor_tokens_per_s: Sequence[float]) -> float:
@@ -242,13 +239,7 @@ def drift(anchor_tokens_per_s: Sequence[float]) -> float:
 
 
 def _estimate(
-    totals: _Array,
-    *,
-    strata: _Index | None = None,
-    n_pairs: int,
-    level: float,
-    n_resamples: int,
-    seed: int,
+    totals: _Array, strata: _Index, n_pairs: int, *, level: float, n_resamples: int, seed: int
 ) -> Speedup:
     if not 0 < level < 1:
         raise ValueError(f"level {level} is not between 0 and 1")
@@ -258,7 +249,6 @@ def _estimate(
         reason = f"an interval needs at least {MIN_PROMPTS} prompts, measured: {n_prompts}"
     else:
         counts = _resamples(n_prompts, n_resamples, seed)
-        strata = np.zeros(n_prompts, int) if strata is None else strata
         low, high = _bootstrap_t(totals, counts, strata, level=level)
     return Speedup(
         estimate=math.exp(_log_ratio(totals.mean(axis=0)).item()),

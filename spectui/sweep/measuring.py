@@ -27,7 +27,6 @@ from spectui.measure.streams import measurer_of
 from spectui.measure.workload import (
     WorkItem,
     Workload,
-    served_workload,
     tokenize,
     with_length,
 )
@@ -263,7 +262,7 @@ class ServedMeasurer(CellMeasurer):
             raise HopelessError(str(error)) from error
         self._has_served = True
         setup = self._setup
-        return served_workload(
+        return tokenize(
             server,
             setup.prompts,
             n_predict=n_predict,

@@ -257,7 +257,10 @@ class Evidence:
         theirs = [expected[one.prompt_id] for one in ours]
         n_timed = len({one.prompt_id for one in ours})
         if self.n_passes > 1:
-            ours, theirs = (_numbered(rows) for rows in (ours, theirs))
+            ours, theirs = (
+                [replace(one, prompt_id=f"{one.prompt_id} {n}") for n, one in enumerate(rows)]
+                for rows in (ours, theirs)
+            )
         return replace(changed(whole, ours, theirs), n_timed=n_timed)
 
     def _wholes(self, answers: Answers) -> list[PairedMeasurement]:
@@ -277,10 +280,6 @@ class Evidence:
             )
             for index, part in np.argwhere(answers.on_s > 0).tolist()
         ]
-
-
-def _numbered(rows: Sequence[PairedMeasurement]) -> list[PairedMeasurement]:
-    return [replace(one, prompt_id=f"{one.prompt_id} {n}") for n, one in enumerate(rows)]
 
 
 def evidence_of(

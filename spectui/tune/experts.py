@@ -209,7 +209,7 @@ def plan_experts(
             drafts=drafts,
             free=free,
             layouts=layouts,
-            tightest=_tightest(layouts),
+            tightest=max((None, *layouts.beside), key=lambda name: layouts.of(name).n_cpu_moe),
             n_layers=without.target.info.n_layers,
             fits_as_given=can_load(without, free),
         )
@@ -222,11 +222,6 @@ def plan_experts(
         "least; fewer do not fit"
     )
     return found, without_room
-
-
-def _tightest(layouts: Layouts) -> str | None:
-    """The draft with which most experts lie in RAM; None for none."""
-    return max((None, *layouts.beside), key=lambda name: layouts.of(name).n_cpu_moe)
 
 
 def _instead(target: ModelOptions) -> str:

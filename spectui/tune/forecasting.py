@@ -7,7 +7,7 @@ from spectui.errors import EngineDiedError, EngineLostError, HopelessError, Serv
 from spectui.format import counted
 from spectui.measure.arm import Arm
 from spectui.trace.record import Recording
-from spectui.tune.events import ForecastFailed, ForecastMade, Notice, TraceProgress, TracingEvent
+from spectui.tune.events import ForecastFailed, ForecastMade, Notice, TraceProgress
 from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.forecaster import Forecaster
@@ -136,13 +136,10 @@ class Forecasting:
         if not forecaster.taken:
             self.setup.on_event(TraceProgress(step=None, n_steps=n_steps))
 
-        def on_step(step: TracingEvent) -> None:
-            self.setup.on_event(TraceProgress(step=step, n_steps=n_steps))
-
         outlook = forecaster.run(
             n_prompts,
             n_tokens,
-            on_step,
+            lambda step: self.setup.on_event(TraceProgress(step=step, n_steps=n_steps)),
             Deadlines(
                 has_time=lambda: self.pace.left_of(_COSTS_SHARE) > 0,
                 is_late=lambda: self.pace.left_of(_MOST_SHARE) <= 0,

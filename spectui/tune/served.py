@@ -238,10 +238,17 @@ def serve(
         verification = replace(verification, has_time=lambda: time.monotonic() < ends_s)
     found, ended = _verified(verification, claims[: room.n_settings], room.n_prompts)
     cut = None if verification.has_time() or ended is not None else _cut(found, room)
+    # What ended before the fewest prompts ranks nothing.
+    fewest = min(MIN_PROMPTS, room.n_prompts)
+    deliveries = {
+        arm: one.summary.speedup
+        for arm, one in found
+        if one.summary is not None and one.ended is None and len(one.pairs) >= fewest
+    }
     preference = preferred(
         result.verdict,
         result.best,
-        _deliveries(found, min(MIN_PROMPTS, room.n_prompts)),
+        deliveries,
         min_gain=tuning.setup.min_gain,
         requests={arm: _requests(tuning, arm, one) for arm, one in found},
     )
@@ -252,15 +259,6 @@ def serve(
         limited=cut or room.reason,
         took_s=time.monotonic() - began_s,
     )
-
-
-def _deliveries(found: Sequence[tuple[Arm, Verified]], fewest: int) -> dict[Arm, Speedup]:
-    """Speedups by the server; what ended before the fewest prompts ranks nothing."""
-    return {
-        arm: one.summary.speedup
-        for arm, one in found
-        if one.summary is not None and one.ended is None and len(one.pairs) >= fewest
-    }
 
 
 def _cut(found: Sequence[tuple[Arm, Verified]], room: Room) -> str | None:
@@ -376,7 +374,9 @@ def preferred(
     if not possible:
         return stays
     # What no prompt of the servers was as long as stands against what was measured at depth.
-    covered = {arm: _covered(requests.get(arm, ())) for arm in possible}
+    covered = {
+        arm: tuple(one for one in requests.get(arm, ()) if one.is_covered) for arm in possible
+    }
     worth = {arm: _worth(deliveries[arm], covered[arm]) for arm in possible}
     fastest = max(possible, key=lambda arm: worth[arm])
     speedup, known = deliveries[fastest], covered[fastest]
@@ -399,11 +399,6 @@ def preferred(
     )
     use = replace(verdict, reason=reason)
     return Preference(arm=fastest, verdict=use, is_other=True)
-
-
-def _covered(requests: Sequence[Request]) -> tuple[Request, ...]:
-    """Those whose prompts are about as long as measured ones."""
-    return tuple(one for one in requests if one.is_covered)
 
 
 def _worth(speedup: Speedup, requests: Sequence[Request]) -> float:

@@ -104,7 +104,9 @@ class TrialRunner:
             if proposal.arm.is_off and record.died:
                 self._n_off_deaths += 1
                 self.setup.study.enqueue((proposal.arm,))
-            if _is_defect(error) or self._is_hopeless(error, proposal.arm):
+            # The engine attaches a traceback to defects.
+            is_defect = bool(getattr(error, "__notes__", None))
+            if is_defect or self._is_hopeless(error, proposal.arm):
                 raise
         else:
             self._by_number[proposal.number] = record
@@ -188,8 +190,3 @@ class TrialRunner:
     def _place(self) -> tuple[int, object]:
         """Interruptions of the engine so far, and where the target lies: both change its speed."""
         return self.setup.engine.n_interruptions, self.setup.loader.place
-
-
-def _is_defect(error: SpectuiError) -> bool:
-    """Whether the error is a bug: the engine attaches a traceback to those."""
-    return bool(getattr(error, "__notes__", None))
