@@ -169,11 +169,11 @@ class DepthRuns:
             needed_s = self._seconds(n_tokens, FEWEST_CHANGED, block_s)
             if kept_s + needed_s <= most_s:
                 kept_s += needed_s
-        self.pace.reserve(kept_s)
+        self.pace.reserved_s = kept_s
 
     def run(self, standings: Sequence[Standing]) -> None:
         """Measure the leader at every length for which there is time. May be interrupted."""
-        self.pace.reserve(0.0)
+        self.pace.reserved_s = 0.0
         if not standings or standings[0].speedup is None:
             return
         leader, race = standings[0], standings[0].speedup

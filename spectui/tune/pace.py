@@ -88,8 +88,10 @@ class Pace:
     def __post_init__(self) -> None:
         self._seen = {item.tokens for item in self.seen}
         self._began_s = self.now_s()
-        self._reserved_s = 0.0
-        self._expected_s: Mapping[Arm, float] = {}
+        self.reserved_s = 0.0
+        """Seconds that are kept for what comes in the end."""
+        self.expected_s: Mapping[Arm, float] = {}
+        """Forecast seconds of a prompt, off's included, for arms that no trial has timed."""
         self.trial_s: list[float] = []
         """Seconds of each trial."""
 
@@ -98,15 +100,7 @@ class Pace:
         """Seconds left of the time budget; infinite without one."""
         if self.budget_s is None:
             return float("inf")
-        return self.budget_s - self.took_s - self._reserved_s
-
-    def reserve(self, seconds: float) -> None:
-        """Keep so much of the time for what comes in the end."""
-        self._reserved_s = seconds
-
-    def expect(self, seconds: Mapping[Arm, float]) -> None:
-        """Take the forecast seconds of a prompt, off's included, for arms that no trial timed."""
-        self._expected_s = seconds
+        return self.budget_s - self.took_s - self.reserved_s
 
     @property
     def took_s(self) -> float:
@@ -163,7 +157,7 @@ class Pace:
             if record.prompts
         }
         # Of a setting that was neither timed nor forecast a prompt is taken to last as long as off.
-        known = {**self._expected_s, **timed}
+        known = {**self.expected_s, **timed}
         off_s = next((seconds for arm, seconds in known.items() if arm.is_off), 0.0)
         places = [one.arm.layout for one in records if one.arm.is_off][:1]
         # Each time the target lies elsewhere it is measured alone, too.

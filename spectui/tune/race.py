@@ -46,14 +46,6 @@ _WHOLE = 1_000
 """Data that all information counts as, where recorded prompts are a part of it."""
 
 
-def _all(_arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
-    return len(items)
-
-
-def _no_requests(_standings: Sequence["Standing"]) -> Sequence[Request]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """A finalist after the last look."""
@@ -94,11 +86,13 @@ class Race:
     min_gain: float
     """What speculation must gain to be worth it, and what another finalist must be ahead to be
     worth measuring on; 0.02 is 2 %."""
-    n_affordable: Callable[[Sequence[Arm], Sequence[WorkItem]], int] = _all
+    n_affordable: Callable[[Sequence[Arm], Sequence[WorkItem]], int] = lambda _arms, items: len(
+        items
+    )
     """Given the finalists that still run and the prompts that are left, how many of those, from the
     first, there is time for; asked at every look. The prompts before the first look are measured in
     any case."""
-    requests: Callable[[Sequence[Standing]], Sequence[Request]] = _no_requests
+    requests: Callable[[Sequence[Standing]], Sequence[Request]] = lambda _standings: ()
     """Whole requests as the standings have them, which have to gain as well."""
     basis: Basis | None = None
     """Text that judges; None where no choice was made."""

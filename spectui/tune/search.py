@@ -81,7 +81,7 @@ class Search:
             self._setup.measurer.warm_up(None)
             self._setup.study.begin()
             self._forecasting.look_ahead()
-            self._pace.expect(self._forecasting.seconds(self._setup.study.space.off))
+            self._pace.expected_s = self._forecasting.seconds(self._setup.study.space.off)
             self._depths.reserve(self._confirmation.race_s(self._favourites(), 1))
             try:
                 self._search()

@@ -58,7 +58,6 @@ class Tuning:
         self.setup = setup
         self._backend = backend
         self._spec = backend.spec(setup)
-        self._study: TuningStudy | None = None
         self.name = setup.study.name or study_name(setup.off.target.path, self._spec)
         self.placing: Placing | None = None
         """How the target's place was found; None where it was not searched."""
@@ -82,7 +81,6 @@ class Tuning:
         """
         with self._open(on_event) as study:
             self._begin(study, on_event)
-            self._study = study
             began_s = time.monotonic()
             self._settle(study, on_event)
             setup = self.setup
@@ -95,10 +93,7 @@ class Tuning:
             before = hottest_c()
             with MachineWatch(rpc=setup.off.target.devices.rpc) as watch:
                 watch.start()
-                try:
-                    result = Search(search, forecaster=forecaster).run()
-                finally:
-                    self._study = None
+                result = Search(search, forecaster=forecaster).run()
                 is_hopeless = isinstance(result.error, HopelessError)
                 found_nothing = is_hopeless or not n_measured(result.trials)
                 if isinstance(result.error, ServerError) and found_nothing:
@@ -173,13 +168,8 @@ class Tuning:
                 return machines_of(self.name, list_studies(storage))
         return ()
 
-    def _open(self, on_event: Callable[[TuneEvent], None] | None = None) -> TuningStudy:
+    def _open(self, on_event: Callable[[TuneEvent], None] = lambda _event: None) -> TuningStudy:
         options = self.setup.study
-
-        def say(text: str) -> None:
-            if on_event is not None:
-                on_event(Notice(text=text))
-
         if options.name is None:
             self._spec, self.name = found_again(
                 self._spec,
@@ -192,7 +182,7 @@ class Tuning:
             spec=self._spec,
             space=self.setup.space,
             isolated=self._backend.is_isolated,
-            say=say,
+            say=lambda text: on_event(Notice(text=text)),
         )
         self.name, self.space = study.name, study.space
         return study
@@ -210,10 +200,8 @@ class Tuning:
                 earlier = study.kept(OUTCOME, Outcome)
                 if earlier is not None and earlier.is_confirmed:
                     return replace(result, earlier=earlier)
-            predictions = (
-                predictions_of(result.outlook.forecasts) if result.outlook.forecasts else None
-            )
-            promise = self.promise_of(result)
+            forecasts, promise = result.outlook.forecasts, self.promise_of(result)
+            predictions = predictions_of(forecasts) if forecasts else None
             study.keep(outcome=outcome, promise=promise, predictions=predictions)
         except BadInputError as error:
             return replace(result, not_kept=f"{_UNKNOWN}: {error}")

@@ -88,7 +88,7 @@ def test_a_race_of_what_no_trial_has_timed_takes_what_its_forecast_says() -> Non
     pace = Pace(100.0, lambda: 0.0, Free(), items(4), records=lambda: records)
     per_prompt_s = off.prompts[0].decode_s
     assert pace.race_s([arm(3)], items(4)) == pytest.approx(4 * (1 + BASELINE_SHARE) * per_prompt_s)
-    pace.expect({arm(3): 0.5 * per_prompt_s})
+    pace.expected_s = {arm(3): 0.5 * per_prompt_s}
     assert pace.race_s([arm(3)], items(4)) == pytest.approx(
         4 * (0.5 + BASELINE_SHARE) * per_prompt_s
     )
