@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Protocol
 
 from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
+from spectui.measure.measurer import Measurer
 from spectui.measure.workload import WorkItem
 from spectui.tune.race import BASELINE_SHARE, LOOK_EVERY
 from spectui.tune.trials import TrialRecord
@@ -53,20 +53,6 @@ class Spent:
         }
 
 
-class PromptCosts(Protocol):
-    """A measurer that knows the costs of prompts."""
-
-    @property
-    def n_beside_off(self) -> int | None:
-        """Settings as in ``Backend.n_beside_off``; None where prompts are evaluated once."""
-        ...
-
-    @property
-    def prompt_token_s(self) -> float:
-        """Seconds per token of a prompt that is evaluated for the first time."""
-        ...
-
-
 @dataclass(eq=False)
 class Pace:
     """Time keeper of one search."""
@@ -75,7 +61,7 @@ class Pace:
     """Seconds that the search may take; None for as long as it takes."""
     now_s: Callable[[], float]
     """Clock of the search's own work."""
-    prompts: PromptCosts
+    prompts: Measurer
     """Says what a new prompt costs."""
     seen: Sequence[WorkItem]
     """Prompts of the trials, which a race on them finds evaluated."""

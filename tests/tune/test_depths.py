@@ -143,7 +143,7 @@ class Ground:
             depths=depths,
             requests=requests,
         )
-        self.pace = Pace(budget_s, lambda: self.measurer.now_s, self.measurer, ())
+        self.pace = Pace(budget_s, lambda: self.measurer.now_s, setup.measurer, ())
         self.runs = DepthRuns(setup, self.pace, lambda item, _result: self.decoded.append(item.id))
 
     def run(self, leader: Standing | None = None) -> Depths:

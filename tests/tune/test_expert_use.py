@@ -106,7 +106,7 @@ def run(recorded: Recorded | None, budget_s: float | None = None) -> Experts:
         min_gain=0.02,
         on_event=lambda _event: None,
     )
-    pace = Pace(budget_s, lambda: 0.0, measurer, ())
+    pace = Pace(budget_s, lambda: 0.0, cast("Measurer", measurer), ())
     return read_experts(setup, pace, cast("Forecaster | None", recorded))
 
 

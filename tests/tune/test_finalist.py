@@ -1,10 +1,12 @@
 """The setting that is raced, and how far its forecast was from the race."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
 
 from spectui.measure.arm import OFF, Arm
+from spectui.measure.measurer import Measurer
 from spectui.measure.speedup import Speedup
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
@@ -85,7 +87,7 @@ class Free:
 def test_a_race_of_what_no_trial_has_timed_takes_what_its_forecast_says() -> None:
     off = trial(OFF)
     records = [off]
-    pace = Pace(100.0, lambda: 0.0, Free(), items(4), records=lambda: records)
+    pace = Pace(100.0, lambda: 0.0, cast("Measurer", Free()), items(4), records=lambda: records)
     per_prompt_s = off.prompts[0].decode_s
     assert pace.race_s([arm(3)], items(4)) == pytest.approx(4 * (1 + BASELINE_SHARE) * per_prompt_s)
     pace.expected_s = {arm(3): 0.5 * per_prompt_s}

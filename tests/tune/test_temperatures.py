@@ -100,7 +100,7 @@ def run(
         min_gain=0.02,
         on_event=events.append,
     )
-    pace = Pace(budget_s, clock, ScriptedMeasurer(), ())
+    pace = Pace(budget_s, clock, cast("Measurer", ScriptedMeasurer()), ())
     standings = [standing or Standing(arm=ARM, speedup=SPEEDUP, n_pairs=8)]
     found: Temperatures = Known(None, ENDED)
     try:
