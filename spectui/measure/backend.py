@@ -55,24 +55,6 @@ class Backend(Protocol):
         ...
 
 
-class Loading(Protocol):
-    """Loader of models, as far as a search needs it: a ``Loader`` or its stand-in."""
-
-    @property
-    def place(self) -> object:
-        """How the target lies now, comparable; None where it lies alike beside every draft."""
-        ...
-
-    @property
-    def move_s(self) -> float:
-        """Seconds that the last reload of the target took."""
-        ...
-
-    def load(self, draft: str | None) -> None:
-        """Have a draft ready."""
-        ...
-
-
 def again_after_a_death(measure: Callable[[], Measured]) -> Measured:
     """Measure, and once more where the engine's process ends meanwhile: another takes its place.
 

@@ -18,7 +18,6 @@ from spectui.llama.library import (
     llama_cpp_commit,
     llama_cpp_version,
 )
-from spectui.measure.backend import Loading
 from spectui.measure.comparable import as_stored, conditions, digest, model_identity, spec_digest
 from spectui.measure.served_models import ServedModel
 from spectui.measure.server_backend import ServerBackend
@@ -32,7 +31,7 @@ from spectui.tune.division import mixed
 from spectui.tune.experts import at_least
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.layouts import Layout
-from spectui.tune.loading import Loader, MovableTarget
+from spectui.tune.loading import Loader, Loading, MovableTarget
 from spectui.tune.places import Placing, moved
 from spectui.tune.placing import PlacedTarget, PlaceSearch
 from spectui.tune.served_forecast import ServedForecaster

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
+from spectui.measure.server_backend import ServerBackend
 from spectui.options.setup import ModelOptions
 from spectui.tune.candidates import Candidate
 from spectui.tune.layouts import Layouts
@@ -110,3 +111,7 @@ class Loader:
         )
         self.place = place
         self.move_s = self.clock() - began_s
+
+
+Loading = Loader | ServerBackend
+"""What has a draft ready, and the target lie as it does beside that."""

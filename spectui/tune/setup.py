@@ -8,7 +8,7 @@ from typing import Self
 from spectui.commands.command import Start
 from spectui.commands.takeover import Takeover
 from spectui.engine.commands import LoadTarget
-from spectui.measure.backend import Backend, Loading
+from spectui.measure.backend import Backend
 from spectui.measure.measurer import Measurer
 from spectui.measure.requests import usual_shape
 from spectui.measure.workload import Workload
@@ -19,6 +19,7 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.division import Division
 from spectui.tune.events import TuneEvent
 from spectui.tune.layouts import LayoutPlan
+from spectui.tune.loading import Loading
 from spectui.tune.places import Knob
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.study import StudyOptions, TuningStudy

@@ -11,7 +11,6 @@ from spectui.documents import Json
 from spectui.errors import BadInputError, HopelessError, ServerError
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.arm import Arm
-from spectui.measure.backend import Loading
 from spectui.measure.comparable import found_again
 from spectui.measure.promise import Case, Promise, lasting, observed_of
 from spectui.measure.streams import measurer_of
@@ -22,6 +21,7 @@ from spectui.options.setup import ModelOptions
 from spectui.tune.backends import InProcess, Served, study_name
 from spectui.tune.division import Division, divide
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
+from spectui.tune.loading import Loading
 from spectui.tune.outcome import Outcome, advised, outcome_of, predictions_of
 from spectui.tune.places import Placing
 from spectui.tune.race import BASELINE_SHARE

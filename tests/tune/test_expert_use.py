@@ -8,7 +8,6 @@ import pytest
 from spectui.engine.commands import ReadExperts
 from spectui.engine.driver import Engine
 from spectui.errors import CancelledError, DoesNotFitError, SpectuiError
-from spectui.measure.backend import Loading
 from spectui.measure.measurer import Measurer
 from spectui.measure.workload import Workload
 from spectui.options.setup import SamplingConfig
@@ -22,6 +21,7 @@ from spectui.tune.expert_use import (
     read_experts,
 )
 from spectui.tune.forecaster import Forecaster
+from spectui.tune.loading import Loading
 from spectui.tune.pace import Pace
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.studies.study import TuningStudy

@@ -10,7 +10,6 @@ from spectui.engine.driver import Engine
 from spectui.errors import CancelledError
 from spectui.known import Known
 from spectui.measure.arm import OFF, Arm
-from spectui.measure.backend import Loading
 from spectui.measure.measurer import Measurer
 from spectui.measure.speedup import Speedup
 from spectui.measure.workload import Workload
@@ -23,6 +22,7 @@ from spectui.tune.division import divide
 from spectui.tune.events import TemperatureStarted, TuneEvent
 from spectui.tune.forecast import Forecast
 from spectui.tune.forecaster import Forecaster, Resampled
+from spectui.tune.loading import Loading
 from spectui.tune.pace import ENDED, Pace
 from spectui.tune.race import Standing
 from spectui.tune.setup import Limits, SearchSetup
