@@ -195,6 +195,22 @@ def _n_right(chain: Sequence[int], coming: Sequence[int]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
+def complete(recordings: Sequence[Recording]) -> tuple[Recording, ...]:
+    """Even out recordings after an interrupt: keep the drafts that were recorded on every output.
+
+    Before the first draft is through, the prompts that it has gone along; before it began, the
+    outputs alone, which answer for n-gram drafters.
+    """
+    names = set.intersection(*(set(r.chains) for r in recordings)) if recordings else set()
+    if not names:
+        begun = tuple(recording for recording in recordings if recording.chains)
+        return begun or tuple(recordings)
+    return tuple(
+        replace(r, chains={name: told for name, told in r.chains.items() if name in names})
+        for r in recordings
+    )
+
+
 def bare(trace: Trace) -> Trace:
     """A copy of the trace without text."""
     return replace(trace, recordings=tuple(map(without_text, trace.recordings)), has_text=False)

@@ -238,17 +238,10 @@ def serve(
         verification = replace(verification, has_time=lambda: time.monotonic() < ends_s)
     found, ended = _verified(verification, claims[: room.n_settings], room.n_prompts)
     cut = None if verification.has_time() or ended is not None else _cut(found, room)
-    # What ended before the fewest prompts ranks nothing.
-    fewest = min(MIN_PROMPTS, room.n_prompts)
-    deliveries = {
-        arm: one.summary.speedup
-        for arm, one in found
-        if one.summary is not None and one.ended is None and len(one.pairs) >= fewest
-    }
     preference = preferred(
         result.verdict,
         result.best,
-        deliveries,
+        _deliveries(found, min(MIN_PROMPTS, room.n_prompts)),
         min_gain=tuning.setup.min_gain,
         requests={arm: _requests(tuning, arm, one) for arm, one in found},
     )
@@ -259,6 +252,15 @@ def serve(
         limited=cut or room.reason,
         took_s=time.monotonic() - began_s,
     )
+
+
+def _deliveries(found: Sequence[tuple[Arm, Verified]], fewest: int) -> dict[Arm, Speedup]:
+    """Speedups by the server; what ended before the fewest prompts ranks nothing."""
+    return {
+        arm: one.summary.speedup
+        for arm, one in found
+        if one.summary is not None and one.ended is None and len(one.pairs) >= fewest
+    }
 
 
 def _cut(found: Sequence[tuple[Arm, Verified]], room: Room) -> str | None:

@@ -26,7 +26,7 @@ from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
-from spectui.trace.record import ModelIdentity, Recording, Trace
+from spectui.trace.record import ModelIdentity, Recording, Trace, complete
 from spectui.tune.candidates import Candidate
 from spectui.tune.events import (
     CostsMeasured,
@@ -346,22 +346,6 @@ def _n_probed(n_before: int) -> int:
     is new.
     """
     return _COST_PROMPTS if n_before == 0 else _COST_PROMPTS // 2
-
-
-def complete(recordings: Sequence[Recording]) -> tuple[Recording, ...]:
-    """Even out recordings after an interrupt: keep the drafts that were recorded on every output.
-
-    Before the first draft is through, the prompts that it has gone along; before it began, the
-    outputs alone, which answer for n-gram drafters.
-    """
-    names = set.intersection(*(set(r.chains) for r in recordings)) if recordings else set()
-    if not names:
-        begun = tuple(recording for recording in recordings if recording.chains)
-        return begun or tuple(recordings)
-    return tuple(
-        replace(r, chains={name: told for name, told in r.chains.items() if name in names})
-        for r in recordings
-    )
 
 
 def spread_out(items: Sequence[WorkItem], n: int) -> tuple[WorkItem, ...]:
