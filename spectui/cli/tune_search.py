@@ -62,7 +62,7 @@ from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.evidence import FEW
 from spectui.tune.experts import ExpertPlan, plan_caches, plan_experts
 from spectui.tune.layouts import LayoutPlan, fit_layouts
-from spectui.tune.places import Place, knobs_of
+from spectui.tune.places import knobs_of
 from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
 from spectui.tune.setup import MOST_TRIALS, CommandOptions, Limits, TuningSetup
@@ -120,7 +120,7 @@ class Search:
             given = self._given_place(command, plan, models)
             knobs = knobs_of(
                 self.options.parameters(),
-                Place(target=given.options, context=given.context),
+                given,
                 n_processors=usable_processors(),
                 n_devices=len({one.memory for one in target.memory.buffers} - {HOST}),
                 least_n_cpu_moe=None if experts is None else experts.layouts.alone.n_cpu_moe,

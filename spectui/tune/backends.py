@@ -33,7 +33,7 @@ from spectui.tune.forecaster import Forecaster
 from spectui.tune.layouts import Layout
 from spectui.tune.loading import Loader, Loading, MovableTarget
 from spectui.tune.places import Placing, moved
-from spectui.tune.placing import PlacedTarget, PlaceSearch
+from spectui.tune.placing import PlaceSearch, load_in_place
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import TuningSetup
 from spectui.tune.space import Parameter
@@ -168,8 +168,8 @@ class InProcess:
         """Find the place in which the target is fastest, and load it there."""
         if not setup.knobs:
             return setup, None
-        target = PlacedTarget(
-            command=setup.given or self.command,
+        target = replace(
+            setup.given or self.command,
             mtp=bool(self.target.mtp_layers) and not self.command.mtp_file,
             draft=None if study.space.layouts else _largest_draft(setup.candidates),
         )
@@ -193,10 +193,10 @@ class InProcess:
             is_number, own = isinstance(n_cpu_moe, int), setup.off.target
             layouts = at_least(layouts, own, int(n_cpu_moe)) if is_number else None
             study.space = replace(study.space, layouts=layouts)
-        place = moved(target.place, setup.knobs, placing.values)
-        self.command = target.load(self.measuring, place)
+        self.command = place = moved(target, setup.knobs, placing.values)
+        load_in_place(self.measuring, place)
         self.draft = None
-        off = replace(setup.off, target=place.target, context=place.context)
+        off = replace(setup.off, target=place.options, context=place.context)
         return replace(setup, off=off), placing
 
     def prepare(self, setup: TuningSetup, study: TuningStudy) -> tuple[Loading, Forecaster]:

@@ -28,9 +28,8 @@ from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.request import RequestShape
-from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
-from spectui.tune.places import Knob, Place, PlaceTrial, Placing, Values, moved, text_of
+from spectui.tune.places import Knob, PlaceTrial, Placing, Values, moved, text_of
 from spectui.tune.studies.study import PlaceStudy
 from spectui.tune.tracing import spread_out
 
@@ -52,38 +51,20 @@ class _OutOfTimeError(Exception):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedTarget:
-    """The target of a search, and how it is loaded anywhere."""
+def load_in_place(engine: Engine, place: LoadTarget) -> None:
+    """Load a target in a place.
 
-    command: LoadTarget
-    """Loads it in its first place."""
-    mtp: bool = False
-    """Whether its own MTP layers are loaded with it."""
-    draft: ModelOptions | None = None
-    """The largest draft, for which there has to be room in every place."""
-
-    @property
-    def place(self) -> Place:
-        """Its first place."""
-        return Place(target=self.command.options, context=self.command.context)
-
-    def load(self, engine: Engine, place: Place) -> LoadTarget:
-        """Load it in a place.
-
-        Raises:
-            SpectuiError: it cannot be loaded there.
-        """
-        command = replace(self.command, options=place.target, context=place.context)
-        engine.load_target(
-            command.options,
-            command.context,
-            max_draft=command.max_draft,
-            mtp=self.mtp,
-            mtp_file=command.mtp_file,
-            draft=self.draft,
-        )
-        return command
+    Raises:
+        SpectuiError: it cannot be loaded there.
+    """
+    engine.load_target(
+        place.options,
+        place.context,
+        max_draft=place.max_draft,
+        mtp=place.mtp,
+        mtp_file=place.mtp_file,
+        draft=place.draft,
+    )
 
 
 @dataclass(eq=False)
@@ -92,7 +73,7 @@ class PlaceSearch:
 
     engine: Engine
     """Loads and decodes."""
-    target: PlacedTarget
+    target: LoadTarget
     """In the place that the user's command gives it."""
     study: PlaceStudy
     """Says what may be varied, and keeps what was tried: an earlier run's trials are taken up."""
@@ -110,7 +91,7 @@ class PlaceSearch:
 
     def __post_init__(self) -> None:
         self._given: Values = {one.name: one.own for one in self.study.knobs}
-        self._loaded: Place | None = None
+        self._loaded: LoadTarget | None = None
         """Where the target lies."""
 
     def run(self) -> Placing:
@@ -207,11 +188,11 @@ class PlaceSearch:
 
     def _decode(self, item: WorkItem, values: Values) -> GenerationResult:
         """Read a prompt anew in a place, and begin its answer."""
-        place = moved(self.target.place, self.study.knobs, values)
+        place = moved(self.target, self.study.knobs, values)
 
         def decode() -> GenerationResult:
             if place != self._loaded:
-                self.target.load(self.engine, place)
+                load_in_place(self.engine, place)
                 self._loaded = place
                 # The first tokens after a load are slower than the rest.
                 self._generate(item, 2)
