@@ -31,7 +31,7 @@ from spectui.tune.division import mixed
 from spectui.tune.experts import at_least
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.layouts import Layout
-from spectui.tune.loading import Loader, Loading, MovableTarget
+from spectui.tune.loading import Loader, Loading
 from spectui.tune.places import Placing, moved
 from spectui.tune.placing import PlaceSearch, load_in_place
 from spectui.tune.served_forecast import ServedForecaster
@@ -206,9 +206,7 @@ class InProcess:
             self.measuring,
             setup.candidates,
             loaded=self.draft,
-            movable=None
-            if layouts is None
-            else MovableTarget(loaded=self.command, layouts=layouts),
+            movable=None if layouts is None else (self.command, layouts),
         )
         kept = KeptTrace(
             study_trace(study.name, study.spec),

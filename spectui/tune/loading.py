@@ -13,15 +13,6 @@ from spectui.tune.candidates import Candidate
 from spectui.tune.layouts import Layouts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovableTarget:
-    """A target that is loaded anew where a draft leaves it other room."""
-
-    loaded: LoadTarget
-    """Target as the engine holds it."""
-    layouts: Layouts
-
-
 @dataclass(eq=False)
 class Loader:
     """Loads drafts, and the target where it has to move for one. Remembers what is loaded."""
@@ -33,14 +24,14 @@ class Loader:
     _: KW_ONLY
     loaded: str | None = None
     """The candidate that the engine has loaded already."""
-    movable: MovableTarget | None = None
-    """Layouts of the target for each of them; None keeps it in place."""
+    movable: tuple[LoadTarget, Layouts] | None = None
+    """The target as it is loaded, and its layouts beside each of them; None keeps it in place."""
     clock: Callable[[], float] = time.monotonic
     """Seconds."""
 
     def __post_init__(self) -> None:
         self._candidates = {candidate.name: candidate for candidate in self.candidates}
-        self.place = None if self.movable is None else self.movable.loaded.options
+        self.place = None if self.movable is None else self.movable[0].options
         """The target as it is loaded; None where it stays in place, and where its load failed."""
         self.move_s = 0.0
         """Seconds that the last reload of the target took."""
@@ -96,13 +87,15 @@ class Loader:
         self.loaded = draft
 
     def _place_of(self, draft: str | None) -> ModelOptions | None:
-        movable = self.movable
-        return None if movable is None else movable.layouts.of(draft).on(movable.loaded.options)
+        if self.movable is None:
+            return None
+        command, layouts = self.movable
+        return layouts.of(draft).on(command.options)
 
     def _move(self, place: ModelOptions | None) -> None:
         if self.movable is None or place is None or place == self.place:
             return
-        command = self.movable.loaded
+        command, _layouts = self.movable
         began_s = self.clock()
         # A load begins by freeing both models, whatever comes of it.
         self.loaded = self.place = None

@@ -1,7 +1,7 @@
 """Running trials: every one between two anchor runs of the target alone."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 
 from spectui.engine.events import GenerationResult
 from spectui.errors import (
@@ -19,7 +19,6 @@ from spectui.measure.workload import WorkItem
 from spectui.tune.events import Notice, TrialFinished, TrialStarted
 from spectui.tune.pace import OutOfTimeError
 from spectui.tune.setup import SearchSetup
-from spectui.tune.studies.study import Proposal
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState, n_measured, score
 
 _HOPELESS = 3
@@ -145,7 +144,7 @@ class TrialRunner:
         has_ended = isinstance(error, (ServerError, EngineDiedError))
         return has_ended and not measured and len(failed) >= _HOPELESS
 
-    def _measure(self, proposal: Proposal) -> TrialRecord:
+    def _measure(self, proposal: TrialRecord) -> TrialRecord:
         for _attempt in range(self._attempts):
             before = self._last_anchor()
             # After the anchor, which may take another server.
@@ -155,10 +154,9 @@ class TrialRunner:
             noisy = drift((before, after)) > MAX_DRIFT
             if not noisy:
                 break
-        return TrialRecord(
-            number=proposal.number,
+        return replace(
+            proposal,
             state=TrialState.COMPLETE,
-            arm=proposal.arm,
             prompts=scores,
             anchor_tokens_per_s=(before + after) / 2,
             noisy=noisy,

@@ -33,7 +33,7 @@ from spectui.tune.events import (
     PromptProbed,
     TracingEvent,
 )
-from spectui.tune.loading import Loader, MovableTarget
+from spectui.tune.loading import Loader
 from spectui.tune.tracing import Deadlines, Tracer, Tracing, n_tracing_steps
 from tests.support.engine import small_context
 from tests.support.layouts import expert_layouts
@@ -183,7 +183,7 @@ def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: T
         loader = Loader(
             engine,
             [draft_of(tiny)],
-            movable=MovableTarget(loaded=command, layouts=layouts),
+            movable=(command, layouts),
         )
         tracing = Tracer(
             WORKLOAD,

@@ -30,7 +30,7 @@ from spectui.tune.division import divide
 from spectui.tune.experts import at_least, cache_sizes_mib, place_experts, why_idle
 from spectui.tune.explain import explain_result
 from spectui.tune.layouts import Layout, misfits
-from spectui.tune.loading import Loader, MovableTarget
+from spectui.tune.loading import Loader
 from spectui.tune.race import LOOK_EVERY, Race
 from spectui.tune.race_runs import legs_of
 from spectui.tune.result import TuneResult, conditions
@@ -223,7 +223,7 @@ def loader_of(
             Candidate(name=name, options=ModelOptions(path=Path(f"{name}.gguf")), loaded=None)
             for name in drafts
         ],
-        movable=MovableTarget(loaded=command, layouts=LAYOUTS),
+        movable=(command, LAYOUTS),
         clock=clock,
     )
 

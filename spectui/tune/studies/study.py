@@ -97,14 +97,6 @@ class StudyOptions:
     """Options of the search as they were typed, which the study keeps for its report."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """An arm to measure, under a trial number."""
-
-    number: int
-    arm: Arm
-
-
 class TuningStudy(Closing):
     """One study in one storage. Close it, or use it as a context manager.
 
@@ -235,26 +227,26 @@ class TuningStudy(Closing):
         with storage_errors(self._url):
             return PlaceStudy(self._storage, self.name, knobs)
 
-    def ask(self) -> Proposal:
+    def ask(self) -> TrialRecord:
         """Choose the next arm and note that this process is at it."""
         with storage_errors(self._url):
             optuna.storages.fail_stale_trials(self.stored)
             return self._begun(*self._ask())
 
-    def claim(self, arm: Arm) -> Proposal:
+    def claim(self, arm: Arm) -> TrialRecord:
         """Begin a trial of ``arm``, whatever is queued."""
         with storage_errors(self._url):
             trial = records.begin(self.stored, arm, self.space, self._owner)
             return self._begun(trial, records.chosen(trial, self.space))
 
-    def _begun(self, trial: optuna.Trial, arm: Arm) -> Proposal:
+    def _begun(self, trial: optuna.Trial, arm: Arm) -> TrialRecord:
         # Optuna's own numbers have gaps, where a run was interrupted before what it had queued; but
         # only who is alone can choose others.
         number = trial.number
         if self._is_alone:
             number = 1 + max((record.number for record in self.records()), default=-1)
-        proposal = Proposal(number=number, arm=arm)
-        records.store(trial, _unmeasured(proposal, TrialState.RUNNING))
+        proposal = TrialRecord(number=number, state=TrialState.RUNNING, arm=arm)
+        records.store(trial, proposal)
         heartbeat = get_heartbeat_thread(records.id_of(trial), self._storage)
         heartbeat.start()
         self._held[number] = trial, heartbeat
@@ -298,18 +290,18 @@ class TuningStudy(Closing):
                 return kept == record
         return True
 
-    def fail(self, proposal: Proposal, error: SpectuiError) -> TrialRecord:
+    def fail(self, proposal: TrialRecord, error: SpectuiError) -> TrialRecord:
         """Store that a trial could not be measured, or was pruned, and why."""
         state = TrialState.PRUNED if isinstance(error, DoesNotFitError) else TrialState.FAIL
-        record = _unmeasured(proposal, state, str(error))
+        record = replace(proposal, state=state, error=str(error))
         if isinstance(error, EngineDiedError):
             record = replace(record, died=True, log=error.log)
         self.finish(record)
         return record
 
-    def interrupt(self, proposal: Proposal) -> TrialRecord:
+    def interrupt(self, proposal: TrialRecord) -> TrialRecord:
         """Store that a trial was stopped; another may try its arm again."""
-        record = _unmeasured(proposal, TrialState.INTERRUPTED, "interrupted")
+        record = replace(proposal, state=TrialState.INTERRUPTED, error="interrupted")
         self.finish(record)
         return record
 
@@ -365,7 +357,3 @@ class TuningStudy(Closing):
             close_storage(self._storage)
             if self._lock is not None:
                 self._lock.release()
-
-
-def _unmeasured(proposal: Proposal, state: TrialState, error: str | None = None) -> TrialRecord:
-    return TrialRecord(number=proposal.number, state=state, arm=proposal.arm, error=error)
