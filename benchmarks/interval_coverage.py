@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spectui.measure.statistics import PairedMeasurement, paired_speedup
+from spectui.measure.speedup import PairedMeasurement
+from spectui.measure.statistics import paired_speedup
 
 Array = npt.NDArray[np.float64]
 

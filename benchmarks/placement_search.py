@@ -33,10 +33,10 @@ from spectui.measure.workload import tokenize
 from spectui.options.setup import Devices, SamplingConfig
 from spectui.prompts import builtin_suite
 from spectui.tune.division import mixed
-from spectui.tune.places import Knob, Place, Placing, Value, Values, knobs_of
-from spectui.tune.placing import PlacedTarget, PlaceSearch
+from spectui.tune.places import Knob, Placing, Value, Values, knobs_of
+from spectui.tune.placing import PlaceSearch
 from spectui.tune.space import PLACING, Parameter
-from spectui.tune.studies.places import PlaceStudy
+from spectui.tune.studies.study import PlaceStudy
 from tests.support.rpc import RpcBuild, rpc_build
 
 CASES = ("dense", "experts")
@@ -92,7 +92,7 @@ def compare(engine: Engine, case: str, placed: Devices, n_rounds: int) -> dict[s
     workload = replace(workload, items=mixed(workload.items)[:N_PROMPTS])
     knobs = knobs_of(
         frozenset(PLACING) - {Parameter.SPLIT_MODE, Parameter.UBATCH_SIZE},
-        Place(target=options, context=command.context),
+        replace(command, options=options),
         n_processors=usable_processors(),
         n_devices=len({one.memory for one in loaded.memory.buffers} - {HOST}),
         least_n_cpu_moe=0 if is_moe else None,
@@ -100,7 +100,7 @@ def compare(engine: Engine, case: str, placed: Devices, n_rounds: int) -> dict[s
     )
     search = PlaceSearch(
         engine,
-        PlacedTarget(command=command),
+        command,
         PlaceStudy(optuna.storages.InMemoryStorage(), case, knobs),
         workload=workload,
         shape=usual_shape(workload),

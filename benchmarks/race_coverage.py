@@ -24,7 +24,7 @@ import statistics
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
 from typing import Any, cast
@@ -37,7 +37,7 @@ from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
 from spectui.measure.backend import Backend
 from spectui.measure.measurer import Measurer, Pair, measurements
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Answer, Basis, Verdict, is_sparse, judge
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
@@ -48,10 +48,10 @@ from spectui.speculative.decoder import Stop
 from spectui.tune.division import LATER_ERROR, Judged, divide
 from spectui.tune.evidence import evidence_of
 from spectui.tune.forecast import Answers, Forecast, promising
+from spectui.tune.forecasting import STAGE
 from spectui.tune.looks import ERROR
 from spectui.tune.race import Race, Standing
-from spectui.tune.race_runs import race_runs
-from spectui.tune.search import STAGE
+from spectui.tune.race_runs import legs_of
 
 MIN_GAIN = 0.02
 TASTE = 0.06
@@ -242,6 +242,9 @@ class Simulated(Measurer):
             found.append(Pair(item=item, baseline=results[None], speculative=results[speculation]))
         return found
 
+    n_streams = 1
+    blocks = Measurer.blocks
+
     def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
         """Decode one prompt or what follows its answer."""
         prompt = int(item.id)
@@ -281,9 +284,7 @@ def part(one: Forecast, rows: slice) -> Forecast:
     if one.answers is None:
         raise RuntimeError("only totals are known")
     whole = one.answers
-    return forecast_of(
-        one.arm, Answers(**{name.name: getattr(whole, name.name)[rows] for name in fields(whole)})
-    )
+    return forecast_of(one.arm, Answers(*(values[rows] for values in whole)))
 
 
 def answer(n_tokens: int, seconds: float) -> GenerationResult:
@@ -306,7 +307,7 @@ def run(
     """One search: its leader, the verdict, what is true, and what is said of other prompts."""
     simulated = Simulated(rng, setting)
     arm = simulated.forecasts[simulated.best].arm
-    runs = race_runs(simulated, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None)
+    runs = legs_of(simulated)(simulated, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None)
     evidence, judged, names = None, setting.judged, list[tuple[str, str]]()
     whole = workload(setting.n_prompts, setting.n_categories)
     items, basis = judged.items, judged.basis

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import add_row, read_rows, server_binary, write_results
-from spectui.measure.workload import Workload, served_workload, with_length
+from spectui.measure.workload import Workload, tokenize, with_length
 from spectui.options.setup import SamplingConfig
 from spectui.prompts import builtin_suite
 from spectui.server import LlamaServer
@@ -127,7 +127,7 @@ def prompts_of(server: LlamaServer, names: Sequence[str]) -> Workload:
     """The prompts of the suite in the order of ``tune``'s race, then the others."""
     suite = {prompt.id: prompt for prompt in builtin_suite()}
     ordered = [*dict.fromkeys([*names, *suite])]
-    return served_workload(
+    return tokenize(
         server,
         [suite[name] for name in ordered if name in suite],
         n_predict=64,

@@ -270,7 +270,7 @@ def told(result: TuneResult, wall_s: float) -> dict[str, Any]:
     return {
         "wall_s": wall_s,
         "n_trials": len(result.trials),
-        "n_replayed": len(result.forecasts),
+        "n_replayed": len(result.outlook.forecasts),
         "setting": None if config is None else msgspec.to_builtins(config),
         "verdict": result.verdict.reason,
     }

@@ -50,6 +50,14 @@ def or_reason(name: str, value: object, reason: str) -> Json:
     return {name: value} if value is not None else {name: None, f"{name}_reason": reason}
 
 
+def known(name: str, found: Known[Any]) -> Json:
+    """A value that has a document, several of them, or null with its reason."""
+    told = found.value
+    if isinstance(told, tuple):
+        return {name: [one.document() for one in told]}
+    return or_reason(name, None if told is None else told.document(), found.reason or "")
+
+
 def fields_of(source: object, reason: str, *names: str) -> Json:
     """The named attributes; ``reason`` stands in for those that are None."""
     found: Json = {}

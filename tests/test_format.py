@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.format import duration_text, factor, gain_percent
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import judge
 from spectui.verify.comparison import gain_text, interval_text, verdict
 from tests.support.tables import table

@@ -10,16 +10,16 @@ from spectui.cli.drawing import drawn, sentence, table, wrapped
 from spectui.cli.next_step import next_lines
 from spectui.cli.output import write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, known, or_reason
 from spectui.format import counted, factor, percent_text
 from spectui.known import Known
+from spectui.measure.backend import header
 from spectui.measure.comparison import Comparison
-from spectui.measure.header import header
 from spectui.measure.lossless import UNTOLD
 from spectui.measure.measurer import NO_BASELINE
-from spectui.measure.requests import Request, requests_document
+from spectui.measure.requests import Request
 from spectui.measure.slots import SlotResult, slots_document
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import NOISE, doubt
 from spectui.monitor.machine import Machine, this_machine
 from spectui.options.request import RequestShape
@@ -97,7 +97,7 @@ class BenchRun:
                 **({"n_slots": slots[0].n_slots} if slots else {}),
             },
             **(found if self.untold is None else _without_counts(found, self.untold)),
-            **requests_document(self.requests_of(one)),
+            **known("requests", self.requests_of(one)),
             **self.backend,
             "notes": list(self.notes),
             **(slots_document(slots) if slots else {}),

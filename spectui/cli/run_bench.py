@@ -48,7 +48,7 @@ from spectui.measure.servers import (
     served_by,
 )
 from spectui.measure.streams import measurer_of
-from spectui.measure.workload import Workload, served_workload, variations
+from spectui.measure.workload import Workload, tokenize, variations
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import (
@@ -293,7 +293,7 @@ class _Bench:
         *,
         remedy: str = "raise -c",
     ) -> list[Workload]:
-        workload = served_workload(
+        workload = tokenize(
             server,
             self.prompts,
             n_predict=self.options.n_predict,

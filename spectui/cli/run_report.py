@@ -8,7 +8,7 @@ from spectui.commands.launch import slug
 from spectui.errors import BadInputError
 from spectui.format import bytes_text
 from spectui.report.content import Content, content_of
-from spectui.tune.studies.content import exported_study, stored_study
+from spectui.tune.studies.transfer import exported_study, stored_study
 from spectui.writing import write_file, write_new_file
 
 _STDOUT = Path("-")

@@ -16,7 +16,7 @@ from spectui.documents import Json, or_reason
 from spectui.format import counted
 from spectui.llama.architectures import inspect_header
 from spectui.llama.library import has_library
-from spectui.measure.header import header
+from spectui.measure.backend import header
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, Scan, expand_home, usual_folders
 from spectui.models.gguf import check_file

@@ -17,7 +17,6 @@ from spectui.interrupts import interrupts
 from spectui.measure.verdict import Answer
 from spectui.paths import own_storage_file
 from spectui.tune.outcome import Outcome
-from spectui.tune.studies.content import stored_study
 from spectui.tune.studies.listing import (
     StudyEntry,
     StudyState,
@@ -34,6 +33,7 @@ from spectui.tune.studies.transfer import (
     import_study,
     paths_in,
     read_study,
+    stored_study,
 )
 from spectui.tune.trials import TrialRecord, TrialState, n_measured, speedup_estimate
 

@@ -44,7 +44,7 @@ from spectui.errors import (
 )
 from spectui.interrupts import interrupts
 from spectui.measure.arm import Arm
-from spectui.measure.header import header
+from spectui.measure.backend import header
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftSimple, numbers_of

@@ -25,7 +25,6 @@ from spectui.engine.commands import LoadTarget
 from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.format import counted
 from spectui.interrupts import interrupts
-from spectui.monitor.machine import this_machine
 from spectui.paths import data_dir, ensure_dir
 from spectui.prompts import Prompt
 from spectui.prompts.chats import Chats
@@ -105,7 +104,6 @@ def _recorded(
         interrupts.hold()
     recorded = trace_of(
         tracing,
-        machine=this_machine(),
         target=target,
         candidates=candidates,
         workload=workload,

@@ -32,8 +32,7 @@ from spectui.models.sampling import unmeasured_sentences
 from spectui.server.binary import ServerBinary
 from spectui.tune.document import Tuned
 from spectui.tune.served import Served as Finalists
-from spectui.tune.served import failure_of, final, serve
-from spectui.tune.served_time import search_budget_s, with_time
+from spectui.tune.served import failure_of, final, search_budget_s, serve, with_time
 from spectui.tune.setup import Limits
 from spectui.tune.studies.storage import check_writable as check_storage
 from spectui.tune.trials import n_measured

@@ -22,7 +22,7 @@ from spectui.errors import BadInputError, UsageError
 from spectui.format import counted, percent_text
 from spectui.interrupts import interrupts, raise_ended
 from spectui.llama.library import has_library
-from spectui.measure.header import header
+from spectui.measure.backend import header
 from spectui.measure.promise import Case, Promise
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine

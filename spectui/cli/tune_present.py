@@ -13,7 +13,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
-from spectui.tune.present import PresentArm, Standing, standing_of
+from spectui.tune.document import PresentArm, Standing, standing_of
 from spectui.tune.result import TuneResult
 from spectui.tune.space import SearchSpace
 from spectui.verify.comparison import gain_text
@@ -112,7 +112,7 @@ def _line(present: PresentArm, result: TuneResult) -> str:
     standing = standing_of(present.arm, result)
     is_best, estimate = result.best == present.arm, standing.estimate
     if estimate is None:
-        forecast = [one.speedup for one in result.forecasts if one.arm == present.arm]
+        forecast = [one.speedup for one in result.outlook.forecasts if one.arm == present.arm]
         told = f"is forecast at {_gain(forecast[0])}" if forecast else "was not measured"
         return f"Your present setting ({present.arm.label}) {told}; {found}."
     if is_best and estimate >= 1:
@@ -123,7 +123,7 @@ def _line(present: PresentArm, result: TuneResult) -> str:
     others = {one.arm for one in result.trials if one.tokens_per_s} - {OFF, present.arm}
     if not is_best:
         rest = found
-    elif others or result.forecasts:
+    elif others or result.outlook.forecasts:
         rest = "off was faster, and no other setting that was tried or forecast"
     else:
         rest = "off was faster; no other setting was tried: allow more time or --trials"

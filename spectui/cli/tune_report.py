@@ -23,16 +23,15 @@ from spectui.measure.backend import ENGINE
 from spectui.measure.lossless import UNTOLD, LosslessCheck
 from spectui.measure.requests import Request
 from spectui.measure.server_backend import REMEMBERS, remembers
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Answer, Basis
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.evidence import FEW
 from spectui.tune.expert_use import cache_sentence
-from spectui.tune.finalist import forecast_error, forecast_errors
 from spectui.tune.forecast import Forecast, best_by_drafter
 from spectui.tune.outcome import advised
-from spectui.tune.race import LOOK_EVERY
+from spectui.tune.race import LOOK_EVERY, forecast_error, forecast_errors
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
 from spectui.tune.temperatures import temperatures_sentence
@@ -100,7 +99,7 @@ def _summary(found: Tuned) -> list[str]:
         ]
     if result.pairs:
         lines += ["", drawn(_categories(result)), ""]
-    drafters = best_by_drafter(result.forecasts)
+    drafters = best_by_drafter(result.outlook.forecasts)
     if len(drafters) > 1:
         lines += [drawn(_drafters(drafters)), wrapped(_DRAFTERS), ""]
     return lines
@@ -108,10 +107,11 @@ def _summary(found: Tuned) -> list[str]:
 
 def _sampled_sentence(found: Tuned) -> str | None:
     """What sampled drafts would gain, where that is worth having; else None."""
-    sampled, result, least = found.result.sampled.value, found.result, found.tuning.setup.min_gain
+    result, least = found.result, found.tuning.setup.min_gain
+    sampled = result.outlook.sampled.value
     if sampled is None or result.speedup is None:
         return None
-    own = [one.speedup for one in result.forecasts if one.arm.draft == sampled.draft]
+    own = [one.speedup for one in result.outlook.forecasts if one.arm.draft == sampled.draft]
     best = max(1.0, *own) if own else 1.0
     if sampled.speedup < (1 + least) * best:
         return None
@@ -126,7 +126,7 @@ def _sampled_sentence(found: Tuned) -> str | None:
 def _reasons(found: Tuned) -> Iterator[str]:
     """Reasons for the verdict, and what a draft of another length in each round could add."""
     yield from found.explanation.reasons
-    result, adaptive = found.result, found.result.adaptive.value
+    result, adaptive = found.result, found.result.outlook.adaptive.value
     best, speedup = result.best, result.speedup
     if adaptive is None or best is None or best.speculation is None or speedup is None:
         return
@@ -153,7 +153,7 @@ def _notes(found: Tuned) -> Iterator[str]:
     is_served = found.backend != ENGINE
     if is_served and result.best is not None and remembers(result.best.speculation):
         yield f"{REMEMBERS}."
-    errors = forecast_errors(result.finalists, result.forecasts)
+    errors = forecast_errors(result.finalists, result.outlook.forecasts)
     if (error := forecast_error(errors)) is not None:
         yield f"{error}."
     if result.conditions is not None:

@@ -42,7 +42,7 @@ from spectui.measure.served_models import ServedModel, keeps_off, look_at, size_
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import Fleet, measuring_arguments, open_fleet, served_by
 from spectui.measure.statistics import MIN_PROMPTS
-from spectui.measure.workload import Workload, served_workload
+from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND, NGRAM_KINDS
@@ -55,19 +55,18 @@ from spectui.server.binary import ServerBinary
 from spectui.tune.backends import InProcess, Served
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import FEWEST_FOR_BOTH
-from spectui.tune.document import Tuned
+from spectui.tune.document import PresentArm, Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.evidence import FEW
 from spectui.tune.experts import ExpertPlan, plan_caches, plan_experts
 from spectui.tune.layouts import LayoutPlan, fit_layouts
-from spectui.tune.places import Place, knobs_of
-from spectui.tune.present import PresentArm
+from spectui.tune.places import knobs_of
 from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
-from spectui.tune.setup import MOST_TRIALS, Limits
+from spectui.tune.setup import MOST_TRIALS, CommandOptions, Limits, TuningSetup
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.studies.study import StudyOptions
-from spectui.tune.tuning import CommandOptions, Tuning, TuningSetup
+from spectui.tune.tuning import Tuning
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,12 +114,11 @@ class Search:
                 tokenized(
                     engine, self.prompts, shared, target, self.progress.say, chats=self.chats
                 ),
-                mtp_layers=target.mtp_layers,
             )
             given = self._given_place(command, plan, models)
             knobs = knobs_of(
                 self.options.parameters(),
-                Place(target=given.options, context=given.context),
+                given,
                 n_processors=usable_processors(),
                 n_devices=len({one.memory for one in target.memory.buffers} - {HOST}),
                 least_n_cpu_moe=None if experts is None else experts.layouts.alone.n_cpu_moe,
@@ -224,7 +222,7 @@ class Search:
         off = with_slot_context(alone, self.options.slots[0], shared.given)
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
-        candidates, space, mtp_layers = self._served_space(binary, target, drafts)
+        candidates, space = self._served_space(binary, target, drafts)
         asked = present_of(shared.given.takeover)
         present = None if asked is None else arm_of(asked, candidates, shared, space)
         placed = {name: one.options for name, one in drafts.items()}
@@ -247,7 +245,6 @@ class Search:
                 candidates,
                 _beginning_with(present, space),
                 self._served_workload(fleet.of(off), off),
-                mtp_layers=mtp_layers,
             )
             served = Served(backend, binary, target, drafts, forecasts=forecasts)
             tuning = Tuning(setup, served)
@@ -294,8 +291,8 @@ class Search:
 
     def _served_space(
         self, binary: ServerBinary, target: ServedModel, drafts: Mapping[str, ServedModel]
-    ) -> tuple[tuple[Candidate, ...], SearchSpace, int]:
-        """Candidates, what is searched of them, and the target's MTP layers that may draft.
+    ) -> tuple[tuple[Candidate, ...], SearchSpace]:
+        """Candidates, and what is searched of them.
 
         Raises:
             UsageError: there is nothing to search.
@@ -316,11 +313,11 @@ class Search:
             with_ngrams=not known or known.issuperset(NGRAM_KINDS),
             readers=tuple((name, one.reader) for name, one in drafts.items() if one.reader),
         )
-        return tuple(candidates), space, mtp_layers
+        return tuple(candidates), space
 
     def _served_workload(self, server: LlamaClient, off: Setup) -> Workload:
         """The prompts as tokens of a server, each text once."""
-        return served_workload(
+        return tokenize(
             server,
             (*self.prompts, *self.all_prompts[len(self.prompts) :][:MOST_ANSWERS]),
             n_predict=self.shared.n_predict,
@@ -335,8 +332,6 @@ class Search:
         candidates: tuple[Candidate, ...],
         space: SearchSpace,
         workload: Workload,
-        *,
-        mtp_layers: int,
     ) -> TuningSetup:
         """Setup of the search for the best setting beside ``off``."""
         shared, options = self.shared, self.options
@@ -344,7 +339,6 @@ class Search:
         return TuningSetup(
             off=off,
             candidates=candidates,
-            mtp_layers=mtp_layers,
             workload=workload,
             space=space,
             limits=self.limits,

@@ -8,8 +8,8 @@ from spectui.cli.tune_request import TuneOptions
 from spectui.interrupts import interrupts
 from spectui.measure.server_backend import ServerBackend
 from spectui.tune.result import TuneResult
+from spectui.tune.setup import TuningSetup
 from spectui.tune.slots import SlotsMeasured, measure_slots
-from spectui.tune.tuning import TuningSetup
 
 
 def slots_measured(

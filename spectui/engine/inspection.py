@@ -33,13 +33,8 @@ from spectui.models.weights import expert_layers
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ModelOptions
 from spectui.speculative.models import Outputs, unserved
-from spectui.trace.grid import MAX_DEPTH
-from spectui.trace.record import (
-    can_read,
-    read_chains,
-    record_chains,
-    record_own_chains,
-)
+from spectui.trace.chains import can_read, read_chains, record_chains, record_own_chains
+from spectui.trace.costs import MAX_DEPTH
 from spectui.trace.routing import LayerRouting, Routing
 
 _UNREADABLE = (BadInputError, DoesNotFitError)

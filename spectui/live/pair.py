@@ -13,9 +13,8 @@ from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite
 from spectui.prompts.chats import Chats
 from spectui.tune.candidates import Candidate, drafter_name
-from spectui.tune.setup import Limits
+from spectui.tune.setup import CommandOptions, Limits, TuningSetup
 from spectui.tune.space import SearchSpace, longest_draft
-from spectui.tune.tuning import CommandOptions, TuningSetup
 
 _TUNED_TOKENS = 64
 """Tokens that a search continues each prompt with."""
@@ -113,7 +112,6 @@ def tuning_setup(
             extra=setup.extra,
         ),
         candidates=(candidate,),
-        mtp_layers=target.mtp_layers,
         workload=workload,
         space=SearchSpace(
             drafts=(candidate.name,),

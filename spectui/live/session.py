@@ -33,7 +33,7 @@ from spectui.monitor.dram import RamGauge
 from spectui.options.setup import ModelOptions
 from spectui.prompts import Prompt
 from spectui.prompts.chats import Chats
-from spectui.trace.grid import MAX_DEPTH
+from spectui.trace.costs import MAX_DEPTH
 from spectui.tune.backends import InProcess
 from spectui.tune.background import BackgroundTuning
 from spectui.tune.candidates import drafter_name

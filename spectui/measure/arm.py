@@ -23,6 +23,12 @@ class Arm:
         return self.speculation is None
 
     @property
+    def reader(self) -> str | None:
+        """The candidate that reads prompts beside the target; None where no model drafts."""
+        reads = self.speculation is not None and self.speculation.model is not None
+        return self.draft if reads else None
+
+    @property
     def drafter(self) -> str:
         """Name of the drafter: the candidate, kinds of n-gram drafters, or off."""
         if self.speculation is None:

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from spectui.documents import Json
+from spectui.documents import Json, heading
 from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed, ModelLoaded, PairGenerated
 from spectui.errors import EngineDiedError
+from spectui.llama.library import binding_version, known_library, known_version
+from spectui.monitor.machine import Machine
 from spectui.options.setup import Setup
 
 Measured = TypeVar("Measured")
@@ -53,24 +55,6 @@ class Backend(Protocol):
         ...
 
 
-class Loading(Protocol):
-    """Loader of models, as far as a search needs it: a ``Loader`` or its stand-in."""
-
-    @property
-    def place(self) -> object:
-        """How the target lies now, comparable; None where it lies alike beside every draft."""
-        ...
-
-    @property
-    def move_s(self) -> float:
-        """Seconds that the last reload of the target took."""
-        ...
-
-    def load(self, draft: str | None) -> None:
-        """Have a draft ready."""
-        ...
-
-
 def again_after_a_death(measure: Callable[[], Measured]) -> Measured:
     """Measure, and once more where the engine's process ends meanwhile: another takes its place.
 
@@ -109,3 +93,15 @@ def load_setup(engine: Engine, setup: Setup) -> tuple[ModelLoaded, ModelLoaded |
         draft=draft,
     )
     return target, None if draft is None else engine.load_draft(draft, mtp=is_mtp)
+
+
+def header(kind: str, machine: Machine) -> Json:
+    """Fields at the start of a document, with the versions of binding and library."""
+    facts = known_library().value
+    return heading(
+        kind,
+        machine.document(),
+        llama_cpp_python=binding_version(),
+        llama_cpp=known_version(),
+        library=None if facts is None else facts.document(),
+    )

@@ -82,12 +82,7 @@ def tokenize_with_chats(
 
 
 def with_chats(
-    engine: Engine,
-    workload: Workload,
-    chats: Chats,
-    *,
-    n_ctx: int,
-    say: Callable[[str], None],
+    engine: Engine, workload: Workload, chats: Chats, *, n_ctx: int, say: Callable[[str], None]
 ) -> Workload:
     """The workload and answers of chats; see ``tokenize_with_chats``."""
     left_out, refused, own = Counter(chats.left_out), Counter[str](), set[str]()

@@ -203,9 +203,7 @@ def spec_digest(spec: dict[str, Any]) -> str:
 
 
 def found_again(
-    spec: dict[str, Any],
-    name_of: Callable[[dict[str, Any]], str],
-    is_stored: Callable[[str], bool],
+    spec: dict[str, Any], name_of: Callable[[dict[str, Any]], str], is_stored: Callable[[str], bool]
 ) -> tuple[dict[str, Any], str]:
     """Conditions to go on with, and the name that follows from them.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
-from spectui.documents import Json, ending, or_reason
+from spectui.documents import Json, ending, known, or_reason
 from spectui.engine.events import GenerationResult
 from spectui.errors import (
     BadInputError,
@@ -30,7 +30,8 @@ from spectui.measure.measurer import (
 )
 from spectui.measure.reading import prompt_times
 from spectui.measure.requests import Request, requests_of, usual_shape
-from spectui.measure.statistics import Speedup, paired_speedup
+from spectui.measure.speedup import Speedup
+from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import Workload
 from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.monitor.watch import MachineWatch
@@ -139,11 +140,7 @@ class Comparison:
             **or_reason("baseline", off, NO_BASELINE),
             "speculative": on,
             **compared,
-            **or_reason(
-                "disturbance",
-                self.disturbance.value and self.disturbance.value.document(),
-                self.disturbance.reason or "",
-            ),
+            **known("disturbance", self.disturbance),
             **ending(self.ended),
             "prompts": [run.document() for run in self.runs],
         }

@@ -1,9 +1,8 @@
 """Measuring discipline: warm-up, anchors, and pairs interleaved in time."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from random import Random
 
 from spectui.documents import Json, or_reason
@@ -12,9 +11,8 @@ from spectui.engine.events import GenerationResult, Segment
 from spectui.errors import CancelledError
 from spectui.measure.backend import Backend
 from spectui.measure.prices import SteadySeconds, steady_seconds
-from spectui.measure.statistics import PairedMeasurement
+from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.workload import WARM_UP_TOKENS, WorkItem, Workload
-from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
@@ -93,6 +91,9 @@ class Pair(Run):
     """Its parts, where both sides took turns within it."""
     n_slow: int = 0
     """Rounds that took longer than is usual for their kind, and count as usual ones."""
+    whole_s: tuple[float, float] | None = None
+    """Seconds of the whole requests without and with speculation, waiting included, where others
+    were decoded beside it; else None."""
 
     @property
     def measurement(self) -> PairedMeasurement | None:
@@ -110,42 +111,40 @@ class Pair(Run):
         )
 
 
+Timed = tuple[GenerationResult, float | None]
+"""An answer, and the seconds of the whole request where others were decoded beside it."""
+
+
+def paired(items: Iterable[WorkItem], off: Iterable[Timed], on: Iterable[Timed]) -> Iterator[Pair]:
+    """Pairs of prompts and their answers without and with speculation, as far as all three go."""
+    for item, (baseline, off_s), (speculative, on_s) in zip(items, off, on, strict=False):
+        whole_s = None if off_s is None or on_s is None else (off_s, on_s)
+        yield Pair(item=item, baseline=baseline, speculative=speculative, whole_s=whole_s)
+
+
+@dataclass(eq=False)
 class Measurer:
     """Decodes prompts of a workload on the engine's loaded models.
 
     Prompts are evaluated once and taken up again later, so what is paid for is decoding.
     """
 
-    def __init__(
-        self,
-        engine: Backend,
-        workload: Workload,
-        *,
-        seed: int | None = None,
-        baseline_share: float = 1.0,
-    ) -> None:
-        """Measure ``workload``.
+    engine: Backend
+    """Decodes."""
+    workload: Workload
+    """The prompts, and how they are continued."""
+    _: KW_ONLY
+    seed: int | None = None
+    """Seed of the order of turns; None for that of the sampling."""
+    baseline_share: float = 1.0
+    """Share of each answer that the target decodes alone as well, where both sides take turns
+    within it."""
 
-        Args:
-            engine: decodes.
-            workload: the prompts, and how they are continued.
-            seed: seed of the order of turns; None for that of the sampling.
-            baseline_share: share of each answer that the target decodes alone as well, where both
-                sides take turns within it.
-        """
-        self.engine = engine
-        self.workload = workload
-        self._baseline_share = baseline_share
-        self._seed = workload.sampling.seed if seed is None else seed
+    def __post_init__(self) -> None:
+        self._seed = self.workload.sampling.seed if self.seed is None else self.seed
         self._longest_target = self._longest_draft = (0.0, 1)
         """Seconds and tokens of the readings that took longest; that of a server is the target's,
         which does not tell them apart."""
-
-    def sampled(self, sampling: SamplingConfig) -> "Measurer":
-        """A measurer of the same prompts with another sampling."""
-        twin = copy(self)
-        twin.workload = replace(self.workload, sampling=sampling)
-        return twin
 
     @property
     def prompt_token_s(self) -> float:
@@ -209,31 +208,52 @@ class Measurer:
             repeats: passes over the prompts.
             turn: passes that were made before, after which the order goes on.
         """
-        if self.n_beside_off == 0:
-            yield from self._apart(items, speculation, range(turn, turn + repeats))
-            return
-        passes = self.workload.passes(items, range(turn, turn + repeats))
-        for n, item in enumerate(passes, turn * len(items)):
-            yield from self.block(item, (speculation,), n)
+        is_apart = self.n_beside_off == 0
+        # Halves of the prompts take turns, and trade places from pass to pass, where each change of
+        # the two loads models: so each begins with what is loaded.
+        size = -(-len(items) // 2) if is_apart else self.n_streams
+        blocks = [items[start : start + size] for start in range(0, len(items), size)]
+        order = (
+            (n, block)
+            for n in range(turn, turn + repeats)
+            for block in blocks[:: -1 if is_apart and n % 2 else 1]
+        )
+        for number, (n, part) in enumerate(order, turn * len(blocks)):
+            block = tuple(self.workload.passes(part, range(n, n + 1)))
+            if is_apart:
+                yield from self._in_turn(block, speculation, baseline_first=number % 2 == 0)
+            else:
+                yield from self.blocks(block, (speculation,), number)[0]
 
-    def _apart(
-        self, items: Sequence[WorkItem], speculation: Speculation | None, passes: range
+    def _in_turn(
+        self, items: Sequence[WorkItem], speculation: Speculation | None, *, baseline_first: bool
     ) -> Iterator[Pair]:
-        """Half of the prompts in a row, as each change of the two loads models.
+        """Decode prompts with one of both, and then with the other."""
+        order = (None, speculation) if baseline_first else (speculation, None)
+        begun = list(self.decode_together(items, order[0]))
+        ended = self.decode_together(items, order[1])
+        off, on = (begun, ended) if baseline_first else (ended, begun)
+        yield from paired(items, off, on)
 
-        It goes on with what is loaded, and the halves trade places from repeat to repeat.
+    @property
+    def n_streams(self) -> int:
+        """Prompts that are decoded at once."""
+        return 1
+
+    def decode_together(
+        self, items: Sequence[WorkItem], speculation: Speculation | None
+    ) -> Iterable[Timed]:
+        """Decode prompts, as many at once as there are streams."""
+        return ((self.decode(item, speculation), None) for item in items)
+
+    def blocks(
+        self, items: Sequence[WorkItem], settings: Sequence[Speculation | None], turn: int
+    ) -> list[Sequence[Pair]]:
+        """Decode as many prompts as there are streams without and with each of ``settings``.
+
+        Arguments as ``block``; pairs for each of ``settings``.
         """
-        middle = -(-len(items) // 2)
-        halves = [half for half in (items[:middle], items[middle:]) if half]
-        legs = ((n, half) for n in passes for half in halves[:: -1 if n % 2 else 1])
-        for turn, (n, part) in enumerate(legs):
-            half = tuple(self.workload.passes(part, range(n, n + 1)))
-            first, second = (speculation, None) if turn % 2 else (None, speculation)
-            begun = [self.decode(item, first) for item in half]
-            for item, earlier in zip(half, begun, strict=True):
-                later = self.decode(item, second)
-                off, on = (earlier, later) if first is None else (later, earlier)
-                yield Pair(item=item, baseline=off, speculative=on)
+        return [(pair,) for item in items for pair in self.block(item, settings, turn)]
 
     def alone(self, items: Sequence[WorkItem], repeats: int) -> Iterator[Run]:
         """Decode every prompt ``repeats`` times, with nothing to compare it with."""
@@ -263,7 +283,7 @@ class Measurer:
                 GeneratePair(
                     speculative=commands[n],
                     baseline_first=baseline_first,
-                    baseline_share=self._baseline_share,
+                    baseline_share=self.baseline_share,
                 ),
             )
             for n in order
@@ -281,10 +301,7 @@ class Measurer:
             _check_complete(result)
         self._learn(done.speculative)
         return Pair(
-            item=item,
-            baseline=done.baseline,
-            speculative=done.speculative,
-            segments=done.segments,
+            item=item, baseline=done.baseline, speculative=done.speculative, segments=done.segments
         )
 
     def _generate(

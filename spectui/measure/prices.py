@@ -57,11 +57,11 @@ def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
     alone, together, levels_s = _Rounds(), _Rounds(), []
     for index, answer in enumerate(answers):
         spans = [_spans(part.baseline_s, n_span) for part in answer]
-        own_s = [statistics.median(span.mean_s) for span in spans]
+        own_s = [statistics.median(mean_s for mean_s, _n in span) for span in spans]
         # The segment that was disturbed least.
         levels_s.append(min(own_s))
         for part, span, level_s in zip(answer, spans, own_s, strict=True):
-            for mean_s, n in zip(span.mean_s, span.n_tokens, strict=True):
+            for mean_s, n in span:
                 alone.add(index, (False, 0, 0), mean_s / level_s, n)
             for price in part.rounds:
                 together.add(index, _kind(price), price.seconds / level_s)
@@ -90,18 +90,10 @@ def _tokens_per_round(segments: Sequence[Segment]) -> float:
     return max(1.0, round_s / token_s)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Spans:
-    """Tokens of a segment that follow one another, in spans."""
-
-    mean_s: list[float]
-    """Seconds per token of each span."""
-    n_tokens: list[int]
-
-
-def _spans(baseline_s: Sequence[float], n_span: float) -> _Spans:
+def _spans(baseline_s: Sequence[float], n_span: float) -> list[tuple[float, int]]:
+    """Spans of tokens of a segment that follow one another: seconds per token, and tokens."""
     parts = np.array_split(np.array(baseline_s), max(1, round(len(baseline_s) / n_span)))
-    return _Spans(mean_s=[float(one.mean()) for one in parts], n_tokens=[*map(len, parts)])
+    return [(float(one.mean()), len(one)) for one in parts]
 
 
 def _kind(price: RoundPrice) -> Kind:
@@ -123,23 +115,18 @@ class _Rounds:
     """Rounds of answers, and their seconds over those of a token of the target alone."""
 
     def __init__(self) -> None:
-        self._answers: list[int] = []
-        self._kinds: list[Kind] = []
-        self._relative: list[float] = []
-        self._weights: list[float] = []
+        self._rows: list[tuple[int, Kind, float, float]] = []
 
     def add(self, answer: int, kind: Kind, relative: float, weight: float = 1.0) -> None:
-        self._answers.append(answer)
-        self._kinds.append(kind)
-        self._relative.append(relative)
-        self._weights.append(weight)
+        self._rows.append((answer, kind, relative, weight))
 
     def by_answer(self, n: int) -> list[_Sum]:
         """Sums of each of ``n`` answers."""
-        relative, weights = np.array(self._relative), np.array(self._weights)
-        low, high = _edges(np.array(self._kinds, dtype=float), relative)
+        answers, kinds, *numbers = zip(*self._rows, strict=True)
+        relative, weights = map(np.array, numbers)
+        low, high = _edges(np.array(kinds, dtype=float), relative)
         columns = (weights, weights * relative.clip(low, high), relative > high)
-        sums = [np.bincount(self._answers, column, minlength=n).tolist() for column in columns]
+        sums = [np.bincount(answers, column, minlength=n).tolist() for column in columns]
         return [
             _Sum(n=one, usual=usual, n_slow=int(slow))
             for one, usual, slow in zip(*sums, strict=True)

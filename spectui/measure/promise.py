@@ -9,7 +9,7 @@ import msgspec
 
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.measurer import Pair
-from spectui.measure.statistics import PairedMeasurement, Speedup
+from spectui.measure.speedup import PairedMeasurement, Speedup
 from spectui.measure.verdict import Basis
 from spectui.options.setup import ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation

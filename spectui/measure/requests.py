@@ -17,7 +17,7 @@ from spectui.format import seconds_text, times_text
 from spectui.known import Known
 from spectui.measure.measurer import Pair, throughput
 from spectui.measure.reading import PromptTimes
-from spectui.measure.statistics import NO_INTERVAL, Speedup
+from spectui.measure.speedup import NO_INTERVAL, Speedup
 from spectui.measure.workload import Workload
 from spectui.options.request import RequestShape
 
@@ -242,9 +242,3 @@ def together(requests: Sequence[Request]) -> Together | None:
         return Together(estimate, None)
     slowest_s, fastest_s = (sum(each) for each in zip(*ends, strict=True))
     return Together(estimate, (off_s / slowest_s, off_s / fastest_s))
-
-
-def requests_document(requests: Known[tuple[Request, ...]]) -> Json:
-    """The field ``requests`` of documents."""
-    found = None if requests.value is None else [one.document() for one in requests.value]
-    return or_reason("requests", found, requests.reason or "")

@@ -2,8 +2,8 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Protocol
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from spectui.commands.items import divide
 from spectui.documents import Json
@@ -11,7 +11,6 @@ from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.errors import ServerError
 from spectui.measure.backend import one_after_the_other
-from spectui.measure.server_memory import ServerMemory
 from spectui.models.sampling import unmeasured_sampling
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
@@ -20,6 +19,9 @@ from spectui.server.client import completion_body
 from spectui.server.rounds import Round
 from spectui.speculative.counters import Counters, Detail
 from spectui.speculative.decoder import Stop
+
+if TYPE_CHECKING:
+    from spectui.measure.servers import Servers
 
 Tokens = tuple[int, ...]
 
@@ -61,119 +63,65 @@ _NEUTRAL: dict[str, tuple[str, object]] = {
 _STOPS = {"eos": Stop.END_OF_GENERATION, "word": Stop.END_OF_GENERATION}
 
 
-class Servers(Protocol):
-    """A ``Fleet``, or servers that run already."""
-
-    @property
-    def keeps_off(self) -> bool:
-        """Whether the target alone stays alive beside one that speculates."""
-        ...
-
-    @property
-    def n_starts(self) -> int:
-        """Number of servers started so far."""
-        ...
-
-    @property
-    def memory(self) -> ServerMemory | None:
-        """Waits while memory is short; None for servers that spectui has not started."""
-        ...
-
-    def of(self, setup: Setup) -> LlamaClient:
-        """The server of a setup."""
-        ...
-
-    def check(self, setup: Setup, done: Completion) -> None:
-        """Refuse an answer that contradicts the server's setup.
-
-        Raises:
-            HopelessError: it does.
-        """
-        ...
-
-    def end(self, setup: Setup) -> None:
-        """End the server of a setup, if spectui has started it."""
-        ...
-
-
+@dataclass(eq=False)
 class ServerBackend:
     """Decodes prompts on servers: a ``Backend``, and a ``Loading``."""
 
     place = None
 
-    def __init__(
-        self,
-        servers: Servers,
-        base: Setup,
-        drafts: Mapping[str, ModelOptions],
-        *,
-        redoes_rounds: bool,
-        tells_reading: bool = True,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Start nothing yet.
+    servers: "Servers"
+    """Decode."""
+    base: Setup
+    """The setup that all of them share, and the draft that is loaded."""
+    drafts: Mapping[str, ModelOptions]
+    """Drafts by the names for ``load``."""
+    _: KW_ONLY
+    redoes_rounds: bool
+    """As ``result_of``."""
+    tells_reading: bool = True
+    """Whether the seconds that the servers tell of a prompt hold its reading by a draft model."""
+    clock: Callable[[], float] = time.monotonic
+    """Seconds."""
 
-        Args:
-            servers: decode.
-            base: the setup that all of them share, and the draft that is loaded.
-            drafts: drafts by the names for ``load``.
-            redoes_rounds: as ``result_of``.
-            tells_reading: whether the seconds that the servers tell of a prompt hold its reading by
-                a draft model.
-            clock: seconds.
-        """
-        self._servers = servers
-        self._base = base
-        self._drafts = drafts
-        self._draft: ModelOptions | None = base.draft
-        self._redoes_rounds = redoes_rounds
-        self._tells_reading = tells_reading
-        self._clock = clock
-        self._neutral = _neutral(base)
+    def __post_init__(self) -> None:
+        self._draft: ModelOptions | None = self.base.draft
+        self._neutral = _neutral(self.base)
         self._had: dict[Setup, set[Tokens]] = {}
         """Prompts that servers have seen, as far as their drafters remember them."""
-        self.n_slots = base.n_slots
+        self.n_slots = self.base.n_slots
         """Requests that are in flight whenever anything is measured."""
-        self.rpc = base.target.devices.rpc
+        self.rpc = self.base.target.devices.rpc
         """``HOST:PORT`` of RPC servers that decode with the servers."""
         self.company: tuple[Tokens, ...] = ()
         """Prompts of the other slots while one is measured alone; empty for copies of it."""
-        self.n_beside_off: int | None = int(servers.keeps_off)
+        self.n_beside_off: int | None = int(self.servers.keeps_off)
         self.move_s = 0.0
         """Duration of the last start of a server."""
 
     @property
     def n_interruptions(self) -> int:
         """Number of times that memory was short."""
-        return 0 if self._servers.memory is None else self._servers.memory.n_pauses
+        return 0 if self.servers.memory is None else self.servers.memory.gate.n_pauses
 
     @property
     def waited_s(self) -> float:
         """Seconds that servers waited for memory."""
-        return 0.0 if self._servers.memory is None else self._servers.memory.waited_s
+        return 0.0 if self.servers.memory is None else self.servers.memory.gate.waited_s
 
     def load(self, draft: str | None) -> None:
         """Use this draft for all speculation from now on."""
-        self._draft = None if draft is None else self._drafts.get(draft)
+        self._draft = None if draft is None else self.drafts.get(draft)
 
     def with_slots(self, n_slots: int) -> "ServerBackend":
         """Return one of servers with so many slots, for the same models."""
-        base = replace(self._base, n_slots=n_slots)
-        return ServerBackend(
-            self._servers,
-            base,
-            self._drafts,
-            redoes_rounds=self._redoes_rounds,
-            tells_reading=self._tells_reading,
-            clock=self._clock,
-        )
+        return replace(self, base=replace(self.base, n_slots=n_slots))
 
     def setup(self, speculation: Speculation | None) -> Setup:
         """Return the setup of the server that decodes with a setting and the loaded draft."""
         if speculation is None:
-            return self._base.off
+            return self.base.off
         draft = self._draft if speculation.takes_draft else None
-        return replace(self._base, draft=draft, speculation=speculation)
+        return replace(self.base, draft=draft, speculation=speculation)
 
     def generate(self, command: Generate) -> GenerationResult:
         """Continue a prompt on the server of the setting, which is started if necessary.
@@ -196,13 +144,13 @@ class ServerBackend:
         """
         setup = self.setup(command.speculation)
         setup = replace(setup, extra=(*setup.extra, *arguments))
-        memory = self._servers.memory
+        memory = self.servers.memory
 
         def streamed() -> tuple[Round, ...]:
             try:
                 return self._started(setup, (command,)).rounds({**_body(command), **self._neutral})
             except ServerError:
-                self._servers.end(setup)
+                self.servers.end(setup)
                 raise
 
         if memory is None:
@@ -228,7 +176,7 @@ class ServerBackend:
             MemoryShortError: memory stays short.
             ServerError: it does not start, or fails; it is ended then.
         """
-        memory = self._servers.memory
+        memory = self.servers.memory
         if memory is None:
             return self._together(commands)
         # What a start takes of the memory is no reason to measure again.
@@ -240,16 +188,16 @@ class ServerBackend:
         try:
             done = self._completed(self._started(setup, commands), commands, setup)
             for one, _took_s in done:
-                self._servers.check(setup, one)
+                self.servers.check(setup, one)
         except ServerError:
-            self._servers.end(setup)
+            self.servers.end(setup)
             raise
         if remembers(setup.speculation):
             self._had.setdefault(setup, set()).update(one.prompt for one in commands)
-        if setup.used_draft is not None and not self._tells_reading:
+        if setup.used_draft is not None and not self.tells_reading:
             done = [(replace(one, n_evaluated=None), took_s) for one, took_s in done]
         return [
-            (result_of(one, len(command.prompt), redoes_rounds=self._redoes_rounds), took_s)
+            (result_of(one, len(command.prompt), redoes_rounds=self.redoes_rounds), took_s)
             for command, (one, took_s) in zip(commands, done, strict=True)
         ]
 
@@ -275,12 +223,12 @@ class ServerBackend:
     def _started(self, setup: Setup, commands: Sequence[Generate]) -> LlamaClient:
         # It would draft what it answered then.
         if not self._had.get(setup, set()).isdisjoint(one.prompt for one in commands):
-            self._servers.end(setup)
-        n_starts, began_s = self._servers.n_starts, self._clock()
-        server = self._servers.of(setup)
-        if self._servers.n_starts > n_starts:
+            self.servers.end(setup)
+        n_starts, began_s = self.servers.n_starts, self.clock()
+        server = self.servers.of(setup)
+        if self.servers.n_starts > n_starts:
             self._had.pop(setup, None)
-            self.move_s = self._clock() - began_s
+            self.move_s = self.clock() - began_s
         return server
 
 

@@ -41,17 +41,7 @@ class ServerMemory(Closing):
         """
         self._say = say
         self._guard = guard or Guard(is_here=False, from_disk=from_disk)
-        self._gate = gate or MemoryGate(from_disk=from_disk)
-
-    @property
-    def n_pauses(self) -> int:
-        """Number of times that memory was short."""
-        return self._gate.n_pauses
-
-    @property
-    def waited_s(self) -> float:
-        """Seconds that starts and measurements waited for memory."""
-        return self._gate.waited_s
+        self.gate = gate or MemoryGate(from_disk=from_disk)
 
     def begin(self, setup: Setup, dialect: Dialect) -> None:
         """Wait for memory before a start, and refuse a setup that has no room.
@@ -63,14 +53,10 @@ class ServerMemory(Closing):
             DoesNotFitError: it has none.
             MemoryShortError: memory stays short.
         """
-        self._gate.wait(tell=self._tell, is_over=_never)
+        self.gate.wait(tell=self._tell, is_over=_never)
         names = (item.name for item in divide(setup.extra))
         if dialect is Dialect.LLAMA_CPP and not any(map(_PLACES.search, names)):
             self._guard.check(request_of(setup))
-
-    def settle(self) -> None:
-        """Take what is free now, after a start, for what there is."""
-        self._gate.settle()
 
     def measure(self, run: Callable[[], Done]) -> Done:
         """Measure once there is memory, and again where it was short meanwhile.
@@ -78,7 +64,7 @@ class ServerMemory(Closing):
         Raises:
             MemoryShortError: memory stays short.
         """
-        return self._gate.measure(run, tell=self._tell, again=self._tell_again, is_over=_never)
+        return self.gate.measure(run, tell=self._tell, again=self._tell_again, is_over=_never)
 
     def _tell(self, reason: str | None) -> None:
         self._say(MemoryPaused(reason=reason).text)
@@ -89,7 +75,7 @@ class ServerMemory(Closing):
     def close(self) -> None:
         """End the sessions with the driver."""
         self._guard.close()
-        self._gate.close()
+        self.gate.close()
 
 
 def _never() -> bool:

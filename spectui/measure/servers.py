@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from spectui.closing import Closing
@@ -57,40 +58,28 @@ _DRAFTING = ("SPEC", "DRAFT")
 """Parts of the names of llama-server's variables for drafting."""
 
 
+@dataclass(eq=False)
 class Fleet(Closing):
     """Starts servers on demand, and ends those that have to make room for a new one."""
 
-    def __init__(
-        self,
-        binary: ServerBinary,
-        *,
-        logs: Path,
-        keeps_off: bool,
-        timeout_s: float,
-        on_start: Callable[[Setup], None],
-        on_ready: Callable[[LlamaServer], None],
-        memory: ServerMemory,
-    ) -> None:
-        """Start nothing yet.
+    binary: ServerBinary
+    """The user's llama-server."""
+    _: KW_ONLY
+    logs: Path
+    """Folder for what servers printed that failed."""
+    keeps_off: bool
+    """Whether the target alone stays alive beside one that speculates, for which there must be room
+    (``served_models.keeps_off``)."""
+    timeout_s: float
+    """Most seconds for loading the models, and for an answer."""
+    on_start: Callable[[Setup], None]
+    """Told before a server is started."""
+    on_ready: Callable[[LlamaServer], None]
+    """Given each server before anything is measured on it."""
+    memory: ServerMemory
+    """Lets measurements on these servers through while memory is not short."""
 
-        Args:
-            binary: the user's llama-server.
-            logs: folder for what servers printed that failed.
-            keeps_off: whether the target alone stays alive beside one that speculates, for which
-                there must be room (``served_models.keeps_off``).
-            timeout_s: most seconds for loading the models, and for an answer.
-            on_start: told before a server is started.
-            on_ready: given each server before anything is measured on it.
-            memory: is asked before a server is started, and closed with this.
-        """
-        self._binary = binary
-        self._logs = logs
-        self.keeps_off = keeps_off
-        self._timeout_s = timeout_s
-        self._on_start = on_start
-        self._on_ready = on_ready
-        self.memory = memory
-        """Lets measurements on these servers through while memory is not short."""
+    def __post_init__(self) -> None:
         self._alive: dict[Setup, LlamaServer] = {}
         self._devices = ExitStack()
         """Keeps the devices for these servers alone."""
@@ -109,28 +98,28 @@ class Fleet(Closing):
                 serves somebody else: it would wait for ever.
         """
         if setup not in self._alive:
-            arguments = measuring_arguments(setup, self._binary)
+            arguments = measuring_arguments(setup, self.binary)
             self._devices.enter_context(devices_held_for(setup))
             self._make_room(setup)
             for endpoint in setup.target.devices.rpc:
                 ensure_free(endpoint)
             self._ask_for_memory(setup)
-            self._on_start(setup)
+            self.on_start(setup)
             self.n_starts += 1
             server = LlamaServer(
-                Path(self._binary.path),
+                Path(self.binary.path),
                 arguments,
                 log_path=self._failed_log(setup, arguments),
                 name=f"llama-server {'without' if setup.is_off else 'with'} speculation",
-                ready_timeout_s=self._timeout_s,
-                request_timeout_s=self._timeout_s,
+                ready_timeout_s=self.timeout_s,
+                request_timeout_s=self.timeout_s,
             )
             self._alive[setup] = server
             try:
                 if setup.is_off:
-                    _check_alone(server, self._binary.path)
-                self._on_ready(server)
-                self.memory.settle()
+                    _check_alone(server, self.binary.path)
+                self.on_ready(server)
+                self.memory.gate.settle()
             except BaseException:
                 self.end(setup)
                 raise
@@ -142,7 +131,19 @@ class Fleet(Closing):
         Raises:
             HopelessError: it cannot be of such a server.
         """
-        _check_answer(setup, done, self._binary.path)
+        speculation, program = setup.speculation, self.binary.path
+        if speculation is None:
+            if done.n_drafted:
+                raise _not_alone(program)
+            return
+        n_rounds = most_rounds(done)
+        if done.n_drafted > n_rounds * speculation.longest:
+            raise HopelessError(
+                f"the llama-server with speculation drafted {counted(done.n_drafted, 'token')} in "
+                f"{counted(n_rounds, 'round')}, and was started with drafts of "
+                f"{speculation.longest} at most, so that another setting is measured; "
+                f"{_by_program(program)}"
+            )
 
     def end(self, setup: Setup) -> None:
         """End the server of a setup, if it is running; the next request starts it anew."""
@@ -161,11 +162,11 @@ class Fleet(Closing):
         """Path of the log of a failed server: one per setup, which the next failure overwrites."""
         name = re.sub(r"[^\w.]+", "-", setup.label)
         digest = hashlib.sha256("\0".join(arguments).encode(errors="surrogateescape")).hexdigest()
-        return self._logs / f"llama-server-failed-{name[:_MOST_OF_NAME]}-{digest[:8]}.log"
+        return self.logs / f"llama-server-failed-{name[:_MOST_OF_NAME]}-{digest[:8]}.log"
 
     def _ask_for_memory(self, setup: Setup) -> None:
         try:
-            self.memory.begin(setup, self._binary.dialect)
+            self.memory.begin(setup, self.binary.dialect)
         except DoesNotFitError as error:
             if not self._alive:
                 raise
@@ -340,34 +341,12 @@ class RunningServers(Closing):
             self._baseline.close()
 
 
-def _check_alone(server: LlamaClient, program: str) -> None:
-    """Ask a server that was started without speculation whether it speculates.
+Servers = Fleet | RunningServers
 
-    Raises:
-        HopelessError: it does.
-    """
+
+def _check_alone(server: LlamaClient, program: str) -> None:
     if server.speculates():
         raise _not_alone(program)
-
-
-def _check_answer(setup: Setup, done: Completion, program: str) -> None:
-    """Check an answer against the options that its server was started with.
-
-    Raises:
-        HopelessError: it cannot be of such a server.
-    """
-    speculation = setup.speculation
-    if speculation is None:
-        if done.n_drafted:
-            raise _not_alone(program)
-        return
-    n_rounds = most_rounds(done)
-    if done.n_drafted > n_rounds * speculation.longest:
-        raise HopelessError(
-            f"the llama-server with speculation drafted {counted(done.n_drafted, 'token')} in "
-            f"{counted(n_rounds, 'round')}, and was started with drafts of {speculation.longest} "
-            f"at most, so that another setting is measured; {_by_program(program)}"
-        )
 
 
 def most_rounds(done: Completion) -> int:

@@ -8,7 +8,6 @@ from spectui.engine.events import GenerationResult
 from spectui.format import counted, gain_percent
 from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Pair
-from spectui.measure.streams import StreamPair
 from spectui.measure.verdict import Answer, Basis, judge
 
 _NOTHING = "nothing was decoded"
@@ -82,8 +81,8 @@ def request_s(pair: Pair) -> tuple[float, float]:
 
     A prompt that was measured alone, with one slot or in the race of a search, did not wait.
     """
-    if isinstance(pair, StreamPair):
-        return pair.baseline_s, pair.speculative_s
+    if pair.whole_s is not None:
+        return pair.whole_s
     off, on = pair.baseline, pair.speculative
     return off.prompt_s + off.decode_s, on.prompt_s + on.decode_s
 

@@ -26,13 +26,13 @@ their Application", section 3.8).
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from spectui.documents import Json, or_reason
+from spectui.measure.speedup import CEILING_DIGITS, PairedMeasurement, Speedup
 
 MIN_PROMPTS = 6
 """Fewer prompts give no interval: resamples of one and the same prompt become too frequent."""
@@ -45,10 +45,6 @@ _FEWEST_STRATIFIED = 12
 MAX_DRIFT = 0.15
 """Anchors further apart than this make a measurement noisy."""
 
-NO_INTERVAL = "the interval is not known"
-
-_DIGITS = 9
-"""Digits of a ceiling: sums in another order may not make noise of what is equal."""
 
 _HALVINGS = 60
 
@@ -58,117 +54,6 @@ _Index = npt.NDArray[np.int_]
 # Columns are speculative tokens, speculative seconds, baseline tokens, baseline seconds; where two
 # speedups are compared, those of the other one follow.
 _SIGNS: _Array = np.array([1.0, -1.0, -1.0, 1.0, -1.0, 1.0, 1.0, -1.0])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairedMeasurement:
-    """One prompt decoded with speculation off and on, close in time; decoding only.
-
-    Raises:
-        ValueError: seconds or tokens are not positive, so that there is no throughput.
-    """
-
-    prompt_id: str
-    category: str
-    baseline_s: float
-    baseline_tokens: int
-    speculative_s: float
-    speculative_tokens: int
-    n_accepted: int | None = None
-    """Drafted tokens that the target confirmed; None where that is not known, or where the baseline
-    is not the target alone."""
-
-    def __post_init__(self) -> None:
-        seconds = (self.baseline_s, self.speculative_s)
-        tokens = (self.baseline_tokens, self.speculative_tokens)
-        if not all(0 < value < math.inf for value in (*seconds, *tokens)):
-            raise ValueError(f"prompt {self.prompt_id}: seconds {seconds} and tokens {tokens}")
-
-    @property
-    def fastest(self) -> "PairedMeasurement | None":
-        """The pair at ``least_seconds``; None where it is unknown what was accepted."""
-        if self.n_accepted is None:
-            return None
-        least_s = least_seconds(
-            n_tokens=self.speculative_tokens,
-            n_accepted=self.n_accepted,
-            baseline_s=self.baseline_s,
-            baseline_tokens=self.baseline_tokens,
-        )
-        return replace(self, speculative_s=least_s)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Speedup:
-    """Throughput with speculation over throughput without; 1.25 is 25 % faster.
-
-    ``low`` and ``high`` are None when the interval cannot be known; ``interval_reason`` says why.
-    """
-
-    estimate: float
-    low: float | None
-    high: float | None
-    level: float = 0.95
-    n_pairs: int
-    """Measured pairs, repeats included."""
-    n_prompts: int
-    """Distinct prompts: what the width of the interval depends on."""
-    n_timed: int | None = None
-    """Of these prompts, those that were timed, where the others were counted and priced; None where
-    all were timed."""
-    n_accepting: int | None = None
-    """Prompts on which any drafted token was accepted; None where that is not known."""
-    n_looks: int = 1
-    """At growing data, this one included: the interval allows for them."""
-    interval_reason: str | None = None
-    ceiling: float | None = None
-    """The most that the accepted tokens can give (``least_seconds``). None where that is not
-    known."""
-
-    @property
-    def is_above_ceiling(self) -> bool:
-        """Whether the estimate is more than can be: noise is part of it."""
-        return self.ceiling is not None and round(self.estimate, _DIGITS) > self.ceiling
-
-    @property
-    def is_noise(self) -> bool:
-        """Whether all of the interval, or the estimate where there is none, is more than can be.
-
-        No gain follows from such a measurement.
-        """
-        low = self.estimate if self.low is None else self.low
-        return self.ceiling is not None and round(low, _DIGITS) > self.ceiling
-
-    @property
-    def is_capped(self) -> bool:
-        """Whether any of its numbers is more than can be."""
-        top = self.estimate if self.high is None else max(self.estimate, self.high)
-        return self.ceiling is not None and round(top, _DIGITS) > self.ceiling
-
-    @property
-    def capped(self) -> "Speedup":
-        """The speedup as it is told to people: no number is more than can be."""
-        ceiling = self.ceiling
-        if ceiling is None or not self.is_capped:
-            return self
-        low, high = (None if end is None else min(end, ceiling) for end in (self.low, self.high))
-        return replace(self, estimate=min(self.estimate, ceiling), low=low, high=high)
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Its ends; None where it is unknown."""
-        return None if self.low is None or self.high is None else (self.low, self.high)
-
-    def document(self) -> Json:
-        """The speedup as measured, with the most that the accepted tokens can give."""
-        reason = self.interval_reason or NO_INTERVAL
-        return {
-            "speedup": self.estimate,
-            **or_reason("speedup_ci95", self.interval, reason),
-            **or_reason("speedup_at_most", self.ceiling, "it is not known what was accepted"),
-            "speedup_is_noise": self.is_noise,
-            "speedup_is_capped": self.is_capped,
-        }
 
 
 def paired_speedup(
@@ -188,13 +73,9 @@ def paired_speedup(
     """
     if not measurements:
         raise ValueError("no pair was measured, so there is no speedup to speak of")
+    totals, strata = _per_prompt(measurements), _strata(measurements)
     found = _estimate(
-        _per_prompt(measurements),
-        strata=_strata(measurements),
-        n_pairs=len(measurements),
-        level=level,
-        n_resamples=n_resamples,
-        seed=seed,
+        totals, strata, len(measurements), level=level, n_resamples=n_resamples, seed=seed
     )
     return replace(found, ceiling=_ceiling(measurements), n_accepting=_n_accepting(measurements))
 
@@ -328,28 +209,22 @@ def product(one: Speedup, other: Speedup) -> Speedup:
     return replace(found, low=found.estimate * math.exp(-low), high=found.estimate * math.exp(high))
 
 
-def paired_ratio(
-    ours: Sequence[PairedMeasurement],
-    theirs: Sequence[PairedMeasurement],
-    *,
-    level: float = 0.95,
-    n_resamples: int = 10_000,
-    seed: int = 0,
-) -> Speedup:
+def paired_ratio(ours: Sequence[PairedMeasurement], theirs: Sequence[PairedMeasurement]) -> Speedup:
     """Ratio of the speedup of ``ours`` to that of ``theirs``, on the prompts of both.
 
     1 for two that agree. What makes one prompt gain more than another is common to both, and so
     does not widen the interval.
 
     Raises:
-        ValueError: no prompt is in both, or ``level`` is not between 0 and 1.
+        ValueError: no prompt is in both.
     """
     common = {one.prompt_id for one in ours} & {one.prompt_id for one in theirs}
     ours, theirs = ([one for one in given if one.prompt_id in common] for given in (ours, theirs))
     if not common:
         raise ValueError("no prompt was measured on both sides")
     totals = np.hstack([_per_prompt(ours), _per_prompt(theirs)])
-    return _estimate(totals, n_pairs=len(ours), level=level, n_resamples=n_resamples, seed=seed)
+    strata = np.zeros(len(totals), int)
+    return _estimate(totals, strata, len(ours), level=0.95, n_resamples=10_000, seed=0)
 
 
 def drift(anchor_tokens_per_s: Sequence[float]) -> float:
@@ -364,13 +239,7 @@ def drift(anchor_tokens_per_s: Sequence[float]) -> float:
 
 
 def _estimate(
-    totals: _Array,
-    *,
-    strata: _Index | None = None,
-    n_pairs: int,
-    level: float,
-    n_resamples: int,
-    seed: int,
+    totals: _Array, strata: _Index, n_pairs: int, *, level: float, n_resamples: int, seed: int
 ) -> Speedup:
     if not 0 < level < 1:
         raise ValueError(f"level {level} is not between 0 and 1")
@@ -380,7 +249,6 @@ def _estimate(
         reason = f"an interval needs at least {MIN_PROMPTS} prompts, measured: {n_prompts}"
     else:
         counts = _resamples(n_prompts, n_resamples, seed)
-        strata = np.zeros(n_prompts, int) if strata is None else strata
         low, high = _bootstrap_t(totals, counts, strata, level=level)
     return Speedup(
         estimate=math.exp(_log_ratio(totals.mean(axis=0)).item()),
@@ -399,7 +267,7 @@ def _ceiling(measurements: Sequence[PairedMeasurement]) -> float | None:
     if len(fastest) < len(measurements):
         return None
     ceiling = math.exp(_log_ratio(_per_prompt(fastest).mean(axis=0)).item())
-    return max(1.0, round(ceiling, _DIGITS))
+    return max(1.0, round(ceiling, CEILING_DIGITS))
 
 
 def _n_accepting(measurements: Sequence[PairedMeasurement]) -> int | None:
@@ -520,36 +388,3 @@ def student_quantile(probability: float, freedom: int) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if within(middle) < 2 * probability - 1 else (low, middle)
     return math.sqrt(freedom) * math.tan(low)
-
-
-"""The most that accepted tokens can give: a speedup above it is the machine's noise. Pure.
-
-A round of speculation evaluates at least one token on the target, and emits one token of the target
-and those of its draft that were accepted; one that a checkpoint makes the target redo emits one
-more, for a second evaluation. So a prompt that decodes ``N`` tokens, of which ``A`` were accepted,
-makes the target work ``N - A`` times at least, and once at least. If each of these costs no less
-than a token of the target alone does on that prompt, which took ``T`` seconds for ``M`` tokens,
-speculation takes ``(N - A) * T / M`` seconds at least, whoever drafts and even if for nothing. With
-this for the measured seconds of every prompt, the ratio of throughputs is the ceiling; for one
-prompt, or prompts that are alike, it is ``N / (N - A)``.
-
-What that assumes: both sides run the same target on the same machine. A batch costs no less than a
-token, which more threads for batches (``-tb`` above ``-t``) could undo where compute decides. The
-tokens of one answer cost alike. Where a draft takes room from the target, the target alone is never
-the slower one, which only lowers what is possible. Costs of prompts need not be alike: each is
-compared with its own baseline.
-"""
-
-
-def least_seconds(
-    *, n_tokens: int, n_accepted: int, baseline_s: float, baseline_tokens: int
-) -> float:
-    """Least decoding time with a drafter that costs nothing.
-
-    Args:
-        n_tokens: decoded with speculation.
-        n_accepted: of them, or more: an answer may end within what was accepted.
-        baseline_s: seconds of the target alone on the same prompt.
-        baseline_tokens: tokens decoded in these seconds.
-    """
-    return max(n_tokens - n_accepted, 1) * baseline_s / baseline_tokens

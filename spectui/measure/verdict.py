@@ -8,7 +8,8 @@ from enum import StrEnum
 from spectui.documents import Json, or_reason
 from spectui.format import counted, duration_text, gain_percent, is_large
 from spectui.measure.requests import Request, Together, binding, together
-from spectui.measure.statistics import MIN_PROMPTS, NO_INTERVAL, Speedup
+from spectui.measure.speedup import NO_INTERVAL, Speedup
+from spectui.measure.statistics import MIN_PROMPTS
 from spectui.options.setup import SamplingConfig
 
 _MAX_DECIMALS = 3
@@ -113,14 +114,7 @@ def judge(
         reason = f"Nothing was decided: no setting was confirmed ({because})."
         return Verdict(use_speculation=False, reason=reason, answer=Answer.UNDECIDED)
     return _Case(
-        speedup,
-        min_gain=min_gain,
-        what=what,
-        basis=basis,
-        temp=temp,
-        prompt_s=prompt_s,
-        requests=tuple(requests),
-        of_others=of_others,
+        speedup, min_gain, what, basis, temp, prompt_s, tuple(requests), of_others
     ).verdict()
 
 

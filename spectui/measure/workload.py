@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from spectui.documents import Json, encoded
 from spectui.engine.commands import Tokenize
@@ -83,7 +83,7 @@ class Workload:
 
 
 def tokenize(
-    engine: Engine,
+    source: "Engine | LlamaClient",
     prompts: Sequence[Prompt],
     *,
     n_predict: int,
@@ -92,10 +92,10 @@ def tokenize(
     remedy: str = "raise -c",
     say: Callable[[str], None] = lambda _text: None,
 ) -> Workload:
-    """The prompts as tokens of the loaded target, before anything is measured; each text once.
+    """The prompts as tokens, before anything is measured; each text once.
 
     Args:
-        engine: tokenizes.
+        source: tokenizes: the engine with its target, or a server with its own chat template.
         prompts: prompts of the user.
         n_predict: tokens that are to follow each.
         sampling: how they are chosen.
@@ -106,60 +106,28 @@ def tokenize(
     Raises:
         BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it,
             the chat template refuses it, or there is none.
-    """
-
-    def tokens_of(prompt: Prompt) -> tuple[int, ...]:
-        messages = tuple((message.role, message.content) for message in prompt.messages)
-        return engine.tokenize(Tokenize(text=prompt.text, messages=messages))
-
-    items = list(_fitting(prompts, tokens_of, n_predict, n_ctx, remedy))
-    return _each_text_once(items, n_predict, sampling, say)
-
-
-def served_workload(
-    server: "LlamaClient",
-    prompts: Sequence[Prompt],
-    *,
-    n_predict: int,
-    sampling: SamplingConfig,
-    n_ctx: int,
-    remedy: str = "raise -c",
-    say: Callable[[str], None] = lambda _text: None,
-) -> Workload:
-    """The prompts as tokens of a server, with its own chat template; each text once.
-
-    Args:
-        server: tokenizes.
-        prompts: prompts of the user.
-        n_predict: tokens that are to follow each.
-        sampling: how they are chosen.
-        n_ctx: tokens that the server has room for.
-        remedy: what to do where there is too little.
-        say: told which prompts are left out.
-
-    Raises:
-        BadInputError: a prompt does not fit in the context with ``n_predict`` tokens after it, or
-            there is none.
         ServerError: the server refused one.
     """
+    server = cast("LlamaClient", source) if hasattr(source, "apply_template") else None
 
     def tokens_of(prompt: Prompt) -> tuple[int, ...]:
-        messages: list[ChatMessage] = [
+        if server is None:
+            messages = tuple((message.role, message.content) for message in prompt.messages)
+            return cast("Engine", source).tokenize(Tokenize(text=prompt.text, messages=messages))
+        told: list[ChatMessage] = [
             {"role": message.role, "content": message.content} for message in prompt.messages
         ]
-        text = server.apply_template(messages) if prompt.text is None else prompt.text
+        text = server.apply_template(told) if prompt.text is None else prompt.text
         return server.tokenize(text)
 
-    remedy = f"{remedy} or leave it out"
+    if server is not None:
+        remedy = f"{remedy} or leave it out"
     items = list(_fitting(prompts, tokens_of, n_predict, n_ctx, remedy))
     return _each_text_once(items, n_predict, sampling, say)
 
 
 def _each_text_once(
-    items: Sequence[WorkItem],
-    n_predict: int,
-    sampling: SamplingConfig,
-    say: Callable[[str], None],
+    items: Sequence[WorkItem], n_predict: int, sampling: SamplingConfig, say: Callable[[str], None]
 ) -> Workload:
     """A workload without duplicates: prompts count as independent of each other."""
     if not items:

@@ -25,8 +25,8 @@ from spectui.report.document import (
 )
 from spectui.report.settings import arm_of
 from spectui.tune.outcome import Gain
-from spectui.tune.studies.content import StoredStudy
-from spectui.tune.trials import TrialRecord, TrialState, speedup_estimates
+from spectui.tune.studies.transfer import StoredStudy
+from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
 _ENDED_EARLY = "the search ended before it had found a verdict; its command goes on from there"
 _NOT_KEPT = "it was searched on the screen or by an older spectui, neither of which keeps this"
@@ -237,7 +237,7 @@ def _predicted(study: StoredStudy, document: TuneDocument) -> tuple[Mapping[Arm,
 def _tried(trials: Sequence[TrialRecord], predicted: Mapping[Arm, float]) -> tuple[Tried, ...]:
     found = [
         Tried(record=record, speedup=speedup, predicted=predicted.get(record.arm))
-        for record, estimate in zip(trials, speedup_estimates(trials, trials), strict=True)
+        for record, estimate in ((one, speedup_estimate(one, trials)) for one in trials)
         for speedup in [estimate if estimate is not None and isfinite(estimate) else None]
     ]
     return tuple(sorted(found, key=lambda one: (one.speedup is None, -(one.speedup or 0.0))))

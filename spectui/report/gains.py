@@ -16,7 +16,7 @@ from spectui.report.section import MOST, Cells, Section, Table
 from spectui.report.settings import arm_of
 from spectui.report.settings_map import settings_map
 from spectui.report.words import interval_text, label_of, short, temperature_text, time_text
-from spectui.tune.finalist import forecast_error
+from spectui.tune.race import forecast_error
 
 _SHORTEST = 2
 """Tokens of the shortest answer of which anything is decoded."""

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from spectui.format import printable
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.sweep.summary import CellSummary, full_names, ranked
 
 MOST_BARS = 40

@@ -20,14 +20,13 @@ from spectui.measure.backend import Backend
 from spectui.measure.lossless import check_lossless
 from spectui.measure.measurer import Measurer, Pair, measurements, sha256, steady
 from spectui.measure.served_models import keeps_off, look_at
-from spectui.measure.server_backend import ServerBackend, Servers
-from spectui.measure.servers import open_fleet
+from spectui.measure.server_backend import ServerBackend
+from spectui.measure.servers import Servers, open_fleet
 from spectui.measure.statistics import MAX_DRIFT, drift
-from spectui.measure.streams import StreamPair, measurer_of
+from spectui.measure.streams import measurer_of
 from spectui.measure.workload import (
     WorkItem,
     Workload,
-    served_workload,
     tokenize,
     with_length,
 )
@@ -263,7 +262,7 @@ class ServedMeasurer(CellMeasurer):
             raise HopelessError(str(error)) from error
         self._has_served = True
         setup = self._setup
-        return served_workload(
+        return tokenize(
             server,
             setup.prompts,
             n_predict=n_predict,
@@ -339,9 +338,7 @@ def _check_draft(name: str, target: ModelLoaded, draft: ModelLoaded) -> None:
 
 
 def _run(pair: Pair) -> PromptRun:
-    off_s, on_s = None, None
-    if isinstance(pair, StreamPair):
-        off_s, on_s = pair.baseline_s, pair.speculative_s
+    off_s, on_s = pair.whole_s or (None, None)
     return PromptRun(
         prompt_id=pair.item.id,
         category=pair.item.category,

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from spectui.documents import Json, or_reason
 from spectui.measure.lossless import LosslessCheck
-from spectui.measure.statistics import PairedMeasurement
+from spectui.measure.speedup import PairedMeasurement
 from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.speculative.counters import Counters, Detail
 from spectui.sweep.cells import Visit

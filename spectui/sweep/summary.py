@@ -9,7 +9,8 @@ from spectui.documents import Json, or_reason
 from spectui.measure.arm import OFF
 from spectui.measure.lossless import LosslessCheck, lossless_document
 from spectui.measure.measurer import NOTHING_DRAFTED
-from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
+from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.statistics import paired_speedup
 from spectui.monitor.disturbance import DisturbanceSummary, joined
 from spectui.speculative.counters import Counters
 from spectui.sweep.cells import Cell, varying, with_values

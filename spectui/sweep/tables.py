@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from io import StringIO
 
 from spectui.format import factor, percent_text, printable
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.sweep.cells import Cell, coordinates, varying, with_values
 from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.summary import (

@@ -2,16 +2,31 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
 from spectui.documents import Json, or_reason
+from spectui.speculative.counters import Round, RoundEnd
 from spectui.speculative.expectation import expected_tokens
 
 Vector = npt.NDArray[np.float64]
+MAX_DEPTH = 254
+"""Longest draft that a replay takes: its lengths are bytes."""
+MAX_INT = 2**31 - 1
+"""Largest number of llama.cpp's."""
+_HOUR_S = 3600.0
+"""Limit of any part of a round."""
+Seconds = Annotated[float, Meta(ge=0, le=_HOUR_S)]
+Taken = Annotated[float, Meta(ge=1e-9, le=_HOUR_S)]
+"""At least a nanosecond: no decode is faster, and speedups divide by these."""
+Lengths = Annotated[tuple[Annotated[int, Meta(ge=0, le=MAX_DEPTH)], ...], Meta(min_length=1)]
+Count = Any
+"""A number, or an array of numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +47,23 @@ class RoundPrices:
     rollback_token: float
     """Further price per token that was accepted before them."""
 
+    def seconds(
+        self, steps: Count, drafted: Count, accepted: Count, emitted: Count, wrong: Count
+    ) -> Vector:
+        """Seconds of rounds; all arguments have one shape, or none.
+
+        Args:
+            steps: decodes of the draft's chain.
+            drafted: tokens.
+            accepted: of these.
+            emitted: tokens.
+            wrong: whether the round ends in a mismatch, or how probable that is.
+        """
+        found: Vector = self.batch[drafted] + self.chain[steps]
+        found += self.fixed + self.token * emitted
+        found += (self.rollback + self.rollback_token * accepted) * wrong
+        return found
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
@@ -51,14 +83,14 @@ class Prices:
         near, far = self.rounds[left], self.rounds[left + 1]
         share = (n_past - self.depths[left]) / (self.depths[left + 1] - self.depths[left])
         share = max(share, 0.0)
-        return RoundPrices(
-            chain=near.chain + share * (far.chain - near.chain),
-            batch=near.batch + share * (far.batch - near.batch),
-            token=near.token + share * (far.token - near.token),
-            fixed=near.fixed + share * (far.fixed - near.fixed),
-            rollback=near.rollback + share * (far.rollback - near.rollback),
-            rollback_token=near.rollback_token + share * (far.rollback_token - near.rollback_token),
-        )
+        both = [(one.name, getattr(near, one.name), getattr(far, one.name)) for one in fields(near)]
+        return RoundPrices(**{name: one + share * (other - one) for name, one, other in both})
+
+    def of(self, one: Round, n_past: int) -> Vector:
+        """Seconds of a round that was run, or walked, from ``n_past`` tokens in the cache on."""
+        is_wrong, n_emitted = one.end is RoundEnd.MISMATCH, len(one.tokens)
+        price = self.at(n_past)
+        return price.seconds(one.n_steps, one.n_drafted, one.n_accepted, n_emitted, is_wrong)
 
 
 CLIFF = 1.25
@@ -73,42 +105,42 @@ class Costs:
     than single tokens do, which mostly wait for the weights.
     """
 
-    n_past: float
+    n_past: Annotated[float, Meta(ge=0, le=MAX_INT)]
     """The depth, in tokens."""
-    lengths: tuple[int, ...]
+    lengths: Lengths
     """Drafted tokens of the rounds that were measured, ascending; between them along lines."""
-    verify_s: tuple[float, ...]
+    verify_s: tuple[Taken, ...]
     """V(n + 1) for each length; never falling."""
-    verify_growth_s: tuple[float, ...]
+    verify_growth_s: tuple[Seconds, ...]
     """Growth of V(n + 1) per token of depth, for each length; never so much that an empty context
     would cost nothing. That holds for all growth here."""
-    again_s: tuple[float, ...]
+    again_s: tuple[Seconds, ...]
     """D(n + 1): the draft evaluates the batch again. Never falling.
     Without a draft model, what looking the n-gram up takes."""
-    again_growth_s: tuple[float, ...]
+    again_growth_s: tuple[Seconds, ...]
     """Growth of D(n + 1) per token of depth, for each length."""
-    step_s: float
+    step_s: Seconds
     """d(1): one decode of the chain; 0 without a draft model."""
-    step_growth_s: float
+    step_growth_s: Seconds
     """Growth of d(1) per token of depth."""
-    token_s: float
+    token_s: Seconds
     """Per emitted token."""
-    fixed_s: float
+    fixed_s: Seconds
     """Per round."""
-    off_s: float
+    off_s: Taken
     """One token of the target alone, without a draft beside it; no more than a round that drafts
     nothing."""
-    off_growth_s: float
+    off_growth_s: Seconds
     """Growth of ``off_s`` per token of depth."""
-    rollback_s: float
+    rollback_s: Seconds
     """Per round that ended in a mismatch."""
-    rollback_token_s: float
+    rollback_token_s: Seconds
     """Additional seconds per token that such a round had accepted: after going back to a checkpoint
     they are decoded again. About 0 where a cache just forgets."""
-    spread: float | None
+    spread: Annotated[float, Meta(ge=0, le=100)] | None
     """Spread of the generations' levels, as a share: how unsteady the machine was; None where fewer
     than three share lengths of drafts, so that there is nothing to compare."""
-    mark_s: float = 0.0
+    mark_s: Seconds = 0.0
     """Per round that drafted something: saving the target's state before it is verified, where it
     cannot forget. 0 in older traces, which lack it: their ``verify_s`` includes it."""
 

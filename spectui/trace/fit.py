@@ -8,13 +8,14 @@ rounds are left out of them, lest one slow round bend a curve, and put back into
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spectui.speculative.counters import Round, RoundEnd
-from spectui.trace.costs import Costs, Prices, Vector, along
+from spectui.trace.costs import Costs, Vector, along
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,36 +276,21 @@ def _levelled(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Cost
     for group in {one.group for one in observed}:
         own = [one for one in observed if one.group == group]
         taken_s = sum(one.round.times.total_s for one in own)
-        shares.append(taken_s / verify.level(group) / sum(_modelled_s(one, prices) for one in own))
+        shares.append(
+            taken_s
+            / verify.level(group)
+            / sum(float(prices.of(one.round, one.n_past)) for one in own)
+        )
     # Of a generation every round counts; a machine that stood still in one of them does not.
     share = mean(shares)
-
-    def scaled(seconds: Sequence[float]) -> tuple[float, ...]:
-        return tuple(share * one for one in seconds)
-
-    return replace(
-        costs,
-        verify_s=scaled(costs.verify_s),
-        verify_growth_s=scaled(costs.verify_growth_s),
-        again_s=scaled(costs.again_s),
-        again_growth_s=scaled(costs.again_growth_s),
-        step_s=share * costs.step_s,
-        step_growth_s=share * costs.step_growth_s,
-        token_s=share * costs.token_s,
-        fixed_s=share * costs.fixed_s,
-        rollback_s=share * costs.rollback_s,
-        rollback_token_s=share * costs.rollback_token_s,
-        mark_s=share * costs.mark_s,
-    )
-
-
-def _modelled_s(observed: Observed, prices: Prices) -> float:
-    one, price = observed.round, prices.at(observed.n_past)
-    seconds = price.batch[one.n_drafted] + price.chain[one.n_steps] + price.fixed
-    seconds += price.token * len(one.tokens)
-    if one.end is RoundEnd.MISMATCH:
-        seconds += price.rollback + price.rollback_token * one.n_accepted
-    return float(seconds)
+    scaled: dict[str, Any] = {}
+    for one in fields(costs):
+        # Those of the target alone come later.
+        if one.name.endswith("_s") and not one.name.startswith("off_"):
+            seconds = getattr(costs, one.name)
+            is_curve = isinstance(seconds, tuple)
+            scaled[one.name] = tuple(share * s for s in seconds) if is_curve else share * seconds
+    return replace(costs, **scaled)
 
 
 def _with_off(costs: Costs, off: Sequence[ObservedOff], verify: Curve) -> Costs:

@@ -8,7 +8,7 @@ some nanoseconds per setting.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from spectui.errors import UsageError
 from spectui.options.drafters import DraftMtp, DraftSimple
 from spectui.speculative.decoder import Stop, draft_cap
 from spectui.speculative.models import can_forget
-from spectui.trace.costs import Prices, RoundPrices
+from spectui.trace.costs import Prices, Vector
 from spectui.trace.record import Chains, Recording, Tail, spread_out
 
 Counts = npt.NDArray[np.uint32]
@@ -29,8 +29,13 @@ _Small = npt.NDArray[np.uint8]
 
 N_PARTS = 4
 """Parts that an answer is replayed in, so that some of its text can choose for the rest."""
-MAX_DEPTH = 254
-"""Longest draft that a replay takes: its lengths are bytes."""
+
+
+COUNTS = (
+    *("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch", "n_redone"),
+    "n_steps",
+)
+"""Counts of ``Replayed``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,17 @@ class Grid:
             yield drafter(draft_max=longest, draft_min=shortest, draft_p_min=p_min)
 
 
+class Parts(NamedTuple):
+    """Answers with one setting, by the parts that their rounds begin in: [n_answers, n_parts]."""
+
+    tokens: Vector
+    """Emitted."""
+    drafted: Vector
+    accepted: Vector
+    seconds: Vector
+    """NaN without costs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
     """Results of a grid on one recording. All arrays are [n_p_min, n_max, n_min]."""
@@ -70,19 +86,14 @@ class Replayed:
     """Decodes of the draft chain."""
     batches: Counts | None
     """[depth + 1, n_p_min, n_max, n_min]: rounds by drafted tokens; None if not asked for."""
-    part_tokens: Counts
-    """[n_parts, n_p_min, n_max, n_min]: emitted by the rounds that begin in each part."""
-    part_drafted: Counts
-    """[n_parts, n_p_min, n_max, n_min]: drafted by these rounds."""
-    part_accepted: Counts
-    """[n_parts, n_p_min, n_max, n_min]: of these, those that were right."""
-    part_s: Seconds | None
-    """[n_parts, n_p_min, n_max, n_min]: seconds of these rounds; None without prices."""
+    parts: Seconds
+    """[n_parts, 4, n_p_min, n_max, n_min]: as ``Parts``, of each part of the answer."""
 
     @property
-    def seconds(self) -> Seconds | None:
-        """Of the whole answer; None without prices."""
-        return None if self.part_s is None else self.part_s.sum(axis=0)
+    def seconds(self) -> Seconds:
+        """Of the whole answer; NaN without prices."""
+        seconds: Seconds = self.parts[:, -1].sum(axis=0)
+        return seconds
 
 
 def part_ends(n_decoded: int) -> tuple[int, ...]:
@@ -228,15 +239,6 @@ class Rounds:
         return ends and self._runs[position] == n_left <= self._depth
 
 
-def round_seconds(price: RoundPrices, steps: _Small, outcome: Outcome) -> Seconds:
-    """Seconds of rounds after ``steps`` decodes of the chain."""
-    drafted, accepted, emitted, wrong, _redone = outcome
-    seconds = price.batch[drafted] + price.chain[steps]
-    seconds += price.fixed + price.token * emitted
-    seconds += (price.rollback + price.rollback_token * accepted) * wrong
-    return seconds
-
-
 class _Walk:
     """One grid on its way along one output."""
 
@@ -261,16 +263,12 @@ class _Walk:
         # Sixteen bits where they suffice: twice as many settings per instruction.
         enough = len(recording.output) * (chains.depth + 1) < np.iinfo(np.uint16).max
         dtype = np.uint16 if enough else np.uint32
-        self._next, self._rounds, self._drafted, self._accepted, self._steps = (
-            np.zeros(grid.shape, dtype) for _ in range(5)
-        )
-        self._rejections, self._before_mismatch, self._redone = (
-            np.zeros(grid.shape, dtype) for _ in range(3)
-        )
+        self._next = np.zeros(grid.shape, dtype)
+        self._counts = {name: np.zeros(grid.shape, dtype) for name in COUNTS}
         self._batches = np.zeros((chains.depth + 1, *grid.shape), dtype) if with_batches else None
-        self._seconds = None if prices is None else np.zeros(grid.shape)
-        self._at_ends: list[tuple[Any, ...]] = []
-        """Tokens, drafted and accepted ones, and seconds, at the beginning and each part's end."""
+        self._seconds = np.full(grid.shape, np.nan if prices is None else 0.0)
+        self._at_ends: list[Seconds] = []
+        """[4, n_p_min, n_max, n_min]: sums of ``Parts``, at the beginning and each part's end."""
 
     def run(self) -> Replayed:
         begin = 0
@@ -280,26 +278,15 @@ class _Walk:
                 self._step(position)
             begin = end
             self._end_part()
-        tokens, drafted, accepted, seconds = zip(*self._at_ends, strict=True)
         return Replayed(
-            n_rounds=self._rounds.astype(np.uint32),
-            n_drafted=self._drafted.astype(np.uint32),
-            n_accepted=self._accepted.astype(np.uint32),
-            n_rejections=self._rejections.astype(np.uint32),
-            n_before_mismatch=self._before_mismatch.astype(np.uint32),
-            n_redone=self._redone.astype(np.uint32),
-            n_steps=self._steps.astype(np.uint32),
+            **{name: count.astype(np.uint32) for name, count in self._counts.items()},
             batches=None if self._batches is None else self._batches.astype(np.uint32),
-            part_tokens=_differences(tokens),
-            part_drafted=_differences(drafted),
-            part_accepted=_differences(accepted),
-            part_s=None if self._seconds is None else np.diff(seconds, axis=0),
+            parts=np.diff(self._at_ends, axis=0),
         )
 
     def _end_part(self) -> None:
-        seconds = None if self._seconds is None else self._seconds.copy()
-        counts = (one.astype(np.uint32) for one in (self._next, self._drafted, self._accepted))
-        self._at_ends.append((*counts, seconds))
+        counts = (self._next, self._counts["n_drafted"], self._counts["n_accepted"])
+        self._at_ends.append(np.array((*counts, self._seconds), np.float64))
 
     def _step(self, position: int) -> None:
         here: _Flags = self._next == position
@@ -310,29 +297,20 @@ class _Walk:
         steps = (chain + (chain < longest)).astype(np.uint8) if cap > 0 else np.zeros_like(chain)
         drafted = np.minimum(chain, np.uint8(cap)) * (chain >= self._min) * here
         outcome = self._rounds_of.outcome(position, drafted, here)
-        self._count(here, outcome)
-        self._steps += steps * here
-        if self._prices is not None and self._seconds is not None:
+        self._count(here, steps * here, outcome)
+        if self._prices is not None:
             price = self._prices.at(self._rounds_of.n_past(position))
-            self._seconds += round_seconds(price, steps, outcome) * here
+            self._seconds += price.seconds(steps, *outcome[:4]) * here
 
-    def _count(self, here: _Flags, outcome: Outcome) -> None:
+    def _count(self, here: _Flags, steps: _Small, outcome: Outcome) -> None:
         drafted, accepted, emitted, wrong, redone = outcome
-        self._rounds += here
-        self._redone += redone
-        self._drafted += drafted
-        self._accepted += accepted
-        self._rejections += wrong
-        self._before_mismatch += accepted * wrong
+        counts = here, drafted, accepted, wrong, accepted * wrong, redone, steps
+        for sums, more in zip(self._counts.values(), counts, strict=True):
+            np.add(sums, more, out=sums)
         self._next += emitted
         if self._batches is not None:
             for length in range(self._depth + 1):
                 self._batches[length] += here & (drafted == length)
-
-
-def _differences(sums: Sequence[Counts]) -> Counts:
-    whole = np.array(sums)
-    return whole[1:] - whole[:-1]
 
 
 def ascending_floors(

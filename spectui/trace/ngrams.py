@@ -18,10 +18,10 @@ from spectui.speculative.drafters import ChainedDrafter, Drafter, DraftModelDraf
 from spectui.speculative.models import Outputs, can_forget, usable_snapshots
 from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
-from spectui.trace.costs import Costs, Prices, RoundPrices
-from spectui.trace.grid import N_PARTS, Grid, check_covered, part_ends
+from spectui.trace.costs import Costs, Prices
+from spectui.trace.grid import N_PARTS, Grid, Parts, check_covered, part_ends
 from spectui.trace.record import Chains, Recording, spread_out
-from spectui.trace.replay import Parts, Total, mean_past, off_seconds
+from spectui.trace.replay import Total, mean_past, off_seconds
 
 NGRAM_COSTS = "ngram"
 """Among a trace's costs, those of rounds that no model drafts for."""
@@ -51,9 +51,7 @@ def hashes_tokens(speculation: Speculation) -> bool:
 
 
 def replay_ngrams(
-    recordings: Sequence[Recording],
-    settings: Iterable[Speculation],
-    costs: Costs | None = None,
+    recordings: Sequence[Recording], settings: Iterable[Speculation], costs: Costs | None = None
 ) -> tuple[Total, ...]:
     """Replay n-gram settings on every recording.
 
@@ -174,33 +172,16 @@ def _own_drafter(recording: Recording, own: ModelDrafter, draft: str) -> Drafter
 def _parts(
     recordings: Sequence[Recording], walks: Sequence[Sequence[Round]], prices: Prices | None
 ) -> Parts:
-    shape = len(recordings), N_PARTS
-    tokens, drafted, accepted, seconds = (np.zeros(shape) for _ in range(4))
+    found = np.zeros((4, len(recordings), N_PARTS))
     for row, (recording, rounds) in enumerate(zip(recordings, walks, strict=True)):
         ends, n_prompt, position = part_ends(recording.n_decoded), len(recording.prompt), 0
         for one in rounds:
+            n_emitted = len(one.tokens)
+            seconds = np.nan if prices is None else float(prices.of(one, n_prompt + position))
             place = row, bisect_right(ends, position)
-            tokens[place] += len(one.tokens)
-            drafted[place] += one.n_drafted
-            accepted[place] += one.n_accepted
-            if prices is not None:
-                seconds[place] += _round_s(one, prices.at(n_prompt + position))
-            position += len(one.tokens)
-    return Parts(
-        tokens=tokens,
-        drafted=drafted,
-        accepted=accepted,
-        seconds=None if prices is None else seconds,
-    )
-
-
-def _round_s(one: Round, price: RoundPrices) -> float:
-    seconds = float(price.batch[one.n_drafted]) + price.fixed + price.token * len(one.tokens)
-    if one.n_steps:
-        seconds += float(price.chain[one.n_steps])
-    if one.end is RoundEnd.MISMATCH:
-        seconds += price.rollback + price.rollback_token * one.n_accepted
-    return seconds
+            found[:, *place] += (n_emitted, one.n_drafted, one.n_accepted, seconds)
+            position += n_emitted
+    return Parts(*found)
 
 
 class RecordedTarget:

@@ -24,7 +24,7 @@ import numpy as np
 from spectui.options.drafters import ModelDrafter
 from spectui.speculative.drafters import float32
 from spectui.trace.costs import Costs, Prices
-from spectui.trace.grid import Grid, Rounds, ascending_floors, replay_grid, round_seconds
+from spectui.trace.grid import Grid, Rounds, ascending_floors, replay_grid
 from spectui.trace.record import Recording
 
 
@@ -247,7 +247,7 @@ def rounds_of(recording: Recording, draft: str, prices: Prices) -> list[Round]:
                 floors[position].tolist(),
                 outcome.accepted.tolist(),
                 outcome.emitted.tolist(),
-                round_seconds(price, none, outcome).tolist(),
+                price.seconds(none, *outcome[:4]).tolist(),
                 price.chain.tolist(),
             )
         )
@@ -383,7 +383,7 @@ def _cumulative(recordings: Sequence[Recording], draft: str, grid: Grid, prices:
         replay_grid(one, one.chains[draft], grid, prices=prices, cumulative=True)
         for one in recordings
     )
-    seconds = np.sum([one.part_s for one in replays if one.part_s is not None], axis=(0, 1))
+    seconds = np.sum([one.seconds for one in replays], axis=0)
     p_min, longest, _ = np.unravel_index(seconds.argmin(), grid.shape)
     numbers = grid.draft_max[longest], grid.draft_p_min[p_min]
     return Policy(CUMULATIVE, *numbers, float(seconds.min()))

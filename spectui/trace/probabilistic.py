@@ -124,9 +124,7 @@ def _walked(recording: Recording, survival: Vector, longest: int, prices: Prices
     for position in range(n - 1):
         n_past = len(recording.prompt) + position
         cap = draft_cap(
-            n_ctx=recording.n_ctx,
-            n_past=n_past,
-            n_remaining=recording.n_predict - (position + 1),
+            n_ctx=recording.n_ctx, n_past=n_past, n_remaining=recording.n_predict - (position + 1)
         )
         drafted = max(0, min(longest, cap))
         lasting = survival[position, : drafted + 1]
@@ -134,9 +132,8 @@ def _walked(recording: Recording, survival: Vector, longest: int, prices: Prices
         ends = lasting - np.append(lasting[1:], 0.0)
         accepted = np.arange(drafted + 1) @ ends
         wrong = 1.0 - lasting[-1]
-        price = prices.at(n_past)
-        seconds = price.chain[drafted] + price.batch[drafted] + price.fixed
-        seconds += price.token * (accepted + 1) + price.rollback * wrong
+        # A cache that just forgets is as soon done, however much was accepted.
+        seconds = prices.at(n_past).seconds(drafted, drafted, 0, accepted + 1, wrong)
         begins[position + 1 : position + drafted + 2] += begins[position] * ends
         found += begins[position] * np.array([seconds, drafted, accepted])
     return found

@@ -11,25 +11,19 @@ from spectui.options.drafters import Model
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Tally
 from spectui.trace.costs import Costs, Vector
-from spectui.trace.grid import N_PARTS, Counts, Grid, Replayed, check_covered, replay_grid
+from spectui.trace.grid import (
+    COUNTS,
+    N_PARTS,
+    Counts,
+    Grid,
+    Parts,
+    Replayed,
+    check_covered,
+    replay_grid,
+)
 from spectui.trace.record import Recording
 
-_COUNTS = ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch", "n_redone")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Parts:
-    """Recorded answers with one setting, by parts: of the rounds that begin in each.
-
-    All are [n_recordings, n_parts].
-    """
-
-    tokens: Vector
-    """Emitted."""
-    drafted: Vector
-    accepted: Vector
-    seconds: Vector | None
-    """None without costs."""
+_COUNTS = COUNTS[:-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +60,8 @@ class Total(Tally):
     @property
     def seconds(self) -> float | None:
         """Seconds of all rounds; None without costs."""
-        return None if self.parts.seconds is None else float(self.parts.seconds.sum())
+        seconds = float(self.parts.seconds.sum())
+        return None if math.isnan(seconds) else seconds
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -112,12 +107,7 @@ def replay_trace(
             n_decoded=sum(recording.n_decoded for recording in recordings),
             mean_past=deepness,
             off_s=off_s,
-            parts=Parts(
-                tokens=sums.part_tokens[:, :, index],
-                drafted=sums.part_drafted[:, :, index],
-                accepted=sums.part_accepted[:, :, index],
-                seconds=None if costs is None else sums.part_s[:, :, index],
-            ),
+            parts=Parts(*sums.parts[..., index]),
         )
         for index, (setting, row) in enumerate(zip(grid.settings(mtp=is_mtp), rows, strict=True))
     )
@@ -135,11 +125,8 @@ class _Sums:
         """[n_counts, n_settings], in the order of ``_COUNTS``."""
         self.batches: Counts = np.zeros((depth + 1, n_settings), np.uint32)
         """[depth + 1, n_settings]; recordings may differ in depth."""
-        shape = len(recordings), N_PARTS, n_settings
-        self.part_tokens, self.part_drafted, self.part_accepted, self.part_s = (
-            np.zeros(shape) for _ in range(4)
-        )
-        """[n_recordings, n_parts, n_settings]; no seconds without costs."""
+        self.parts = np.zeros((4, len(recordings), N_PARTS, n_settings))
+        """As of ``Parts``, [4, n_recordings, n_parts, n_settings]."""
         prices = None if costs is None else costs.prices(max(grid.draft_max))
         for index, recording in enumerate(recordings):
             self._add(
@@ -152,11 +139,7 @@ class _Sums:
         if replay.batches is not None:
             n_lengths = len(replay.batches)
             self.batches[:n_lengths] += replay.batches.reshape(n_lengths, -1)
-        self.part_tokens[index] = replay.part_tokens.reshape(N_PARTS, -1)
-        self.part_drafted[index] = replay.part_drafted.reshape(N_PARTS, -1)
-        self.part_accepted[index] = replay.part_accepted.reshape(N_PARTS, -1)
-        if replay.part_s is not None:
-            self.part_s[index] = replay.part_s.reshape(N_PARTS, -1)
+        self.parts[:, index] = replay.parts.reshape(N_PARTS, 4, -1).swapaxes(0, 1)
 
 
 def off_part_seconds(recordings: Sequence[Recording], part_tokens: Vector, costs: Costs) -> Vector:

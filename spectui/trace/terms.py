@@ -8,7 +8,7 @@ nothing: as α grows towards 1, what it misses in tokens per round goes.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from functools import partial
 
@@ -23,36 +23,29 @@ _BISECTIONS = 60
 """Halvings of the interval of α: beyond the precision of a float."""
 
 
+@dataclass(eq=False)
 class Outlook:
     """Speedups of one draft for one target if it were faster, or guessed better."""
 
-    def __init__(
-        self,
-        own: MeanRound,
-        lengths: Sequence[MeanRound],
-        *,
-        alpha: float,
-        emitted: float,
-        speedup: float,
-    ) -> None:
-        """Scale the model so that it says ``speedup`` of the setting as it is.
+    own: MeanRound
+    """Mean round of the setting."""
+    lengths: Sequence[MeanRound]
+    """Rounds of other draft lengths that may be chosen as well. None of them is taken to be better
+    than ``own`` as things are: the setting is the best one found."""
+    _: KW_ONLY
+    alpha: float
+    """Acceptance per token of the setting."""
+    emitted: float
+    """Tokens per round of the setting."""
+    now: float
+    """Speedup of the setting, measured or replayed: the model is scaled so that it says that."""
 
-        Args:
-            own: the mean round of the setting.
-            lengths: rounds of other draft lengths that may be chosen as well. None of them is
-                taken to be better than ``own`` as things are: the setting is the best one found.
-            alpha: acceptance per token of the setting.
-            emitted: tokens per round of the setting.
-            speedup: speedup of the setting, measured or replayed.
-        """
-        self.own = own
-        self.alpha = alpha
-        self.now = speedup
-        self._known = emitted
-        estimate = self._estimate(own, alpha)
-        self._level = speedup / estimate
+    def __post_init__(self) -> None:
+        estimate = self._estimate(self.own, self.alpha)
+        self._level = self.now / estimate
         self._rounds = tuple(
-            (one, speedup / max(estimate, self._estimate(one, alpha))) for one in (own, *lengths)
+            (one, self.now / max(estimate, self._estimate(one, self.alpha)))
+            for one in (self.own, *self.lengths)
         )
 
     def speedup(self, *, alpha: float | None = None, draft_scale: float = 1.0) -> float:
@@ -70,39 +63,39 @@ class Outlook:
     def _emitted(self, one: MeanRound, alpha: float) -> float:
         """Tokens per round: at the setting's own acceptance what they are, at 1 all of them."""
         own, drafted = expected_tokens(self.alpha, self.own.drafted), self.own.drafted
-        share = self._known / own
+        share = self.emitted / own
         if alpha > self.alpha:
             # In step with what is gained on the way to all, so that more is never worth less.
             way = math.log(expected_tokens(alpha, drafted) / own) / math.log((drafted + 1) / own)
             share **= 1 - way
         return min(share * expected_tokens(alpha, one.drafted), one.drafted + 1)
 
-    def break_even_draft(self, wanted: float = 1.0) -> float | None:
-        """Share of its present seconds that the draft may take for a speedup of ``wanted``.
+    def break_even_draft(self) -> float | None:
+        """Share of its present seconds that the draft may take for no gain and no loss.
 
         Returns:
             More than 1 where it may be slower than it is; None where even a draft for nothing
             would not do, or where the draft costs nothing.
         """
         found = [
-            one.draft_scale(self.alpha, wanted / level, emitted=self._emitted(one, self.alpha))
+            one.draft_scale(self.alpha, 1 / level, emitted=self._emitted(one, self.alpha))
             for one, level in self._rounds
         ]
         best = max((scale for scale in found if scale is not None), default=-1.0)
         return best if best > 0 else None
 
-    def break_even_alpha(self, wanted: float = 1.0) -> float | None:
-        """Acceptance per token from which on the speedup is ``wanted``.
+    def break_even_alpha(self) -> float | None:
+        """Acceptance per token from which on nothing is lost.
 
         Returns:
             None where even perfect acceptance would not do.
         """
-        if self.speedup(alpha=1.0) < wanted:
+        if self.speedup(alpha=1.0) < 1:
             return None
         low, high = 0.0, 1.0
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            low, high = (low, middle) if self.speedup(alpha=middle) >= wanted else (middle, high)
+            low, high = (low, middle) if self.speedup(alpha=middle) >= 1 else (middle, high)
         return high
 
     def limit(self, lengths: Sequence[MeanRound]) -> tuple[float, MeanRound]:
@@ -319,12 +312,7 @@ class Findings:
 
 
 def find(
-    terms: RoundTerms,
-    *,
-    speedup: float,
-    is_measured: bool,
-    costs: Costs | None,
-    has_floor: bool,
+    terms: RoundTerms, *, speedup: float, is_measured: bool, costs: Costs | None, has_floor: bool
 ) -> Findings:
     """Solve for what would change the answer.
 
@@ -338,7 +326,7 @@ def find(
     """
     lengths = () if costs is None else rounds_of_lengths(costs, range(1, costs.lengths[-1] + 1))
     own = terms.mean_round()
-    outlook = partial(Outlook, own, alpha=terms.alpha, emitted=terms.emitted, speedup=speedup)
+    outlook = partial(Outlook, own, alpha=terms.alpha, emitted=terms.emitted, now=speedup)
     better = outlook(lengths)
     faster = outlook(()) if has_floor else better
     scale = faster.break_even_draft()
@@ -374,7 +362,7 @@ def largest_loss(terms: RoundTerms, speedup: float) -> tuple[Term, float]:
         speedup: speedup of the setting as it is.
     """
     own = terms.mean_round()
-    outlook = Outlook(own, (), alpha=terms.alpha, emitted=terms.emitted, speedup=speedup)
+    outlook = Outlook(own, (), alpha=terms.alpha, emitted=terms.emitted, now=speedup)
     one_token = replace(own, verify_s=min(own.verify_s, terms.target_step_s))
     # Rollback stays, to tell what rejections cost in tokens from what they cost in seconds.
     rollback_s = own.rejection_s * terms.rejected

@@ -24,7 +24,7 @@ from spectui.options.speculation import Speculation
 from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
 from spectui.tui.text.display import Display
 from spectui.tui.widgets import ChoiceRow, KeyBar, key
-from spectui.tune.finalist import finalist
+from spectui.tune.race import finalist
 from spectui.writing import write_file, write_new_file
 
 if TYPE_CHECKING:

@@ -2,64 +2,146 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
+from spectui.llama.devices import buffer_types
 from spectui.llama.facts import LibraryFacts
-from spectui.llama.library import library_facts, llama_cpp_commit, llama_cpp_version
-from spectui.measure.backend import Loading
+from spectui.llama.library import (
+    binding_version,
+    library_facts,
+    llama_cpp_commit,
+    llama_cpp_version,
+)
+from spectui.measure.comparable import as_stored, conditions, digest, model_identity, spec_digest
 from spectui.measure.served_models import ServedModel
 from spectui.measure.server_backend import ServerBackend
-from spectui.monitor.machine import this_machine
-from spectui.options.setup import ModelOptions
+from spectui.measure.workload import Workload
+from spectui.monitor.machine import Machine, this_machine
+from spectui.options.setup import ModelOptions, Setup
 from spectui.server.binary import ServerBinary
 from spectui.trace.record import Trace
 from spectui.tune.candidates import Candidate
-from spectui.tune.division import Division, mixed
+from spectui.tune.division import mixed
 from spectui.tune.experts import at_least
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.kept import KeptTrace, identities, study_trace
-from spectui.tune.loading import Loader, MovableTarget
+from spectui.tune.layouts import Layout
+from spectui.tune.loading import Loader, Loading
 from spectui.tune.places import Placing, moved
-from spectui.tune.placing import PlacedTarget, PlaceSearch
+from spectui.tune.placing import PlaceSearch, load_in_place
 from spectui.tune.served_forecast import ServedForecaster
+from spectui.tune.setup import TuningSetup
 from spectui.tune.space import Parameter
-from spectui.tune.spec import served_spec, study_spec
+from spectui.tune.studies.recordings import KeptTrace, identities, study_trace
 from spectui.tune.studies.study import TuningStudy
 from spectui.tune.tracing import Tracing, identity, trace_of
-from spectui.tune.tuning import TuningSetup
 
 
+def study_spec(setup: TuningSetup, target: ModelLoaded) -> dict[str, Any]:
+    """Conditions that must be equal for two trials of the engine to be comparable.
+
+    Where the target lies otherwise beside each draft, its layout is not of it: free memory differs
+    a little from run to run, and the study keeps the layouts. Where it searches the target's place,
+    the command's own is, with the parameters that may change it.
+    """
+    options, workload = setup.off.target, setup.workload
+    own = _identity(options, target)
+    if setup.space.layouts is not None:
+        if options.fit is not None:
+            own = _identity(Layout(text="", n_gpu_layers=-1).on(options), target)
+        own["placement"]["n_cpu_moe"] = None
+    given = [item.given.tokens for item in workload.items if item.given is not None]
+    spec = {
+        **this_machine().conditions,
+        "llama.cpp": [binding_version(), *library_facts().identity, *sorted(buffer_types())],
+        "target": own,
+        "drafts": {
+            candidate.name: _identity(candidate.options, candidate.loaded)
+            for candidate in setup.candidates
+            if candidate.loaded is not None
+        },
+        "context": conditions(setup.off.context),
+        # llama-server's work per round: once there was another.
+        "schedule": "server",
+        "prompts": digest([item.tokens for item in workload.items]),
+        **({"answers": digest(given)} if given else {}),
+        "n_predict": workload.n_predict,
+        "sampling": workload.sampling,
+        **({"knobs": sorted(one.name for one in setup.knobs)} if setup.knobs else {}),
+    }
+    return as_stored(spec)
+
+
+def _identity(options: ModelOptions, loaded: ModelLoaded) -> dict[str, Any]:
+    file, placement = model_identity(options, loaded.info.size_bytes)
+    return {**file, "n_params": loaded.info.n_params, "placement": placement}
+
+
+def served_spec(
+    *,
+    machine: Machine,
+    server: Mapping[str, object],
+    off: Setup,
+    drafts: Mapping[str, ModelOptions],
+    sizes_bytes: Mapping[Path, int],
+    workload: Workload,
+) -> dict[str, Any]:
+    """The study's conditions where a llama-server measures: no study mixes backends.
+
+    Args:
+        machine: machine that the server runs on.
+        server: which binary, of which version.
+        off: the target alone, with what all servers share.
+        drafts: by name.
+        sizes_bytes: sizes of all these models, by path.
+        workload: prompts to decode.
+    """
+    spec = {
+        **machine.conditions,
+        "backend": "server",
+        "server": server,
+        "target": _served_identity(off.target, sizes_bytes),
+        "drafts": {name: _served_identity(one, sizes_bytes) for name, one in drafts.items()},
+        "context": conditions(off.context),
+        "prompts": digest([item.tokens for item in workload.items]),
+        "n_predict": workload.n_predict,
+        "sampling": workload.sampling,
+        "extra": off.extra,
+        **({"n_slots": off.n_slots} if off.n_slots > 1 else {}),
+    }
+    return as_stored(spec)
+
+
+def _served_identity(options: ModelOptions, sizes_bytes: Mapping[Path, int]) -> dict[str, Any]:
+    file, placement = model_identity(options, sizes_bytes[options.path])
+    return {**file, "placement": placement}
+
+
+def study_name(target: Path, spec: dict[str, Any]) -> str:
+    """Name that the same run finds again and another one does not; ``target`` is its file."""
+    return f"{target.stem}-{spec_digest(spec)}"
+
+
+@dataclass(eq=False)
 class InProcess:
     """The engine, which records and replays as well."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        target: ModelLoaded,
-        command: LoadTarget,
-        *,
-        draft: str | None = None,
-        keeps_trace: bool = True,
-    ) -> None:
-        """Measure with an engine that holds the target.
-
-        Args:
-            engine: has loaded the target.
-            target: as it was loaded.
-            command: loads it, in its first place.
-            draft: candidate that is loaded already.
-            keeps_trace: whether the recording is kept beside the study, without text.
-        """
-        self.measuring = engine
-        self._target = target
-        self._command = command
-        self._draft = draft
-        self._keeps_trace = keeps_trace
+    measuring: Engine
+    """Has loaded the target."""
+    target: ModelLoaded
+    """As it was loaded."""
+    command: LoadTarget
+    """Loads it, in its first place."""
+    _: KW_ONLY
+    draft: str | None = None
+    """Candidate that is loaded already."""
+    keeps_trace: bool = True
+    """Whether the recording is kept beside the study, without text."""
 
     @property
     def is_isolated(self) -> bool:
@@ -78,16 +160,7 @@ class InProcess:
 
     def spec(self, setup: TuningSetup) -> dict[str, Any]:
         """Conditions that must be equal for two trials to be comparable."""
-        return study_spec(
-            machine=this_machine(),
-            options=setup.off.target,
-            target=self._target,
-            candidates=setup.candidates,
-            context=setup.off.context,
-            workload=setup.workload,
-            is_laid_out=setup.space.layouts is not None,
-            knobs=[one.name for one in setup.knobs],
-        )
+        return study_spec(setup, self.target)
 
     def settle(
         self, setup: TuningSetup, study: TuningStudy, say: Callable[[str], None]
@@ -95,9 +168,9 @@ class InProcess:
         """Find the place in which the target is fastest, and load it there."""
         if not setup.knobs:
             return setup, None
-        target = PlacedTarget(
-            command=setup.given or self._command,
-            mtp=bool(self._target.mtp_layers) and not self._command.mtp_file,
+        target = replace(
+            setup.given or self.command,
+            mtp=bool(self.target.mtp_layers) and not self.command.mtp_file,
             draft=None if study.space.layouts else _largest_draft(setup.candidates),
         )
         placing = study.placing
@@ -113,35 +186,32 @@ class InProcess:
                 is_over=_deadline(setup.limits.places_s, self.measuring),
             )
             placing = search.run()
-            study.keep_placing(placing)
+            study.keep(placing=placing)
         n_cpu_moe, layouts = placing.values.get(Parameter.N_CPU_MOE), study.space.layouts
         if n_cpu_moe is not None and layouts is not None:
             # In words of the user's own, it lies alike beside every draft.
             is_number, own = isinstance(n_cpu_moe, int), setup.off.target
-            study.lay_out(at_least(layouts, own, int(n_cpu_moe)) if is_number else None)
-        place = moved(target.place, setup.knobs, placing.values)
-        self._command = target.load(self.measuring, place)
-        self._draft = None
-        off = replace(setup.off, target=place.target, context=place.context)
+            layouts = at_least(layouts, own, int(n_cpu_moe)) if is_number else None
+            study.space = replace(study.space, layouts=layouts)
+        self.command = place = moved(target, setup.knobs, placing.values)
+        load_in_place(self.measuring, place)
+        self.draft = None
+        off = replace(setup.off, target=place.options, context=place.context)
         return replace(setup, off=off), placing
 
-    def prepare(
-        self, setup: TuningSetup, study: TuningStudy, _division: Division
-    ) -> tuple[Loading, Forecaster]:
+    def prepare(self, setup: TuningSetup, study: TuningStudy) -> tuple[Loading, Forecaster]:
         """Loader of the drafts, and the forecaster, which records all prompts."""
         layouts = study.space.layouts
         loader = Loader(
             self.measuring,
             setup.candidates,
-            loaded=self._draft,
-            movable=None
-            if layouts is None
-            else MovableTarget(loaded=self._command, layouts=layouts),
+            loaded=self.draft,
+            movable=None if layouts is None else (self.command, layouts),
         )
         kept = KeptTrace(
             study_trace(study.name, study.spec),
             partial(self._trace, setup),
-            identity(self._target),
+            identity(self.target),
             identities(setup.candidates),
             study.recordings,
         )
@@ -149,19 +219,15 @@ class InProcess:
             replace(setup.workload, items=mixed(setup.workload.items)),
             loader,
             study.space,
-            n_ctx=self._target.n_ctx,
-            rollback=self._target.rollback,
-            kept=kept if self._keeps_trace else None,
+            n_ctx=self.target.n_ctx,
+            rollback=self.target.rollback,
+            kept=kept if self.keeps_trace else None,
         )
         return loader, forecaster
 
     def _trace(self, setup: TuningSetup, tracing: Tracing) -> Trace:
         return trace_of(
-            tracing,
-            machine=this_machine(),
-            target=self._target,
-            candidates=[one for one in setup.candidates if one.error is None],
-            workload=setup.workload,
+            tracing, target=self.target, candidates=setup.candidates, workload=setup.workload
         )
 
 
@@ -183,34 +249,23 @@ def _largest_draft(candidates: Sequence[Candidate]) -> ModelOptions | None:
     return None if largest is None else largest.options
 
 
+@dataclass(eq=False)
 class Served:
     """Llama-servers."""
 
     is_isolated = True
 
-    def __init__(
-        self,
-        backend: ServerBackend,
-        binary: ServerBinary,
-        target: ServedModel,
-        drafts: Mapping[str, ServedModel],
-        *,
-        forecasts: bool,
-    ) -> None:
-        """Measure with servers of one binary; ``drafts`` by name.
-
-        ``forecasts`` is whether they show what draft lengths would do; else trials choose.
-        """
-        self.measuring = backend
-        self._forecasts = forecasts
-        self._binary = binary
-        self._target = target
-        self._drafts = drafts
+    measuring: ServerBackend
+    binary: ServerBinary
+    target: ServedModel
+    drafts: Mapping[str, ServedModel]
+    _: KW_ONLY
+    forecasts: bool
 
     @property
     def llama_cpp(self) -> tuple[str, str | None]:
         """Version and commit of the binary."""
-        version = self._binary.version
+        version = self.binary.version
         return ("unknown", None) if version is None else (version.text, version.commit)
 
     @property
@@ -226,27 +281,27 @@ class Served:
 
     def spec(self, setup: TuningSetup) -> dict[str, Any]:
         """Conditions that must be equal for two trials to be comparable."""
-        version = self._binary.version
-        models = (self._target, *self._drafts.values())
+        version = self.binary.version
+        models = (self.target, *self.drafts.values())
         return served_spec(
             machine=this_machine(),
             server={
-                "path": self._binary.path,
+                "path": self.binary.path,
                 "version": None if version is None else version.text,
                 "build": None if version is None else version.build,
                 "commit": None if version is None else version.commit,
             },
             off=setup.off,
-            drafts={name: one.options for name, one in self._drafts.items()},
+            drafts={name: one.options for name, one in self.drafts.items()},
             sizes_bytes={one.path: one.file_bytes for one in models},
             workload=setup.workload,
         )
 
     def prepare(
-        self, setup: TuningSetup, study: TuningStudy, _division: Division
+        self, setup: TuningSetup, study: TuningStudy
     ) -> tuple[Loading, ServedForecaster | None]:
         """The servers, which load their own drafts, and the forecaster, which answers all."""
-        if not self._forecasts:
+        if not self.forecasts:
             return self.measuring, None
         workload = replace(setup.workload, items=mixed(setup.workload.items))
         return self.measuring, ServedForecaster(workload, self.measuring, study.space)

@@ -123,7 +123,5 @@ class BackgroundTuning:
             result = self._reported(tuning, result)
         error = None if result.error is None else str(result.error)
         self._change(
-            phase=Phase.FINISHED if error is None else Phase.FAILED,
-            result=result,
-            error=error,
+            phase=Phase.FINISHED if error is None else Phase.FAILED, result=result, error=error
         )

@@ -2,198 +2,162 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
 from spectui.measure.measurer import Pair, measurements
 from spectui.measure.requests import Request
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
-from spectui.tune.categories import CategoryGain, by_category
 from spectui.tune.depths import Depths, raced_requests
 from spectui.tune.division import LATER_ERROR, mixed
 from spectui.tune.events import ConfirmationStarted, RaceDecided
-from spectui.tune.evidence import Evidence
-from spectui.tune.finalist import choosable, finalist
-from spectui.tune.forecast import Forecast
+from spectui.tune.evidence import CategoryGain, Evidence, by_category
+from spectui.tune.forecasting import Forecasting
 from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
-from spectui.tune.race import LOOK_EVERY, Race, Standing
-from spectui.tune.race_runs import race_runs
+from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
+from spectui.tune.race_runs import legs_of
 from spectui.tune.setup import SearchSetup
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord
 
 
+@dataclass(eq=False)
 class Confirmation:
     """Races what trials and forecasts leave open. Use it once."""
 
-    def __init__(
-        self,
-        setup: SearchSetup,
-        pace: Pace,
-        trials: TrialRunner,
-        *,
-        on_decoded: Callable[[WorkItem, GenerationResult], None],
-    ) -> None:
-        """Prepare; nothing is measured yet.
+    setup: SearchSetup
+    """Setup of the search."""
+    pace: Pace
+    """Time keeper of the search."""
+    trials: TrialRunner
+    """Runner of the trials, with their records."""
+    forecasting: Forecasting
+    """Knows what recorded prompts say, and records more."""
+    _: KW_ONLY
+    on_decoded: Callable[[WorkItem, GenerationResult], None]
+    """Told of every prompt."""
 
-        Args:
-            setup: setup of the search.
-            pace: time keeper of the search.
-            trials: runner of the trials, with their records.
-            on_decoded: told of every prompt.
-        """
-        self._setup = setup
-        self._pace = pace
-        self._trials = trials
-        self._on_decoded = on_decoded
-        self._items = self._repeated(setup.division.planned)
+    def __post_init__(self) -> None:
+        self._items = self._repeated(self.setup.division.planned)
         """Text to race on; until the race, as far as it is known."""
         self._race: Race | None = None
-        self._evidence: Evidence | None = None
         self.basis: Basis | None = None
         """Text that was raced on; None before the race."""
 
-    def run(
-        self,
-        records: Sequence[TrialRecord],
-        forecasts: Sequence[Forecast],
-        evidence: Callable[[Arm, Sequence[Forecast]], Evidence | None],
-        further: Callable[[Evidence], Evidence | None],
-    ) -> None:
+    def run(self, records: Sequence[TrialRecord]) -> None:
         """Race, if anything is left to be confirmed.
 
         Args:
             records: trials of arms that may be recommended.
-            forecasts: best first.
-            evidence: what recorded prompts say of a setting that they chose of such forecasts; None
-                where nothing was recorded.
-            further: records further prompts for that setting; None where there are none, or no
-                time.
         """
-        arms = self._finalists(records, forecasts)
+        arms = self._finalists(records)
         if not arms:
             return
-        self._evidence = evidence(arms[0], choosable(records, forecasts))
-        if self._evidence is None:
+        forecasts = choosable(records, self.forecasting.forecasts)
+        evidence = self.forecasting.evidence(arms[0], forecasts)
+        if evidence is None:
             self._find_text()
         else:
-            self._take_recorded(self._evidence)
+            # What was recorded is timed as often as it takes to know the prices' error.
+            items = self._recorded(evidence.prompts)
+            self._items = self._repeated(items, evidence.n_passes)
+            self.basis = evidence.basis
         # The user's own setting is worth less than what its time adds to the verdict's precision.
-        if self.race_s(arms, RESERVED) > self._pace.left_s:
+        if self.race_s(arms, RESERVED) > self.pace.left_s:
             arms = arms[:1]
-        self._run_race(arms, further)
+        self._run_race(arms, evidence)
 
-    def _run_race(
-        self, arms: tuple[Arm, ...], further: Callable[[Evidence], Evidence | None]
-    ) -> None:
-        n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arms, self._items)))
-        until_decided = not self._setup.limits.until_precise
-        self._setup.on_event(
+    def _run_race(self, arms: tuple[Arm, ...], evidence: Evidence | None) -> None:
+        n = min(len(self._items), max(LOOK_EVERY, self.pace.n_affordable(arms, self._items)))
+        until_decided = not self.setup.limits.until_precise
+        self.setup.on_event(
             ConfirmationStarted(
                 arm=arms[0], others=arms[1:], n_prompts=n, until_decided=until_decided
             )
         )
-        runs = race_runs(
-            self._setup.measurer,
+        runs = legs_of(self.setup.measurer)(
+            self.setup.measurer,
             arms,
-            off=self._setup.study.space.off,
-            load=lambda arm: self._setup.loader.load(arm.draft),
-            on_pair=lambda pair: self._on_decoded(pair.item, pair.speculative),
-            check_time=self._pace.check_race,
+            off=self.setup.study.space.off,
+            load=lambda arm: self.setup.loader.load(arm.draft),
+            on_pair=lambda pair: self.on_decoded(pair.item, pair.speculative),
+            check_time=self.pace.check_race,
         )
-        self._race = Race(
+        error = LATER_ERROR if self.basis is Basis.LATER else ERROR
+        self._race = race = Race(
             runs,
             self._items,
-            min_gain=self._setup.min_gain,
-            n_affordable=self._n_affordable,
+            min_gain=self.setup.min_gain,
+            n_affordable=self.pace.n_affordable,
             requests=self._requests,
             basis=self.basis,
-            evidence=self._evidence,
-            error=self._error,
+            evidence=evidence,
+            error=error if evidence is None else evidence.error,
         )
         with suppress(OutOfTimeError):
-            self._race.run(until_decided=until_decided)
-            while (items := self._further(further, until_decided=until_decided)) is not None:
-                self._items = (*self._items, *items)
-                if not (until_decided and self._race.is_decided):
-                    self._race.run(until_decided=until_decided)
-        n_raced = runs.n_items
-        if self._race.is_decided and n_raced < n:
-            self._setup.on_event(RaceDecided(n_prompts=n_raced, n_planned=n))
+            race.run(until_decided=until_decided)
+            while self._goes_on(race, until_decided=until_decided):
+                if not (until_decided and race.is_decided):
+                    race.run(until_decided=until_decided)
+        if race.is_decided and runs.n_items < n:
+            self.setup.on_event(RaceDecided(n_prompts=runs.n_items, n_planned=n))
 
-    def _further(
-        self, record: Callable[[Evidence], Evidence | None], *, until_decided: bool
-    ) -> Sequence[WorkItem] | None:
-        """Look again with further prompts; None where no more are needed, or to be had."""
-        race, evidence = self._race, self._evidence
-        if race is None or evidence is None or race.leader != evidence.chosen:
-            return None
-        more = None if until_decided and race.is_decided else record(evidence)
-        if more is None:
-            return None
-        items = self._recorded(more.prompts[len(evidence.prompts) :])
-        self._evidence = more
-        race.extend(more, items)
-        return items
+    def _goes_on(self, race: Race, *, until_decided: bool) -> bool:
+        """Look again with further prompts; False where no more are needed, or to be had."""
+        evidence = race.evidence
+        is_done = until_decided and race.is_decided
+        if evidence is None or race.leader != evidence.chosen or is_done:
+            return False
+        more = self.forecasting.further(evidence)
+        if more is not None:
+            items = self._recorded(more.prompts[len(evidence.prompts) :])
+            self._items = (*self._items, *items)
+            race.extend(more, items)
+        return more is not None
 
     def _requests(self, standings: Sequence[Standing]) -> tuple[Request, ...]:
         """Whole requests that the verdict takes in, as far as they are known before the depths."""
-        return raced_requests(standings, self._setup.requests, Depths()).value or ()
-
-    @property
-    def _error(self) -> float:
-        """Error that the looks share."""
-        if self._evidence is not None:
-            return self._evidence.error
-        return LATER_ERROR if self.basis is Basis.LATER else ERROR
-
-    def _take_recorded(self, evidence: Evidence) -> None:
-        """Time what was recorded: as often as it takes to know the prices' error."""
-        n = max(self._setup.limits.n_confirmations, evidence.n_passes)
-        items = self._recorded(evidence.prompts)
-        self._items = tuple(self._setup.workload.passes(items, range(n)))
-        self.basis = evidence.basis
+        return raced_requests(standings, self.setup.requests, Depths()).value or ()
 
     def _recorded(self, prompts: Sequence[tuple[str, str]]) -> Sequence[WorkItem]:
         """Prompts by their names and categories, of all categories in turn."""
         names = {name for name, _category in prompts}
-        return mixed([one for one in self._setup.workload.items if one.id in names])
+        return mixed([one for one in self.setup.workload.items if one.id in names])
 
     def _find_text(self) -> None:
         """Settle what judges; a study that goes on has to write its answers again."""
-        setup, written = self._setup, dict(self._trials.outputs)
+        setup, written = self.setup, dict(self.trials.outputs)
         if setup.division.takes_later_text:
             for item in setup.division.trial_items:
-                if item.id not in written and self._pace.left_s > 0:
+                if item.id not in written and self.pace.left_s > 0:
                     written[item.id] = setup.measurer.decode(item, None)
-                    self._on_decoded(item, written[item.id])
+                    self.on_decoded(item, written[item.id])
         judged = setup.division.judged(
             written, n_predict=setup.workload.n_predict, n_ctx=setup.n_ctx
         )
         self._items = self._repeated(judged.items)
         self.basis = judged.basis
 
-    def _repeated(self, items: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
-        setup = self._setup
-        return tuple(setup.workload.passes(items, range(setup.limits.n_confirmations)))
+    def _repeated(self, items: Sequence[WorkItem], n_passes: int = 1) -> tuple[WorkItem, ...]:
+        n_passes = max(self.setup.limits.n_confirmations, n_passes)
+        return tuple(self.setup.workload.passes(items, range(n_passes)))
 
-    def _finalists(
-        self, records: Sequence[TrialRecord], forecasts: Sequence[Forecast]
-    ) -> tuple[Arm, ...]:
+    def _finalists(self, records: Sequence[TrialRecord]) -> tuple[Arm, ...]:
         """The arm to confirm, by trials and forecasts; a default if there was no time for those.
 
         And the user's own, of which nobody wants to hear that it was not measured.
         """
-        best = finalist(records, forecasts)
+        best = finalist(records, self.forecasting.forecasts)
         tried = any(not one.arm.is_off and one.state.is_tried for one in records)
-        own = self._setup.study.space.present
+        own = self.setup.study.space.present
         arms: tuple[Arm, ...] = () if best is None else (best,)
-        if not (arms or tried or not self._pace.trial_s or not self._pace.is_bounded):
-            arms = self._setup.study.space.defaults[:1] if own is None else (own,)
+        if not (arms or tried or not self.pace.trial_s or not self.pace.is_bounded):
+            arms = self.setup.study.space.defaults[:1] if own is None else (own,)
         is_known = own in arms or any(o.arm == own and o.state.is_tried for o in records)
         return arms if own is None or is_known else (*arms, own)
 
@@ -201,12 +165,12 @@ class Confirmation:
         """Whether the leader wrote what the target alone did; None where that cannot be asked."""
         race = self._race
         pairs = self.in_place() or self.pairs()
-        if race is None or not pairs or not self._setup.workload.sampling.is_greedy:
+        if race is None or not pairs or not self.setup.workload.sampling.is_greedy:
             return None
         if any(map(differs, pairs)):
             # What batching moves is asked where it was seen.
-            self._setup.loader.load(race.leader.draft)
-        return check_lossless(self._setup.engine, pairs)
+            self.setup.loader.load(race.leader.draft)
+        return check_lossless(self.setup.engine, pairs)
 
     def conclude(self) -> tuple[Standing, ...]:
         """End the race; its standings, the leader first, or empty if there was none."""
@@ -219,8 +183,9 @@ class Confirmation:
     @property
     def categories(self) -> tuple[CategoryGain, ...]:
         """Gains of the leader by category of prompt; empty without a race."""
-        timed, race, evidence = measurements(self.pairs()), self._race, self._evidence
-        if race is None or evidence is None or not timed or not evidence.covers(race.leader):
+        timed, race = measurements(self.pairs()), self._race
+        evidence = None if race is None or not timed else race.evidence
+        if race is None or evidence is None or not evidence.covers(race.leader):
             return by_category(self.pairs())
         return evidence.by_category(race.leader, timed)
 
@@ -228,9 +193,9 @@ class Confirmation:
     def of_others(self) -> Speedup | None:
         """What other prompts gain, where the verdict is on just these; else None."""
         timed, race = measurements(self.pairs()), self._race
-        if self._evidence is None or race is None or not timed:
+        if race is None or race.evidence is None or not timed:
             return None
-        return self._evidence.of_others(race.leader, timed)
+        return race.evidence.of_others(race.leader, timed)
 
     @property
     def prompt_s(self) -> float | None:
@@ -254,10 +219,7 @@ class Confirmation:
         """Estimate of a race on the next prompts."""
         n_done = 0 if self._race is None else len(self._items) - self._race.n_left
         items = self._items[n_done : n_done + n_prompts]
-        return self._pace.race_s(self._trials.records, arms, items)
-
-    def _n_affordable(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
-        return self._pace.n_affordable(self._trials.records, arms, items)
+        return self.pace.race_s(arms, items)
 
     @property
     def has_begun(self) -> bool:

@@ -15,7 +15,6 @@ from statistics import median
 from spectui.documents import Json, or_reason
 from spectui.engine.events import GenerationResult
 from spectui.known import Known
-from spectui.measure.arm import Arm
 from spectui.measure.measurer import (
     NO_ROUNDS,
     NOTHING_DRAFTED,
@@ -27,14 +26,9 @@ from spectui.measure.measurer import (
 )
 from spectui.measure.reading import PromptTimes, is_covered, prompt_times
 from spectui.measure.requests import Request, requests_of
-from spectui.measure.statistics import (
-    FEWEST_CHANGED,
-    PairedMeasurement,
-    Speedup,
-    changed,
-    paired_speedup,
-)
-from spectui.measure.workload import WorkItem, Workload, with_length
+from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.statistics import FEWEST_CHANGED, changed, paired_speedup
+from spectui.measure.workload import WorkItem, with_length
 from spectui.options.request import RequestShape
 from spectui.speculative.counters import Counters
 from spectui.tune.events import DepthStarted
@@ -143,28 +137,23 @@ class Depths:
         }
 
 
+@dataclass(eq=False)
 class DepthRuns:
     """Measures depths after a race. Use it once."""
 
-    def __init__(
-        self,
-        setup: SearchSetup,
-        pace: Pace,
-        on_decoded: Callable[[WorkItem, GenerationResult], None],
-    ) -> None:
-        """Prepare; nothing is measured yet.
+    setup: SearchSetup
+    """Setup of the search, with the depths and the requests that were asked for."""
+    pace: Pace
+    """Time keeper of the search."""
+    on_decoded: Callable[[WorkItem, GenerationResult], None]
+    """Told of every prompt."""
 
-        Args:
-            setup: setup of the search, with the depths and the requests that were asked for.
-            pace: time keeper of the search.
-            on_decoded: told of every prompt.
-        """
-        self._setup = setup
-        self._pace = pace
-        self._on_decoded = on_decoded
-        longest = max((len(one.tokens) for one in setup.workload.items), default=0)
-        wanted = {n for n in setup.depths if n}
-        wanted |= {one.n_prompt for one in setup.requests if not is_covered(one.n_prompt, longest)}
+    def __post_init__(self) -> None:
+        longest = max((len(one.tokens) for one in self.setup.workload.items), default=0)
+        wanted = {n for n in self.setup.depths if n}
+        wanted |= {
+            one.n_prompt for one in self.setup.requests if not is_covered(one.n_prompt, longest)
+        }
         self._lengths = sorted(wanted)
         self._found: list[Depth] = []
         self._left_out: list[int] = []
@@ -175,26 +164,26 @@ class DepthRuns:
         The shorter lengths come first. For one that would take too much nothing is kept: it is
         measured only if the race leaves time for it.
         """
-        kept_s, most_s = 0.0, _SHARE * (self._pace.budget_s or 0.0)
+        kept_s, most_s = 0.0, _SHARE * (self.pace.budget_s or 0.0)
         for n_tokens in self._lengths:
             needed_s = self._seconds(n_tokens, FEWEST_CHANGED, block_s)
             if kept_s + needed_s <= most_s:
                 kept_s += needed_s
-        self._pace.reserve(kept_s)
+        self.pace.reserved_s = kept_s
 
     def run(self, standings: Sequence[Standing]) -> None:
         """Measure the leader at every length for which there is time. May be interrupted."""
-        self._pace.reserve(0.0)
+        self.pace.reserved_s = 0.0
         if not standings or standings[0].speedup is None:
             return
         leader, race = standings[0], standings[0].speedup
-        if self._setup.depths:
+        if self.setup.depths:
             times = raced_times(standings)
             self._found.append(Depth(n_tokens=0, pairs=leader.pairs, speedup=race, prompts=times))
         runs = [run for pair in leader.pairs for run in (pair.baseline, pair.speculative)]
         block_s = 2 * sum(run.decode_s for run in runs) / len(runs)
         for n_tokens in self._lengths:
-            left_s, choices = self._pace.left_s, (_MOST, FEWEST_CHANGED)
+            left_s, choices = self.pace.left_s, (_MOST, FEWEST_CHANGED)
             fitting = (n for n in choices if self._seconds(n_tokens, n, block_s) <= left_s)
             n_prompts = next(fitting, 0)
             if n_prompts:
@@ -203,18 +192,22 @@ class DepthRuns:
                 self._left_out.append(n_tokens)
 
     def _measure(self, leader: Standing, race: Speedup, n_tokens: int, n_prompts: int) -> None:
-        setup, speculation = self._setup, leader.arm.speculation
+        setup, speculation = self.setup, leader.arm.speculation
         decoded = [pair.item for pair in leader.pairs if pair.has_decoded]
         raced = list({item.id: item for item in decoded}.values())
-        items, pairs = self._lengthened(raced, n_tokens)[:n_prompts], list[Pair]()
+        # All prompts, those of the race first and as they are there.
+        names = {item.id for item in raced}
+        text = (*raced, *(one for one in setup.workload.items if one.id not in names))
+        lengthened = with_length(replace(setup.workload, items=text), n_tokens)
+        items, pairs = lengthened.items[:n_prompts], list[Pair]()
         setup.on_event(DepthStarted(arm=leader.arm, n_tokens=n_tokens, n_prompts=len(items)))
         setup.loader.load(leader.arm.draft)
-        began_s = self._pace.took_s
+        began_s = self.pace.took_s
         for pair in setup.measurer.pairs(items, speculation):
             pairs.append(pair)
-            self._on_decoded(pair.item, pair.speculative)
+            self.on_decoded(pair.item, pair.speculative)
             # A token of a long prompt takes longer than those that the estimate rests on.
-            if (self._pace.took_s - began_s) / len(pairs) > self._pace.left_s:
+            if (self.pace.took_s - began_s) / len(pairs) > self.pace.left_s:
                 break
         found, names = steady(pairs), {item.id for item in items}
         before = [pair for pair in leader.pairs if pair.item.id in names]
@@ -227,26 +220,17 @@ class DepthRuns:
                 n_tokens=n_tokens,
                 pairs=found,
                 speedup=deep_speedup(race, deep, own),
-                prompts=prompt_times(found, reads=_reader(leader.arm) is not None),
-                repeats_text=sum(len(item.tokens) for item in self._text(raced)) < n_tokens,
+                prompts=prompt_times(found, reads=leader.arm.reader is not None),
+                repeats_text=sum(len(item.tokens) for item in text) < n_tokens,
             )
         )
-
-    def _text(self, raced: Sequence[WorkItem]) -> tuple[WorkItem, ...]:
-        """All prompts, those of the race first and as they are there."""
-        names = {item.id for item in raced}
-        return (*raced, *(one for one in self._setup.workload.items if one.id not in names))
-
-    def _lengthened(self, raced: Sequence[WorkItem], n_tokens: int) -> tuple[WorkItem, ...]:
-        workload: Workload = replace(self._setup.workload, items=self._text(raced))
-        return with_length(workload, n_tokens).items
 
     def _seconds(self, n_tokens: int, n_prompts: int, block_s: float) -> float:
         """Estimate of a depth: its prompts are new to target and draft.
 
         Servers evaluate them without the draft as well.
         """
-        measurer = self._setup.measurer
+        measurer = self.setup.measurer
         n_readings = 1 if measurer.n_beside_off is None else 2
         return n_prompts * (n_readings * n_tokens * measurer.prompt_token_s + block_s)
 
@@ -255,7 +239,7 @@ class DepthRuns:
         return Depths(
             found=tuple(sorted(self._found, key=lambda one: one.length)),
             left_out=tuple(self._left_out),
-            min_gain=self._setup.min_gain,
+            min_gain=self.setup.min_gain,
         )
 
 
@@ -297,24 +281,14 @@ def raced_times(standings: Sequence[Standing]) -> Known[PromptTimes]:
     """
     leader, *others = standings
     beside = [one for one in others if one.arm.layout == leader.arm.layout]
-    alike = [one for one in beside if _reader(one.arm) == _reader(leader.arm)]
+    alike = [one for one in beside if one.arm.reader == leader.arm.reader]
     return prompt_times(
         leader.pairs,
-        beside=_pairs(beside),
-        alike=_pairs(alike),
+        beside=[pair for one in beside for pair in one.pairs],
+        alike=[pair for one in alike for pair in one.pairs],
         apart=leader.apart,
-        reads=_reader(leader.arm) is not None,
+        reads=leader.arm.reader is not None,
     )
-
-
-def _reader(arm: Arm) -> str | None:
-    """Who reads the prompt beside the target; None where no model drafts."""
-    speculation = arm.speculation
-    return arm.draft if speculation is not None and speculation.model is not None else None
-
-
-def _pairs(standings: Sequence[Standing]) -> list[Pair]:
-    return [pair for one in standings for pair in one.pairs]
 
 
 def raced_requests(

@@ -4,24 +4,81 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spectui.commands.launch import Launch
-from spectui.documents import Json, encoded, or_reason
+from spectui.documents import Json, encoded, known, or_reason
 from spectui.measure.arm import Arm
-from spectui.measure.backend import ENGINE
-from spectui.measure.header import header
+from spectui.measure.backend import ENGINE, header
 from spectui.measure.lossless import lossless_document
-from spectui.measure.requests import requests_document
 from spectui.measure.slots import slots_document
+from spectui.measure.speedup import Speedup
 from spectui.monitor.machine import this_machine
 from spectui.tune.expert_use import experts_document
 from spectui.tune.explain import Explanation, explain_result
-from spectui.tune.forecast import best_by_drafter
+from spectui.tune.forecast import Outlook, best_by_drafter
 from spectui.tune.outcome import advised
-from spectui.tune.present import PresentArm, present_document
 from spectui.tune.result import TuneResult
 from spectui.tune.served import Served
+from spectui.tune.setup import TuningSetup
 from spectui.tune.slots import SlotsMeasured
-from spectui.tune.temperatures import temperatures_document
-from spectui.tune.tuning import Tuning, TuningSetup
+from spectui.tune.trials import speedup_estimate
+from spectui.tune.tuning import Tuning
+
+NO_COMMAND = "no command was given with --from"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PresentArm:
+    """The present setting as an arm of a study."""
+
+    arm: Arm | None
+    """None if the setting cannot be measured, or the command does not draft."""
+    reason: str | None
+    """Reason why there is no arm."""
+    drafts: bool
+    """Whether the command drafts at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Measurements of the present setting."""
+
+    estimate: float | None
+    """Estimate of the speedup; None if it was not measured."""
+    confirmed: Speedup | None
+    """Speedup from the last race, if the setting took part."""
+    is_noisy: bool = False
+    """Whether the estimate is of a trial whose anchors disagreed."""
+
+
+def standing_of(present: Arm, result: TuneResult) -> Standing:
+    """Look up the setting in the last race, and in the trials."""
+    arms = {one.arm: one.speedup for one in result.finalists}
+    confirmed = arms.get(present)
+    if confirmed is not None:
+        return Standing(estimate=confirmed.estimate, confirmed=confirmed)
+    trials = [one for one in result.trials if one.arm == present and one.tokens_per_s]
+    estimate = speedup_estimate(trials[-1], result.trials) if trials else None
+    return Standing(estimate=estimate, confirmed=None, is_noisy=bool(trials) and trials[-1].noisy)
+
+
+def present_document(present: PresentArm | None, result: TuneResult) -> Json:
+    """The field ``present`` of ``spectui.tune/1``."""
+    if present is None:
+        return or_reason("present", None, NO_COMMAND)
+    if present.arm is None:
+        return or_reason("present", None, present.reason or "")
+    standing = standing_of(present.arm, result)
+    speedup: Json = or_reason("speedup", standing.estimate, "it was not measured")
+    speedup |= or_reason("speedup_ci95", None, "the last race was without it")
+    if standing.confirmed is not None:
+        speedup = standing.confirmed.document()
+    return {
+        "present": {
+            "params": present.arm.document(),
+            **speedup,
+            "is_best": result.best == present.arm,
+        }
+    }
+
 
 _FORECASTS = 50
 """Number of replayed settings that a document lists: the best ones."""
@@ -70,14 +127,14 @@ class Tuned:
             **or_reason("layouts", layouts and encoded(layouts), alike),
             "baseline": {"params": result.off.document(), **result.baseline_document()},
             "trials": [record.document(result.trials) for record in result.trials],
-            **_forecasts(result),
+            **_forecasts(result.outlook),
             "time": result.spent.document(),
             **or_reason("best", result.best_document(), unknown),
             **or_reason("best_command", best_command, unknown),
             "finalists": [one.document() for one in result.finalists],
-            **requests_document(result.requests),
+            **known("requests", result.requests),
             **result.depths.document(),
-            **temperatures_document(result.temperatures),
+            **known("other_temperatures", result.temperatures),
             **experts_document(result.experts),
             "per_category": [one.document() for one in result.categories],
             **self.explanation.document(),
@@ -105,15 +162,14 @@ class Tuned:
         return explain_result(self.result)
 
 
-def _forecasts(result: TuneResult) -> Json:
+def _forecasts(outlook: Outlook) -> Json:
     """What was replayed: the best settings, drafters, sampled drafts and adaptive lengths."""
-    sampled, adaptive = result.sampled.value, result.adaptive.value
     return {
-        "forecasts": [one.document() for one in result.forecasts[:_FORECASTS]],
-        "n_replayed": len(result.forecasts),
-        "drafters": [one.document() for one in best_by_drafter(result.forecasts)],
-        **or_reason("sampled_drafts", sampled and sampled.document(), result.sampled.reason or ""),
-        **or_reason("adaptive", adaptive and adaptive.document(), result.adaptive.reason or ""),
+        "forecasts": [one.document() for one in outlook.forecasts[:_FORECASTS]],
+        "n_replayed": len(outlook.forecasts),
+        "drafters": [one.document() for one in best_by_drafter(outlook.forecasts)],
+        **known("sampled_drafts", outlook.sampled),
+        **known("adaptive", outlook.adaptive),
     }
 
 

@@ -9,8 +9,54 @@ from spectui.measure.arm import Arm
 from spectui.options.setup import SamplingConfig
 from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
-from spectui.tune.tracing import TracingEvent
 from spectui.tune.trials import TrialRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputRecorded:
+    """The target continued a prompt."""
+
+    prompt_id: str
+    n_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftRecorded:
+    """A draft was recorded along an output."""
+
+    prompt_id: str
+    draft: str
+    n_tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptProbed:
+    """Costs of rounds were measured on one prompt."""
+
+    prompt_id: str
+    drafter: str
+    """A draft's name, or ``NGRAM_COSTS``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostsMeasured:
+    """Costs of rounds with a draft."""
+
+    draft: str
+    """Its name, or ``NGRAM_COSTS`` for rounds without a draft model."""
+    costs: Costs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftLeftOut:
+    """A draft for which there is no room any more."""
+
+    draft: str
+    reason: str
+
+
+TracingEvent = DraftLeftOut | OutputRecorded | DraftRecorded | PromptProbed | CostsMeasured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

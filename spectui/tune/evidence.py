@@ -24,20 +24,65 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
+from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
+from spectui.measure.measurer import NOTHING_DRAFTED, Pair, measurements
 from spectui.measure.reading import Readings
-from spectui.measure.statistics import (
-    MIN_PROMPTS,
-    PairedMeasurement,
-    Speedup,
-    changed,
-    paired_speedup,
-    speedup_within,
-)
+from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.statistics import MIN_PROMPTS, changed, paired_speedup, speedup_within
 from spectui.measure.verdict import Basis
+from spectui.speculative.counters import Counters
 from spectui.trace.ngrams import NGRAM_COSTS
-from spectui.tune.categories import CategoryGain
 from spectui.tune.forecast import EVEN, Answers, Forecast, promising
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CategoryGain:
+    """Prompts of one category."""
+
+    category: str
+    n_prompts: int
+    speedup: float | None
+    """Over off, as much text on both sides; None where nothing was decoded."""
+    n_drafted: int
+    n_accepted: int
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted / drafted; None where nothing was drafted."""
+        return self.n_accepted / self.n_drafted if self.n_drafted else None
+
+    def document(self) -> Json:
+        """The category as JSON."""
+        return {
+            "category": self.category,
+            "n_prompts": self.n_prompts,
+            **or_reason("speedup", self.speedup, "nothing was decoded"),
+            **or_reason("acceptance_rate", self.acceptance_rate, NOTHING_DRAFTED),
+        }
+
+
+def by_category(pairs: Sequence[Pair]) -> tuple[CategoryGain, ...]:
+    """Gains of the setting that ``pairs`` compare with off, by category."""
+    found: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        found.setdefault(pair.item.category, []).append(pair)
+    return tuple(_gain(category, alike) for category, alike in found.items())
+
+
+def _gain(category: str, pairs: Sequence[Pair]) -> CategoryGain:
+    measured = measurements(pairs)
+    off_s = sum(one.baseline_s * one.speculative_tokens / one.baseline_tokens for one in measured)
+    on_s = sum(one.speculative_s for one in measured)
+    rounds = sum((pair.speculative.counters for pair in pairs), Counters())
+    return CategoryGain(
+        category=category,
+        n_prompts=len({pair.item.id for pair in pairs}),
+        speedup=off_s / on_s if on_s else None,
+        n_drafted=rounds.n_drafted,
+        n_accepted=rounds.n_accepted,
+    )
+
 
 FEW = 12
 """Prompts up to which the answer is for just these."""
@@ -188,15 +233,13 @@ class Evidence:
 
     def _counted(self, arm: Arm, level: float) -> Speedup:
         if self.is_of_few:
-            return speedup_within(self._rows(self._judged_parts(arm)), level=level)
+            parts = self.by_parts if arm == self.chosen else self._own(arm)
+            return speedup_within(self._rows(parts), level=level)
         return paired_speedup(self._judged(arm), level=level, n_resamples=self.n_resamples)
 
     def _judged(self, arm: Arm) -> list[PairedMeasurement]:
         """Each prompt with the setting that the others chose; with any other arm, with that."""
         return self._wholes(self.by_prompts if arm == self.chosen else self._own(arm))
-
-    def _judged_parts(self, arm: Arm) -> Answers:
-        return self.by_parts if arm == self.chosen else self._own(arm)
 
     def _own(self, arm: Arm) -> Answers:
         found = self.answers(arm)
@@ -214,7 +257,10 @@ class Evidence:
         theirs = [expected[one.prompt_id] for one in ours]
         n_timed = len({one.prompt_id for one in ours})
         if self.n_passes > 1:
-            ours, theirs = (_numbered(rows) for rows in (ours, theirs))
+            ours, theirs = (
+                [replace(one, prompt_id=f"{one.prompt_id} {n}") for n, one in enumerate(rows)]
+                for rows in (ours, theirs)
+            )
         return replace(changed(whole, ours, theirs), n_timed=n_timed)
 
     def _wholes(self, answers: Answers) -> list[PairedMeasurement]:
@@ -234,10 +280,6 @@ class Evidence:
             )
             for index, part in np.argwhere(answers.on_s > 0).tolist()
         ]
-
-
-def _numbered(rows: Sequence[PairedMeasurement]) -> list[PairedMeasurement]:
-    return [replace(one, prompt_id=f"{one.prompt_id} {n}") for n, one in enumerate(rows)]
 
 
 def evidence_of(
@@ -323,9 +365,4 @@ def _crossed(forecasts: Sequence[Forecast], answers: Sequence[Answers], folds: _
         )
         found[folds == fold] = next((some[arm] for arm in choice), int(near[0]))
     rows, columns = np.indices(folds.shape)
-    return Answers(
-        **{
-            name: np.array([getattr(one, name) for one in answers])[found, rows, columns]
-            for name in ("tokens", "drafted", "accepted", "on_s", "off_s")
-        }
-    )
+    return Answers(*np.moveaxis(np.array(answers), 1, -1)[found, rows, columns].transpose(2, 0, 1))

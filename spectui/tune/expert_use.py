@@ -12,7 +12,7 @@ from spectui.format import bytes_text, counted, percent_text
 from spectui.known import Known
 from spectui.trace.routing import ExpertUse, use_of
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.pace import Pace
+from spectui.tune.pace import NO_TIME, Pace
 from spectui.tune.setup import SearchSetup
 
 _MOST_TOKENS = 1024
@@ -22,9 +22,7 @@ _SLOWER = 2.0
 llama.cpp stops behind each router."""
 _FARTHER = 2
 """Doublings between the two sizes that a sentence has, from the smallest that holds anything."""
-_ENDED = "it was ended before"
 _NOT_RECORDED = "no answers were recorded in this process"
-_NO_TIME = "the time budget had no room for it"
 _NO_EXPERTS = "the target has no experts"
 
 Experts = Known[ExpertUse]
@@ -68,50 +66,24 @@ def batch_sentence(found: Experts, n_tokens: float) -> str | None:
     )
 
 
-class ExpertRuns:
-    """Reads recorded answers after a race. Use it once."""
-
-    def __init__(self, setup: SearchSetup, pace: Pace, forecaster: Forecaster | None) -> None:
-        """Prepare; nothing is read yet.
-
-        Args:
-            setup: setup of the search.
-            pace: time keeper of the search.
-            forecaster: has recorded the answers; None where nothing was, or a server did.
-        """
-        self._setup = setup
-        self._pace = pace
-        self._forecaster = forecaster
-        self._found = Experts(None, _ENDED)
-
-    def run(self) -> None:
-        """Read what there is time for. May be interrupted."""
-        self._found = self._read()
-
-    def _read(self) -> Experts:
-        forecaster = self._forecaster
-        texts = () if forecaster is None else forecaster.texts
-        if forecaster is None or not texts:
-            return Experts(None, _NOT_RECORDED)
-        token_s, left_s = _SLOWER * self._setup.measurer.prompt_token_s, self._pace.left_s
-        chosen, n_left = list[tuple[tuple[int, ...], tuple[int, ...]]](), _MOST_TOKENS
-        for prompt, answer in filter(itemgetter(1), texts):
-            left_s -= token_s * (len(prompt) + len(answer))
-            if left_s < 0 or n_left <= 0:
-                break
-            n_left -= len(answer)
-            chosen.append((prompt, answer))
-        if not chosen:
-            return Experts(None, _NO_TIME)
-        try:
-            routing = forecaster.read_experts(ReadExperts(texts=tuple(chosen)))
-        except (BadInputError, DoesNotFitError, EngineDiedError, UsageError) as error:
-            # Such as no room for one more context: all else is measured.
-            return Experts(None, str(error))
-        if routing is None:
-            return Experts(None, _NO_EXPERTS)
-        return Experts(use_of(routing))
-
-    def conclude(self) -> Experts:
-        """What is known so far, also after an interrupt."""
-        return self._found
+def read_experts(setup: SearchSetup, pace: Pace, forecaster: Forecaster | None) -> Experts:
+    """Read what there is time for of the answers that ``forecaster`` has recorded."""
+    texts = () if forecaster is None else forecaster.texts
+    if forecaster is None or not texts:
+        return Experts(None, _NOT_RECORDED)
+    token_s, left_s = _SLOWER * setup.measurer.prompt_token_s, pace.left_s
+    chosen, n_left = list[tuple[tuple[int, ...], tuple[int, ...]]](), _MOST_TOKENS
+    for prompt, answer in filter(itemgetter(1), texts):
+        left_s -= token_s * (len(prompt) + len(answer))
+        if left_s < 0 or n_left <= 0:
+            break
+        n_left -= len(answer)
+        chosen.append((prompt, answer))
+    if not chosen:
+        return Experts(None, NO_TIME)
+    try:
+        routing = forecaster.read_experts(ReadExperts(texts=tuple(chosen)))
+    except (BadInputError, DoesNotFitError, EngineDiedError, UsageError) as error:
+        # Such as no room for one more context: all else is measured.
+        return Experts(None, str(error))
+    return Experts(None, _NO_EXPERTS) if routing is None else Experts(use_of(routing))

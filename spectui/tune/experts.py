@@ -31,19 +31,10 @@ from spectui.tune.layouts import Layout, LayoutPlan, Layouts
 _CACHE_STEP_BYTES = 64 << 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """Layouts of the target, as far as drafts have room beside it."""
-
-    layouts: Layouts
-    refused: Mapping[str, SpectuiError]
-    """Drafts that have none, with the reason."""
-
-
 def place_experts(
     plan: PlanCall, request: PlanRequest, drafts: Mapping[str, ModelOptions], free: FreeMemory
-) -> Placed:
-    """Find the placement for each draft, and for none.
+) -> tuple[Layouts, Mapping[str, SpectuiError]]:
+    """Find the placement for each draft, and for none; and why some have none.
 
     Args:
         plan: asked some four times per draft.
@@ -81,7 +72,7 @@ def place_experts(
         alone=_layout(request.target, without),
         beside={name: _layout(request.target, n) for name, n in beside.items()},
     )
-    return Placed(layouts=layouts, refused=refused)
+    return layouts, refused
 
 
 def _layout(target: ModelOptions, n_cpu_moe: int) -> Layout:
@@ -211,31 +202,26 @@ def plan_experts(
             say(f"n_cpu_moe changes nothing here ({idle}); the rest is searched")
             return None, ()
         free = planner.free_memory().with_margins(margins, request.target.devices, gpus)
-        placed = place_experts(plan, request, drafts, free)
+        layouts, refused = place_experts(plan, request, drafts, free)
         without = plan(alone(request))
         found = ExpertPlan(
             request=request,
             drafts=drafts,
             free=free,
-            layouts=placed.layouts,
-            tightest=_tightest(placed.layouts),
+            layouts=layouts,
+            tightest=max((None, *layouts.beside), key=lambda name: layouts.of(name).n_cpu_moe),
             n_layers=without.target.info.n_layers,
             fits_as_given=can_load(without, free),
         )
-    refused = tuple(
+    without_room = tuple(
         Candidate(name=name, options=drafts[name], loaded=None, error=error)
-        for name, error in placed.refused.items()
+        for name, error in refused.items()
     )
     say(
         f"layers with their experts in RAM{_instead(request.target)}: {found.layouts.text} at "
         "least; fewer do not fit"
     )
-    return found, refused
-
-
-def _tightest(layouts: Layouts) -> str | None:
-    """The draft with which most experts lie in RAM; None for none."""
-    return max((None, *layouts.beside), key=lambda name: layouts.of(name).n_cpu_moe)
+    return found, without_room
 
 
 def _instead(target: ModelOptions) -> str:

@@ -42,8 +42,9 @@ def _served(counters: Counters) -> str:
     """Explanation for a server's run, whose rounds were not seen."""
     length = counters.tokens_per_round
     told = "" if length is None else f", and rounds emit {length:.2f} tokens"
+    accepted = percent_text(counters.acceptance_rate or 0.0)
     return (
-        f"{_percent(counters.acceptance_rate or 0.0)} of the drafted tokens were accepted{told}. "
+        f"{accepted} of the drafted tokens were accepted{told}. "
         "Not explained further: llama-server does not tell where the time of its rounds goes."
     )
 
@@ -109,7 +110,11 @@ def _explained(result: TuneResult) -> Explanation:
         return Explanation(text="Not explained: no setting was confirmed.", findings=None)
     if speedup.is_noise:
         return Explanation(text=f"Not explained: {doubt(speedup)}.", findings=None)
-    costs = ngram_costs(result.costs) if arm.draft is None else result.costs.get(arm.draft)
+    costs = (
+        ngram_costs(result.outlook.costs)
+        if arm.draft is None
+        else result.outlook.costs.get(arm.draft)
+    )
     if not result.in_place:
         return explain_measured(
             result.pairs,
@@ -161,8 +166,7 @@ def explain_measured(
     if terms is None:
         return Explanation(text=_NOTHING_DRAFTED, findings=None)
     found = find(terms, speedup=speedup, is_measured=True, costs=costs, has_floor=_has_floor(arm))
-    text = paragraph(found, recommended=recommended)
-    return Explanation(text=text, findings=found, recommended=recommended)
+    return _explanation(found, recommended=recommended)
 
 
 def explain_replayed(total: Total, costs: Costs | None) -> Explanation:
@@ -181,15 +185,18 @@ def explain_replayed(total: Total, costs: Costs | None) -> Explanation:
         costs=costs.at(total.mean_past),
         has_floor=_has_floor(arm),
     )
-    pays = total.speedup > 1
-    text = paragraph(found, recommended=pays)
-    return Explanation(text=text, findings=found, recommended=pays)
+    return _explanation(found, recommended=total.speedup > 1)
 
 
 def _has_floor(arm: Arm) -> bool:
     """Whether drafts end early of themselves: at a probability, or where no n-gram is found."""
     speculation = arm.speculation
     return speculation is not None and any(one.ends_early for one in speculation.chain)
+
+
+def _explanation(found: Findings, *, recommended: bool) -> Explanation:
+    text = paragraph(found, recommended=recommended)
+    return Explanation(text=text, findings=found, recommended=recommended)
 
 
 def paragraph(found: Findings, *, recommended: bool) -> str:
@@ -234,8 +241,8 @@ def _large_shares(terms: RoundTerms) -> str:
     """The parts that make up a round, but for what rounds to nothing."""
     parts, total_s = sorted(terms.parts, key=lambda part: -part[1]), terms.total_s
     (first, share), *others = [(name, s / total_s) for name, s in parts if s >= _SMALL * total_s]
-    told = [f"{first} takes {_percent(share)}"]
-    told += [f"{name} {_percent(share)}" for name, share in others]
+    told = [f"{first} takes {percent_text(share)}"]
+    told += [f"{name} {percent_text(share)}" for name, share in others]
     return ", ".join(told)
 
 
@@ -297,7 +304,7 @@ def _bound(found: Findings) -> str:
     if _follows(found.limit, found.limit_of_parts):
         rest = _ms(found.limit_rest_s)
         return f"{why}, and sampling {n:.3g} tokens and {REST} of the round take {rest}"
-    share = _percent(found.limit / found.limit_of_parts)
+    share = percent_text(found.limit / found.limit_of_parts)
     return f"{why}, and of what its parts promise the setting has reached {share}"
 
 
@@ -309,10 +316,6 @@ def _follows(limit: float, reason: float) -> bool:
 def _ms(seconds: float) -> str:
     milliseconds = 1000 * seconds
     return f"{milliseconds:.0f} ms" if milliseconds >= _WHOLE_MS else f"{milliseconds:.2g} ms"
-
-
-def _percent(share: float) -> str:
-    return percent_text(share)
 
 
 def _times(speedup: float) -> str:

@@ -1,13 +1,15 @@
 """Forecasts of every setting from a short recording, and the choice of those worth a real trial."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from spectui.documents import Json
+from spectui.format import counted, percent_text
 from spectui.known import Known
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.reading import Readings
@@ -20,12 +22,73 @@ from spectui.trace.ngrams import (
     replay_chained,
     replay_ngrams,
 )
-from spectui.trace.policies import replay_policies
+from spectui.trace.policies import Policies, Policy, replay_policies
 from spectui.trace.probabilistic import NOT_SAMPLED, Sampled, best_sampled
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total, off_part_seconds, replay_trace
-from spectui.tune.adaptive import UNKNOWN, Adaptive
 from spectui.tune.space import SearchSpace
+
+_MATTERS = 0.01
+"""Gain from which on it is told which rule comes nearest."""
+_NOTHING = 0.0005
+"""Gain that rounds to 0.0 %."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adaptive:
+    """Rules of draft length beside fixed settings of one draft, by counts and prices."""
+
+    fixed: Arm
+    """The best fixed setting: off where that is faster than every length."""
+    draft: str
+    fixed_s: float
+    """Seconds of the recorded answers with it."""
+    policies: Policies
+
+    def gain(self, seconds: float) -> float:
+        """Throughput over that of the best fixed setting, less 1."""
+        return self.fixed_s / seconds - 1
+
+    @property
+    def most(self) -> float:
+        """The gain that no rule can beat on the recorded text."""
+        return self.gain(self.policies.least_s)
+
+    @property
+    def sentence(self) -> str:
+        """The bound in words; where it matters, the best rule as well."""
+        if self.most <= 0:
+            return (
+                "By counts and prices no draft length makes this draft pay, not even one that fits "
+                "the text each time."
+            )
+        over = " over the target alone" if self.fixed.is_off else ""
+        text = f"Adaptive draft length could add at most {percent_text(self.most, 1)}{over}"
+        if self.most < _MATTERS:
+            return f"{text}."
+        best, rules = self.policies.rules[0], counted(len(self.policies.rules), "known rule")
+        told = f"none of {rules} adds anything"
+        if (gain := self.gain(best.seconds)) >= _NOTHING:
+            told = f"the best of {rules} adds {percent_text(gain, 1)} ({best.text})"
+        return f"{text}, if it knew the text beforehand; {told}."
+
+    def document(self) -> Json:
+        """The bound and the rules as JSON."""
+        return {
+            "draft": self.draft,
+            "fixed": self.fixed.document(),
+            "most_gain": self.most,
+            "rules": [self._rule(one) for one in self.policies.rules],
+        }
+
+    def _rule(self, one: Policy) -> Json:
+        floor = {} if one.draft_p_min is None else {"draft_p_min": one.draft_p_min}
+        gain = self.gain(one.seconds)
+        return {"rule": one.rule, "draft_max": one.draft_max, **floor, "gain": gain}
+
+
+UNKNOWN = Known[Adaptive](None, "no draft model was forecast")
+
 
 EVEN = 0.015
 """Difference of two forecasts that are equal for all that one can tell: their error is 1 to 2 %."""
@@ -38,8 +101,7 @@ _CHAIN_GAIN = 1.02
 """Forecast gain that a drafter ahead must add. Most texts give it nothing to propose."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Answers:
+class Answers(NamedTuple):
     """Recorded answers with one setting, by parts: of the rounds that begin in each.
 
     All are [n_recordings, n_parts]; an answer in which nothing was decoded is all zeros.
@@ -56,29 +118,15 @@ class Answers:
     @property
     def whole(self) -> "Answers":
         """Each answer as one part."""
-        return self._mapped(lambda values: values.sum(axis=1, keepdims=True))
+        return Answers(*np.sum(self, axis=2, keepdims=True))
 
     def followed_by(self, others: "Answers") -> "Answers":
         """These and other answers with the same setting."""
-        return Answers(
-            **{
-                one.name: np.concatenate([getattr(self, one.name), getattr(others, one.name)])
-                for one in fields(self)
-            }
-        )
+        return Answers(*np.concatenate((self, others), axis=1))
 
     def only(self, some: npt.NDArray[np.bool_]) -> "Answers":
         """Zeros but for ``some`` parts: [n_recordings, n_parts]."""
-        return self._mapped(lambda values: np.where(some, values, 0.0))
-
-    def _mapped(self, change: Callable[[Vector], Vector]) -> "Answers":
-        return Answers(
-            tokens=change(self.tokens),
-            drafted=change(self.drafted),
-            accepted=change(self.accepted),
-            on_s=change(self.on_s),
-            off_s=change(self.off_s),
-        )
+        return Answers(*np.where(some, self, 0.0))
 
     @property
     def spread(self) -> float:
@@ -124,17 +172,18 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """Forecasts from a recording, before any trial."""
+    """Forecasts from a recording, before any trial; none of no recording."""
 
-    forecasts: tuple[Forecast, ...]
+    forecasts: tuple[Forecast, ...] = ()
     """Best first."""
-    costs: Mapping[str, Costs]
+    costs: Mapping[str, Costs] = field(default_factory=dict)
     """Costs of rounds by drafter."""
     readings: Mapping[str, Readings] = field(default_factory=dict)
     """Prompts that were evaluated meanwhile, by draft; under ``NGRAM_COSTS`` without one."""
     adaptive: Known[Adaptive] = UNKNOWN
-    sampled: Known[Sampled] = NOT_SAMPLED
     """Rules of draft length beside the best forecast."""
+    sampled: Known[Sampled] = NOT_SAMPLED
+    """The best forecast of drafts whose tokens are sampled."""
 
 
 def forecasts(
@@ -209,20 +258,11 @@ def forecast_of(
     total: Total, *, recordings: Sequence[Recording], space: SearchSpace, off: Costs
 ) -> Forecast:
     """The forecast that a replay gives, over the target alone as ``off`` prices it."""
-    parts, seconds = total.parts, total.parts.seconds
-    answers = None
-    if seconds is not None:
-        off_s = off_part_seconds(recordings, parts.tokens, off)
-        answers = Answers(
-            tokens=parts.tokens,
-            drafted=parts.drafted,
-            accepted=parts.accepted,
-            on_s=seconds,
-            off_s=off_s,
-        )
+    off_s = off_part_seconds(recordings, total.parts.tokens, off)
+    answers = None if total.seconds is None else Answers(*total.parts, off_s)
     return Forecast(
         arm=space.placed(Arm(draft=total.draft, speculation=total.speculation)),
-        speedup=float(answers.off_s.sum() / total.seconds) if answers and total.seconds else 0.0,
+        speedup=float(off_s.sum() / total.seconds) if total.seconds else 0.0,
         n_drafted=total.n_drafted,
         n_accepted=total.n_accepted,
         answers=answers,

@@ -1,8 +1,9 @@
 """The recorder of a search: prompts with every draft, and the replay of its space on them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from typing import Any
 
 from spectui.engine.commands import ReadExperts
 from spectui.errors import BadInputError
@@ -11,15 +12,11 @@ from spectui.measure.workload import Workload
 from spectui.options.setup import SamplingConfig
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
-from spectui.trace.ngrams import (
-    hashes_tokens,
-    ngram_costs,
-    replay_chained,
-    replay_ngrams,
-)
+from spectui.trace.ngrams import hashes_tokens, ngram_costs, replay_chained, replay_ngrams
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total
 from spectui.trace.routing import Routing
+from spectui.tune.events import TracingEvent
 from spectui.tune.forecast import (
     Answers,
     Forecast,
@@ -30,12 +27,14 @@ from spectui.tune.forecast import (
     off_costs,
     sampled_best,
 )
-from spectui.tune.kept import KeptTrace
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
+from spectui.tune.studies.recordings import KeptTrace
 from spectui.tune.tracing import (
+    NO_DEADLINES,
+    Deadlines,
     Tracer,
-    TracingEvent,
+    Tracing,
     fewest_probed,
     n_tracing_steps,
     probes_without_draft,
@@ -69,33 +68,28 @@ class _Known:
     has_text: bool
 
 
+@dataclass(eq=False)
 class Forecaster:
     """Records the first prompts of a workload with every draft, and replays the space on them.
 
     Without a draft the target's output is enough: n-gram drafters need no more.
     """
 
-    def __init__(
-        self,
-        workload: Workload,
-        loader: Loader,
-        space: SearchSpace,
-        *,
-        n_ctx: int,
-        rollback: Rollback,
-        kept: KeptTrace | None = None,
-    ) -> None:
-        """Prepare; nothing runs yet.
+    workload: Workload
+    """Prompts to record."""
+    loader: Loader
+    """Has loaded the target, and loads the drafts."""
+    space: SearchSpace
+    """Settings to replay."""
+    _: KW_ONLY
+    n_ctx: int
+    """Context size of the target."""
+    rollback: Rollback
+    """The target's way to forget."""
+    kept: KeptTrace | None = None
+    """The study's trace, for when it goes on; None keeps none."""
 
-        Args:
-            workload: prompts to record.
-            loader: has loaded the target, and loads the drafts.
-            space: settings to replay.
-            n_ctx: context size of the target.
-            rollback: the target's way to forget.
-            kept: the study's trace, for when it goes on; None keeps none.
-        """
-        self._kept = kept
+    def __post_init__(self) -> None:
         self.not_kept: str | None = None
         """Why the trace could not be kept; None where it was."""
         self.taken: tuple[Recording, ...] = ()
@@ -103,34 +97,25 @@ class Forecaster:
         self._known: _Known | None = None
         self._further: list[Recording] = []
         """Recorded for one arm alone."""
-        self._workload = workload
-        self._loader = loader
-        self._space = space
-        self._n_ctx = n_ctx
-        self._rollback = rollback
 
     @property
     def n_prompts(self) -> int:
         """Prompts that can be recorded."""
-        return len(self._workload.items)
+        return len(self.workload.items)
 
     @property
     def n_tokens(self) -> int:
         """Tokens of an answer that can be recorded."""
-        return self._workload.n_predict
+        return self.workload.n_predict
 
     def n_steps(self, n_prompts: int) -> int:
         """Number of events that ``run`` emits."""
         if self.taken:
-            return n_tracing_steps(len(self.taken), self._loader, records=False)
-        return n_tracing_steps(n_prompts, self._loader)
+            return n_tracing_steps(len(self.taken), self.loader, records=False)
+        return n_tracing_steps(n_prompts, self.loader)
 
     def seconds(
-        self,
-        n_prompts: int,
-        n_tokens: int,
-        tokens_per_s: float,
-        prompt_token_s: float,
+        self, n_prompts: int, n_tokens: int, tokens_per_s: float, prompt_token_s: float
     ) -> float:
         """Estimate for ``run``, with costs measured on as few prompts as will do.
 
@@ -140,11 +125,11 @@ class Forecaster:
             tokens_per_s: throughput of the target alone.
             prompt_token_s: seconds per token of a prompt.
         """
-        drafts, alone = self._loader.drafts, probes_without_draft(self._loader)
+        drafts, alone = self.loader.drafts, probes_without_draft(self.loader)
         prompt_s = self._prompt_s(n_tokens / tokens_per_s, prompt_token_s, len(drafts))
         n_probed = fewest_probed(n_prompts, len(drafts) + alone)
         return (
-            self._loader.moving_s([*[None] * alone, *drafts])
+            self.loader.moving_s([*[None] * alone, *drafts])
             + n_prompts * prompt_s
             + n_probed * _PROBING_PASSES * n_tokens / tokens_per_s
         )
@@ -157,7 +142,7 @@ class Forecaster:
             prompt_token_s: seconds per token of a prompt.
             n_drafts: that are recorded.
         """
-        items = self._workload.items
+        items = self.workload.items
         n_items = max(len(items), 1)
         reading_s = prompt_token_s * sum(len(item.tokens) for item in items) / n_items
         written = sum(item.given is None for item in items) / n_items
@@ -169,10 +154,7 @@ class Forecaster:
         n_prompts: int,
         n_tokens: int,
         on_event: Callable[[TracingEvent], None],
-        *,
-        has_time: Callable[[], bool] = lambda: True,
-        is_late: Callable[[], bool] = lambda: False,
-        may_write: Callable[[], bool] = lambda: True,
+        until: Deadlines = NO_DEADLINES,
     ) -> Outlook:
         """Record and replay.
 
@@ -180,35 +162,28 @@ class Forecaster:
             n_prompts: to record, of those that there are.
             n_tokens: of each answer, to record.
             on_event: told what is done, on the caller's thread.
-            has_time: asked whether costs may be measured on one prompt more.
-            is_late: asked whether no more is done than has to be.
-            may_write: asked whether more text may be written than some.
+            until: asked how much is recorded.
 
         Raises:
             EngineDiedError: its process ended twice at one prompt.
             KeyboardInterrupt: it was stopped.
             MemoryShortError: memory stayed short.
         """
-        workload, ids = self._workload.first(n_prompts), {one.id for one in self.taken}
+        workload, ids = self.workload.first(n_prompts), {one.id for one in self.taken}
         if ids:
-            items = tuple(one for one in self._workload.items if one.id in ids)
+            items = tuple(one for one in self.workload.items if one.id in ids)
             workload = replace(workload, items=items)
-        tracer = Tracer(
+        tracing = self._traced(
             replace(workload, n_predict=n_tokens),
-            self._loader,
             recordings=self.taken,
-            depth=self._space.max_draft,
-            floor=self._space.floor,
-            n_ctx=self._n_ctx,
-            rollback=self._rollback,
+            depth=self.space.max_draft,
+            floor=self.space.floor,
             on_event=on_event,
+            until=until,
         )
-        tracing = tracer.run(has_time=has_time, is_late=is_late, may_write=may_write)
-        if tracing.interrupted:
-            raise tracing.error or KeyboardInterrupt
-        if self._kept is not None and tracing.recordings:
+        if self.kept is not None and tracing.recordings:
             try:
-                self._kept.keep(tracing, is_new=not self.taken)
+                self.kept.keep(tracing, is_new=not self.taken)
             except BadInputError as error:
                 # It would save time where the study goes on, no more.
                 self.not_kept = str(error)
@@ -221,17 +196,17 @@ class Forecaster:
         None if it recorded less than ``n_tokens`` of ``n_prompts`` answers. Where another machine
         did, ``run`` takes those.
         """
-        if self._kept is None:
+        if self.kept is None:
             return None
-        trace, enough = self._kept.read(), partial(self._is_enough, n_prompts, n_tokens)
+        trace, enough = self.kept.read(), partial(self._is_enough, n_prompts, n_tokens)
         if trace is not None and enough(trace.recordings):
             return self._outlook(trace.recordings, trace.costs, has_text=trace.has_text)
-        shared = (one.recordings for one in self._kept.shared())
+        shared = (one.recordings for one in self.kept.shared())
         self.taken = next((one for one in shared if enough(one) and self._may_take(one)), ())
         return None
 
     def _is_enough(self, n_prompts: int, n_tokens: int, recordings: Sequence[Recording]) -> bool:
-        space = self._space
+        space = self.space
         every = [chains for one in recordings for chains in one.chains.values()]
         covers = all(one.depth >= space.max_draft and one.floor <= space.floor for one in every)
         return covers and sum(one.n_predict >= n_tokens for one in recordings) >= n_prompts
@@ -239,25 +214,21 @@ class Forecaster:
     def _may_take(self, recordings: Sequence[Recording]) -> bool:
         """Whether a recording of another machine would be the same here, but for near ties."""
         bounds = {(one.n_ctx, one.rollback) for one in recordings}
-        names = {one.id for one in self._workload.items}
-        is_whole = all(one.chains.keys() >= {*self._loader.drafts} for one in recordings)
+        names = {one.id for one in self.workload.items}
+        is_whole = all(one.chains.keys() >= {*self.loader.drafts} for one in recordings)
         return (
             is_whole
-            and bounds == {(self._n_ctx, self._rollback)}
+            and bounds == {(self.n_ctx, self.rollback)}
             and names.issuperset(one.id for one in recordings)
         )
 
     def _outlook(
-        self,
-        recordings: Sequence[Recording],
-        costs: Mapping[str, Costs],
-        *,
-        has_text: bool = True,
+        self, recordings: Sequence[Recording], costs: Mapping[str, Costs], *, has_text: bool = True
     ) -> Outlook:
         self._known = _Known(recordings=recordings, costs=costs, has_text=has_text)
-        found = forecasts(recordings, costs, self._space, has_text=has_text)
+        found = forecasts(recordings, costs, self.space, has_text=has_text)
         adaptive = adaptive_best(recordings, costs, found)
-        sampled = sampled_best(recordings, costs, self._space)
+        sampled = sampled_best(recordings, costs, self.space)
         return Outlook(forecasts=found, costs=costs, adaptive=adaptive, sampled=sampled)
 
     @property
@@ -277,7 +248,7 @@ class Forecaster:
 
     def read_experts(self, command: ReadExperts) -> Routing | None:
         """Have the engine read the experts of answers; None of a target without experts."""
-        return self._loader.engine.read_experts(command)
+        return self.loader.engine.read_experts(command)
 
     def prompt_s(self, prompt_token_s: float = 0.0) -> float:
         """Estimate of what answering a further prompt, and reading that by one draft, takes.
@@ -305,8 +276,8 @@ class Forecaster:
             return None
         names = {one.id for one in (*known.recordings, *self._further)}
         n_tokens = max((one.n_predict for one in known.recordings), default=0)
-        items = [one for one in self._workload.items if one.id not in names][:n]
-        workload = replace(self._workload, items=tuple(items), n_predict=n_tokens)
+        items = [one for one in self.workload.items if one.id not in names][:n]
+        workload = replace(self.workload, items=tuple(items), n_predict=n_tokens)
         recordings = self._recorded(arm, workload) if items else ()
         found = self._replayed(recordings, arm)
         if found is None or found[1].answers is None:
@@ -331,8 +302,8 @@ class Forecaster:
             return None
         names = {one.id for one in known.recordings[:n]}
         # An answer that is there already was sampled as it was.
-        items = [replace(one, given=None) for one in self._workload.items if one.id in names]
-        workload = replace(self._workload, items=tuple(items), sampling=sampling)
+        items = [replace(one, given=None) for one in self.workload.items if one.id in names]
+        workload = replace(self.workload, items=tuple(items), sampling=sampling)
         after = self._replayed(self._recorded(arm, workload), arm)
         if after is None or not after[0].n_rounds or not before[1].speedup:
             return None
@@ -344,21 +315,23 @@ class Forecaster:
         if speculation is None:
             return ()
         model = speculation.model
-        self._loader.load(arm.draft)
-        tracing = Tracer(
+        self.loader.load(arm.draft)
+        return self._traced(
             workload,
-            self._loader,
             depth=speculation.longest,
-            floor=(0.0 if model is None else model.draft_p_min) or self._space.floor,
-            n_ctx=self._n_ctx,
-            rollback=self._rollback,
+            floor=(0.0 if model is None else model.draft_p_min) or self.space.floor,
             with_costs=False,
             drafts=() if arm.draft is None else (arm.draft,),
             on_event=lambda _event: None,
-        ).run()
+        ).recordings
+
+    def _traced(self, workload: Workload, **how: Any) -> Tracing:  # noqa: ANN401 - as ``Tracer``
+        """Record a workload whole."""
+        tracer = Tracer(workload, self.loader, n_ctx=self.n_ctx, rollback=self.rollback, **how)
+        tracing = tracer.run()
         if tracing.interrupted:
             raise tracing.error or KeyboardInterrupt
-        return tracing.recordings
+        return tracing
 
     def forecast(self, arm: Arm) -> Forecast | None:
         """Replay one arm; None where no recording covers it."""
@@ -368,35 +341,22 @@ class Forecaster:
 
     def _replayed(self, recordings: Sequence[Recording], arm: Arm) -> tuple[Total, Forecast] | None:
         """An arm on some recordings; None where they do not cover it."""
-        found = self._total(recordings, arm)
-        if found is None:
-            return None
-        total, off = found
-        return total, forecast_of(total, recordings=recordings, space=self._space, off=off)
-
-    def _total(self, recordings: Sequence[Recording], arm: Arm) -> tuple[Total, Costs] | None:
-        """An arm on some recordings, and the costs of off; None where they do not cover it."""
         known, speculation = self._known, arm.speculation
         if known is None or speculation is None or not recordings:
             return None
-        if speculation.longest > self._space.max_draft:
-            # Longer than what was recorded, and than what costs are known for.
+        model, draft, costs = speculation.model, arm.draft, known.costs
+        # Longer than what was recorded, and than what costs are known for.
+        is_beyond = speculation.longest > self.space.max_draft
+        is_below = model is not None and 0 < model.draft_p_min < self.space.floor
+        if is_beyond or is_below or (hashes_tokens(speculation) and not known.has_text):
             return None
-        if hashes_tokens(speculation) and not known.has_text:
-            return None
-        model = speculation.model
-        if model is not None and 0 < model.draft_p_min < self._space.floor:
-            return None
-        if arm.draft is None:
-            own = off = ngram_costs(known.costs)
-        else:
-            own = known.costs.get(arm.draft)
-            off = off_costs(arm.draft, known.costs, self._space)
+        own = ngram_costs(costs) if draft is None else costs.get(draft)
+        off = own if draft is None else off_costs(draft, costs, self.space)
         if own is None or off is None:
             return None
         (total,) = (
             replay_ngrams(recordings, (speculation,), own)
-            if arm.draft is None
-            else replay_chained(recordings, arm.draft, (speculation,), own)
+            if draft is None
+            else replay_chained(recordings, draft, (speculation,), own)
         )
-        return total, off
+        return total, forecast_of(total, recordings=recordings, space=self.space, off=off)

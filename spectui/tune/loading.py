@@ -2,52 +2,36 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
+from spectui.measure.server_backend import ServerBackend
 from spectui.options.setup import ModelOptions
 from spectui.tune.candidates import Candidate
 from spectui.tune.layouts import Layouts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovableTarget:
-    """A target that is loaded anew where a draft leaves it other room."""
-
-    loaded: LoadTarget
-    """Target as the engine holds it."""
-    layouts: Layouts
-
-
+@dataclass(eq=False)
 class Loader:
     """Loads drafts, and the target where it has to move for one. Remembers what is loaded."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        candidates: Sequence[Candidate],
-        *,
-        loaded: str | None = None,
-        movable: MovableTarget | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Load nothing yet.
+    engine: Engine
+    """Has loaded the target."""
+    candidates: Sequence[Candidate]
+    """Drafts by whose names they are asked for."""
+    _: KW_ONLY
+    loaded: str | None = None
+    """The candidate that the engine has loaded already."""
+    movable: tuple[LoadTarget, Layouts] | None = None
+    """The target as it is loaded, and its layouts beside each of them; None keeps it in place."""
+    clock: Callable[[], float] = time.monotonic
+    """Seconds."""
 
-        Args:
-            engine: has loaded the target.
-            candidates: drafts by whose names they are asked for.
-            loaded: the candidate that the engine has loaded already.
-            movable: layouts of the target for each of them; None keeps it in place.
-            clock: seconds.
-        """
-        self.engine = engine
-        self._candidates = {candidate.name: candidate for candidate in candidates}
-        self._loaded = loaded
-        self._movable = movable
-        self._clock = clock
-        self.place = None if movable is None else movable.loaded.options
+    def __post_init__(self) -> None:
+        self._candidates = {candidate.name: candidate for candidate in self.candidates}
+        self.place = None if self.movable is None else self.movable[0].options
         """The target as it is loaded; None where it stays in place, and where its load failed."""
         self.move_s = 0.0
         """Seconds that the last reload of the target took."""
@@ -91,33 +75,36 @@ class Loader:
         """
         self._move(self._place_of(draft))
         candidate = self._candidates.get(draft or "")
-        if candidate is None or draft == self._loaded:
+        if candidate is None or draft == self.loaded:
             return
         if candidate.is_mtp:
-            if self._loaded is not None and self._candidates[self._loaded].is_mtp_file:
-                self._loaded = None
+            if self.loaded is not None and self._candidates[self.loaded].is_mtp_file:
+                self.loaded = None
                 self.engine.unload_draft()
             return
-        self._loaded = None
+        self.loaded = None
         self.engine.load_draft(candidate.options, mtp=candidate.is_mtp_file)
-        self._loaded = draft
+        self.loaded = draft
 
     def _place_of(self, draft: str | None) -> ModelOptions | None:
-        movable = self._movable
-        return None if movable is None else movable.layouts.of(draft).on(movable.loaded.options)
+        if self.movable is None:
+            return None
+        command, layouts = self.movable
+        return layouts.of(draft).on(command.options)
 
     def _move(self, place: ModelOptions | None) -> None:
-        if self._movable is None or place is None or place == self.place:
+        if self.movable is None or place is None or place == self.place:
             return
-        command = self._movable.loaded
-        began_s = self._clock()
+        command, _layouts = self.movable
+        began_s = self.clock()
         # A load begins by freeing both models, whatever comes of it.
-        self._loaded = self.place = None
+        self.loaded = self.place = None
         self.engine.load_target(
-            place,
-            command.context,
-            max_draft=command.max_draft,
-            mtp_file=command.mtp_file,
+            place, command.context, max_draft=command.max_draft, mtp_file=command.mtp_file
         )
         self.place = place
-        self.move_s = self._clock() - began_s
+        self.move_s = self.clock() - began_s
+
+
+Loading = Loader | ServerBackend
+"""What has a draft ready, and the target lie as it does beside that."""

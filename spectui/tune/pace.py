@@ -1,11 +1,11 @@
 """A search's own clock, and its estimates of how long trials and races take."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import KW_ONLY, dataclass, replace
 
 from spectui.documents import Json, or_reason
 from spectui.measure.arm import Arm
+from spectui.measure.measurer import Measurer
 from spectui.measure.workload import WorkItem
 from spectui.tune.race import BASELINE_SHARE, LOOK_EVERY
 from spectui.tune.trials import TrialRecord
@@ -13,6 +13,8 @@ from spectui.tune.trials import TrialRecord
 RESERVED = 2 * LOOK_EVERY
 """Prompts of the race that trials leave time for."""
 
+ENDED, NO_TIME = "it was ended before", "the time budget had no room for it"
+"""Why a search knows nothing of something."""
 _GRACE = 0.5
 """Share of the time budget that the first prompts of a race may take beyond it: without them there
 is no verdict."""
@@ -51,87 +53,56 @@ class Spent:
         }
 
 
-class PromptCosts(Protocol):
-    """A measurer that knows the costs of prompts."""
-
-    @property
-    def n_beside_off(self) -> int | None:
-        """Settings as in ``Backend.n_beside_off``; None where prompts are evaluated once."""
-        ...
-
-    @property
-    def prompt_token_s(self) -> float:
-        """Seconds per token of a prompt that is evaluated for the first time."""
-        ...
-
-
+@dataclass(eq=False)
 class Pace:
     """Time keeper of one search."""
 
-    def __init__(
-        self,
-        budget_s: float | None,
-        now_s: Callable[[], float],
-        prompts: PromptCosts,
-        seen: Sequence[WorkItem],
-        *,
-        move_s: Callable[[], float] = lambda: 0.0,
-    ) -> None:
-        """Start the clock.
+    budget_s: float | None
+    """Seconds that the search may take; None for as long as it takes."""
+    now_s: Callable[[], float]
+    """Clock of the search's own work."""
+    prompts: Measurer
+    """Says what a new prompt costs."""
+    seen: Sequence[WorkItem]
+    """Prompts of the trials, which a race on them finds evaluated."""
+    _: KW_ONLY
+    records: Callable[[], Sequence[TrialRecord]] = tuple
+    """The trials so far."""
+    move_s: Callable[[], float] = lambda: 0.0
+    """Says what loading the target anew takes, for a draft that leaves it other room."""
 
-        Args:
-            budget_s: seconds that the search may take; None for as long as it takes.
-            now_s: clock of the search's own work.
-            prompts: says what a new prompt costs.
-            seen: prompts of the trials, which a race on them finds evaluated.
-            move_s: says what loading the target anew takes, for a draft that leaves it other room.
-        """
-        self._budget_s = budget_s
-        self._now_s = now_s
-        self._prompts = prompts
-        self._seen = {item.tokens for item in seen}
-        self._move_s = move_s
-        self._began_s = now_s()
-        self._reserved_s = 0.0
-        self._expected_s: Mapping[Arm, float] = {}
+    def __post_init__(self) -> None:
+        self._seen = {item.tokens for item in self.seen}
+        self._began_s = self.now_s()
+        self.reserved_s = 0.0
+        """Seconds that are kept for what comes in the end."""
+        self.expected_s: Mapping[Arm, float] = {}
+        """Forecast seconds of a prompt, off's included, for arms that no trial has timed."""
         self.trial_s: list[float] = []
         """Seconds of each trial."""
 
     @property
     def left_s(self) -> float:
         """Seconds left of the time budget; infinite without one."""
-        if self._budget_s is None:
+        if self.budget_s is None:
             return float("inf")
-        return self._budget_s - self.took_s - self._reserved_s
-
-    def reserve(self, seconds: float) -> None:
-        """Keep so much of the time for what comes in the end."""
-        self._reserved_s = seconds
-
-    def expect(self, seconds: Mapping[Arm, float]) -> None:
-        """Take the forecast seconds of a prompt, off's included, for arms that no trial timed."""
-        self._expected_s = seconds
+        return self.budget_s - self.took_s - self.reserved_s
 
     @property
     def took_s(self) -> float:
         """Seconds since the search began."""
-        return self._now_s() - self._began_s
-
-    @property
-    def budget_s(self) -> float | None:
-        """Seconds that the search may take."""
-        return self._budget_s
+        return self.now_s() - self._began_s
 
     @property
     def is_bounded(self) -> bool:
         """Whether there is a time budget."""
-        return self._budget_s is not None
+        return self.budget_s is not None
 
     def left_of(self, share: float) -> float:
         """Seconds until ``share`` of the time budget is gone; negative after that."""
-        if self._budget_s is None:
+        if self.budget_s is None:
             return float("inf")
-        return self.left_s - (1 - share) * self._budget_s
+        return self.left_s - (1 - share) * self.budget_s
 
     def check(self, reserved_s: float = 0.0) -> None:
         """Ask before each prompt whether there is time for it.
@@ -151,95 +122,54 @@ class Pace:
         Args:
             n_done: prompts that a finalist has decoded.
         """
-        self.check(-_GRACE * (self._budget_s or 0.0) if n_done < LOOK_EVERY else 0.0)
+        self.check(-_GRACE * (self.budget_s or 0.0) if n_done < LOOK_EVERY else 0.0)
 
     def trial(self, run: Callable[[], None]) -> None:
         """Run a trial, and remember what it took."""
-        began_s = self._now_s()
+        began_s = self.now_s()
         run()
-        self.trial_s.append(self._now_s() - began_s)
+        self.trial_s.append(self.now_s() - began_s)
 
     def has_time_for_trial(self, race_s: float) -> bool:
         """Whether one more trial leaves ``race_s``."""
         return not self.trial_s or self.left_s > max(self.trial_s) + race_s
 
-    def n_trials(self, race_s: float) -> int | None:
-        """Trials that there is time for before a race of ``race_s``; None where that is not known.
-
-        Those before it are the measure: off alone takes less than most settings.
-        """
-        longest_s = max(self.trial_s, default=0.0)
-        if not self.is_bounded or not longest_s:
-            return None
-        return max(0, int((self.left_s - race_s) / longest_s))
-
-    def race_s(
-        self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
-    ) -> float:
+    def race_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
         """Estimate of a race of ``arms`` against off on ``items``."""
-        per_prompt = self._per_prompt_s(records, arms)
-        if self._prompts.n_beside_off is not None:
-            return len(items) * _block_s(records, arms, per_prompt) + self._served_s(arms, items)
-        n_moves = len(_places(records, arms)) - 1
-        n_looks = -(-len(items) // LOOK_EVERY)
-        # A load forgets what was evaluated.
-        seen = set[tuple[int, ...]]() if n_moves else self._seen
-        new = {item.tokens: item for item in items if item.tokens not in seen}.values()
-        n_new = sum(len(item.tokens) - (0 if n_moves else item.n_prefix) for item in new)
-        prompts_s = self._prompts.prompt_token_s * n_new * (1 + n_moves)
-        moves_s = self._move_s() * n_moves * n_looks
-        # Each finalist has a share of a run without speculation of its own.
-        n_off = BASELINE_SHARE * len(arms) - 1
-        beside_s = _block_s(records, arms, per_prompt) + n_off * _off_s(per_prompt)
-        return len(items) * beside_s + prompts_s + moves_s
-
-    def _per_prompt_s(
-        self, records: Sequence[TrialRecord], arms: Sequence[Arm]
-    ) -> Mapping[Arm, float]:
-        """Seconds of a prompt by arm: as its trial took, as forecast, and else as off took."""
+        records, prompts = self.records(), self.prompts
         timed = {
             record.arm: sum(p.decode_s for p in record.prompts) / len(record.prompts)
             for record in records
             if record.prompts
         }
-        known = {**self._expected_s, **timed}
-        off_s = _off_s(known)
-        return dict.fromkeys(arms, off_s) | known
-
-    def _served_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
-        """Seconds that prompts and server starts take: every request evaluates its prompt."""
-        n_tokens = sum(len(item.tokens) for item in items)
-        prompts_s = self._prompts.prompt_token_s * n_tokens * (1 + len(arms))
-        if len(arms) == 1 and self._prompts.n_beside_off:
-            return prompts_s + self._move_s()
+        # Of a setting that was neither timed nor forecast a prompt is taken to last as long as off.
+        known = {**self.expected_s, **timed}
+        off_s = next((seconds for arm, seconds in known.items() if arm.is_off), 0.0)
+        places = [one.arm.layout for one in records if one.arm.is_off][:1]
+        # Each time the target lies elsewhere it is measured alone, too.
+        n_places = len({*places, *(arm.layout for arm in arms)} or {None})
+        block_s = n_places * off_s + sum(known.get(arm, off_s) for arm in arms)
         n_looks = -(-len(items) // LOOK_EVERY)
-        n_servers = len(arms) + (self._prompts.n_beside_off == 0)
-        return prompts_s + self._move_s() * n_servers * n_looks
+        if prompts.n_beside_off is not None:
+            # Every request evaluates its prompt.
+            n_tokens = sum(len(item.tokens) for item in items) * (1 + len(arms))
+            n_servers = len(arms) + (prompts.n_beside_off == 0)
+            stays = len(arms) == 1 and prompts.n_beside_off
+            n_moves = 1 if stays else n_servers * n_looks
+        else:
+            # A load forgets what was evaluated.
+            seen = set[tuple[int, ...]]() if n_places > 1 else self._seen
+            new = {item.tokens: item for item in items if item.tokens not in seen}.values()
+            n_tokens = sum(len(one.tokens) - (n_places == 1) * one.n_prefix for one in new)
+            n_tokens, n_moves = n_tokens * n_places, (n_places - 1) * n_looks
+            # Each finalist has a share of a run without speculation of its own.
+            block_s += (BASELINE_SHARE * len(arms) - 1) * off_s
+        reading_s, moving_s = prompts.prompt_token_s * n_tokens, self.move_s() * n_moves
+        return len(items) * block_s + reading_s + moving_s
 
-    def n_affordable(
-        self, records: Sequence[TrialRecord], arms: Sequence[Arm], items: Sequence[WorkItem]
-    ) -> int:
+    def n_affordable(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
         """Number of ``items``, from the first, that there is time to race on."""
         n = len(items)
-        while n and self.race_s(records, arms, items[:n]) > self.left_s:
+        while n and self.race_s(arms, items[:n]) > self.left_s:
             n -= 1
         return n
-
-
-def _block_s(
-    records: Sequence[TrialRecord], arms: Sequence[Arm], per_prompt: Mapping[Arm, float]
-) -> float:
-    """Seconds that decoding one prompt without speculation and with each of ``arms`` takes."""
-    # Each time the target lies elsewhere it is measured alone, too.
-    n_places = len(_places(records, arms))
-    return n_places * _off_s(per_prompt) + sum(per_prompt[arm] for arm in arms)
-
-
-def _off_s(per_prompt: Mapping[Arm, float]) -> float:
-    return next((seconds for arm, seconds in per_prompt.items() if arm.is_off), 0.0)
-
-
-def _places(records: Sequence[TrialRecord], arms: Sequence[Arm]) -> set[str | None]:
-    """Placements of the target in turn while ``arms`` are measured against off."""
-    off = [record.arm.layout for record in records if record.arm.is_off]
-    return {*off[:1], *(arm.layout for arm in arms)} or {None}

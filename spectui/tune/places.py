@@ -7,11 +7,12 @@ from typing import Any
 
 from spectui.cores import default_threads
 from spectui.documents import Json, or_reason
+from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import expert_overrides, with_n_cpu_moe
 from spectui.format import rate_text
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.options.request import RequestShape
-from spectui.options.setup import ContextOptions, ModelOptions, SplitMode
+from spectui.options.setup import ContextOptions, SplitMode
 from spectui.tune.space import Parameter
 
 Value = int | str
@@ -26,30 +27,25 @@ _STEPS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A target, and the context options that say how it runs."""
-
-    target: ModelOptions
-    context: ContextOptions
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Knob:
     """One parameter of a place."""
 
     parameter: Parameter
-    option: str
-    """Of llama-server, without dashes."""
     own: Value
     """In the user's command."""
     values: tuple[Value, ...]
     """All that may be tried, in order: neighbours are alike."""
-    write: Callable[[Place, Value], Place]
+    write: Callable[[LoadTarget, Value], LoadTarget]
 
     @property
     def name(self) -> str:
         """Its name in studies and documents."""
         return str(self.parameter)
+
+    @property
+    def option(self) -> str:
+        """Llama-server's option, without the dashes before it."""
+        return self.parameter.replace("_", "-")
 
     def text(self, value: Value) -> str:
         """The option with a value, as a command has it; empty where it stands in none."""
@@ -57,26 +53,26 @@ class Knob:
         return "" if follows or value == GIVEN else f"--{self.option} {value}"
 
 
-def _in_context(name: str) -> Callable[[Place, Value], Place]:
-    def write(place: Place, value: Value) -> Place:
+def _in_context(name: str) -> Callable[[LoadTarget, Value], LoadTarget]:
+    def write(place: LoadTarget, value: Value) -> LoadTarget:
         changed: dict[str, Any] = {name: int(value)}
         return replace(place, context=replace(place.context, **changed))
 
     return write
 
 
-def _split(place: Place, value: Value) -> Place:
-    devices = replace(place.target.devices, split_mode=SplitMode(str(value)))
-    return replace(place, target=replace(place.target, devices=devices))
+def _split(place: LoadTarget, value: Value) -> LoadTarget:
+    devices = replace(place.options.devices, split_mode=SplitMode(str(value)))
+    return replace(place, options=replace(place.options, devices=devices))
 
 
-def _experts(place: Place, value: Value) -> Place:
-    return replace(place, target=with_n_cpu_moe(place.target, int(value)))
+def _experts(place: LoadTarget, value: Value) -> LoadTarget:
+    return replace(place, options=with_n_cpu_moe(place.options, int(value)))
 
 
 def knobs_of(
     tuned: frozenset[Parameter],
-    place: Place,
+    place: LoadTarget,
     *,
     n_processors: int,
     n_devices: int = 0,
@@ -100,15 +96,13 @@ def knobs_of(
         _experts_knob(place, least_n_cpu_moe, n_layers),
         Knob(
             parameter=Parameter.MOE_CACHE_MIB,
-            option="moe-cache-mib",
             own=place.context.moe_cache_mib,
             values=tuple(sorted({0, place.context.moe_cache_mib, *moe_caches_mib})),
             write=_in_context(Parameter.MOE_CACHE_MIB),
         ),
         Knob(
             parameter=Parameter.SPLIT_MODE,
-            option="split-mode",
-            own=str(place.target.devices.split_mode),
+            own=str(place.options.devices.split_mode),
             values=tuple(map(str, SplitMode)) if n_devices > 1 else (),
             write=_split,
         ),
@@ -129,17 +123,11 @@ def _context_knobs(context: ContextOptions, n_processors: int) -> Iterator[Knob]
         (Parameter.THREADS_BATCH, context.threads_batch, batch),
         (Parameter.UBATCH_SIZE, context.ubatch_size, sorted(ubatches)),
     ):
-        yield Knob(
-            parameter=parameter,
-            option=parameter.replace("_", "-"),
-            own=own,
-            values=tuple(values),
-            write=_in_context(parameter),
-        )
+        yield Knob(parameter=parameter, own=own, values=tuple(values), write=_in_context(parameter))
 
 
-def _experts_knob(place: Place, least: int | None, n_layers: int) -> Knob:
-    target = place.target
+def _experts_knob(place: LoadTarget, least: int | None, n_layers: int) -> Knob:
+    target = place.options
     own: Value = n_layers if target.cpu_moe else target.n_cpu_moe
     if expert_overrides(target):
         own = GIVEN
@@ -149,7 +137,6 @@ def _experts_knob(place: Place, least: int | None, n_layers: int) -> Knob:
         counts = tuple(sorted(steps | ({own} if isinstance(own, int) else set())))
     return Knob(
         parameter=Parameter.N_CPU_MOE,
-        option="n-cpu-moe",
         own=own,
         values=(*([GIVEN] if own == GIVEN else []), *counts) if counts else (),
         write=_experts,
@@ -244,7 +231,7 @@ class Placing:
         }
 
 
-def moved(place: Place, knobs: Iterable[Knob], values: Values) -> Place:
+def moved(place: LoadTarget, knobs: Iterable[Knob], values: Values) -> LoadTarget:
     """The place with some values changed; those that are the command's own are left to it."""
     for knob in knobs:
         value = values.get(knob.name, knob.own)

@@ -10,7 +10,7 @@ command's own in turns, and taken only where the interval of its gain is above n
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain
 from statistics import fmean, median
 
@@ -24,13 +24,13 @@ from spectui.errors import (
     EngineDiedError,
     UsageError,
 )
-from spectui.measure.statistics import PairedMeasurement, paired_speedup
+from spectui.measure.speedup import PairedMeasurement
+from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.request import RequestShape
-from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
-from spectui.tune.places import Knob, Place, PlaceTrial, Placing, Values, moved, text_of
-from spectui.tune.studies.places import PlaceStudy
+from spectui.tune.places import Knob, PlaceTrial, Placing, Values, moved, text_of
+from spectui.tune.studies.study import PlaceStudy
 from spectui.tune.tracing import spread_out
 
 _TRIAL_PROMPTS = 3
@@ -51,79 +51,47 @@ class _OutOfTimeError(Exception):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedTarget:
-    """The target of a search, and how it is loaded anywhere."""
+def load_in_place(engine: Engine, place: LoadTarget) -> None:
+    """Load a target in a place.
 
-    command: LoadTarget
-    """Loads it in its first place."""
-    mtp: bool = False
-    """Whether its own MTP layers are loaded with it."""
-    draft: ModelOptions | None = None
-    """The largest draft, for which there has to be room in every place."""
-
-    @property
-    def place(self) -> Place:
-        """Its first place."""
-        return Place(target=self.command.options, context=self.command.context)
-
-    def load(self, engine: Engine, place: Place) -> LoadTarget:
-        """Load it in a place.
-
-        Raises:
-            SpectuiError: it cannot be loaded there.
-        """
-        command = replace(self.command, options=place.target, context=place.context)
-        engine.load_target(
-            command.options,
-            command.context,
-            max_draft=command.max_draft,
-            mtp=self.mtp,
-            mtp_file=command.mtp_file,
-            draft=self.draft,
-        )
-        return command
+    Raises:
+        SpectuiError: it cannot be loaded there.
+    """
+    engine.load_target(
+        place.options,
+        place.context,
+        max_draft=place.max_draft,
+        mtp=place.mtp,
+        mtp_file=place.mtp_file,
+        draft=place.draft,
+    )
 
 
+@dataclass(eq=False)
 class PlaceSearch:
     """Searches the place of a target. Use it once."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        target: PlacedTarget,
-        study: PlaceStudy,
-        *,
-        workload: Workload,
-        shape: RequestShape,
-        min_gain: float,
-        say: Callable[[str], None],
-        is_over: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Prepare; nothing is loaded yet.
+    engine: Engine
+    """Loads and decodes."""
+    target: LoadTarget
+    """In the place that the user's command gives it."""
+    study: PlaceStudy
+    """Says what may be varied, and keeps what was tried: an earlier run's trials are taken up."""
+    _: KW_ONLY
+    workload: Workload
+    """Prompts, and sampling."""
+    shape: RequestShape
+    """Requests that are to gain."""
+    min_gain: float
+    """Least gain that makes another place worth it; 0.02 is 2 %."""
+    say: Callable[[str], None]
+    """Told what was tried."""
+    is_over: Callable[[], bool] = lambda: False
+    """Asked before each place but the command's own whether its time is over."""
 
-        Args:
-            engine: loads and decodes.
-            target: in the place that the user's command gives it.
-            study: says what may be varied, and keeps what was tried: an earlier run's trials are
-                taken up.
-            workload: prompts, and sampling.
-            shape: requests that are to gain.
-            min_gain: least gain that makes another place worth it; 0.02 is 2 %.
-            say: told what was tried.
-            is_over: asked before each place but the command's own whether its time is over.
-        """
-        self._engine = engine
-        self._target = target
-        self._knobs = study.knobs
-        self._workload = workload
-        self._shape = shape
-        self._study = study
-        self._min_gain = min_gain
-        self._say = say
-        self._is_over = is_over
-        self._given: Values = {one.name: one.own for one in study.knobs}
-        self._loaded: Place | None = None
+    def __post_init__(self) -> None:
+        self._given: Values = {one.name: one.own for one in self.study.knobs}
+        self._loaded: LoadTarget | None = None
         """Where the target lies."""
 
     def run(self) -> Placing:
@@ -137,23 +105,23 @@ class PlaceSearch:
             self._search()
         except _OutOfTimeError:
             was_short = True
-        trials = sorted(self._study.trials(), key=lambda one: one.values != self._given)
+        trials = sorted(self.study.trials(), key=lambda one: one.values != self._given)
         placing = Placing(given=self._given, best={}, trials=tuple(trials), was_short=was_short)
         near_s = _ALIKE * self.request_s(self._best())
         near = [one for one in trials if self.request_s(one) <= near_s]
         # Of those that are as fast, the fastest that changes least.
         near.sort(key=self.request_s)
         best = min(near, key=lambda one: len(one.values.items() - self._given.items()))
-        if self.request_s(best) * (1 + self._min_gain) > self.request_s(trials[0]):
+        if self.request_s(best) * (1 + self.min_gain) > self.request_s(trials[0]):
             return placing
         return self._judged(placing, best.values)
 
     def _search(self) -> None:
         self._tried(self._given)
         n_before = 0
-        while n_before < len(self._study.trials()):
-            n_before = len(self._study.trials())
-            for knob in self._knobs:
+        while n_before < len(self.study.trials()):
+            n_before = len(self.study.trials())
+            for knob in self.study.knobs:
                 self._climb(knob)
 
     def _climb(self, knob: Knob) -> None:
@@ -169,15 +137,15 @@ class PlaceSearch:
                     break
 
     def _best(self) -> PlaceTrial:
-        return min(self._study.trials(), key=self.request_s)
+        return min(self.study.trials(), key=self.request_s)
 
     def request_s(self, trial: PlaceTrial) -> float:
         """Seconds of a request in a place."""
-        return trial.request_s(self._shape)
+        return trial.request_s(self.shape)
 
     def _tried(self, values: Values) -> PlaceTrial:
         """A place as an earlier trial has it, or measured now."""
-        known = (one for one in self._study.trials() if one.values == values)
+        known = (one for one in self.study.trials() if one.values == values)
         return next(known, None) or self._run(values)
 
     def _run(self, values: Values) -> PlaceTrial:
@@ -186,7 +154,7 @@ class PlaceSearch:
         Raises:
             SpectuiError: the target cannot run in the command's own.
         """
-        if values != self._given and self._is_over():
+        if values != self._given and self.is_over():
             raise _OutOfTimeError
         try:
             found = self.timed(values)
@@ -195,8 +163,8 @@ class PlaceSearch:
                 raise
             self._loaded = None
             found = PlaceTrial(values=values, error=str(error))
-        self._study.add(found, self.request_s(found))
-        self._say(f"place {text_of(self._knobs, values)}: {found.text}")
+        self.study.add(found, self.request_s(found))
+        self.say(f"place {text_of(self.study.knobs, values)}: {found.text}")
         return found
 
     def timed(self, values: Values, *, n_prompts: int = _TRIAL_PROMPTS) -> PlaceTrial:
@@ -205,10 +173,10 @@ class PlaceSearch:
         Raises:
             SpectuiError: the target cannot run there.
         """
-        best_s = min(map(self.request_s, self._study.trials()), default=math.inf)
+        best_s = min(map(self.request_s, self.study.trials()), default=math.inf)
         timed: list[GenerationResult] = []
         found = PlaceTrial(values=values)
-        for item in spread_out(self._workload.items, n_prompts):
+        for item in spread_out(self.workload.items, n_prompts):
             timed.append(self._decode(item, values))
             # What disturbs the machine makes neither faster.
             read_s = min(map(_read_s, timed))
@@ -220,16 +188,16 @@ class PlaceSearch:
 
     def _decode(self, item: WorkItem, values: Values) -> GenerationResult:
         """Read a prompt anew in a place, and begin its answer."""
-        place = moved(self._target.place, self._knobs, values)
+        place = moved(self.target, self.study.knobs, values)
 
         def decode() -> GenerationResult:
             if place != self._loaded:
-                self._target.load(self._engine, place)
+                load_in_place(self.engine, place)
                 self._loaded = place
                 # The first tokens after a load are slower than the rest.
                 self._generate(item, 2)
             # There is room for as many as are predicted.
-            return self._generate(item, max(2, min(_N_TOKENS, self._workload.n_predict)))
+            return self._generate(item, max(2, min(_N_TOKENS, self.workload.n_predict)))
 
         try:
             return decode()
@@ -238,16 +206,16 @@ class PlaceSearch:
             return decode()
 
     def _generate(self, item: WorkItem, n_predict: int) -> GenerationResult:
-        sampling = replace(self._workload.sampling, ignore_eos=True)
+        sampling = replace(self.workload.sampling, ignore_eos=True)
         command = Generate(prompt=item.tokens[:_LONGEST], n_predict=n_predict, sampling=sampling)
-        result = self._engine.generate(command)
+        result = self.engine.generate(command)
         if result.stop is Stop.CANCELLED:
             raise CancelledError("the measurement was cancelled")
         return result
 
     def _judged(self, placing: Placing, best: Values) -> Placing:
         """Hold the best place against the command's own, in turns."""
-        items = spread_out(self._workload.items, _JUDGING_PROMPTS)
+        items = spread_out(self.workload.items, _JUDGING_PROMPTS)
         # Few prompts are timed several times: here they differ less than the machine does.
         items = (items * _JUDGING_PROMPTS)[: max(len(items), _JUDGING_PROMPTS)]
         middle = len(items) // 2
@@ -261,7 +229,7 @@ class PlaceSearch:
         decoding = paired_speedup(_pairs(*tokens_s))
         requests = paired_speedup(_pairs(self._requests_s(given), self._requests_s(ours)))
         takes = requests.low is not None and requests.low > 1
-        takes = takes and requests.estimate > 1 + self._min_gain
+        takes = takes and requests.estimate > 1 + self.min_gain
         changed = {name: value for name, value in best.items() if value != self._given[name]}
         return replace(
             placing,
@@ -274,7 +242,7 @@ class PlaceSearch:
 
     def _requests_s(self, results: Sequence[GenerationResult]) -> list[float]:
         """Seconds of a request each, by what its tokens took."""
-        shape = self._shape
+        shape = self.shape
         return [
             shape.n_prompt * _read_s(one) + shape.n_answer * median(_token_times_s(one))
             for one in results
@@ -294,14 +262,6 @@ def _token_times_s(result: GenerationResult) -> list[float]:
 def _pairs(given_s: Sequence[float], best_s: Sequence[float]) -> list[PairedMeasurement]:
     """Seconds of the same work in two places."""
     return [
-        PairedMeasurement(
-            prompt_id=str(n),
-            category="",
-            baseline_s=before_s,
-            baseline_tokens=1,
-            speculative_s=after_s,
-            speculative_tokens=1,
-            n_accepted=None,
-        )
+        PairedMeasurement(prompt_id=str(n), baseline_s=before_s, speculative_s=after_s)
         for n, (before_s, after_s) in enumerate(zip(given_s, best_s, strict=True))
     ]

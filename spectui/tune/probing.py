@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
 
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
@@ -22,30 +23,22 @@ _REPEATS = 64
 _OFF_TOKENS = 16
 
 
+@dataclass(eq=False)
 class CostProbe:
     """Measures the loaded models on prompts of a workload."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        workload: Workload,
-        *,
-        drafter: DrafterSetting,
-        seed: int = 0,
-    ) -> None:
-        """Prepare; nothing runs yet.
+    engine: Engine
+    """Has loaded the target, and the draft that drafts."""
+    workload: Workload
+    """How far to decode, and how to sample."""
+    _: KW_ONLY
+    drafter: DrafterSetting
+    """Drafts, with its longest draft to be measured."""
+    seed: int = 0
+    """Seed of the order of lengths."""
 
-        Args:
-            engine: has loaded the target, and the draft that drafts.
-            workload: how far to decode, and how to sample.
-            drafter: drafts, with its longest draft to be measured.
-            seed: seed of the order of lengths.
-        """
-        self._engine = engine
-        self._workload = workload
-        self._depth = drafter.longest
-        self._speculation = Speculation(drafter)
-        self._random = random.Random(seed)  # noqa: S311 - an order of measurements needs no secrets
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)  # noqa: S311 - an order of measurements needs no secrets
         self._rounds: list[Round] = []
 
     def run(
@@ -69,11 +62,7 @@ class CostProbe:
             n_prompt = len(item.tokens)
             before = self._rounds_of(item, None)
             # The first round after a prompt is slower than the rest.
-            found = observed_rounds(
-                self._rounds_of(item, self._lengths()),
-                n_prompt,
-                group,
-            )[1:]
+            found = observed_rounds(self._rounds_of(item, self._lengths()), n_prompt, group)[1:]
             after = self._rounds_of(item, None)
             if min(len(before), len(after)) > 1 and found:
                 off += [observed_off(group, n_prompt, rounds) for rounds in (before, after)]
@@ -84,12 +73,12 @@ class CostProbe:
         return Probed(observed=observed, off=off)
 
     def _rounds_of(self, item: WorkItem, lengths: tuple[int, ...] | None) -> list[Round]:
-        listener = self._engine.on_event
-        self._engine.on_event = self._listen
+        listener = self.engine.on_event
+        self.engine.on_event = self._listen
         try:
             again_after_a_death(lambda: self._generate(item, lengths))
         finally:
-            self._engine.on_event = listener
+            self.engine.on_event = listener
         return self._rounds
 
     def _listen(self, event: Event) -> None:
@@ -103,18 +92,20 @@ class CostProbe:
                 pass
 
     def _lengths(self) -> tuple[int, ...]:
-        lengths = [length for length in _LENGTHS if length < self._depth] + [self._depth]
+        lengths = [length for length in _LENGTHS if length < self.drafter.longest] + [
+            self.drafter.longest
+        ]
         shuffled = [self._random.sample(lengths, len(lengths)) for _ in range(_REPEATS)]
         return tuple(length for block in shuffled for length in block)
 
     def _generate(self, item: WorkItem, lengths: tuple[int, ...] | None) -> None:
         self._rounds = []
-        result = self._engine.generate(
+        result = self.engine.generate(
             Generate(
                 prompt=item.tokens,
-                n_predict=_OFF_TOKENS if lengths is None else self._workload.n_predict,
-                sampling=self._workload.sampling,
-                speculation=None if lengths is None else self._speculation,
+                n_predict=_OFF_TOKENS if lengths is None else self.workload.n_predict,
+                sampling=self.workload.sampling,
+                speculation=None if lengths is None else Speculation(self.drafter),
                 draft_lengths=lengths or (),
                 reuse_prompt=True,
             )

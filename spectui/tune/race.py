@@ -8,20 +8,25 @@ leader is decided: the question is on or off, and the finalists are all settings
 """
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 
 from spectui.documents import Json, or_reason
+from spectui.format import counted, percent_text
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Pair, measurements, steady
 from spectui.measure.reading import Readings
 from spectui.measure.requests import Request
-from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
+from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Answer, Basis, judge
 from spectui.measure.workload import WorkItem
 from spectui.tune.evidence import Evidence
+from spectui.tune.forecast import Forecast, promising
 from spectui.tune.looks import ERROR, Looks
 from spectui.tune.race_runs import RaceLegs
+from spectui.tune.trials import TrialRecord, TrialState, best_trial
 
 LOOK_EVERY = 8
 """Prompts between two looks, at least; fewer give no useful interval."""
@@ -39,14 +44,6 @@ _N_RESAMPLES = 40_000
 """A look spends a part of the error: its interval lies far out in the tails."""
 _WHOLE = 1_000
 """Data that all information counts as, where recorded prompts are a part of it."""
-
-
-def _all(_arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
-    return len(items)
-
-
-def _no_requests(_standings: Sequence["Standing"]) -> Sequence[Request]:
-    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,57 +74,47 @@ class Standing:
         }
 
 
+@dataclass(eq=False)
 class Race:
     """Measures finalists against off. Use it once."""
 
-    def __init__(
-        self,
-        runs: RaceLegs,
-        items: Sequence[WorkItem],
-        *,
-        min_gain: float,
-        n_affordable: Callable[[Sequence[Arm], Sequence[WorkItem]], int] = _all,
-        requests: Callable[[Sequence[Standing]], Sequence[Request]] = _no_requests,
-        basis: Basis | None = None,
-        evidence: Evidence | None = None,
-        error: float = ERROR,
-        n_resamples: int = _N_RESAMPLES,
-    ) -> None:
-        """Prepare; nothing is measured yet.
+    runs: RaceLegs
+    """Measure the finalists, the favourite first, and off."""
+    items: Sequence[WorkItem]
+    """Prompts in order; one that comes again is a repeat."""
+    _: KW_ONLY
+    min_gain: float
+    """What speculation must gain to be worth it, and what another finalist must be ahead to be
+    worth measuring on; 0.02 is 2 %."""
+    n_affordable: Callable[[Sequence[Arm], Sequence[WorkItem]], int] = lambda _arms, items: len(
+        items
+    )
+    """Given the finalists that still run and the prompts that are left, how many of those, from the
+    first, there is time for; asked at every look. The prompts before the first look are measured in
+    any case."""
+    requests: Callable[[Sequence[Standing]], Sequence[Request]] = lambda _standings: ()
+    """Whole requests as the standings have them, which have to gain as well."""
+    basis: Basis | None = None
+    """Text that judges; None where no choice was made."""
+    evidence: Evidence | None = None
+    """Recorded prompts; None where none were."""
+    error: float = ERROR
+    """Of all looks together, both sides; below ``ERROR`` where text of the same prompts chose the
+    finalists, so that intervals are of ``LEVEL`` for other prompts."""
+    n_resamples: int = _N_RESAMPLES
+    """Resamples of the bootstrap."""
 
-        Args:
-            runs: measure the finalists, the favourite first, and off.
-            items: prompts in order; one that comes again is a repeat.
-            min_gain: what speculation must gain to be worth it, and what another finalist must be
-                ahead to be worth measuring on; 0.02 is 2 %.
-            n_affordable: given the finalists that still run and the prompts that are left, how
-                many of those, from the first, there is time for; asked at every look. The prompts
-                before the first look are measured in any case.
-            requests: whole requests as the standings have them, which have to gain as well.
-            basis: text that judges; None where no choice was made.
-            evidence: recorded prompts; None where none were.
-            error: of all looks together, both sides; below ``ERROR`` where text of the same prompts
-                chose the finalists, so that intervals are of ``LEVEL`` for other prompts.
-            n_resamples: resamples of the bootstrap.
-        """
-        self._runs = runs
-        self._arms = tuple(runs.arms)
-        self._items = tuple(items)
-        self._min_gain = min_gain
-        self._n_affordable = n_affordable
-        self._requests, self._basis = requests, basis
-        self._evidence = evidence
-        self._n_resamples = n_resamples
-        self._running = list(runs.arms)
+    def __post_init__(self) -> None:
+        self._running = list(self.runs.arms)
         self._speedups: dict[Arm, Speedup] = {}
-        self._looks = Looks(error)
+        self._looks = Looks(self.error)
         self._fraction = 0.0
         """Fraction of the planned prompts at the last look."""
         self._n_seen = 0
         """Pairs at the last look."""
         self._n_done = 0
         """Prompts that were measured."""
-        self.leader = runs.arms[0]
+        self.leader = self.runs.arms[0]
         """The favourite, or the finalist that was shown to be faster by the last look."""
 
     def run(self, *, until_decided: bool = True) -> None:
@@ -141,9 +128,9 @@ class Race:
         if until_decided and self._n_seen and self._is_timed(self._progress(len(left))):
             return
         step = max(LOOK_EVERY, -(-len(left) // _MAX_LOOKS))
-        leg = self._items[:step] if not self._n_done else self._affordable(self._n_done)[:step]
+        leg = self.items[:step] if not self._n_done else self._affordable(self._n_done)[:step]
         while leg:
-            self._runs.measure(self._running, self._n_done, leg)
+            self.runs.measure(self._running, self._n_done, leg)
             self._n_done += len(leg)
             rest = self._affordable(self._n_done)
             progress = self._n_done / (self._n_done + len(rest))
@@ -157,74 +144,74 @@ class Race:
 
     def _is_timed(self, progress: float) -> bool:
         """Whether more timed prompts would hardly add to what recorded ones tell."""
-        return self._evidence is not None and progress >= 1
+        return self.evidence is not None and progress >= 1
 
     def extend(self, evidence: Evidence, items: Sequence[WorkItem]) -> None:
         """Look again with further prompts that were recorded for the leader; they may be timed."""
-        self._evidence = evidence
-        self._items = (*self._items, *items)
+        self.evidence = evidence
+        self.items = (*self.items, *items)
         self._look_at(self._progress(len(self._affordable(self._n_done))))
 
     def _look_at(self, progress: float) -> None:
         """Take a look; ``progress`` is that of timing the prompts that are recorded."""
-        fraction = progress * (1.0 if self._evidence is None else self._evidence.share)
+        fraction = progress * (1.0 if self.evidence is None else self.evidence.share)
         # With more time than there seemed to be, there is nothing to spend on this look.
         if fraction > self._fraction:
             self._look(fraction)
 
     def _progress(self, n_left: int) -> float:
         """Share of the timing that is done; 1 where more would hardly add to what is known."""
-        evidence, timed = self._evidence, measurements(self.pairs(self.leader))
+        evidence, timed = self.evidence, measurements(self.pairs(self.leader))
         if evidence is None or not timed or not evidence.covers(self.leader):
             return self._n_done / (self._n_done + n_left)
         return evidence.progress(self.leader, timed, len(timed) + n_left)
 
     def _affordable(self, start: int) -> Sequence[WorkItem]:
         """Prompts that there is time for, after the first ``start``."""
-        rest = self._items[start:]
-        return rest[: self._n_affordable(self._running, rest)]
+        rest = self.items[start:]
+        return rest[: self.n_affordable(self._running, rest)]
 
     def conclude(self) -> tuple[Standing, ...]:
         """Return how the finalists stand, the leader first; after an interrupt as well."""
         is_open = 0 < self._fraction < 1 and not self.is_decided
-        if self._n_seen < self._runs.n_pairs or is_open:
+        if self._n_seen < self.runs.n_pairs or is_open:
             # The last look, whatever was planned.
             self._look(1.0)
         return self._standings()
 
     def _standings(self) -> tuple[Standing, ...]:
-        arms = sorted(self._arms, key=lambda arm: arm != self.leader)
+        arms = sorted(self.runs.arms, key=lambda arm: arm != self.leader)
         return tuple(
             Standing(
                 arm=arm,
                 speedup=self._speedups.get(arm),
-                n_pairs=len(self._runs.pairs(arm)),
+                n_pairs=len(self.runs.pairs(arm)),
                 pairs=self.pairs(arm),
-                apart=Readings() if self._evidence is None else self._evidence.reading_of(arm),
+                apart=Readings() if self.evidence is None else self.evidence.reading_of(arm),
             )
             for arm in arms
         )
 
     def pairs(self, arm: Arm) -> tuple[Pair, ...]:
         """Paired measurements of a finalist against off, on an undisturbed machine."""
-        return steady(self._runs.pairs(arm))
+        return steady(self.runs.pairs(arm))
 
     def in_place(self, arm: Arm) -> tuple[Pair, ...]:
         """Paired measurements against the target alone as it lies beside the arm's draft.
 
         Empty where that is no other place.
         """
-        return steady(self._runs.in_place(arm))
+        return steady(self.runs.in_place(arm))
 
     @property
     def n_left(self) -> int:
         """Prompts that may still be measured."""
-        return len(self._items) - self._runs.n_items
+        return len(self.items) - self.runs.n_items
 
     def _look(self, fraction: float) -> None:
         self._fraction = fraction
-        is_counted = self._evidence is not None
-        n_data = math.ceil(_WHOLE * fraction) if is_counted else self._runs.n_items
+        is_counted = self.evidence is not None
+        n_data = math.ceil(_WHOLE * fraction) if is_counted else self.runs.n_items
         level = self._looks.level(n_data, fraction)
         for arm in self._running:
             measured = measurements(self.pairs(arm))
@@ -236,13 +223,13 @@ class Race:
             self.leader = self._next_leader(running)
             self._running = [arm for arm in running if not self._is_beaten(arm)]
         # An interrupt before this has the look taken again.
-        self._n_seen = self._runs.n_pairs
+        self._n_seen = self.runs.n_pairs
 
     def _speedup(self, arm: Arm, measured: Sequence[PairedMeasurement], level: float) -> Speedup:
-        evidence = self._evidence
+        evidence = self.evidence
         if evidence is not None and evidence.covers(arm):
             return evidence.speedup(arm, measured, level=level)
-        return paired_speedup(measured, level=level, n_resamples=self._n_resamples)
+        return paired_speedup(measured, level=level, n_resamples=self.n_resamples)
 
     def _next_leader(self, running: Sequence[Arm]) -> Arm:
         """The leader so far, unless another finalist has been shown to be faster.
@@ -250,9 +237,9 @@ class Race:
         The larger of two noisy numbers flatters itself: with the faster one in the lead whatever
         the difference, settings that gain just the least gain were advised in 4.5 of 100 races.
         """
-        furthest = max(len(self._runs.pairs(arm)) for arm in running)
+        furthest = max(len(self.runs.pairs(arm)) for arm in running)
         # An interrupt may have left some behind.
-        level = [arm for arm in running if len(self._runs.pairs(arm)) == furthest]
+        level = [arm for arm in running if len(self.runs.pairs(arm)) == furthest]
         fastest = max(level, key=lambda arm: self._speedups[arm].estimate)
         if self.leader not in level:
             return fastest
@@ -269,7 +256,7 @@ class Race:
             return False
         common = _over(self.pairs(arm), self.pairs(self.leader))
         high = paired_speedup(common).high if common else None
-        return high is not None and high < 1 + self._min_gain
+        return high is not None and high < 1 + self.min_gain
 
     @property
     def is_decided(self) -> bool:
@@ -280,14 +267,12 @@ class Race:
         """
         standings = self._standings()
         speedup = self._speedups.get(self.leader)
-        requests = self._requests(standings)
-        answer = judge(
-            speedup, min_gain=self._min_gain, basis=self._basis, requests=requests
-        ).answer
+        requests = self.requests(standings)
+        answer = judge(speedup, min_gain=self.min_gain, basis=self.basis, requests=requests).answer
         if answer in {Answer.USE, Answer.UNDECIDED}:
             return answer is Answer.USE
         others = [self._speedups[arm] for arm in self._running if arm in self._speedups]
-        return all(one.high is not None and one.high <= 1 + self._min_gain for one in others)
+        return all(one.high is not None and one.high <= 1 + self.min_gain for one in others)
 
 
 def _over(pairs: Sequence[Pair], others: Sequence[Pair]) -> list[PairedMeasurement]:
@@ -307,3 +292,63 @@ def _over(pairs: Sequence[Pair], others: Sequence[Pair]) -> list[PairedMeasureme
                 )
             )
     return found
+
+
+_LARGE_ERROR = 0.1
+_UNMEASURABLE = frozenset({TrialState.FAIL, TrialState.PRUNED})
+
+
+def choosable(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> list[Forecast]:
+    """The forecasts of settings that have not failed in a trial, in their order."""
+    failed = {one.arm for one in records if one.state in _UNMEASURABLE}
+    return [one for one in forecasts if one.arm not in failed]
+
+
+def finalist(records: Sequence[TrialRecord], forecasts: Sequence[Forecast]) -> Arm | None:
+    """The best forecast that has not failed in a trial; without forecasts, the best trial.
+
+    A forecast is off by 1 to 2 %, a trial of eight prompts by 5 % (``benchmarks/replay_times.py``):
+    where there is a forecast, a trial says no more than whether the setting runs at all.
+
+    A close second is not raced: what it may gain beyond the best is about the least gain, and its
+    runs take time from the prompts that decide between on and off.
+
+    Args:
+        records: trials of arms that may be recommended.
+        forecasts: best first.
+    """
+    chosen = promising(choosable(records, forecasts), n=1)
+    if chosen:
+        return chosen[0]
+    best = best_trial(records)
+    return None if best is None else best.arm
+
+
+def forecast_errors(
+    standings: Sequence[Standing], forecasts: Sequence[Forecast]
+) -> tuple[float, ...]:
+    """Logarithms of raced over forecast speedups, one per finalist that has both."""
+    predicted = {one.arm: one.speedup for one in forecasts if one.speedup > 0}
+    return tuple(
+        math.log(one.speedup.estimate / predicted[one.arm])
+        for one in standings
+        if one.speedup is not None and one.arm in predicted
+    )
+
+
+def forecast_error(errors: Sequence[float]) -> str | None:
+    """By how much forecasts of a search are off, in words; None within 10 %, or without any.
+
+    Args:
+        errors: logarithms of measured over forecast speedups, one per setting.
+    """
+    if not errors or abs(gain := math.expm1(statistics.median(errors))) < _LARGE_ERROR:
+        return None
+    what = "the timed speedup is"
+    if len(errors) > 1:
+        what = f"in the median of {counted(len(errors), 'setting')} {what}"
+    side = "above" if gain > 0 else "below"
+    return (
+        f"{what} {percent_text(abs(gain))} {side} the forecast: forecasts rank settings, and what "
+        "was timed decides"
+    )

@@ -4,9 +4,8 @@ Where a finalist's draft takes room from the target's experts, off is not measur
 where it is fastest, without a draft. Both cannot be loaded at once, so all prompts of a leg are
 decoded in one place of the target after the other (``RaceRuns``). Where each change loads models,
 every prompt of a leg is decoded by one setting, and then by the next (``ApartRuns``). Where a
-server has several slots, blocks of prompts take the place of single ones (``StreamRuns``,
-``StreamsApart``). The order
-turns round from leg to leg: it begins with what is loaded, and drift cancels.
+server has several slots, blocks of prompts take the place of single ones. The order turns round
+from leg to leg: it begins with what is loaded, and drift cancels.
 """
 
 from abc import ABC, abstractmethod
@@ -20,8 +19,7 @@ from typing import TypeVar
 from spectui.engine.events import GenerationResult
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.backend import again_after_a_death
-from spectui.measure.measurer import Measurer, Pair
-from spectui.measure.streams import StreamMeasurer, Timed, stream_pairs
+from spectui.measure.measurer import Measurer, Pair, Timed, paired
 from spectui.measure.workload import WorkItem
 
 T = TypeVar("T")
@@ -36,7 +34,7 @@ class RaceLegs(ABC):
     arms: Sequence[Arm]
     """Finalists."""
     _: KW_ONLY
-    off: Arm
+    off: Arm = OFF
     """Arm that the verdict compares with."""
     load: Callable[[Arm], None]
     """Makes an arm's draft the loaded one, and the target lie as it does with that."""
@@ -124,22 +122,22 @@ class RaceRuns(RaceLegs):
             self._measure_items(items, alike, start)
 
     def _measure_items(self, items: Sequence[WorkItem], arms: Sequence[Arm], start: int) -> None:
-        for turn, item in enumerate(items, start):
-            self._measure_item(item, arms, turn)
-
-    def _measure_item(self, item: WorkItem, arms: Sequence[Arm], turn: int) -> None:
-        self.check_time(self.n_items)
-        if arms[0].is_off:
-            off = again_after_a_death(lambda: self.measurer.decode(item, None))
-            self._off_runs.append(off)
-            return
         settings = [arm.speculation for arm in arms]
-        pairs = again_after_a_death(lambda: self.measurer.block(item, settings, turn))
-        if not self._is_moved(arms[0]) and len(self._off_runs) == turn:
-            self._off_runs.append(pairs[0].baseline)
-        for arm, pair in zip(arms, pairs, strict=True):
-            self._pairs[arm].append(pair)
-            self.on_pair(pair)
+        for turn, block in _blocks(items, self.measurer.n_streams, start):
+            self.check_time(self.n_items)
+            if arms[0].is_off:
+                for item in block:
+                    self._off_runs.append(
+                        again_after_a_death(partial(self.measurer.decode, item, None))
+                    )
+                continue
+            found = again_after_a_death(partial(self.measurer.blocks, block, settings, turn))
+            if not self._is_moved(arms[0]) and len(self._off_runs) == turn:
+                self._off_runs += [pair.baseline for pair in found[0]]
+            for arm, pairs in zip(arms, found, strict=True):
+                for pair in pairs:
+                    self._pairs[arm].append(pair)
+                    self.on_pair(pair)
 
     def _by_draft(self, arms: Sequence[Arm]) -> Iterator[list[Arm]]:
         """Finalists that one loaded draft serves: they share the runs without speculation.
@@ -166,7 +164,7 @@ class ApartRuns(RaceLegs):
     """Measures by one after the other."""
 
     _items: list[WorkItem] = field(init=False, default_factory=list)
-    _results: defaultdict[Arm, list[GenerationResult]] = field(
+    _timed: defaultdict[Arm, list[Timed]] = field(
         init=False, default_factory=partial(defaultdict, list)
     )
     _n_told: Counter[Arm] = field(init=False, default_factory=Counter)
@@ -174,8 +172,7 @@ class ApartRuns(RaceLegs):
     def pairs(self, arm: Arm) -> tuple[Pair, ...]:
         """Paired measurements of a finalist against off."""
         # An interrupt may have left one of them behind.
-        both = zip(self._items, self._results[self.off], self._results[arm], strict=False)
-        return tuple(Pair(item=item, baseline=off, speculative=on) for item, off, on in both)
+        return tuple(paired(self._items, self._timed[self.off], self._timed[arm]))
 
     def in_place(self, _arm: Arm) -> tuple[Pair, ...]:
         """None: the target lies in one place."""
@@ -184,22 +181,18 @@ class ApartRuns(RaceLegs):
     @property
     def n_items(self) -> int:
         """Prompts that were measured with a finalist at least."""
-        return max(len(self._results[arm]) for arm in self.arms)
+        return max(len(self._timed[arm]) for arm in self.arms)
 
     def measure(self, arms: Sequence[Arm], _start: int, items: Sequence[WorkItem]) -> None:
         """Measure off and some of the finalists on the next prompts."""
         self._items += items
-        order = self._in_turn([self.off, *arms])
-        for arm in order:
+        for arm in self._in_turn([self.off, *arms]):
             self.load(arm)
             self.measurer.warm_up(arm.speculation)
-            self._measure_items(items, arm)
-
-    def _measure_items(self, items: Sequence[WorkItem], arm: Arm) -> None:
-        for item in items:
-            self.check_time(self.n_items)
-            self._results[arm].append(self.measurer.decode(item, arm.speculation))
-            self._tell()
+            for _turn, block in _blocks(items, self.measurer.n_streams, 0):
+                self.check_time(self.n_items)
+                self._timed[arm] += self.measurer.decode_together(block, arm.speculation)
+                self._tell()
 
     def _tell(self) -> None:
         """Emit events of pairs that have become complete."""
@@ -210,46 +203,6 @@ class ApartRuns(RaceLegs):
             self._n_told[arm] = len(pairs)
 
 
-@dataclass(eq=False)
-class StreamRuns(RaceRuns):
-    """Measures by blocks of as many prompts as a server has slots."""
-
-    measurer: StreamMeasurer
-
-    def _measure_items(self, items: Sequence[WorkItem], arms: Sequence[Arm], start: int) -> None:
-        for turn, block in _blocks(items, self.measurer.n_streams, start):
-            for arm in arms:
-                self.check_time(self.n_items)
-                for pair in self.measurer.streams(block, arm.speculation, turn):
-                    self._pairs[arm].append(pair)
-                    self.on_pair(pair)
-
-
-@dataclass(eq=False)
-class StreamsApart(ApartRuns):
-    """Measures blocks of prompts by one setting after the other."""
-
-    measurer: StreamMeasurer
-    _timed: defaultdict[Arm, list[Timed]] = field(
-        init=False, default_factory=partial(defaultdict, list)
-    )
-
-    def pairs(self, arm: Arm) -> tuple[Pair, ...]:
-        """Paired measurements of a finalist against off."""
-        return stream_pairs(self._items, self._timed[self.off], self._timed[arm])
-
-    @property
-    def n_items(self) -> int:
-        """Prompts that were measured with a finalist at least."""
-        return max(len(self._timed[arm]) for arm in self.arms)
-
-    def _measure_items(self, items: Sequence[WorkItem], arm: Arm) -> None:
-        for _turn, block in _blocks(items, self.measurer.n_streams, 0):
-            self.check_time(self.n_items)
-            self._timed[arm] += self.measurer.decode_together(block, arm.speculation)
-            self._tell()
-
-
 def _blocks(
     items: Sequence[WorkItem], size: int, start: int
 ) -> Iterator[tuple[int, Sequence[WorkItem]]]:
@@ -258,19 +211,6 @@ def _blocks(
         yield -(-(start + at) // size), items[at : at + size]
 
 
-def race_runs(
-    measurer: Measurer,
-    arms: Sequence[Arm],
-    *,
-    off: Arm = OFF,
-    load: Callable[[Arm], None],
-    on_pair: Callable[[Pair], None],
-    check_time: Callable[[int], None] = lambda _n: None,
-) -> RaceLegs:
-    """Legs of a race as they suit what measures; arguments as the fields of ``RaceLegs``."""
-    is_apart = measurer.n_beside_off == 0
-    if isinstance(measurer, StreamMeasurer):
-        runs: type[RaceLegs] = StreamsApart if is_apart else StreamRuns
-    else:
-        runs = ApartRuns if is_apart else RaceRuns
-    return runs(measurer, arms, off=off, load=load, on_pair=on_pair, check_time=check_time)
+def legs_of(measurer: Measurer) -> type[RaceLegs]:
+    """Legs of a race as they suit what measures."""
+    return ApartRuns if measurer.n_beside_off == 0 else RaceRuns

@@ -1,8 +1,8 @@
 """Result of a search."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spectui.documents import Json, or_reason
 from spectui.errors import SpectuiError
@@ -11,16 +11,12 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import Pair, throughput, throughput_document
 from spectui.measure.requests import Request
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
-from spectui.trace.costs import Costs
-from spectui.trace.probabilistic import NOT_SAMPLED, Sampled
-from spectui.tune.adaptive import UNKNOWN, Adaptive
-from spectui.tune.categories import CategoryGain
-from spectui.tune.conditions import Conditions
 from spectui.tune.depths import Depths
+from spectui.tune.evidence import CategoryGain
 from spectui.tune.expert_use import Experts
-from spectui.tune.forecast import Forecast
+from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.temperatures import Temperatures
@@ -29,9 +25,75 @@ from spectui.tune.trials import TrialRecord, n_measured, speedup_estimate
 if TYPE_CHECKING:
     from spectui.tune.outcome import Outcome
 
-_UNKNOWN = Known[tuple[Request, ...]](None, "they were not looked at")
-_UNKNOWN_TEMPERATURES: Temperatures = Known(None, "they were not looked at")
-_UNKNOWN_EXPERTS: Experts = Known(None, "they were not looked at")
+from spectui.format import percent_text
+from spectui.measure.statistics import MAX_DRIFT, drift
+from spectui.monitor.disturbance import DisturbanceSummary
+from spectui.monitor.readings import Reading
+from spectui.tune.trials import levelled
+
+_HOT_C = 85.0
+"""Near where processors begin to slow themselves down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """Conditions that may have influenced the measurements."""
+
+    drift: float | None
+    """Drift of the machine's own speed over all trials: fastest anchor over slowest, minus 1. None
+    with fewer than two trials."""
+    n_noisy: int
+    """Trials between anchors that disagreed even after a repetition."""
+    temperatures_c: tuple[Reading, Reading]
+    """Hottest sensor before and after."""
+    disturbance: DisturbanceSummary
+    """Load of the rest of the machine meanwhile."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences that a user should know; none under good conditions."""
+        found = []
+        if self.drift is not None and self.drift > MAX_DRIFT:
+            found.append(
+                f"The machine's own speed moved by {percent_text(self.drift)} during the trials; "
+                "speedups compare with the target alone at the same time, not with the tokens/s of "
+                "another trial, but an idle machine gives narrower intervals."
+            )
+        hottest = self.temperatures_c[1].value
+        if hottest is not None and hottest >= _HOT_C:
+            found.append(
+                f"The hottest sensor showed {hottest:.0f} °C at the end: the processor may have "
+                "slowed itself down."
+            )
+        return (*found, *self.disturbance.notes)
+
+    def document(self) -> Json:
+        """Its fields as JSON."""
+        before, after = self.temperatures_c
+        return {
+            **or_reason("drift", self.drift, "fewer than two trials were measured"),
+            "n_noisy": self.n_noisy,
+            **or_reason("temperature_before_c", before.value, before.reason or ""),
+            **or_reason("temperature_after_c", after.value, after.reason or ""),
+            "disturbance": self.disturbance.document(),
+            "notes": list(self.notes),
+        }
+
+
+def conditions(
+    trials: Sequence[TrialRecord], before: Reading, after: Reading, disturbance: DisturbanceSummary
+) -> Conditions:
+    """Look at a search's trials, the temperatures around it, and what disturbed it."""
+    anchors = [one.anchor_tokens_per_s for one in levelled(trials) if one.anchor_tokens_per_s]
+    return Conditions(
+        drift=drift(anchors) if len(anchors) > 1 else None,
+        n_noisy=sum(trial.noisy for trial in trials),
+        temperatures_c=(before, after),
+        disturbance=disturbance,
+    )
+
+
+_UNKNOWN = Known[Any](None, "they were not looked at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +120,9 @@ class TuneResult:
     """Whole requests with the leader, prompts included."""
     depths: Depths = field(default_factory=Depths)
     """The leader behind longer prompts."""
-    temperatures: Temperatures = _UNKNOWN_TEMPERATURES
+    temperatures: Temperatures = _UNKNOWN
     """The leader at other temperatures."""
-    experts: Experts = _UNKNOWN_EXPERTS
+    experts: Experts = _UNKNOWN
     """Experts that the recorded answers use."""
     verdict: Verdict
     lossless: LosslessCheck | None
@@ -68,14 +130,8 @@ class TuneResult:
     interrupted: bool
     error: SpectuiError | None
     """Error that ended the search early, besides an interrupt."""
-    forecasts: tuple[Forecast, ...] = ()
-    """Replayed settings, best first; empty if nothing was recorded."""
-    costs: Mapping[str, Costs] = field(default_factory=dict)
-    """Costs of rounds by drafter, from the recording."""
-    adaptive: Known[Adaptive] = UNKNOWN
-    sampled: Known[Sampled] = NOT_SAMPLED
-    """The best forecast of drafts whose tokens are sampled."""
-    """Rules of draft length beside the best forecast."""
+    outlook: Outlook = field(default_factory=Outlook)
+    """Forecasts from the recording."""
     spent: Spent
     conditions: Conditions | None = None
     """Conditions of the machine meanwhile; None where nobody watched it."""
@@ -106,11 +162,7 @@ class TuneResult:
             return None
         if self.speedup is not None:
             rate = throughput([pair.speculative for pair in self.pairs])
-            return {
-                "params": best.document(),
-                "tokens_per_s": rate,
-                **self.speedup.document(),
-            }
+            return {"params": best.document(), "tokens_per_s": rate, **self.speedup.document()}
         trial = next(one for one in reversed(self.trials) if one.arm == best and one.tokens_per_s)
         return {
             "params": best.document(),
@@ -123,10 +175,7 @@ class TuneResult:
 
 
 def why_nothing(
-    records: Sequence[TrialRecord],
-    forecasts: Sequence[Forecast],
-    *,
-    interrupted: bool,
+    records: Sequence[TrialRecord], forecasts: Sequence[Forecast], *, interrupted: bool
 ) -> str:
     """Why there is no confirmation, from what was tried and forecast."""
     if interrupted:

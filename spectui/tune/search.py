@@ -7,56 +7,31 @@ forecasts only where the user asks for them.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from spectui.engine.events import GenerationResult
-from spectui.errors import (
-    CancelledError,
-    EngineDiedError,
-    EngineLostError,
-    HopelessError,
-    ServerError,
-    SpectuiError,
-)
-from spectui.format import counted, duration_text
+from spectui.errors import CancelledError, SpectuiError
 from spectui.known import Known
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
-from spectui.measure.reading import Readings
 from spectui.measure.verdict import judge
 from spectui.measure.workload import WorkItem
-from spectui.trace.costs import Costs
-from spectui.trace.probabilistic import NOT_SAMPLED, Sampled
-from spectui.trace.record import Recording
-from spectui.tune.adaptive import UNKNOWN, Adaptive
 from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns, raced_requests
-from spectui.tune.events import (
-    ForecastFailed,
-    ForecastMade,
-    Notice,
-    PromptMeasured,
-    StudyResumed,
-    TraceProgress,
-)
-from spectui.tune.evidence import Evidence, evidence_of
-from spectui.tune.expert_use import ExpertRuns
-from spectui.tune.finalist import finalist
-from spectui.tune.forecast import Forecast, Outlook, in_order
+from spectui.tune.events import PromptMeasured, StudyResumed
+from spectui.tune.expert_use import Experts, read_experts
+from spectui.tune.forecast import in_order
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.pace import RESERVED, OutOfTimeError, Pace, Spent
-from spectui.tune.race import LOOK_EVERY
+from spectui.tune.forecasting import Forecasting
+from spectui.tune.pace import ENDED, RESERVED, OutOfTimeError, Pace, Spent
+from spectui.tune.race import LOOK_EVERY, finalist
 from spectui.tune.result import TuneResult, why_nothing
 from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import MOST_TRIALS, SearchSetup
-from spectui.tune.temperatures import TemperatureRuns
-from spectui.tune.tracing import TracingEvent
+from spectui.tune.temperatures import Temperatures, predicted
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord, best_trial, has_steady_off
-
-_FEW, _SOME = 3, 8
-"""Settings below which it is said that the time allows few, and how many would be a choice."""
 
 
 class Search:
@@ -78,29 +53,24 @@ class Search:
         """
         self._setup = setup
         self._clock = clock
-        self._goes_on = False
-        """Whether earlier runs of the study had trials."""
         self._ended_trials = False
-        self._pace = self._begun_pace()
-        self._trials = TrialRunner(setup, self._decoded, check_time=self._check_trial)
-        self._forecasting = Forecasting(forecaster, self._setup, self._pace, self._trials)
-        self._confirmation = Confirmation(
-            self._setup, self._pace, self._trials, on_decoded=self._decoded
-        )
-        recorder = forecaster if isinstance(forecaster, Forecaster) else None
-        self._temperatures = TemperatureRuns(self._setup, self._pace, recorder)
-        self._experts = ExpertRuns(self._setup, self._pace, recorder)
-        self._depths = DepthRuns(self._setup, self._pace, self._decoded)
-
-    def _begun_pace(self) -> Pace:
-        setup = self._setup
-        return Pace(
+        self._pace = Pace(
             setup.limits.time_budget_s,
             self._now_s,
             setup.measurer,
             setup.division.trial_items,
+            records=lambda: self._trials.records,
             move_s=lambda: setup.loader.move_s,
         )
+        self._trials = TrialRunner(setup, self._decoded, check_time=self._check_trial)
+        self._forecasting = Forecasting(forecaster, self._setup, self._pace, self._trials)
+        self._confirmation = Confirmation(
+            setup, self._pace, self._trials, self._forecasting, on_decoded=self._decoded
+        )
+        self._recorder = forecaster if isinstance(forecaster, Forecaster) else None
+        self._temperatures: Temperatures = Known(None, ENDED)
+        self._experts: Experts = Known(None, ENDED)
+        self._depths = DepthRuns(self._setup, self._pace, self._decoded)
 
     def run(self) -> TuneResult:
         """Forecast, search and race. An interrupt ends it early with what was measured."""
@@ -109,22 +79,22 @@ class Search:
             self._setup.on_event(StudyResumed(records=self._trials.records))
         try:
             self._setup.measurer.warm_up(None)
-            self._forecast()
+            self._setup.study.begin()
+            self._forecasting.look_ahead()
+            self._pace.expected_s = self._forecasting.seconds(self._setup.study.space.off)
             self._depths.reserve(self._confirmation.race_s(self._favourites(), 1))
-            self._search()
+            try:
+                self._search()
+            except OutOfTimeError:
+                self._ended_trials = True
             self._trials.check_measured()
-            self._confirmation.run(
-                self._allowed,
-                self._forecasting.forecasts,
-                self._forecasting.evidence,
-                self._forecasting.further,
-            )
+            self._confirmation.run(self._allowed)
             lossless = self._confirmation.check_lossless()
-            self._depths.run(self._confirmation.conclude())
-            self._temperatures.run(self._confirmation.conclude())
-            self._experts.run()
-        except OutOfTimeError:
-            self._ended_trials = True
+            standings = self._confirmation.conclude()
+            self._depths.run(standings)
+            for found in predicted(self._setup, self._pace, self._recorder, standings):
+                self._temperatures = found
+            self._experts = read_experts(self._setup, self._pace, self._recorder)
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
         except SpectuiError as error:
@@ -165,15 +135,12 @@ class Search:
             ),
             requests=requests,
             depths=depths,
-            temperatures=self._temperatures.conclude(),
-            experts=self._experts.conclude(),
+            temperatures=self._temperatures,
+            experts=self._experts,
             lossless=lossless,
             interrupted=interrupted,
             error=error,
-            forecasts=self._forecasting.forecasts,
-            costs=self._forecasting.costs,
-            adaptive=self._forecasting.adaptive,
-            sampled=self._forecasting.sampled,
+            outlook=self._forecasting.outlook,
             spent=self._spent(),
         )
 
@@ -186,76 +153,43 @@ class Search:
             ended_trials=self._ended_trials,
         )
 
-    def _forecast(self) -> None:
-        """Record once, and replay everything."""
-        self._goes_on = bool(self._trials.records)
-        self._setup.study.begin()
-        self._forecasting.look_ahead()
-        self._pace.expect(self._forecasting.seconds(self._setup.study.space.off))
-
     @property
     def _n_trials(self) -> int:
         """Trials to run in all, earlier ones and off included."""
+        usual = 0 if self._forecasting.forecasts else MOST_TRIALS
         asked = self._setup.limits.n_trials
-        if asked is None:
-            return 0 if self._forecasting.forecasts else MOST_TRIALS
-        return asked
+        return usual if asked is None else asked
 
     def _search(self) -> None:
         """Try settings, beside other machines, until there were enough."""
         if self._trials.n_tried < self._n_trials:
-            self._queue()
+            # What looks best comes before the sampler's choices.
+            found, study = self._forecasting.forecasts, self._setup.study
+            chains = any(one.arm.speculation and one.arm.speculation.ahead for one in found)
+            study.follow(in_order(found, study.space.defaults), chains=chains)
         # Every estimate is over off: where only a noisy trial has it, there is one more.
         wanted = self._noisy_off()
-        self._mind_little_time()
         while True:
             self._trials.look_around()
             if self._trials.n_tried >= self._n_trials:
                 return
-            if not self._has_time_for_trial():
-                self._ended_trials = True
-                return
-            try:
-                self._pace.trial(partial(self._trials.run, wanted))
-            except OutOfTimeError:
-                self._ended_trials = True
-                return
+            race_s = self._confirmation.race_s(self._favourites(), RESERVED)
+            if not self._pace.has_time_for_trial(race_s):
+                raise OutOfTimeError
+            self._pace.trial(partial(self._trials.run, wanted))
             wanted = None
             self._forecasting.forecast_tried()
 
-    def _queue(self) -> None:
-        """Put what looks best before the sampler's choices."""
-        found, study = self._forecasting.forecasts, self._setup.study
-        chains = any(one.arm.speculation and one.arm.speculation.ahead for one in found)
-        study.follow(in_order(found, study.space.defaults), chains=chains)
-
-    def _mind_little_time(self) -> None:
-        """Say beforehand that hardly a setting can be tried, and what some would take."""
-        race_s = self._confirmation.race_s(self._favourites(), RESERVED)
-        n = self._pace.n_trials(race_s)
-        wanted = min(_SOME, self._n_trials - self._trials.n_tried)
-        # Of replayed settings the best is known before it is tried.
-        if n is None or n >= min(_FEW, wanted) or self._forecasting.forecasts:
-            return
-        takes_s = self._pace.took_s + wanted * max(self._pace.trial_s) + race_s
-        have = "no setting" if n == 0 else f"about {counted(n, 'setting')}"
-        text = (
-            f"in this time {have} can be tried; {counted(wanted, 'setting')} would take some "
-            f"{duration_text(takes_s)} in all"
-        )
-        self._setup.on_event(Notice(text=text))
-
     def _noisy_off(self) -> Arm | None:
-        """Off, where no other than noisy trials have measured it, and a setting can be tried too.
+        """Off, where earlier runs have no other than noisy trials of it, and there is room for one.
 
-        Without a time budget this run has repeated a noisy trial at once.
+        This run repeats a noisy trial at once where it has the time.
         """
         records = self._trials.records
         is_measured = any(one.arm.is_off and one.relative for one in records)
-        is_noisy = is_measured and not has_steady_off(records)
         has_room = self._trials.n_tried + 1 < self._n_trials
-        may_repeat = self._pace.is_bounded or self._goes_on
-        return self._setup.study.space.off if is_noisy and has_room and may_repeat else None
+        is_wanted = is_measured and has_room and not has_steady_off(records)
+        return self._setup.study.space.off if is_wanted else None
 
     def _decoded(self, item: WorkItem, result: GenerationResult) -> None:
         left_s = self._seconds_left()
@@ -264,11 +198,6 @@ class Search:
     def _now_s(self) -> float:
         """Clock of this search's own work: it stands still while others have the engine."""
         return self._clock() - self._setup.engine.waited_s
-
-    def _has_time_for_trial(self) -> bool:
-        """Whether one more trial leaves time to race the best against off."""
-        race_s = self._confirmation.race_s(self._favourites(), RESERVED)
-        return self._pace.has_time_for_trial(race_s)
 
     def _check_trial(self) -> None:
         """End a trial that takes the time of the race's first prompts; off goes on to the end."""
@@ -295,204 +224,3 @@ class Search:
             n_left = max(0, self._n_trials - self._trials.n_tried)
             left = n_left * sum(trial_s) / len(trial_s) + left
         return max(0.0, min(left, self._pace.left_s))
-
-
-_SHARE = 0.5
-"""Share of the time budget, the text included: where that is too little for all of the text, less
-is recorded."""
-_TEXT_SHARE = 0.25
-"""Share after which the target continues no more prompts."""
-_MOST_SHARE = 0.7
-"""After it, a recording that takes longer than was estimated goes on with the first prompt alone:
-without a race there is no verdict."""
-_COSTS_SHARE = 0.2
-"""After it, costs of rounds are measured on no more prompts than they have to be: the race has
-better use for the time."""
-STAGE = 12
-"""Prompts that are recorded at first, and again as long as it is not decided: a dozen decide gains
-of 20 %."""
-_FURTHER_SHARE = 0.8
-"""Share of the time that is left in which further prompts are recorded."""
-_FEWEST = 6
-"""Prompts that are recorded rather with less of each answer than fewer of them."""
-_SHORTEST = 16
-"""Tokens of an answer that are recorded at least."""
-
-
-class Forecasting:
-    """Forecasts of settings; none without a forecaster."""
-
-    def __init__(
-        self,
-        forecaster: Forecaster | ServedForecaster | None,
-        setup: SearchSetup,
-        pace: Pace,
-        trials: TrialRunner,
-    ) -> None:
-        """Prepare; nothing is recorded yet.
-
-        Args:
-            forecaster: None for the sampler alone.
-            setup: setup of the search.
-            pace: time keeper of the search.
-            trials: runner of the trials.
-        """
-        self._forecaster = forecaster
-        self._measurer = setup.measurer
-        self._n_given = len(setup.workload.items)
-        self._on_event = setup.on_event
-        self._pace = pace
-        self._trials = trials
-        self.forecasts: tuple[Forecast, ...] = ()
-        """Best first."""
-        self.costs: Mapping[str, Costs] = {}
-        """Costs of rounds by drafter, from the recording."""
-        self.adaptive: Known[Adaptive] = UNKNOWN
-        """Rules of draft length beside the best forecast."""
-        self.sampled: Known[Sampled] = NOT_SAMPLED
-        """The best forecast of drafts whose tokens are sampled."""
-        self._readings: Mapping[str, Readings] = {}
-        self._n_planned = 0
-        """Prompts that are recorded in all, should it take so many."""
-
-    def seconds(self, off: Arm) -> dict[Arm, float]:
-        """Forecast seconds of a prompt in the mean, by setting and for ``off``."""
-        able = [(one.arm, one.answers) for one in self.forecasts if one.answers is not None]
-        found = {arm: float(answers.on_s.sum(axis=1).mean()) for arm, answers in able}
-        if able:
-            found[off] = float(able[0][1].off_s.sum(axis=1).mean())
-        return found
-
-    def evidence(self, chosen: Arm, forecasts: Sequence[Forecast]) -> Evidence | None:
-        """What the recorded prompts say of a setting that they chose of ``forecasts``."""
-        forecaster = self._forecaster
-        if forecaster is None:
-            return None
-        return evidence_of(
-            chosen,
-            forecasts,
-            forecaster.prompts,
-            forecaster.forecast,
-            self._readings,
-            n_given=self._n_given,
-            n_planned=self._n_planned,
-        )
-
-    def further(self, evidence: Evidence) -> Evidence | None:
-        """Record further prompts for the setting that was chosen, as far as time allows."""
-        forecaster, n_left = self._forecaster, self._n_planned - len(evidence.prompts)
-        if not isinstance(forecaster, Forecaster):
-            return None
-        n = min(STAGE, n_left)
-        if self._pace.is_bounded:
-            prompt_s = forecaster.prompt_s(self._measurer.prompt_token_s)
-            n = min(n, int(_FURTHER_SHARE * self._pace.left_s / prompt_s))
-        if n < min(_FEWEST, n_left) or n < 1:
-            return None
-        self._on_event(Notice(text=f"recording {counted(n, 'further prompt')}"))
-        found = forecaster.further(evidence.chosen, n)
-        if found is None:
-            return None
-        recordings, answers = found
-        return evidence.followed_by([(one.id, one.category) for one in recordings], answers)
-
-    def look_ahead(self) -> None:
-        """Record once, and replay everything."""
-        try:
-            outlook = self._outlook()
-        except (EngineLostError, HopelessError):
-            raise
-        except (EngineDiedError, ServerError) as error:
-            # Each trial has a process that is new again; trials choose.
-            self._on_event(ForecastFailed(reason=str(error)))
-            return
-        if outlook is not None:
-            self.forecasts, self.costs = outlook.forecasts, outlook.costs
-            self._readings, self.adaptive = outlook.readings, outlook.adaptive
-            self.sampled = outlook.sampled
-            self._on_event(ForecastMade(forecasts=self.forecasts, costs=self.costs))
-
-    def _outlook(self) -> Outlook | None:
-        forecaster = self._forecaster
-        if forecaster is None:
-            return None
-        few = min(_FEWEST, forecaster.n_prompts)
-        n_prompts, n_tokens = self._extent(forecaster)
-        self._n_planned = n_prompts
-        if isinstance(forecaster, Forecaster):
-            self._n_planned, n_prompts = forecaster.n_prompts, min(n_prompts, STAGE)
-        # What an earlier run had no more time for would take as long again.
-        kept = forecaster.recall(max(few, n_prompts // 2), n_tokens)
-        if kept is not None:
-            return kept
-        if forecaster.taken:
-            self._on_event(Notice(text=_taken(forecaster.taken)))
-        elif n_prompts < few or n_tokens < forecaster.n_tokens:
-            self._on_event(Notice(text=_short(n_prompts, n_tokens)))
-        n_steps = forecaster.n_steps(n_prompts)
-        if not forecaster.taken:
-            self._on_event(TraceProgress(step=None, n_steps=n_steps))
-
-        def on_step(step: TracingEvent) -> None:
-            self._on_event(TraceProgress(step=step, n_steps=n_steps))
-
-        outlook = forecaster.run(
-            n_prompts,
-            n_tokens,
-            on_step,
-            has_time=lambda: self._pace.left_of(_COSTS_SHARE) > 0,
-            is_late=lambda: self._pace.left_of(_MOST_SHARE) <= 0,
-            may_write=lambda: self._pace.left_of(_TEXT_SHARE) > 0,
-        )
-        if forecaster.not_kept is not None:
-            text = f"the recording is not kept for a search that goes on: {forecaster.not_kept}"
-            self._on_event(Notice(text=text))
-        return outlook
-
-    def _extent(self, forecaster: Forecaster | ServedForecaster) -> tuple[int, int]:
-        """Prompts to record, and tokens of each answer."""
-        n_prompts = forecaster.n_prompts
-        if not self._pace.is_bounded:
-            return n_prompts, forecaster.n_tokens
-        tokens_per_s = self._measurer.anchor()
-        left_s = self._pace.left_of(_SHARE)
-        for n, n_tokens in _extents(n_prompts, forecaster.n_tokens):
-            prompt_token_s = self._measurer.prompt_token_s
-            needs_s = forecaster.seconds(n, n_tokens, tokens_per_s, prompt_token_s)
-            if needs_s <= left_s:
-                return n, n_tokens
-        return 1, min(_SHORTEST, forecaster.n_tokens)
-
-    def forecast_tried(self) -> None:
-        """Replay what the sampler has chosen outside the replayed settings."""
-        known = {one.arm for one in self.forecasts}
-        new = [one.arm for one in self._trials.records[-1:] if one.arm not in known]
-        found = [self._forecaster.forecast(arm) for arm in new] if self._forecaster else []
-        told = [one for one in found if one is not None]
-        if told:
-            every = (*self.forecasts, *told)
-            self.forecasts = tuple(sorted(every, key=lambda one: -one.speedup))
-
-
-def _extents(n_prompts: int, n_tokens: int) -> Iterator[tuple[int, int]]:
-    """Extents of a recording, the most text first: fewer prompts, less of each, fewer still."""
-    few = min(_FEWEST, n_prompts)
-    while True:
-        yield from ((n, n_tokens) for n in range(n_prompts, few - 1, -1))
-        if n_tokens <= _SHORTEST:
-            break
-        n_tokens = max(_SHORTEST, n_tokens // 2)
-    yield from ((n, n_tokens) for n in range(few - 1, 0, -1))
-
-
-def _taken(recordings: Sequence[Recording]) -> str:
-    n, tokens = len(recordings), sum(one.n_decoded for one in recordings)
-    return (
-        f"taking the study's recording: {counted(tokens, 'token')} of {counted(n, 'answer')} are "
-        "not decoded again; prices are measured on this machine"
-    )
-
-
-def _short(n_prompts: int, n_tokens: int) -> str:
-    what = f"{n_tokens} tokens of {counted(n_prompts, 'answer')}"
-    return f"in this time {what} can be recorded; forecasts from more text are surer"

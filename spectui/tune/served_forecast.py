@@ -1,7 +1,16 @@
-"""Forecasts of draft lengths through a llama-server: two starts a draft, and none for a setting."""
+"""Forecasts of draft lengths through a llama-server: two starts a draft, and none for a setting.
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+A streamed answer tells after each round how many tokens were drafted and accepted, and when. Output
+does not depend on drafts, so that one answer with long drafts holds the rounds of every shorter
+length: a draft agrees with the text up to the same places, whatever its length. A round of a length
+costs what it costs where nothing is accepted (``--spec-synth-rates 0,0,...``): there an answer of n
+tokens has rounds that draft n - 2, n - 3, ..., 0, since no more is drafted than is wanted.
+"""
+
+import statistics
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,23 +18,17 @@ from spectui.engine.commands import Generate
 from spectui.errors import DoesNotFitError, HopelessError, ServerError
 from spectui.measure.arm import Arm
 from spectui.measure.server_backend import ServerBackend
-from spectui.measure.server_forecast import (
-    Answer,
-    Replayed,
-    Turn,
-    off_token_s,
-    prices_of,
-    replayed,
-)
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import MTP_KIND, DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary
 from spectui.server.rounds import Round
+from spectui.trace.grid import N_PARTS, Parts, part_ends
+from spectui.tune.events import DraftLeftOut, DraftRecorded, PromptProbed, TracingEvent
 from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.space import SearchSpace
-from spectui.tune.tracing import DraftLeftOut, DraftRecorded, PromptProbed, TracingEvent
+from spectui.tune.tracing import NO_DEADLINES, Deadlines
 
 _RATES = "--spec-synth-rates"
 _TURNS = 6
@@ -34,6 +37,85 @@ _FEWEST_TURNS = 3
 """As many where there is no time for more."""
 _LONG_ROUND = 2.0
 """Cost of a mean round of those whose prices are measured, in tokens of the target; roughly."""
+
+
+Turn = tuple[Sequence[Round], Sequence[Round]]
+"""Rounds of the target alone, and those of which nothing was accepted, close in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer by a server with the longest drafts."""
+
+    rounds: tuple[Round, ...]
+    longest: int
+    """Tokens of its drafts, as far as so many were wanted."""
+    n_wanted: int
+    """Tokens that were wanted behind the first one, which comes with the prompt."""
+
+
+def replayed(answer: Answer, longest: int, prices: Mapping[int, float]) -> Parts:
+    """Count the rounds that drafts of ``longest`` tokens take for an answer: [n_parts].
+
+    Args:
+        answer: of drafts that are at least as long.
+        longest: tokens of a draft, as far as so many are wanted.
+        prices: cost of a round by its drafted tokens, 0 included, in tokens of the target alone,
+            which stand for the seconds.
+    """
+    found = np.zeros((4, N_PARTS))
+    ends = part_ends(sum(one.n_emitted for one in answer.rounds))
+    n_emitted = 0
+    for n_tokens in _stretches(answer):
+        end = n_emitted + n_tokens
+        while n_emitted < end:
+            drafted = max(0, min(longest, answer.n_wanted - n_emitted - 1))
+            accepted = min(drafted, end - n_emitted - 1)
+            part = bisect_right(ends, n_emitted)
+            found[:, part] += (accepted + 1, drafted, accepted, prices[drafted])
+            n_emitted += accepted + 1
+    return Parts(*found)
+
+
+def _stretches(answer: Answer) -> Iterator[int]:
+    """Tokens up to and with each one that the draft did not foresee.
+
+    What follows a draft of the longest kind that was accepted as a whole is taken for foreseen.
+    """
+    before = 0
+    for one in answer.rounds:
+        before += one.n_emitted
+        if one.n_accepted < answer.longest:
+            yield before
+            before = 0
+    if before:
+        yield before
+
+
+def prices_of(turns: Sequence[Turn], longest: int) -> dict[int, float]:
+    """Cost of a round by its drafted tokens, in tokens of the target alone.
+
+    Args:
+        turns: medians are taken over them. A length that none shows lies between its neighbours.
+        longest: drafted tokens of the longest rounds.
+    """
+    found: dict[int, list[float]] = {}
+    for off, ladder in turns:
+        token_s = _token_s(off)
+        for one in ladder:
+            found.setdefault(one.n_drafted, []).append(one.seconds / token_s)
+    lengths = sorted(found)
+    costs = [statistics.median(found[n]) for n in lengths]
+    return {n: float(np.interp(n, lengths, costs)) for n in range(longest + 1)}
+
+
+def off_token_s(turns: Sequence[Turn]) -> float:
+    """Seconds of a token of the target alone."""
+    return statistics.median(_token_s(off) for off, _ladder in turns)
+
+
+def _token_s(off: Sequence[Round]) -> float:
+    return statistics.median(one.seconds / one.n_emitted for one in off)
 
 
 def why_unforecast(
@@ -55,6 +137,7 @@ def why_unforecast(
     return None
 
 
+@dataclass(eq=False)
 class ServedForecaster:
     """Forecasts every length of each draft, with ``draft_p_min`` 0.
 
@@ -64,19 +147,16 @@ class ServedForecaster:
 
     not_kept = None
 
-    def __init__(self, workload: Workload, backend: ServerBackend, space: SearchSpace) -> None:
-        """Start nothing yet.
+    workload: Workload
+    """Prompts to answer, those first that stand for all."""
+    backend: ServerBackend
+    """Llama-servers."""
+    space: SearchSpace
+    """Its drafts are forecast."""
 
-        Args:
-            workload: prompts to answer, those first that stand for all.
-            backend: llama-servers.
-            space: its drafts are forecast.
-        """
-        self._workload = workload
-        self._backend = backend
-        self._space = space
+    def __post_init__(self) -> None:
         self._on_event: Callable[[TracingEvent], None] = lambda _event: None
-        self._may_go_on: Callable[[int], bool] = lambda _n_answers: True
+        self._until = NO_DEADLINES
         self._answered: tuple[WorkItem, ...] = ()
         """Prompts that the forecasts are of."""
 
@@ -88,42 +168,35 @@ class ServedForecaster:
     @property
     def n_prompts(self) -> int:
         """Prompts that can be answered."""
-        return len(self._workload.items)
+        return len(self.workload.items)
 
     @property
     def n_tokens(self) -> int:
         """Tokens of an answer."""
-        return self._workload.n_predict
+        return self.workload.n_predict
 
     def n_steps(self, n_prompts: int) -> int:
         """Number of events that ``run`` emits, at most."""
-        return len(self._space.drafts) * (n_prompts + _TURNS)
+        return len(self.space.drafts) * (n_prompts + _TURNS)
 
     def seconds(
-        self,
-        n_prompts: int,
-        n_tokens: int,
-        tokens_per_s: float,
-        prompt_token_s: float,
+        self, n_prompts: int, n_tokens: int, tokens_per_s: float, prompt_token_s: float
     ) -> float:
         """Estimate for ``run``, with few turns; arguments as those of ``Forecaster``."""
-        backend, items = self._backend, self._workload.items
+        backend, items = self.backend, self.workload.items
         reading_s = prompt_token_s * sum(len(item.tokens) for item in items) / max(len(items), 1)
-        ladder_s = (1 + _LONG_ROUND) * (self._space.max_draft + 1) / tokens_per_s
+        ladder_s = (1 + _LONG_ROUND) * (self.space.max_draft + 1) / tokens_per_s
         starts_s = (2 if backend.n_beside_off else 3) * backend.move_s
         answers_s = n_prompts * (n_tokens / tokens_per_s + reading_s)
         turns_s = _FEWEST_TURNS * (ladder_s + 2 * reading_s)
-        return len(self._space.drafts) * (starts_s + answers_s + turns_s)
+        return len(self.space.drafts) * (starts_s + answers_s + turns_s)
 
     def run(
         self,
         n_prompts: int,
         n_tokens: int,
         on_event: Callable[[TracingEvent], None],
-        *,
-        has_time: Callable[[], bool] = lambda: True,
-        is_late: Callable[[], bool] = lambda: False,
-        may_write: Callable[[], bool] = lambda: True,
+        until: Deadlines = NO_DEADLINES,
     ) -> Outlook:
         """Measure rounds, answer the prompts with the longest drafts, and replay every length.
 
@@ -135,14 +208,14 @@ class ServedForecaster:
             ServerError: no draft could be measured; the last one's reason.
         """
         self._on_event = on_event
-        self._may_go_on = lambda n: not is_late() and (n < MIN_PROMPTS or may_write())
+        self._until = until
         self._answered = ()
-        workload = replace(self._workload.first(n_prompts), n_predict=n_tokens)
+        workload = replace(self.workload.first(n_prompts), n_predict=n_tokens)
         found, error = list[Forecast](), None
-        for draft in self._space.drafts:
-            self._backend.load(draft)
+        for draft in self.space.drafts:
+            self.backend.load(draft)
             try:
-                found += self._lengths(workload, draft, has_time)
+                found += self._lengths(workload, draft)
             except HopelessError:
                 raise
             except (DoesNotFitError, ServerError) as problem:
@@ -152,17 +225,15 @@ class ServedForecaster:
             raise ServerError(str(error)) from error
         return Outlook(forecasts=tuple(sorted(found, key=lambda one: -one.speedup)), costs={})
 
-    def _lengths(
-        self, workload: Workload, draft: str, has_time: Callable[[], bool]
-    ) -> list[Forecast]:
+    def _lengths(self, workload: Workload, draft: str) -> list[Forecast]:
         """Forecast the lengths of the loaded draft that pay if all is accepted, or the shortest.
 
         None where no prompt is answered.
         """
-        lengths = sorted(self._space.grid(draft).draft_max)
+        lengths = sorted(self.space.grid(draft).draft_max)
         # No round drafts more than is wanted behind the first token and the one that follows.
         most = max(1, workload.n_predict - 2)
-        turns = self._turns(workload, draft, min(lengths[-1], most), has_time)
+        turns = self._turns(workload, draft, min(lengths[-1], most))
         prices, token_s = prices_of(turns, min(lengths[-1], most)), off_token_s(turns)
         paying = [n for n in lengths if n + 1 > prices[min(n, most)]] or lengths[:1]
         answers = self._answers(workload, draft, min(paying[-1], most))
@@ -177,7 +248,7 @@ class ServedForecaster:
         """Answers to the prompts, for each draft to the same."""
         found = list[Answer]()
         for item in self._answered or workload.items:
-            if found and not self._answered and not self._may_go_on(len(found)):
+            if found and not self._answered and self._is_over(len(found)):
                 break
             rounds = self._rounds(workload, item, longest)
             self._on_event(
@@ -192,9 +263,12 @@ class ServedForecaster:
         self._answered = workload.items[: len(found)]
         return found
 
-    def _turns(
-        self, workload: Workload, draft: str, longest: int, has_time: Callable[[], bool]
-    ) -> list[Turn]:
+    def _is_over(self, n_answers: int) -> bool:
+        """Whether so many answers have to do."""
+        until = self._until
+        return until.is_late() or (n_answers >= MIN_PROMPTS and not until.may_write())
+
+    def _turns(self, workload: Workload, draft: str, longest: int) -> list[Turn]:
         """Measure rounds of every length, in turn with the target alone if both servers fit."""
         sampling = replace(workload.sampling, ignore_eos=True)
         workload = replace(workload, n_predict=longest + 2, sampling=sampling)
@@ -202,10 +276,10 @@ class ServedForecaster:
         rates = _RATES, ",".join(["0"] * longest)
         ladders, alone = list[Sequence[Round]](), list[Sequence[Round]]()
         for n, item in enumerate(items):
-            if n >= _FEWEST_TURNS and not has_time():
+            if n >= _FEWEST_TURNS and not self._until.has_time():
                 break
             ladders.append(self._rounds(workload, item, longest, *rates))
-            if self._backend.n_beside_off:
+            if self.backend.n_beside_off:
                 alone.append(self._rounds(workload, item, None))
             self._on_event(PromptProbed(prompt_id=item.id, drafter=draft))
         for item in items[len(alone) : len(ladders)]:
@@ -230,7 +304,7 @@ class ServedForecaster:
             sampling=workload.sampling_of(item),
             speculation=None if longest is None else _speculation(longest),
         )
-        return self._backend.rounds(command, *arguments)
+        return self.backend.rounds(command, *arguments)
 
     taken = ()
     """Nothing is recorded."""
@@ -246,21 +320,12 @@ def _speculation(longest: int) -> Speculation:
     return Speculation(DraftSimple(draft_max=longest, draft_min=0, draft_p_min=0.0))
 
 
-def _forecast(draft: str, longest: int, each: Sequence[Replayed], token_s: float) -> Forecast:
-    tokens, drafted, accepted, cost = (
-        np.array([getattr(one, name) for one in each])
-        for name in ("tokens", "drafted", "accepted", "cost")
-    )
+def _forecast(draft: str, longest: int, each: Sequence[Parts], token_s: float) -> Forecast:
+    tokens, drafted, accepted, cost = np.stack(each, axis=1)
     return Forecast(
         arm=Arm(draft=draft, speculation=_speculation(longest)),
         speedup=float(tokens.sum() / cost.sum()),
         n_drafted=round(drafted.sum()),
         n_accepted=round(accepted.sum()),
-        answers=Answers(
-            tokens=tokens,
-            drafted=drafted,
-            accepted=accepted,
-            on_s=cost * token_s,
-            off_s=tokens * token_s,
-        ),
+        answers=Answers(tokens, drafted, accepted, cost * token_s, tokens * token_s),
     )

@@ -1,15 +1,28 @@
 """Inputs of a search: a study, prompts, the engine that decodes them, and limits."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
 
-from spectui.measure.backend import Backend, Loading
+from spectui.commands.command import Start
+from spectui.commands.takeover import Takeover
+from spectui.engine.commands import LoadTarget
+from spectui.measure.backend import Backend
 from spectui.measure.measurer import Measurer
+from spectui.measure.requests import usual_shape
 from spectui.measure.workload import Workload
+from spectui.options.dialect import Dialect
 from spectui.options.request import RequestShape
+from spectui.options.setup import Setup
+from spectui.tune.candidates import Candidate
 from spectui.tune.division import Division
 from spectui.tune.events import TuneEvent
-from spectui.tune.studies.study import TuningStudy
+from spectui.tune.layouts import LayoutPlan
+from spectui.tune.loading import Loading
+from spectui.tune.places import Knob
+from spectui.tune.space import SearchSpace
+from spectui.tune.studies.study import StudyOptions, TuningStudy
 
 MOST_TRIALS = 50
 """Trials where nothing can be forecast and no number was asked for."""
@@ -38,6 +51,63 @@ class Limits:
         if self.time_budget_s is None:
             return self
         return replace(self, time_budget_s=max(0.0, self.time_budget_s - seconds))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandOptions:
+    """Form of the llama-server command that is handed over."""
+
+    dialect: Dialect = Dialect.LLAMA_CPP
+    extra: tuple[str, ...] = ()
+    """The user's own arguments, exported unchanged."""
+    given: frozenset[str] | None = None
+    """Names of the options that the user's command gave; None where there was no command."""
+    start: Start = field(default_factory=Start)
+    """Words before the arguments of the user's command."""
+    is_pinned: bool = False
+    """Whether it has the placement that was fitted, or leaves that to the server."""
+
+    @classmethod
+    def of(cls, taken: Takeover | None, extra: tuple[str, ...] = ()) -> Self:
+        """The form of the user's command; without one, all options and ``extra``."""
+        if taken is None:
+            return cls(extra=extra)
+        return cls(extra=taken.kept, given=taken.given, start=taken.start)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningSetup:
+    """A search: its arms, prompts, limits, study and command."""
+
+    off: Setup
+    """The target alone, as a server is to run it; ``extra`` goes to servers that measure."""
+    candidates: tuple[Candidate, ...]
+    workload: Workload
+    space: SearchSpace
+    limits: Limits = field(default_factory=Limits)
+    min_gain: float = 0.02
+    """Least gain with which speculation is worth it; 0.02 is 2 %."""
+    study: StudyOptions = field(default_factory=StudyOptions)
+    command: CommandOptions = field(default_factory=CommandOptions)
+    knobs: tuple[Knob, ...] = ()
+    """What may be varied of the target's place; empty where it stays as it is."""
+    given: LoadTarget | None = None
+    """Loads the target as the user's command has it, where it was loaded otherwise so far."""
+    plan: LayoutPlan | None = None
+    """How ``space.layouts`` were planned; None where the target lies alike beside every draft."""
+    prompts: Path | None = None
+    """The user's; None for the built-in suite and for turns of a chat."""
+    is_chat: bool = False
+    """Whether the prompts are turns of a chat, whose text is kept nowhere beside the study."""
+    requests: tuple[RequestShape, ...] = ()
+    """Requests that the user runs; empty for those that the prompts are."""
+    depths: tuple[int, ...] = ()
+    """Lengths of prompts to measure the best setting at; 0 for the prompts as they are."""
+
+    @property
+    def shapes(self) -> tuple[RequestShape, ...]:
+        """Requests that are to gain: the user's, or what the prompts are."""
+        return self.requests or (usual_shape(self.workload, self.off.context.ctx_size),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ the recording are. These few prompts may gain more or less than all do, at any t
 compared with themselves, and the race's gain changes by that factor.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from spectui.documents import Json, or_reason
@@ -18,7 +18,7 @@ from spectui.options.setup import GREEDY, SamplingConfig
 from spectui.speculative.counters import Tally
 from spectui.tune.events import TemperatureStarted
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.pace import Pace
+from spectui.tune.pace import NO_TIME, Pace
 from spectui.tune.race import Standing
 from spectui.tune.setup import SearchSetup
 
@@ -29,8 +29,6 @@ _MOST, _FEWEST = 6, 3
 """Prompts of a temperature."""
 _NONE_CONFIRMED = "no setting was confirmed"
 _NOT_RECORDED = "the setting was not recorded in this process"
-_NO_TIME = "the time budget had no room for it"
-_ENDED = "it was ended before"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +60,6 @@ Temperatures = Known[tuple[Predicted, ...]]
 """The leader at other temperatures, or why nothing is predicted."""
 
 
-def temperatures_document(found: Temperatures) -> Json:
-    """The predictions in documents."""
-    told = None if found.value is None else [one.document() for one in found.value]
-    return or_reason("other_temperatures", told, found.reason or "")
-
-
 def temperatures_sentence(found: Temperatures) -> str | None:
     """The predictions in words; None where there are none."""
     if not found.value:
@@ -81,62 +73,39 @@ def temperatures_sentence(found: Temperatures) -> str | None:
     return f"The same setting would give about {told} (predicted from counts of {prompts})."
 
 
-class TemperatureRuns:
-    """Counts rounds at other temperatures after a race. Use it once."""
+def predicted(
+    setup: SearchSetup, pace: Pace, forecaster: Forecaster | None, standings: Sequence[Standing]
+) -> Iterator[Temperatures]:
+    """Record what there is time for; yield the predictions so far, or why there can be none.
 
-    def __init__(self, setup: SearchSetup, pace: Pace, forecaster: Forecaster | None) -> None:
-        """Prepare; nothing is decoded yet.
-
-        Args:
-            setup: setup of the search.
-            pace: time keeper of the search.
-            forecaster: has recorded the prompts; None where nothing was, or a server did.
-        """
-        self._setup = setup
-        self._pace = pace
-        self._forecaster = forecaster
-        own = setup.workload.sampling
-        others = [temp for temp in _ASKED if temp != own.temp][:_N_TEMPS]
-        self._samplings = [replace(own, temp=temp) for temp in sorted(others)]
-        self._found: list[Predicted] = []
-        self._reason: str | None = _ENDED
-
-    def run(self, standings: Sequence[Standing]) -> None:
-        """Record what there is time for. May be interrupted."""
-        if not standings or standings[0].speedup is None or standings[0].arm.is_off:
-            self._reason = _NONE_CONFIRMED
-            return
-        leader, forecaster = standings[0].arm, self._forecaster
-        if forecaster is None or forecaster.forecast(leader) is None:
-            self._reason = _NOT_RECORDED
-            return
-        for sampling in self._samplings:
-            n = self._n_affordable(forecaster)
-            if not n:
-                self._reason = _NO_TIME
-                return
-            self._setup.on_event(TemperatureStarted(sampling=sampling, n_prompts=n))
-            found = forecaster.resampled(leader, sampling, n)
-            if found is None:
-                continue
-            # A round takes at least as long as a token of the target alone.
-            most = found.total.n_decoded / found.total.n_rounds
-            self._found.append(
-                Predicted(
-                    sampling=sampling,
-                    n_prompts=n,
-                    counts=found.total,
-                    speedup=min(standings[0].speedup.estimate * found.change, most),
-                )
-            )
-
-    def _n_affordable(self, forecaster: Forecaster) -> int:
-        """Prompts; 0 where there is time for too few."""
+    Args:
+        setup: setup of the search.
+        pace: time keeper of the search.
+        forecaster: has recorded the prompts; None where nothing was, or a server did.
+        standings: of the race, the leader first.
+    """
+    if not standings or standings[0].speedup is None or standings[0].arm.is_off:
+        yield Known(None, _NONE_CONFIRMED)
+        return
+    leader, raced = standings[0].arm, standings[0].speedup.estimate
+    if forecaster is None or forecaster.forecast(leader) is None:
+        yield Known(None, _NOT_RECORDED)
+        return
+    own, known = setup.workload.sampling, list[Predicted]()
+    for temp in sorted([temp for temp in _ASKED if temp != own.temp][:_N_TEMPS]):
         n = most = min(_MOST, len(forecaster.prompts))
-        if self._pace.is_bounded:
-            n = min(n, int(self._pace.left_s / forecaster.prompt_s()))
-        return n if n >= min(_FEWEST, most) else 0
-
-    def conclude(self) -> Temperatures:
-        """The predictions so far, also after an interrupt."""
-        return Known(tuple(self._found)) if self._found else Known(None, self._reason)
+        if pace.is_bounded:
+            n = min(n, int(pace.left_s / forecaster.prompt_s()))
+        if n < min(_FEWEST, most) or not n:
+            yield Known(tuple(known)) if known else Known(None, NO_TIME)
+            return
+        sampling = replace(own, temp=temp)
+        setup.on_event(TemperatureStarted(sampling=sampling, n_prompts=n))
+        found = forecaster.resampled(leader, sampling, n)
+        if found is not None:
+            # A round takes at least as long as a token of the target alone.
+            speedup = min(raced * found.change, found.total.n_decoded / found.total.n_rounds)
+            known.append(
+                Predicted(sampling=sampling, n_prompts=n, counts=found.total, speedup=speedup)
+            )
+            yield Known(tuple(known))

@@ -1,7 +1,7 @@
 """Recording a trace: the target continues all prompts, then every draft goes along the outputs."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -19,15 +19,23 @@ from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.measure.backend import again_after_a_death
 from spectui.measure.reading import Reading, Readings
 from spectui.measure.workload import WorkItem, Workload
-from spectui.monitor.machine import Machine
+from spectui.monitor.machine import this_machine
 from spectui.options.drafters import DrafterSetting, DraftMtp, DraftSimple, NgramSimple
 from spectui.paths import text_of
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
 from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
-from spectui.trace.record import ModelIdentity, Recording, Trace
+from spectui.trace.record import ModelIdentity, Recording, Trace, complete
 from spectui.tune.candidates import Candidate
+from spectui.tune.events import (
+    CostsMeasured,
+    DraftLeftOut,
+    DraftRecorded,
+    OutputRecorded,
+    PromptProbed,
+    TracingEvent,
+)
 from spectui.tune.loading import Loader
 from spectui.tune.probing import CostProbe
 
@@ -42,50 +50,18 @@ that ends early; few enough that not much is lost where the engine gives way or 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutputRecorded:
-    """The target continued a prompt."""
+class Deadlines:
+    """Asked again and again how much more may be recorded."""
 
-    prompt_id: str
-    n_tokens: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftRecorded:
-    """A draft was recorded along an output."""
-
-    prompt_id: str
-    draft: str
-    n_tokens: int
-    seconds: float
+    has_time: Callable[[], bool] = lambda: True
+    """Whether costs may be measured on one prompt more."""
+    is_late: Callable[[], bool] = lambda: False
+    """Whether no more is done than has to be: the first prompt with each draft."""
+    may_write: Callable[[], bool] = lambda: True
+    """Whether the target may continue more prompts than the first ones."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptProbed:
-    """Costs of rounds were measured on one prompt."""
-
-    prompt_id: str
-    drafter: str
-    """A draft's name, or ``NGRAM_COSTS``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostsMeasured:
-    """Costs of rounds with a draft."""
-
-    draft: str
-    """Its name, or ``NGRAM_COSTS`` for rounds without a draft model."""
-    costs: Costs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DraftLeftOut:
-    """A draft for which there is no room any more."""
-
-    draft: str
-    reason: str
-
-
-TracingEvent = DraftLeftOut | OutputRecorded | DraftRecorded | PromptProbed | CostsMeasured
+NO_DEADLINES = Deadlines()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,85 +83,58 @@ class Tracing:
     """The error that ended it early; None where only the user did."""
 
 
+@dataclass(eq=False)
 class Tracer:
     """Records a workload on an engine that has loaded the target. Use it once."""
 
-    def __init__(
-        self,
-        workload: Workload,
-        loader: Loader,
-        *,
-        depth: int,
-        floor: float = 0.0,
-        n_ctx: int,
-        rollback: Rollback,
-        with_costs: bool = True,
-        drafts: Sequence[str] | None = None,
-        recordings: Sequence[Recording] = (),
-        on_event: Callable[[TracingEvent], None],
-    ) -> None:
-        """Prepare; nothing runs yet.
+    workload: Workload
+    """Prompts to record."""
+    loader: Loader
+    """Has loaded the target, and loads the drafts; without any it is a trace for n-gram drafters
+    alone."""
+    _: KW_ONLY
+    depth: int
+    """Longest draft that the trace shall answer for."""
+    floor: float = 0.0
+    """Least ``draft_p_min`` above 0 that it shall answer for; 0 for all."""
+    n_ctx: int
+    """Context size of the target."""
+    rollback: Rollback
+    """The target's way to forget."""
+    with_costs: bool = True
+    """Whether the costs of rounds are measured as well."""
+    drafts: Sequence[str] | None = None
+    """Those to record; None for all that the loader has."""
+    recordings: Sequence[Recording] = ()
+    """Of all of the workload, with all drafts, from another machine: costs alone are measured then.
+    Empty where they are to be made."""
+    on_event: Callable[[TracingEvent], None]
+    """Told what happens, on the caller's thread."""
+    until: Deadlines = NO_DEADLINES
 
-        Args:
-            workload: prompts to record.
-            loader: has loaded the target, and loads the drafts; without any it is a trace for
-                n-gram drafters alone.
-            drafts: those to record; None for all that the loader has.
-            recordings: of all of the workload, with all drafts, from another machine: costs alone
-                are measured then. Empty where they are to be made.
-            depth: longest draft that the trace shall answer for.
-            floor: least ``draft_p_min`` above 0 that it shall answer for; 0 for all.
-            n_ctx: context size of the target.
-            rollback: the target's way to forget.
-            with_costs: whether the costs of rounds are measured as well.
-            on_event: told what happens, on the caller's thread.
-        """
-        self._engine = loader.engine
-        self._workload = workload
-        self._loader = loader
-        self._depth = depth
-        self._floor = floor
-        self._n_ctx = n_ctx
-        self._rollback = rollback
-        self._with_costs = with_costs
-        self._drafts = loader.drafts if drafts is None else drafts
-        self._on_event = on_event
-        self._has_time: Callable[[], bool] = lambda: True
-        self._is_late: Callable[[], bool] = lambda: False
-        self._may_write: Callable[[], bool] = lambda: True
-        self._recordings = list(recordings)
-        self._output_s = {one.id: 0.0 for one in recordings}
+    def __post_init__(self) -> None:
+        self._drafts = self.loader.drafts if self.drafts is None else self.drafts
+        self._recordings = list(self.recordings)
+        self._output_s = {one.id: 0.0 for one in self.recordings}
         self._chains_s: dict[tuple[str, str], float] = {}
         self._target_read: dict[str, Reading] = {}
         self._draft_read: dict[str, list[Reading]] = {}
         self._probed: dict[str, Probed] = {}
         self._costs: dict[str, Costs] = {}
 
-    def run(
-        self,
-        *,
-        has_time: Callable[[], bool] = lambda: True,
-        is_late: Callable[[], bool] = lambda: False,
-        may_write: Callable[[], bool] = lambda: True,
-    ) -> Tracing:
+    def run(self) -> Tracing:
         """Record everything. An interrupt ends it early with what is complete.
 
         A prompt at which the engine's process ends is recorded again; where it ends once more, the
         recording ends early as well.
-
-        Args:
-            has_time: asked whether costs may be measured on one prompt more.
-            is_late: asked whether no more is done than has to be: the first prompt with each draft.
-            may_write: asked whether the target may continue more prompts than the first ones.
         """
-        self._has_time, self._is_late, self._may_write = has_time, is_late, may_write
         interrupted, failure = False, None
         try:
             self._record_outputs()
-            if self._with_costs and probes_without_draft(self._loader):
-                self._loader.load(None)
+            if self.with_costs and probes_without_draft(self.loader):
+                self.loader.load(None)
                 # It drafts wherever a token stood before: many rounds that verify real text.
-                self._probe(NGRAM_COSTS, NgramSimple(size_n=1, size_m=self._depth))
+                self._probe(NGRAM_COSTS, NgramSimple(size_n=1, size_m=self.depth))
             for draft in self._drafts:
                 self._take(draft)
             self._fit()
@@ -215,14 +164,14 @@ class Tracer:
 
         Answers that are there already take nobody's time.
         """
-        items, n_predict = self._workload.items, self._workload.n_predict
+        items, n_predict = self.workload.items, self.workload.n_predict
         for item in items:
             if item.given is not None and item.id not in self._output_s:
                 self._record_output(item, item.given.first(n_predict))
         try:
             while waiting := [item for item in items if item.id not in self._output_s]:
-                is_late = self._is_late()
-                if self._recordings and (is_late or not self._may_write()):
+                is_late = self.until.is_late()
+                if self._recordings and (is_late or not self.until.may_write()):
                     break
                 n = 1 if is_late else _WRITTEN_AT_ONCE
                 again_after_a_death(partial(self._write, waiting[:n]))
@@ -234,8 +183,8 @@ class Tracer:
         waiting = [item for item in items if item.id not in self._output_s]
         command = WriteAnswers(
             prompts=tuple(item.tokens for item in waiting),
-            n_predict=self._workload.n_predict,
-            sampling=self._workload.sampling,
+            n_predict=self.workload.n_predict,
+            sampling=self.workload.sampling,
         )
 
         def record(answer: AnswerWritten) -> None:
@@ -243,7 +192,7 @@ class Tracer:
             if waiting[answer.index].id not in self._output_s:
                 self._record_output(waiting[answer.index], answer)
 
-        self._engine.write_answers(command, record)
+        self.loader.engine.write_answers(command, record)
 
     def _record_output(self, item: WorkItem, answer: AnswerWritten) -> None:
         self._output_s[item.id] = answer.decode_s
@@ -256,51 +205,51 @@ class Tracer:
                 prompt=item.tokens,
                 output=answer.tokens,
                 # Where the most probable token is taken there is nothing to sample by.
-                probabilities=() if self._workload.sampling.is_greedy else answer.probabilities,
+                probabilities=() if self.workload.sampling.is_greedy else answer.probabilities,
                 stop=answer.stop,
-                n_predict=self._workload.n_predict,
-                n_ctx=self._n_ctx,
+                n_predict=self.workload.n_predict,
+                n_ctx=self.n_ctx,
                 chains={},
-                rollback=self._rollback,
+                rollback=self.rollback,
             )
         )
-        self._on_event(OutputRecorded(prompt_id=item.id, n_tokens=len(answer.tokens)))
+        self.on_event(OutputRecorded(prompt_id=item.id, n_tokens=len(answer.tokens)))
 
     def _take(self, draft: str) -> None:
         """Record a draft and measure its rounds, if there is room for it."""
         try:
-            again_after_a_death(partial(self._loader.load, draft))
+            again_after_a_death(partial(self.loader.load, draft))
         except DoesNotFitError as error:
-            self._on_event(DraftLeftOut(draft=draft, reason=str(error)))
+            self.on_event(DraftLeftOut(draft=draft, reason=str(error)))
             return
         self._record_draft(draft)
-        drafter = DraftMtp if self._loader.is_mtp(draft) else DraftSimple
-        self._probe(draft, drafter(draft_max=self._depth))
+        drafter = DraftMtp if self.loader.is_mtp(draft) else DraftSimple
+        self._probe(draft, drafter(draft_max=self.depth))
 
     def _record_draft(self, draft: str) -> None:
-        sampling = self._workload.sampling
+        sampling = self.workload.sampling
         for index, recording in enumerate(self._recordings):
             if draft in recording.chains:
                 continue
-            if index and self._is_late():
+            if index and self.until.is_late():
                 # Every draft goes along the same text.
                 del self._recordings[index:]
                 break
             command = RecordChains(
                 prompt=recording.prompt,
                 output=recording.output,
-                depth=self._depth,
-                floor=self._floor,
+                depth=self.depth,
+                floor=self.floor,
                 reuse_prompt=True,
-                mtp=self._loader.is_mtp(draft),
+                mtp=self.loader.is_mtp(draft),
                 sampling=None if sampling.is_greedy else sampling,
             )
-            told = again_after_a_death(partial(self._engine.record_chains, command))
+            told = again_after_a_death(partial(self.loader.engine.record_chains, command))
             self._chains_s[recording.id, draft] = told.seconds
             self._keep_reading(draft, recording, told.read_s)
             chains = {**recording.chains, draft: told.chains}
             self._recordings[index] = replace(recording, chains=chains)
-            self._on_event(
+            self.on_event(
                 DraftRecorded(
                     prompt_id=recording.id,
                     draft=draft,
@@ -313,7 +262,7 @@ class Tracer:
         """Keep how long the draft read a prompt, if it was new to it."""
         if read_s is None:
             return
-        if self._loader.is_mtp(draft):
+        if self.loader.is_mtp(draft):
             alone = self._target_read.get(recording.id)
             if alone is None:
                 return
@@ -327,30 +276,26 @@ class Tracer:
         for name, probed in self._probed.items():
             others = [other for key, other in self._beside(name) if key != name]
             self._costs[name] = costs = fit_costs(probed, others)
-            self._on_event(CostsMeasured(draft=name, costs=costs))
+            self.on_event(CostsMeasured(draft=name, costs=costs))
 
     def _beside(self, name: str) -> list[tuple[str, Probed]]:
         """Probes measured with the target in the same place as for ``name``."""
         return [
             (key, probed)
             for key, probed in self._probed.items()
-            if not self._loader.moves(_draft(key), _draft(name))
+            if not self.loader.moves(_draft(key), _draft(name))
         ]
 
     def _probe(self, name: str, drafter: DrafterSetting) -> None:
-        if not self._with_costs:
+        if not self.with_costs:
             return
         recorded = {recording.id for recording in self._recordings}
-        items = [item for item in self._workload.items if item.id in recorded]
+        items = [item for item in self.workload.items if item.id in recorded]
         n_most = _n_probed(len(self._beside(name)))
-        probe = CostProbe(
-            self._engine,
-            self._workload,
-            drafter=drafter,
-        )
+        probe = CostProbe(self.loader.engine, self.workload, drafter=drafter)
         probed = probe.run(
             self._in_time(spread_out(items, n_most), n_most),
-            lambda item: self._on_event(PromptProbed(prompt_id=item.id, drafter=name)),
+            lambda item: self.on_event(PromptProbed(prompt_id=item.id, drafter=name)),
         )
         if probed is not None:
             self._probed[name] = probed
@@ -358,7 +303,7 @@ class Tracer:
     def _in_time(self, items: Sequence[WorkItem], n_most: int) -> Iterator[WorkItem]:
         """Yield as many items as there is time for, spread out wherever that ends."""
         for n, item in enumerate((*items[::2], *items[1::2])):
-            if n and (self._is_late() or (n >= n_most // 2 and not self._has_time())):
+            if n and (self.until.is_late() or (n >= n_most // 2 and not self.until.has_time())):
                 return
             yield item
 
@@ -403,22 +348,6 @@ def _n_probed(n_before: int) -> int:
     return _COST_PROMPTS if n_before == 0 else _COST_PROMPTS // 2
 
 
-def complete(recordings: Sequence[Recording]) -> tuple[Recording, ...]:
-    """Even out recordings after an interrupt: keep the drafts that were recorded on every output.
-
-    Before the first draft is through, the prompts that it has gone along; before it began, the
-    outputs alone, which answer for n-gram drafters.
-    """
-    names = set.intersection(*(set(r.chains) for r in recordings)) if recordings else set()
-    if not names:
-        begun = tuple(recording for recording in recordings if recording.chains)
-        return begun or tuple(recordings)
-    return tuple(
-        replace(r, chains={name: told for name, told in r.chains.items() if name in names})
-        for r in recordings
-    )
-
-
 def spread_out(items: Sequence[WorkItem], n: int) -> tuple[WorkItem, ...]:
     """Choose ``n`` items spread as far apart as possible: neighbours are of one category."""
     if len(items) <= n:
@@ -439,19 +368,14 @@ def identity(loaded: ModelLoaded) -> ModelIdentity:
 
 
 def trace_of(
-    tracing: Tracing,
-    *,
-    machine: Machine,
-    target: ModelLoaded,
-    candidates: Sequence[Candidate],
-    workload: Workload,
+    tracing: Tracing, *, target: ModelLoaded, candidates: Sequence[Candidate], workload: Workload
 ) -> Trace:
     """The recordings as they are stored, with text."""
     recorded = {name for recording in tracing.recordings for name in recording.chains}
     return Trace(
         spectui=__version__,
         recorded=datetime.now(UTC).isoformat(timespec="seconds"),
-        machine=machine.fingerprint,
+        machine=this_machine().fingerprint,
         llama_cpp=(binding_version(), llama_cpp_version()),
         target=identity(target),
         drafts={

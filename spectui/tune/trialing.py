@@ -1,7 +1,7 @@
 """Running trials: every one between two anchor runs of the target alone."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 
 from spectui.engine.events import GenerationResult
 from spectui.errors import (
@@ -19,56 +19,36 @@ from spectui.measure.workload import WorkItem
 from spectui.tune.events import Notice, TrialFinished, TrialStarted
 from spectui.tune.pace import OutOfTimeError
 from spectui.tune.setup import SearchSetup
-from spectui.tune.studies.study import Proposal
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState, n_measured, score
 
 _HOPELESS = 3
 """Settings that a server may fail with in the beginning before that ends the search."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Anchor:
-    tokens_per_s: float
-    n_interruptions: int
-    """Interruptions of the engine before it was measured: more of them make it stale."""
-    place: object
-    """Layers with experts in RAM when the target was placed."""
-
-
+@dataclass(eq=False)
 class TrialRunner:
     """Measures what a study proposes, and keeps the records."""
 
-    def __init__(
-        self,
-        setup: SearchSetup,
-        on_decoded: Callable[[WorkItem, GenerationResult], None],
-        *,
-        check_time: Callable[[], None],
-    ) -> None:
-        """Prepare; nothing is measured yet.
+    setup: SearchSetup
+    """Study, prompts, what decodes them, and limits."""
+    on_decoded: Callable[[WorkItem, GenerationResult], None]
+    """Told of every prompt."""
+    _: KW_ONLY
+    check_time: Callable[[], None]
+    """Raises ``OutOfTimeError`` where there is none for one prompt more."""
 
-        Args:
-            setup: study, prompts, what decodes them, and limits.
-            on_decoded: told of every prompt.
-            check_time: raises ``OutOfTimeError`` where there is none for one prompt more.
-        """
-        self._engine = setup.engine
-        self._study = setup.study
-        self._measurer = setup.measurer
-        self._items = setup.division.trial_items
-        self._loader = setup.loader
-        self._on_event = setup.on_event
-        self._on_decoded = on_decoded
-        self._check_time = check_time
+    def __post_init__(self) -> None:
+        self._items = self.setup.division.trial_items
         # Where time is short, another setting's trial says more than a noisy one that is repeated.
-        self._attempts = 2 if setup.limits.time_budget_s is None else 1
+        self._attempts = 2 if self.setup.limits.time_budget_s is None else 1
         self.outputs: dict[str, GenerationResult] = {}
         """Outputs of the target alone, by prompt."""
-        self._by_number = {record.number: record for record in setup.study.records()}
+        self._by_number = {record.number: record for record in self.setup.study.records()}
         """Kept here too: a storage that fails must not take the result with it."""
         self._earlier = frozenset(self._by_number)
         """Trials of earlier runs: what failed then, a repaired setup may have mended."""
-        self._anchor: _Anchor | None = None
+        self._anchor: tuple[float, tuple[int, object]] = (0.0, (-1, None))
+        """Tokens/s of the last anchor, and its ``_place``."""
         self._server_error: ServerError | None = None
         self._n_off_deaths = 0
 
@@ -84,19 +64,17 @@ class TrialRunner:
 
     def look_around(self) -> None:
         """Take up what other machines have measured."""
-        for record in self._study.records():
+        for record in self.setup.study.records():
             known = self._by_number.get(record.number)
             if record.state is not TrialState.RUNNING and known != record:
                 self._by_number[record.number] = record
-                self._on_event(TrialFinished(record=record))
+                self.setup.on_event(TrialFinished(record=record))
 
-    def run(self, arm: Arm | None = None, *, ends: Callable[[], bool] | None = None) -> None:
+    def run(self, arm: Arm | None = None) -> None:
         """Measure the study's next proposal, or ``arm``.
 
         Args:
             arm: to measure; None for the next proposal.
-            ends: asked after each prompt whether those so far are enough, in place of whether
-                there is time for one more; None for all prompts.
 
         Raises:
             KeyboardInterrupt: it was stopped; the study has noted that.
@@ -104,38 +82,39 @@ class TrialRunner:
             SpectuiError: a defect, a server that never ran with speculation, or memory that stays
                 short. Anything else that fails is a failed trial.
         """
-        proposal = self._study.ask() if arm is None else self._study.claim(arm)
-        self._on_event(
+        proposal = self.setup.study.ask() if arm is None else self.setup.study.claim(arm)
+        self.setup.on_event(
             TrialStarted(number=proposal.number, arm=proposal.arm, n_prompts=len(self._items))
         )
         try:
-            self._loader.load(proposal.arm.draft)
-            record = self._measure(proposal, ends)
-        except (CancelledError, KeyboardInterrupt):
-            self._by_number[proposal.number] = self._study.interrupt(proposal)
-            raise KeyboardInterrupt from None
-        except (MemoryShortError, OutOfTimeError):
+            self.setup.loader.load(proposal.arm.draft)
+            record = self._measure(proposal)
+        except (CancelledError, KeyboardInterrupt, MemoryShortError, OutOfTimeError) as error:
             # Nothing is wrong with the setting: it is tried again.
-            self._by_number[proposal.number] = self._study.interrupt(proposal)
+            self._by_number[proposal.number] = self.setup.study.interrupt(proposal)
+            if isinstance(error, CancelledError):
+                raise KeyboardInterrupt from None
             raise
         except SpectuiError as error:
             if isinstance(error, ServerError):
                 self._server_error = error
-            record = self._study.fail(proposal, error)
+            record = self.setup.study.fail(proposal, error)
             self._by_number[proposal.number] = record
             if proposal.arm.is_off and record.died:
                 self._n_off_deaths += 1
-                self._study.enqueue((proposal.arm,))
-            if _is_defect(error) or self._is_hopeless(error, proposal.arm):
+                self.setup.study.enqueue((proposal.arm,))
+            # The engine attaches a traceback to defects.
+            is_defect = bool(getattr(error, "__notes__", None))
+            if is_defect or self._is_hopeless(error, proposal.arm):
                 raise
         else:
             self._by_number[proposal.number] = record
-            if not self._study.finish(record):
+            if not self.setup.study.finish(record):
                 del self._by_number[proposal.number]
                 lost = "another process has queued it again; what was measured here is dropped"
-                self._on_event(Notice(text=f"trial {proposal.number}: {lost}"))
+                self.setup.on_event(Notice(text=f"trial {proposal.number}: {lost}"))
                 return
-        self._on_event(TrialFinished(record=record))
+        self.setup.on_event(TrialFinished(record=record))
 
     def check_measured(self) -> None:
         """Refuse to conclude anything where a server has failed with every setting.
@@ -165,61 +144,47 @@ class TrialRunner:
         has_ended = isinstance(error, (ServerError, EngineDiedError))
         return has_ended and not measured and len(failed) >= _HOPELESS
 
-    def _measure(self, proposal: Proposal, ends: Callable[[], bool] | None) -> TrialRecord:
+    def _measure(self, proposal: TrialRecord) -> TrialRecord:
         for _attempt in range(self._attempts):
             before = self._last_anchor()
             # After the anchor, which may take another server.
-            self._measurer.warm_up(proposal.arm.speculation)
-            scores = tuple(self._scores(proposal.arm, ends))
+            self.setup.measurer.warm_up(proposal.arm.speculation)
+            scores = tuple(self._scores(proposal.arm))
             after = self._measure_anchor()
             noisy = drift((before, after)) > MAX_DRIFT
             if not noisy:
                 break
-        return TrialRecord(
-            number=proposal.number,
+        return replace(
+            proposal,
             state=TrialState.COMPLETE,
-            arm=proposal.arm,
             prompts=scores,
             anchor_tokens_per_s=(before + after) / 2,
             noisy=noisy,
         )
 
-    def _scores(self, arm: Arm, ends: Callable[[], bool] | None) -> Iterator[PromptScore]:
-        for n, item in enumerate(self._items, 1):
-            if ends is None:
-                self._check_time()
+    def _scores(self, arm: Arm) -> Iterator[PromptScore]:
+        for item in self._items:
+            self.check_time()
             yield score(item, self._decode(item, arm))
-            if ends is not None and ends():
-                # Other settings are compared on the same prompts.
-                self._items = self._items[:n]
-                return
 
     def _decode(self, item: WorkItem, arm: Arm) -> GenerationResult:
-        result = self._measurer.decode(item, arm.speculation)
+        result = self.setup.measurer.decode(item, arm.speculation)
         if arm.is_off:
             self.outputs[item.id] = result
-        self._on_decoded(item, result)
+        self.on_decoded(item, result)
         return result
 
     def _last_anchor(self) -> float:
         """Tokens/s of the last anchor, or of a new one if something has come between."""
-        anchor = self._anchor
-        now = self._engine.n_interruptions, self._loader.place
-        if anchor is None or (anchor.n_interruptions, anchor.place) != now:
-            return self._measure_anchor()
-        return anchor.tokens_per_s
+        tokens_per_s, place = self._anchor
+        return tokens_per_s if place == self._place else self._measure_anchor()
 
     def _measure_anchor(self) -> float:
-        n_interruptions = self._engine.n_interruptions
-        tokens_per_s = self._measurer.anchor()
-        self._anchor = _Anchor(
-            tokens_per_s=tokens_per_s,
-            n_interruptions=n_interruptions,
-            place=self._loader.place,
-        )
-        return tokens_per_s
+        place = self._place
+        self._anchor = self.setup.measurer.anchor(), place
+        return self._anchor[0]
 
-
-def _is_defect(error: SpectuiError) -> bool:
-    """Whether the error is a bug: the engine attaches a traceback to those."""
-    return bool(getattr(error, "__notes__", None))
+    @property
+    def _place(self) -> tuple[int, object]:
+        """Interruptions of the engine so far, and where the target lies: both change its speed."""
+        return self.setup.engine.n_interruptions, self.setup.loader.place

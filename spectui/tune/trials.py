@@ -177,23 +177,12 @@ def _shares(records: Sequence[TrialRecord]) -> dict[str | None, float]:
 
 def speedup_estimate(record: TrialRecord, records: Sequence[TrialRecord]) -> float | None:
     """Throughput over the off arm's, drift taken out by the anchors. No interval: for ranking."""
-    return speedup_estimates((record,), records)[0]
-
-
-def speedup_estimates(
-    some: Sequence[TrialRecord], records: Sequence[TrialRecord]
-) -> tuple[float | None, ...]:
-    """The estimates of some of ``records``."""
-    level, shares = off_level(records), _shares(records)
-
-    def estimate(one: TrialRecord) -> float | None:
-        if not (one.relative and level):
-            return None
-        if one.arm.is_off and one.noisy:
-            return 1.0
-        return one.relative * shares.get(one.arm.layout, 1.0) / level
-
-    return tuple(map(estimate, some))
+    level = off_level(records)
+    if not (record.relative and level):
+        return None
+    if record.arm.is_off and record.noisy:
+        return 1.0
+    return record.relative * _shares(records).get(record.arm.layout, 1.0) / level
 
 
 def best_trial(records: Sequence[TrialRecord]) -> TrialRecord | None:
@@ -205,7 +194,5 @@ def best_trial(records: Sequence[TrialRecord]) -> TrialRecord | None:
         if r.state is TrialState.COMPLETE and not r.arm.is_off and r.relative is not None
     ]
     return max(
-        candidates,
-        key=lambda r: (r.relative or 0.0) * shares.get(r.arm.layout, 1.0),
-        default=None,
+        candidates, key=lambda r: (r.relative or 0.0) * shares.get(r.arm.layout, 1.0), default=None
     )

@@ -3,47 +3,32 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, Protocol, Self
 
-from spectui.commands.command import Start
 from spectui.commands.launch import ExportSetup
-from spectui.commands.takeover import Takeover
 from spectui.documents import Json
-from spectui.engine.commands import LoadTarget
 from spectui.errors import BadInputError, HopelessError, ServerError
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.arm import Arm
-from spectui.measure.backend import Backend, Loading
 from spectui.measure.comparable import found_again
 from spectui.measure.promise import Case, Promise, lasting, observed_of
-from spectui.measure.requests import usual_shape
-from spectui.measure.streams import StreamPair, measurer_of
-from spectui.measure.workload import Workload
+from spectui.measure.streams import measurer_of
 from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch
-from spectui.options.dialect import Dialect
-from spectui.options.request import RequestShape
-from spectui.options.setup import ModelOptions, Setup
-from spectui.tune.candidates import Candidate
-from spectui.tune.conditions import conditions
+from spectui.options.setup import ModelOptions
+from spectui.tune.backends import InProcess, Served, study_name
 from spectui.tune.division import Division, divide
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
-from spectui.tune.forecaster import Forecaster
-from spectui.tune.layouts import LayoutPlan
-from spectui.tune.outcome import Outcome, advised, outcome_of
-from spectui.tune.places import Knob, Placing
-from spectui.tune.predictions import predictions_of
+from spectui.tune.loading import Loading
+from spectui.tune.outcome import Outcome, advised, outcome_of, predictions_of
+from spectui.tune.places import Placing
 from spectui.tune.race import BASELINE_SHARE
-from spectui.tune.result import TuneResult
+from spectui.tune.result import TuneResult, conditions
 from spectui.tune.search import Search
-from spectui.tune.served_forecast import ServedForecaster
-from spectui.tune.setup import Limits, SearchSetup
-from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.spec import study_name
+from spectui.tune.setup import SearchSetup, TuningSetup
+from spectui.tune.space import Parameter
 from spectui.tune.studies.listing import (
     StudyEntry,
     has_study,
@@ -53,7 +38,7 @@ from spectui.tune.studies.listing import (
 )
 from spectui.tune.studies.records import OUTCOME
 from spectui.tune.studies.storage import is_file, usual_storage
-from spectui.tune.studies.study import StudyOptions, TuningStudy
+from spectui.tune.studies.study import TuningStudy
 from spectui.tune.trials import n_measured
 
 _PLACING = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe"})
@@ -61,107 +46,8 @@ _PLACING = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe"})
 _UNKNOWN = "spectui export and verify will not know of this verdict"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandOptions:
-    """Form of the llama-server command that is handed over."""
-
-    dialect: Dialect = Dialect.LLAMA_CPP
-    extra: tuple[str, ...] = ()
-    """The user's own arguments, exported unchanged."""
-    given: frozenset[str] | None = None
-    """Names of the options that the user's command gave; None where there was no command."""
-    start: Start = field(default_factory=Start)
-    """Words before the arguments of the user's command."""
-    is_pinned: bool = False
-    """Whether it has the placement that was fitted, or leaves that to the server."""
-
-    @classmethod
-    def of(cls, taken: Takeover | None, extra: tuple[str, ...] = ()) -> Self:
-        """The form of the user's command; without one, all options and ``extra``."""
-        if taken is None:
-            return cls(extra=extra)
-        return cls(extra=taken.kept, given=taken.given, start=taken.start)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuningSetup:
-    """A search: its arms, prompts, limits, study and command."""
-
-    off: Setup
-    """The target alone, as a server is to run it; ``extra`` goes to servers that measure."""
-    candidates: tuple[Candidate, ...]
-    mtp_layers: int
-    """MTP layers of the target; 0 where they may not draft."""
-    workload: Workload
-    space: SearchSpace
-    limits: Limits = field(default_factory=Limits)
-    min_gain: float = 0.02
-    """Least gain with which speculation is worth it; 0.02 is 2 %."""
-    study: StudyOptions = field(default_factory=StudyOptions)
-    command: CommandOptions = field(default_factory=CommandOptions)
-    knobs: tuple[Knob, ...] = ()
-    """What may be varied of the target's place; empty where it stays as it is."""
-    given: LoadTarget | None = None
-    """Loads the target as the user's command has it, where it was loaded otherwise so far."""
-    plan: LayoutPlan | None = None
-    """How ``space.layouts`` were planned; None where the target lies alike beside every draft."""
-    prompts: Path | None = None
-    """The user's; None for the built-in suite and for turns of a chat."""
-    is_chat: bool = False
-    """Whether the prompts are turns of a chat, whose text is kept nowhere beside the study."""
-    requests: tuple[RequestShape, ...] = ()
-    """Requests that the user runs; empty for those that the prompts are."""
-    depths: tuple[int, ...] = ()
-    """Lengths of prompts to measure the best setting at; 0 for the prompts as they are."""
-
-    @property
-    def shapes(self) -> tuple[RequestShape, ...]:
-        """Requests that are to gain: the user's, or what the prompts are."""
-        return self.requests or (usual_shape(self.workload, self.off.context.ctx_size),)
-
-    def drafts(self) -> dict[str, ModelOptions]:
-        """Files and placements of the candidates by name."""
-        return {one.name: one.options for one in self.candidates}
-
-
-class TuningBackend(Protocol):
-    """Measures for a search: ``InProcess`` or ``Served``."""
-
-    @property
-    def llama_cpp(self) -> tuple[str, str | None]:
-        """Version and commit of the llama.cpp that measures; no commit where it is not known."""
-        ...
-
-    @property
-    def library(self) -> LibraryFacts | None:
-        """The library that measures; None of a llama-server."""
-        ...
-
-    @property
-    def measuring(self) -> Backend:
-        """Decodes."""
-        ...
-
-    @property
-    def is_isolated(self) -> bool:
-        """Whether the models are in processes of their own."""
-        ...
-
-    def spec(self, setup: TuningSetup) -> dict[str, Any]:
-        """Conditions that must be equal for two trials to be comparable."""
-        ...
-
-    def settle(
-        self, setup: TuningSetup, study: TuningStudy, say: Callable[[str], None]
-    ) -> tuple[TuningSetup, Placing | None]:
-        """Find the target's place and load it there; the setup with it, and how it was found."""
-        ...
-
-    def prepare(
-        self, setup: TuningSetup, study: TuningStudy, division: Division
-    ) -> tuple[Loading, Forecaster | ServedForecaster | None]:
-        """Loader of the drafts, and the forecaster if settings can be forecast."""
-        ...
+TuningBackend = InProcess | Served
+"""What measures for a search."""
 
 
 class Tuning:
@@ -172,7 +58,6 @@ class Tuning:
         self.setup = setup
         self._backend = backend
         self._spec = backend.spec(setup)
-        self._study: TuningStudy | None = None
         self.name = setup.study.name or study_name(setup.off.target.path, self._spec)
         self.placing: Placing | None = None
         """How the target's place was found; None where it was not searched."""
@@ -196,24 +81,22 @@ class Tuning:
         """
         with self._open(on_event) as study:
             self._begin(study, on_event)
-            self._study = study
             began_s = time.monotonic()
             self._settle(study, on_event)
             setup = self.setup
             settled_s = 0.0 if self.placing is None else time.monotonic() - began_s
             tried = {one.prompt_id for record in study.records() for one in record.prompts}
             division = divide(setup.workload, setup.limits.n_trial_prompts, tried)
-            loader, forecaster = self._backend.prepare(setup, study, division)
+            loader, forecaster = self._backend.prepare(setup, study)
             search = self._search_setup(study, division, loader, on_event)
             search = replace(search, limits=setup.limits.after(settled_s))
             before = hottest_c()
             with MachineWatch(rpc=setup.off.target.devices.rpc) as watch:
                 watch.start()
-                try:
-                    result = Search(search, forecaster=forecaster).run()
-                finally:
-                    self._study = None
-                if isinstance(result.error, ServerError) and _found_nothing(result):
+                result = Search(search, forecaster=forecaster).run()
+                is_hopeless = isinstance(result.error, HopelessError)
+                found_nothing = is_hopeless or not n_measured(result.trials)
+                if isinstance(result.error, ServerError) and found_nothing:
                     raise result.error
                 result = replace(result, spent=result.spent.following(settled_s))
                 # From here on nobody interrupts, so that nothing found is lost.
@@ -285,13 +168,8 @@ class Tuning:
                 return machines_of(self.name, list_studies(storage))
         return ()
 
-    def _open(self, on_event: Callable[[TuneEvent], None] | None = None) -> TuningStudy:
+    def _open(self, on_event: Callable[[TuneEvent], None] = lambda _event: None) -> TuningStudy:
         options = self.setup.study
-
-        def say(text: str) -> None:
-            if on_event is not None:
-                on_event(Notice(text=text))
-
         if options.name is None:
             self._spec, self.name = found_again(
                 self._spec,
@@ -304,7 +182,7 @@ class Tuning:
             spec=self._spec,
             space=self.setup.space,
             isolated=self._backend.is_isolated,
-            say=say,
+            say=lambda text: on_event(Notice(text=text)),
         )
         self.name, self.space = study.name, study.space
         return study
@@ -315,17 +193,16 @@ class Tuning:
         Where nothing was confirmed, an earlier verdict on the same conditions stays.
         """
         outcome = outcome_of(
-            result,
-            setup=self.setup_of(advised(result)),
-            dialect=self.setup.command.dialect,
+            result, setup=self.setup_of(advised(result)), dialect=self.setup.command.dialect
         )
         try:
             if result.speedup is None:
                 earlier = study.kept(OUTCOME, Outcome)
                 if earlier is not None and earlier.is_confirmed:
                     return replace(result, earlier=earlier)
-            predictions = predictions_of(result.forecasts) if result.forecasts else None
-            study.keep(outcome, self.promise_of(result), predictions)
+            forecasts, promise = result.outlook.forecasts, self.promise_of(result)
+            predictions = predictions_of(forecasts) if forecasts else None
+            study.keep(outcome=outcome, promise=promise, predictions=predictions)
         except BadInputError as error:
             return replace(result, not_kept=f"{_UNKNOWN}: {error}")
         return result
@@ -361,7 +238,7 @@ class Tuning:
             llama_cpp_commit=commit,
             library=self._backend.library,
             is_chat=setup.is_chat,
-            streams=any(isinstance(pair, StreamPair) for pair in result.pairs),
+            streams=any(pair.whole_s is not None for pair in result.pairs),
             basis=result.verdict.basis,
         )
         return lasting(promise)
@@ -396,7 +273,3 @@ class Tuning:
         """The target with its placement for a draft; None for no draft."""
         target, layouts = self.setup.off.target, self.space.layouts
         return target if layouts is None else layouts.of(draft).on(target)
-
-
-def _found_nothing(result: TuneResult) -> bool:
-    return isinstance(result.error, HopelessError) or not n_measured(result.trials)

@@ -9,7 +9,8 @@ from spectui.documents import Json, or_reason
 from spectui.format import factor, gain_percent, is_large
 from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.promise import Observed
-from spectui.measure.statistics import Speedup, paired_ratio, paired_speedup
+from spectui.measure.speedup import Speedup
+from spectui.measure.statistics import paired_ratio, paired_speedup
 from spectui.measure.verdict import doubt
 
 

@@ -13,7 +13,7 @@ from spectui.measure.lossless import differs
 from spectui.measure.measurer import Pair
 from spectui.measure.promise import Case, Observed, Promise, observed_of
 from spectui.measure.servers import version_document
-from spectui.measure.statistics import NO_INTERVAL, Speedup
+from spectui.measure.speedup import NO_INTERVAL, Speedup
 from spectui.measure.verdict import Basis, doubt, judge
 from spectui.measure.workload import left_out_note
 from spectui.monitor.disturbance import DisturbanceSummary

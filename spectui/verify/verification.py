@@ -17,7 +17,7 @@ from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import measuring_arguments, open_fleet, plan
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.streams import measurer_of
-from spectui.measure.workload import served_workload, tokenize
+from spectui.measure.workload import tokenize
 from spectui.monitor.watch import MachineWatch
 from spectui.prompts import Prompt
 from spectui.server.binary import ServerBinary
@@ -151,7 +151,7 @@ class Verification:
                 redoes_rounds=look_at(case.target).redoes_rounds,
                 tells_reading=self.binary.tells_reading,
             )
-            workload = served_workload(
+            workload = tokenize(
                 fleet.of(case.off),
                 claim.prompts,
                 n_predict=case.n_predict,

@@ -135,7 +135,7 @@ def test_a_file_is_written_and_not_overwritten(spectui: Spectui, tmp_path: Path)
 def test_a_verdict_that_cannot_be_kept_is_printed_all_the_same(
     spectui: Spectui, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_arguments: object) -> None:
+    def full(*_arguments: object, **_parts: object) -> None:
         raise BadInputError("the disk is full")
 
     monkeypatch.setattr(TuningStudy, "keep", full)

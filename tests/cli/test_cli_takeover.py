@@ -21,9 +21,9 @@ from spectui.secret import HIDDEN
 from spectui.sessions import LoadOptions
 from spectui.settings import Settings
 from spectui.tui.export import export_choices
+from spectui.tune.setup import CommandOptions
 from spectui.tune.studies.records import OUTCOME, to_plain
 from spectui.tune.studies.storage import own_storage
-from spectui.tune.tuning import CommandOptions
 from tests.support.binaries import CURRENT, write_binary
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath

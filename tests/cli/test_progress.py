@@ -14,13 +14,13 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.events import (
     ConfirmationStarted,
+    DraftRecorded,
     PromptMeasured,
     RaceDecided,
     TraceProgress,
     TrialFinished,
     TrialStarted,
 )
-from spectui.tune.tracing import DraftRecorded
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 from tests.support.search import result
 

@@ -18,10 +18,10 @@ from spectui.speculative.models import Rollback
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.ngrams import NGRAM_COSTS, replay_ngrams
 from spectui.trace.record import Chains, Recording
+from spectui.tune.events import CostsMeasured, OutputRecorded, PromptProbed, TracingEvent
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.loading import Loader
 from spectui.tune.space import SearchSpace
-from spectui.tune.tracing import CostsMeasured, OutputRecorded, PromptProbed, TracingEvent
 from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless, small_context, speculation
 from tests.support.models import CLOSE_DRAFT, OTHER, ROUGH_DRAFT, TARGET, TinyPath
 

@@ -10,7 +10,8 @@ from spectui.engine.commands import Generate, RecordChains
 from spectui.engine.driver import Engine
 from spectui.options.setup import FlashAttention, ModelOptions, SamplingConfig
 from spectui.speculative.models import Outputs
-from spectui.trace.record import Chains, record_chains
+from spectui.trace.chains import record_chains
+from spectui.trace.record import Chains
 from tests.support.engine import ARCHITECTURES, SMALL_BATCH, local_worker
 from tests.support.models import Tiny
 

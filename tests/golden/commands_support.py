@@ -59,11 +59,11 @@ from spectui.sweep.cells import Cell
 from spectui.sweep.grid import Grid
 from spectui.sweep.setup import SweepSetup, sweep_name, sweep_spec
 from spectui.trace.file import read_trace, write_trace
-from spectui.tune.kept import study_trace
+from spectui.tune.backends import served_spec, study_name
 from spectui.tune.outcome import Outcome
 from spectui.tune.space import SearchSpace
-from spectui.tune.spec import served_spec, study_name
 from spectui.tune.studies.listing import list_studies
+from spectui.tune.studies.recordings import study_trace
 from spectui.tune.studies.records import from_plain
 from spectui.tune.studies.study import StudyOptions, TuningStudy
 

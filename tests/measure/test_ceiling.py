@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.measure.arm import OFF, Arm
-from spectui.measure.statistics import PairedMeasurement, Speedup, paired_speedup
+from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Answer, Verdict, doubt, judge
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation

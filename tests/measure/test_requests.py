@@ -21,7 +21,7 @@ from spectui.measure.reading import (
     prompt_times,
 )
 from spectui.measure.requests import Request, request_of, together, usual_shape
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Answer, judge
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple

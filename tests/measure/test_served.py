@@ -34,8 +34,8 @@ from spectui.options.speculation import Speculation
 from spectui.server import Completion
 from spectui.server.binary import examine
 from spectui.speculative.counters import Counters, Detail
+from spectui.tune.backends import served_spec
 from spectui.tune.race_runs import ApartRuns
-from spectui.tune.spec import served_spec
 from tests.support.locks import HOLD
 from tests.support.memory import GIB, Scripted
 from tests.support.scripted_server import LAST_WORDS, write_server

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.statistics import (
     FEWEST_CHANGED,
     MIN_PROMPTS,
-    PairedMeasurement,
     changed,
     drift,
     paired_speedup,

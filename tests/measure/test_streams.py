@@ -12,14 +12,16 @@ from spectui.engine.events import GenerationResult
 from spectui.measure.arm import Arm
 from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Measurer, Pair, measurements
-from spectui.measure.server_backend import ServerBackend, Servers, result_of
+from spectui.measure.server_backend import ServerBackend, result_of
+from spectui.measure.servers import Servers
 from spectui.measure.slots import SlotResult, by_slots, slots_document, turns
-from spectui.measure.statistics import Speedup, paired_speedup
-from spectui.measure.streams import StreamMeasurer, StreamPair, measurer_of
+from spectui.measure.speedup import Speedup
+from spectui.measure.statistics import paired_speedup
+from spectui.measure.streams import StreamMeasurer, measurer_of
 from spectui.options.drafters import NgramMod
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.tune.race_runs import race_runs
+from spectui.tune.race_runs import legs_of
 from tests.support.models import Tiny, write_tiny
 from tests.support.streams import BASE, ITEMS, ON, WORKLOAD, Recorded, backend, completion
 
@@ -57,11 +59,11 @@ def test_a_race_measures_every_request_in_flight(*, keeps_off: bool) -> None:
         list[Pair](),
     )
     measurer = measurer_of(backend(servers, 3), WORKLOAD)
-    runs = race_runs(measurer, (arm,), load=lambda _arm: None, on_pair=told.append)
+    runs = legs_of(measurer)(measurer, (arm,), load=lambda _arm: None, on_pair=told.append)
     for start, leg in ((0, ITEMS[:4]), (4, ITEMS[4:])):
         runs.measure((arm,), start, leg)
     assert [pair.item.id for pair in runs.pairs(arm)] == list("abcdefg")
-    assert all(isinstance(pair, StreamPair) for pair in runs.pairs(arm))
+    assert all(pair.whole_s is not None for pair in runs.pairs(arm))
     assert tuple(told) == runs.pairs(arm)
     assert runs.n_items == 7
     measured = [one.partition("|")[0] for one in servers.asked]
@@ -81,7 +83,7 @@ def test_a_race_apart_that_is_interrupted_keeps_whole_pairs() -> None:
         if len(servers.asked) == 5:
             raise KeyboardInterrupt
 
-    runs = race_runs(
+    runs = legs_of(measurer)(
         measurer, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None, check_time=check
     )
     with pytest.raises(KeyboardInterrupt):
@@ -93,7 +95,7 @@ def test_one_slot_is_measured_prompt_by_prompt_and_a_promise_in_company() -> Non
     servers = Recorded(keeps_off=True)
     assert type(measurer_of(backend(servers, 1), WORKLOAD)) is Measurer
     pairs = measured(servers, 1)
-    assert {type(pair) for pair in pairs} == {Pair}
+    assert {pair.whole_s for pair in pairs} == {None}
     assert [one.partition("|")[0].lower() for one in servers.asked[::2]] == list("abcdefg")
     some = backend(servers, 3)
     assert type(measurer_of(some, WORKLOAD, alone=True)) is Measurer
@@ -124,14 +126,7 @@ def pairs(*, n_streams: int) -> tuple[Pair, ...]:
     if n_streams == 1:
         return tuple(Pair(item=item, baseline=off, speculative=on) for item in ITEMS)
     return tuple(
-        StreamPair(
-            item=item,
-            baseline=off,
-            speculative=on,
-            baseline_s=4.0,
-            speculative_s=2.0,
-        )
-        for item in ITEMS
+        Pair(item=item, baseline=off, speculative=on, whole_s=(4.0, 2.0)) for item in ITEMS
     )
 
 

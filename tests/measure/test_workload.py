@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spectui.engine.driver import Engine
 from spectui.errors import BadInputError
-from spectui.measure.workload import WorkItem, Workload, served_workload, tokenize, with_length
+from spectui.measure.workload import WorkItem, Workload, tokenize, with_length
 from spectui.options.setup import GREEDY, SamplingConfig
 from spectui.prompts import Prompt
 from spectui.server import LlamaClient
@@ -51,8 +51,8 @@ def workload_of(backend: str, texts: str, said: list[str]) -> Workload:
         return tokenize(
             cast("Engine", engine), prompts, n_predict=4, sampling=GREEDY, n_ctx=64, say=said.append
         )
-    server = SimpleNamespace(tokenize=lambda text: (ord(text),))
-    return served_workload(
+    server = SimpleNamespace(tokenize=lambda text: (ord(text),), apply_template=None)
+    return tokenize(
         cast("LlamaClient", server),
         prompts,
         n_predict=4,

@@ -20,7 +20,7 @@ from spectui.monitor.host import hottest_c
 from spectui.monitor.processes import listening
 from spectui.monitor.readings import Reading
 from spectui.monitor.watch import MachineWatch
-from spectui.tune.conditions import conditions
+from spectui.tune.result import conditions
 from spectui.tune.trials import TrialRecord, TrialState
 from tests.support.machine import DISTURBED, OWN, QUIET, TICKS_PER_S, Machine
 from tests.support.nvml import StandIn, until

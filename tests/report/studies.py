@@ -14,10 +14,9 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.report.content import Content, content_of
-from spectui.tune.outcome import Gain, Outcome
-from spectui.tune.predictions import Family, Predictions
-from spectui.tune.studies.content import StoredStudy
+from spectui.tune.outcome import Family, Gain, Outcome, Predictions
 from spectui.tune.studies.listing import Report
+from spectui.tune.studies.transfer import StoredStudy
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 
 _EXPECTED = Path(__file__).parents[1] / "golden" / "expected" / "tune"

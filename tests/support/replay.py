@@ -8,9 +8,10 @@ from spectui.options.setup import SamplingConfig
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import NoDrafter
 from spectui.speculative.models import Rollback
+from spectui.trace.chains import record_chains
 from spectui.trace.costs import Costs
 from spectui.trace.grid import Grid
-from spectui.trace.record import Chains, ModelIdentity, Recording, Trace, record_chains
+from spectui.trace.record import Chains, ModelIdentity, Recording, Trace
 from tests.support.scripted import (
     EOG,
     Choose,

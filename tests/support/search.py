@@ -115,6 +115,10 @@ class ScriptedMeasurer:
             for speculation in settings
         ]
 
+    n_streams = 1
+    blocks = Measurer.blocks
+    decode_together = Measurer.decode_together
+
     def speedup(self, speculation: Speculation) -> float:
         gain = self.gain if speculation.model else min(self.gain, self.ngram_gain)
         return gain / (1 + 0.05 * abs(speculation.own.longest - self.peak))

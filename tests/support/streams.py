@@ -6,7 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from spectui.measure.server_backend import ServerBackend, Servers
+from spectui.measure.server_backend import ServerBackend
+from spectui.measure.servers import Servers
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, Setup

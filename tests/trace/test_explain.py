@@ -64,7 +64,7 @@ def outlooks(draw: st.DrawFn) -> Outlook:
         draw(st.lists(rounds(), max_size=4)),
         alpha=alpha,
         emitted=known * ((own.drafted + 1) / known) ** draw(st.floats(-0.5, 0.9)),
-        speedup=draw(st.floats(0.2, 4.0)),
+        now=draw(st.floats(0.2, 4.0)),
     )
 
 
@@ -111,8 +111,8 @@ def test_no_draft_beats_one_that_is_perfect_and_free(
 
 def test_another_length_counts_only_for_a_better_draft() -> None:
     longer = replace(ROUND, drafted=8.0, chain_s=0.04, verify_s=0.065)
-    alone = Outlook(ROUND, (), alpha=0.8, emitted=3.0, speedup=0.9)
-    both = Outlook(ROUND, (longer,), alpha=0.8, emitted=3.0, speedup=0.9)
+    alone = Outlook(ROUND, (), alpha=0.8, emitted=3.0, now=0.9)
+    both = Outlook(ROUND, (longer,), alpha=0.8, emitted=3.0, now=0.9)
     assert both.speedup() == pytest.approx(0.9)
     assert both.speedup(alpha=0.95) > alone.speedup(alpha=0.95)
     wanted = (both.break_even_alpha(), alone.break_even_alpha())

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import NoDrafter
 from spectui.speculative.models import Outputs, Row
-from spectui.trace.record import Chains, can_read, read_chains, record_chains
+from spectui.trace.chains import can_read, read_chains, record_chains
+from spectui.trace.record import Chains
 from tests.support.replay import FLOORS, SCENE, Scene, scenes
 from tests.support.scripted import DisciplineError, Prefix, Propose, ScriptedDraft
 

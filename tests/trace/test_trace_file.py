@@ -190,11 +190,11 @@ FORGED: dict[str, Callable[[Trace], Trace]] = {
 CONTRADICTIONS: dict[str, tuple[Callable[[Trace], Trace], str]] = {
     "target of nothing": (
         lambda trace: replace(trace, target=replace(TARGET, n_vocab=0)),
-        "target has a vocabulary of 0 tokens",
+        r"Expected `int` >= 1 - at `\$\.target\.n_vocab`",
     ),
     "draft of nothing": (
         lambda trace: replace(trace, drafts={"draft": replace(DRAFT, n_vocab=0)}),
-        "draft has a vocabulary of 0 tokens",
+        r"Expected `int` >= 1 - at `\$\.drafts\[\.\.\.\]\.n_vocab`",
     ),
     "prompt beyond": (
         lambda trace: recorded(trace, prompt=(1, TARGET.n_vocab)),

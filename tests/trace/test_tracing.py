@@ -26,17 +26,15 @@ from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.tune.candidates import Candidate
-from spectui.tune.loading import Loader, MovableTarget
-from spectui.tune.tracing import (
+from spectui.tune.events import (
     CostsMeasured,
     DraftRecorded,
     OutputRecorded,
     PromptProbed,
-    Tracer,
-    Tracing,
     TracingEvent,
-    n_tracing_steps,
 )
+from spectui.tune.loading import Loader
+from spectui.tune.tracing import Deadlines, Tracer, Tracing, n_tracing_steps
 from tests.support.engine import small_context
 from tests.support.layouts import expert_layouts
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
@@ -75,8 +73,9 @@ def trace(
             n_ctx=512,
             rollback=Rollback.TRUNCATE,
             on_event=events.append,
+            until=Deadlines(has_time=has_time, is_late=is_late, may_write=may_write),
         )
-        return tracer.run(has_time=has_time, is_late=is_late, may_write=may_write), events
+        return tracer.run(), events
 
 
 class Mortal(ProcessWorker):
@@ -184,7 +183,7 @@ def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: T
         loader = Loader(
             engine,
             [draft_of(tiny)],
-            movable=MovableTarget(loaded=command, layouts=layouts),
+            movable=(command, layouts),
         )
         tracing = Tracer(
             WORKLOAD,

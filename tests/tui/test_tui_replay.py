@@ -14,7 +14,8 @@ from spectui.measure.arm import Arm
 from spectui.options.drafters import MTP_KIND, DraftMtp
 from spectui.options.speculation import Speculation
 from spectui.settings import Settings
-from spectui.trace.record import Recording, record_chains
+from spectui.trace.chains import record_chains
+from spectui.trace.record import Recording
 from spectui.trace.replay import Total
 from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.tune.map import Heatmap

@@ -15,7 +15,7 @@ from spectui.live.setup import Pair as Files
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import Divergence, LosslessCheck
 from spectui.measure.measurer import Pair
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict, judge
 from spectui.monitor.readings import Reading
 from spectui.options.drafters import DraftSimple, NgramSimple
@@ -33,17 +33,16 @@ from spectui.tui.tune.map import Heatmap, Landscape, Source, landscape, searched
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.status import VerdictBox
 from spectui.tui.tune.table import COLUMNS, TRIAL, TrialsTable
-from spectui.tune.conditions import conditions
 from spectui.tune.events import RaceDecided
 from spectui.tune.forecast import Forecast
 from spectui.tune.outcome import Gain
 from spectui.tune.pace import Spent
 from spectui.tune.progress import Phase, TuningState, advance
 from spectui.tune.race import Standing
-from spectui.tune.result import TuneResult
+from spectui.tune.result import TuneResult, conditions
 from spectui.tune.space import P_MINS
 from spectui.tune.temperatures import Predicted
-from spectui.tune.trials import PromptScore, TrialRecord, TrialState, best_trial, speedup_estimates
+from spectui.tune.trials import PromptScore, TrialRecord, TrialState, best_trial, speedup_estimate
 from tests.support import cockpit
 from tests.support.cockpit import Stage, launch, staged
 from tests.support.machine import DISTURBED
@@ -586,7 +585,9 @@ def test_the_ledger_has_the_trials_and_behind_them_what_no_trial_has_timed() -> 
     records = (*RECORDS, *(replace(record, number=record.number + 10) for record in many(50)))
     ledger = digest(TuningState(records=records))
     assert [row.record for row in ledger.rows] == list(records)
-    assert [row.speedup for row in ledger.rows] == list(speedup_estimates(records, records))
+    assert [row.speedup for row in ledger.rows] == [
+        speedup_estimate(one, records) for one in records
+    ]
     assert ledger.best is not None
     assert ledger.best.record is best_trial(records)
     # The best forecast of each length, the best first.

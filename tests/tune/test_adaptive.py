@@ -8,8 +8,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.trace.policies import AUTOTUNE, Policies, Policy
-from spectui.tune.adaptive import Adaptive
-from spectui.tune.forecast import adaptive_best, forecasts
+from spectui.tune.forecast import Adaptive, adaptive_best, forecasts
 from spectui.tune.space import SearchSpace
 from tests.support.replay import COSTS, DEPTH, SCENE, record
 from tests.support.search import known

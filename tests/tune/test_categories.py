@@ -5,7 +5,7 @@ import pytest
 from spectui.engine.events import GenerationResult
 from spectui.measure.measurer import Pair
 from spectui.measure.workload import WorkItem
-from spectui.tune.categories import by_category
+from spectui.tune.evidence import by_category
 from tests.support.search import result
 
 

@@ -14,7 +14,8 @@ from spectui.engine.events import GenerationResult
 from spectui.known import Known
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Measurer, Pair
-from spectui.measure.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
+from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.statistics import paired_ratio, paired_speedup
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.request import RequestShape
@@ -142,7 +143,7 @@ class Ground:
             depths=depths,
             requests=requests,
         )
-        self.pace = Pace(budget_s, lambda: self.measurer.now_s, self.measurer, ())
+        self.pace = Pace(budget_s, lambda: self.measurer.now_s, setup.measurer, ())
         self.runs = DepthRuns(setup, self.pace, lambda item, _result: self.decoded.append(item.id))
 
     def run(self, leader: Standing | None = None) -> Depths:

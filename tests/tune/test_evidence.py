@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.measure.arm import Arm
-from spectui.measure.statistics import PairedMeasurement
+from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.verdict import Basis
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation

@@ -8,21 +8,20 @@ import pytest
 from spectui.engine.commands import ReadExperts
 from spectui.engine.driver import Engine
 from spectui.errors import CancelledError, DoesNotFitError, SpectuiError
-from spectui.known import Known
-from spectui.measure.backend import Loading
 from spectui.measure.measurer import Measurer
 from spectui.measure.workload import Workload
 from spectui.options.setup import SamplingConfig
 from spectui.trace.routing import BatchExperts, CacheShare, ExpertUse, LayerRouting, Routing
 from spectui.tune.division import divide
 from spectui.tune.expert_use import (
-    ExpertRuns,
     Experts,
     batch_sentence,
     cache_sentence,
     experts_document,
+    read_experts,
 )
 from spectui.tune.forecaster import Forecaster
+from spectui.tune.loading import Loading
 from spectui.tune.pace import Pace
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.studies.study import TuningStudy
@@ -107,11 +106,8 @@ def run(recorded: Recorded | None, budget_s: float | None = None) -> Experts:
         min_gain=0.02,
         on_event=lambda _event: None,
     )
-    pace = Pace(budget_s, lambda: 0.0, measurer, ())
-    runs = ExpertRuns(setup, pace, cast("Forecaster | None", recorded))
-    assert runs.conclude() == Known(None, "it was ended before")
-    runs.run()
-    return runs.conclude()
+    pace = Pace(budget_s, lambda: 0.0, cast("Measurer", measurer), ())
+    return read_experts(setup, pace, cast("Forecaster | None", recorded))
 
 
 def test_answers_are_read_as_far_as_time_allows() -> None:

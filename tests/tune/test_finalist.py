@@ -1,17 +1,18 @@
 """The setting that is raced, and how far its forecast was from the race."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
 
 from spectui.measure.arm import OFF, Arm
-from spectui.measure.statistics import Speedup
+from spectui.measure.measurer import Measurer
+from spectui.measure.speedup import Speedup
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.tune.finalist import finalist, forecast_error, forecast_errors
 from spectui.tune.forecast import Forecast
 from spectui.tune.pace import Pace
-from spectui.tune.race import BASELINE_SHARE, Standing
+from spectui.tune.race import BASELINE_SHARE, Standing, finalist, forecast_error, forecast_errors
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 from tests.support.search import items, known
 
@@ -84,17 +85,18 @@ class Free:
 
 
 def test_a_race_of_what_no_trial_has_timed_takes_what_its_forecast_says() -> None:
-    pace, off = Pace(100.0, lambda: 0.0, Free(), items(4)), trial(OFF)
+    off = trial(OFF)
+    records = [off]
+    pace = Pace(100.0, lambda: 0.0, cast("Measurer", Free()), items(4), records=lambda: records)
     per_prompt_s = off.prompts[0].decode_s
-    assert pace.race_s([off], [arm(3)], items(4)) == pytest.approx(
-        4 * (1 + BASELINE_SHARE) * per_prompt_s
-    )
-    pace.expect({arm(3): 0.5 * per_prompt_s})
-    assert pace.race_s([off], [arm(3)], items(4)) == pytest.approx(
+    assert pace.race_s([arm(3)], items(4)) == pytest.approx(4 * (1 + BASELINE_SHARE) * per_prompt_s)
+    pace.expected_s = {arm(3): 0.5 * per_prompt_s}
+    assert pace.race_s([arm(3)], items(4)) == pytest.approx(
         4 * (0.5 + BASELINE_SHARE) * per_prompt_s
     )
     # A trial says it better.
-    assert pace.race_s([off, trial(arm(3), 4.0)], [arm(3)], items(4)) == pytest.approx(
+    records.append(trial(arm(3), 4.0))
+    assert pace.race_s([arm(3)], items(4)) == pytest.approx(
         4 * (0.25 + BASELINE_SHARE) * per_prompt_s
     )
 

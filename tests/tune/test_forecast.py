@@ -19,14 +19,13 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
 from spectui.trace.file import SUFFIX
 from spectui.trace.ngrams import NGRAM_COSTS
-from spectui.trace.record import ModelIdentity, Recording
+from spectui.trace.record import ModelIdentity, Recording, complete
 from spectui.tune.forecast import Answers, Forecast, forecasts, in_order, promising
 from spectui.tune.forecaster import Forecaster
-from spectui.tune.kept import KeptTrace, study_trace
 from spectui.tune.loading import Loader
 from spectui.tune.space import Parameter, SearchSpace
-from spectui.tune.studies.recordings import Recordings
-from spectui.tune.tracing import Tracing, complete
+from spectui.tune.studies.recordings import KeptTrace, Recordings, study_trace
+from spectui.tune.tracing import Tracing
 from tests.support.layouts import expert_layouts
 from tests.support.replay import COSTS, DEPTH, DRAFT, SCENE, TARGET, record, trace_of
 from tests.support.search import known

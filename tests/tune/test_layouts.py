@@ -26,15 +26,14 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
-from spectui.tune.conditions import conditions
 from spectui.tune.division import divide
 from spectui.tune.experts import at_least, cache_sizes_mib, place_experts, why_idle
 from spectui.tune.explain import explain_result
 from spectui.tune.layouts import Layout, misfits
-from spectui.tune.loading import Loader, MovableTarget
+from spectui.tune.loading import Loader
 from spectui.tune.race import LOOK_EVERY, Race
-from spectui.tune.race_runs import race_runs
-from spectui.tune.result import TuneResult
+from spectui.tune.race_runs import legs_of
+from spectui.tune.result import TuneResult, conditions
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.space import Parameter, SearchSpace
@@ -61,12 +60,12 @@ def gpu(n_bytes: int) -> FreeMemory:
 
 def test_a_draft_takes_the_room_of_expert_layers() -> None:
     script, drafts = Script(draft_bytes=150), {"good": GOOD}
-    found = place_experts(script, REQUEST, drafts, gpu(600))
+    layouts, refused = place_experts(script, REQUEST, drafts, gpu(600))
     kept = expert_layouts(REQUEST.target, 4, good=6)
-    assert found.layouts == kept
-    assert found.layouts.text == "n_cpu_moe 4 without a draft; n_cpu_moe 6 beside good"
+    assert layouts == kept
+    assert layouts.text == "n_cpu_moe 4 without a draft; n_cpu_moe 6 beside good"
     assert at_least(kept, REQUEST.target, 5) == expert_layouts(REQUEST.target, 5, good=6)
-    assert not found.refused
+    assert not refused
     # Those of an earlier run are checked without the margin.
     for n_bytes, left in ((600, []), (599, [None]), (549, [None, "good"])):
         free = room(CUDA0=FIXED_BYTES + n_bytes)
@@ -90,10 +89,10 @@ def test_as_few_layers_as_fit_are_in_ram(free_bytes: int, draft_bytes: int) -> N
         with pytest.raises(DoesNotFitError, match=r"target.gguf does not fit even with"):
             place_experts(script, REQUEST, {"good": GOOD}, free)
         return
-    found = place_experts(script, REQUEST, {"good": GOOD}, free)
-    assert found.layouts.alone.n_cpu_moe == alone
-    assert known_count(found.layouts.beside.get("good")) == beside
-    assert ("good" in found.refused) == (beside is None)
+    layouts, refused = place_experts(script, REQUEST, {"good": GOOD}, free)
+    assert layouts.alone.n_cpu_moe == alone
+    assert known_count(layouts.beside.get("good")) == beside
+    assert ("good" in refused) == (beside is None)
 
 
 def known_count(layout: Layout | None) -> int | None:
@@ -130,11 +129,11 @@ def test_caches_of_experts_are_quarters_of_the_room_that_is_left() -> None:
 
 def test_drafts_that_have_no_place_are_refused_with_the_reason() -> None:
     drafts = {"good": GOOD, "huge": HUGE, "bad": BAD, "odd": ODD}
-    found = place_experts(Script(), REQUEST, drafts, gpu(600))
-    assert set(found.layouts.beside) == {"good"}
-    kinds = {name: type(error) for name, error in found.refused.items()}
+    layouts, refused = place_experts(Script(), REQUEST, drafts, gpu(600))
+    assert set(layouts.beside) == {"good"}
+    kinds = {name: type(error) for name, error in refused.items()}
     assert kinds == {"huge": DoesNotFitError, "bad": BadInputError, "odd": UsageError}
-    assert "keep it in RAM with -ngld 0" in str(found.refused["huge"])
+    assert "keep it in RAM with -ngld 0" in str(refused["huge"])
 
 
 @pytest.mark.parametrize(
@@ -224,7 +223,7 @@ def loader_of(
             Candidate(name=name, options=ModelOptions(path=Path(f"{name}.gguf")), loaded=None)
             for name in drafts
         ],
-        movable=MovableTarget(loaded=command, layouts=LAYOUTS),
+        movable=(command, LAYOUTS),
         clock=clock,
     )
 
@@ -339,7 +338,7 @@ def test_a_load_that_failed_is_made_up_for_by_the_next() -> None:
 
 def race(machine: Machine, measurer: ScriptedMeasurer, *arms: Arm, n_items: int = 24) -> Race:
     loader = loader_of(machine, ("big", "small"))
-    runs = race_runs(
+    runs = legs_of(cast("Measurer", measurer))(
         cast("Measurer", measurer),
         arms,
         off=ALONE,

@@ -15,7 +15,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.tune.events import TrialFinished, TrialStarted, TuneEvent
 from spectui.tune.studies.listing import delete_studies, list_studies, machines_of
 from spectui.tune.studies.storage import close_storage, open_storage
-from spectui.tune.studies.study import Proposal, StudyOptions, TuningStudy
+from spectui.tune.studies.study import StudyOptions, TuningStudy
 from spectui.tune.trials import TrialRecord, TrialState
 from tests.support.postgres import Postgres, needs_postgres, postgres
 from tests.support.search import SPACE, SPEC, ScriptedMeasurer, known, search
@@ -42,7 +42,7 @@ def open_study(url: str, name: str) -> TuningStudy:
     return TuningStudy(name, StudyOptions(storage=url), spec=SPEC, space=SPACE, isolated=True)
 
 
-def measured(proposal: Proposal) -> TrialRecord:
+def measured(proposal: TrialRecord) -> TrialRecord:
     return TrialRecord(
         number=proposal.number,
         state=TrialState.COMPLETE,

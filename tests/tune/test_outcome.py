@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spectui.commands.launch import ExportSetup
 from spectui.errors import UsageError
 from spectui.measure.arm import OFF, Arm
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftMtp, DraftSimple, NgramSimple

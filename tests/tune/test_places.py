@@ -15,7 +15,8 @@ from spectui.engine.commands import Generate, LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, RoundPrice
 from spectui.errors import CancelledError, DoesNotFitError, EngineDiedError
-from spectui.measure.statistics import Speedup, product
+from spectui.measure.speedup import Speedup
+from spectui.measure.statistics import product
 from spectui.measure.workload import Workload
 from spectui.options.request import RequestShape
 from spectui.options.setup import (
@@ -27,8 +28,8 @@ from spectui.options.setup import (
     TensorOverride,
 )
 from spectui.speculative.decoder import Stop
-from spectui.tune.places import GIVEN, Knob, Place, Placing, Values, knobs_of, moved, text_of
-from spectui.tune.placing import PlacedTarget, PlaceSearch
+from spectui.tune.places import GIVEN, Knob, Placing, Values, knobs_of, moved, text_of
+from spectui.tune.placing import PlaceSearch
 from spectui.tune.space import PLACING, Parameter
 from spectui.tune.studies.study import TuningStudy
 from tests.support.search import items, known, open_study, result
@@ -38,11 +39,11 @@ pytestmark = pytest.mark.usefixtures("in_memory")
 TARGET = ModelOptions(path=Path("target.gguf"))
 COMMAND = LoadTarget(options=TARGET, context=ContextOptions(threads=6), max_draft=16)
 SHAPE = RequestShape(n_prompt=100, n_answer=100)
-Speed = Callable[[Place], tuple[float, float]]
+Speed = Callable[[LoadTarget], tuple[float, float]]
 """Tokens/s of answers and of prompts in a place."""
 
 
-def by_threads(place: Place) -> tuple[float, float]:
+def by_threads(place: LoadTarget) -> tuple[float, float]:
     """Answers are fastest with 4 threads, prompts with all 8."""
     context = place.context
     return 10 - abs(context.threads - 4), 20.0 * (context.threads_batch or context.threads)
@@ -58,8 +59,8 @@ class Machine:
     most_experts: int = 99
     """Layers with experts on the GPU that fit."""
     waited_s: float = 0.0
-    place: Place | None = None
-    loads: list[Place] = field(default_factory=list)
+    place: LoadTarget | None = None
+    loads: list[LoadTarget] = field(default_factory=list)
     n_runs: int = 0
     dies_at: tuple[int, ...] = ()
     """Runs at which its process ends."""
@@ -77,7 +78,7 @@ class Machine:
         draft: ModelOptions | None,
     ) -> None:
         assert (max_draft, mtp, mtp_file, draft) == (16, False, False, None)
-        self.place = Place(target=options, context=context)
+        self.place = LoadTarget(options=options, context=context, max_draft=max_draft)
         self.loads.append(self.place)
         if 32 - options.n_cpu_moe > self.most_experts and not options.override_tensor:
             raise DoesNotFitError("CUDA0 has no room")
@@ -105,7 +106,7 @@ def knobs(
     caches_mib: tuple[int, ...] = (),
     **more: int,
 ) -> tuple[Knob, ...]:
-    place = Place(target=command.options, context=command.context)
+    place = command
     return knobs_of(frozenset(tuned), place, n_processors=8, moe_caches_mib=caches_mib, **more)
 
 
@@ -129,7 +130,7 @@ def run(
 ) -> Placing:
     return PlaceSearch(
         cast("Engine", machine),
-        PlacedTarget(command=command),
+        command,
         study.places(found),
         workload=Workload(items=items(n_prompts), n_predict=33, sampling=SamplingConfig(temp=0.0)),
         shape=SHAPE,
@@ -180,8 +181,8 @@ def test_few_prompts_are_timed_several_times(study: TuningStudy) -> None:
 
 
 def test_a_place_without_room_is_passed_over_and_told(study: TuningStudy) -> None:
-    def speed(place: Place) -> tuple[float, float]:
-        n_in_ram = 32 if place.target.override_tensor else place.target.n_cpu_moe
+    def speed(place: LoadTarget) -> tuple[float, float]:
+        n_in_ram = 32 if place.options.override_tensor else place.options.n_cpu_moe
         return 10 - n_in_ram / 8, 100.0
 
     given = TensorOverride(pattern="exps", buffer="CPU")
@@ -192,8 +193,8 @@ def test_a_place_without_room_is_passed_over_and_told(study: TuningStudy) -> Non
     # The one that was planned to be the least does not fit; the next one does, and is best.
     assert [one.error for one in found.trials] == [None, "CUDA0 has no room", None, None]
     assert found.best == {"n_cpu_moe": 14}
-    place = moved(Place(target=command.options, context=command.context), found_knobs, found.best)
-    assert place.target == replace(TARGET, n_cpu_moe=14)
+    place = moved(command, found_knobs, found.best)
+    assert place.options == replace(TARGET, n_cpu_moe=14)
     assert text_of(found_knobs, found.given) == "as given"
     assert text_of(found_knobs, found.best) == "--n-cpu-moe 14"
 
@@ -227,16 +228,16 @@ def test_values_stand_around_the_commands_own() -> None:
     assert by_name["split_mode"].values == ("layer", "none", "row")
     assert by_name["n_cpu_moe"].values == (0, 1, 2)
     changed: Values = {"threads_batch": 0, "split_mode": "row", "ubatch_size": 512, "n_cpu_moe": 2}
-    place = moved(Place(target=own.options, context=own.context), every, changed)
-    assert place.target.devices == Devices(split_mode=SplitMode.ROW)
-    assert place.target.n_cpu_moe == 2
+    place = moved(own, every, changed)
+    assert place.options.devices == Devices(split_mode=SplitMode.ROW)
+    assert place.options.n_cpu_moe == 2
     assert place.context.threads_batch == 0
     assert text_of(every, changed) == "--n-cpu-moe 2 --split-mode row --ubatch-size 512"
     # Beside no cache, and the command's own.
     cached = replace(COMMAND, context=ContextOptions(moe_cache_mib=300))
     [cache] = knobs(Parameter.MOE_CACHE_MIB, command=cached, caches_mib=(256, 512))
     assert (cache.own, cache.values) == (300, (0, 256, 300, 512))
-    place = Place(target=cached.options, context=cached.context)
+    place = cached
     assert moved(place, [cache], {"moe_cache_mib": 512}).context.moe_cache_mib == 512
     assert cache.text(512) == "--moe-cache-mib 512"
     # Where there is one value, nothing is searched.

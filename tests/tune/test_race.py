@@ -11,7 +11,8 @@ from spectui.errors import EngineDiedError
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Measurer, Pair, measurements
 from spectui.measure.requests import Request
-from spectui.measure.statistics import Speedup, paired_speedup
+from spectui.measure.speedup import Speedup
+from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
@@ -19,7 +20,7 @@ from spectui.options.request import RequestShape
 from spectui.options.speculation import Speculation
 from spectui.tune.looks import ERROR
 from spectui.tune.race import LOOK_EVERY, Race, Standing
-from spectui.tune.race_runs import race_runs
+from spectui.tune.race_runs import legs_of
 from tests.support.search import Mortal, ScriptedMeasurer, items, known
 
 BEST = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=6)))
@@ -79,8 +80,9 @@ def race(
     requests: Callable[[Sequence[Standing]], Sequence[Request]] = lambda _standings: (),
     basis: Basis | None = None,
 ) -> Race:
+    decodes = cast("Measurer", measurer)
     return Race(
-        race_runs(cast("Measurer", measurer), arms, load=load, on_pair=on_pair),
+        legs_of(decodes)(decodes, arms, load=load, on_pair=on_pair),
         [replace(item, category="") for item in items(n_items)],
         min_gain=0.02,
         n_affordable=lambda _arms, rest: min(n_affordable(len(rest)), len(rest)),

@@ -11,7 +11,7 @@ from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.race import LOOK_EVERY, Race
-from spectui.tune.race_runs import race_runs
+from spectui.tune.race_runs import legs_of
 from tests.support.search import ScriptedMeasurer, items
 
 LEADER = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=6)))
@@ -42,9 +42,8 @@ class Open(ScriptedMeasurer):
 
 def raced(n_items: int, *arms: Arm, ahead: float = 1.0) -> tuple[Race, list[int]]:
     """A race that was run, and how many prompts each of its legs had."""
-    runs = race_runs(
-        cast("Measurer", Open(ahead)), arms, load=lambda _arm: None, on_pair=lambda _pair: None
-    )
+    measurer = cast("Measurer", Open(ahead))
+    runs = legs_of(measurer)(measurer, arms, load=lambda _arm: None, on_pair=lambda _pair: None)
     measure, legs = runs.measure, list[int]()
 
     def noted(arms: Sequence[Arm], start: int, items: Sequence[WorkItem]) -> None:

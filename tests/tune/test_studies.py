@@ -162,7 +162,6 @@ def test_places_go_with_their_study_and_are_none_themselves(tmp_path: Path) -> N
     found = Placing(given={"threads": 2}, best={"threads": 4})
     threads = Knob(
         parameter=Parameter.THREADS,
-        option="threads",
         own=2,
         values=(2, 4),
         write=lambda place, _value: place,
@@ -170,7 +169,7 @@ def test_places_go_with_their_study_and_are_none_themselves(tmp_path: Path) -> N
     trial = PlaceTrial(values={"threads": 4}, token_s=0.1, prompt_token_s=0.01)
     failed = PlaceTrial(values={"threads": 2}, error="no room")
     with open_study(tmp_path) as opened:
-        opened.keep_placing(found)
+        opened.keep(placing=found)
         assert opened.placing == found
         opened.places((threads,)).add(trial, 2.0)
         opened.places((threads,)).add(failed, math.inf)

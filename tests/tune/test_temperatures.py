@@ -10,23 +10,24 @@ from spectui.engine.driver import Engine
 from spectui.errors import CancelledError
 from spectui.known import Known
 from spectui.measure.arm import OFF, Arm
-from spectui.measure.backend import Loading
 from spectui.measure.measurer import Measurer
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.workload import Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.trace.replay import Parts, Total
+from spectui.trace.grid import Parts
+from spectui.trace.replay import Total
 from spectui.tune.division import divide
 from spectui.tune.events import TemperatureStarted, TuneEvent
 from spectui.tune.forecast import Forecast
 from spectui.tune.forecaster import Forecaster, Resampled
-from spectui.tune.pace import Pace
+from spectui.tune.loading import Loading
+from spectui.tune.pace import ENDED, Pace
 from spectui.tune.race import Standing
 from spectui.tune.setup import Limits, SearchSetup
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.temperatures import Predicted, TemperatureRuns, temperatures_sentence
+from spectui.tune.temperatures import Predicted, Temperatures, predicted, temperatures_sentence
 from tests.support.search import ScriptedMeasurer, items
 
 ARM = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=4)))
@@ -99,13 +100,14 @@ def run(
         min_gain=0.02,
         on_event=events.append,
     )
-    pace = Pace(budget_s, clock, ScriptedMeasurer(), ())
-    runs = TemperatureRuns(setup, pace, cast("Forecaster", recorded))
+    pace = Pace(budget_s, clock, cast("Measurer", ScriptedMeasurer()), ())
+    standings = [standing or Standing(arm=ARM, speedup=SPEEDUP, n_pairs=8)]
+    found: Temperatures = Known(None, ENDED)
     try:
-        runs.run([standing or Standing(arm=ARM, speedup=SPEEDUP, n_pairs=8)])
+        for so_far in predicted(setup, pace, cast("Forecaster", recorded), standings):
+            found = so_far
     except CancelledError:
         assert recorded is not None
-    found = runs.conclude()
     return found.value or (), found.reason, events
 
 

@@ -36,10 +36,12 @@ from spectui.speculative.decoder import Stop
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import divide
 from spectui.tune.events import (
+    DraftRecorded,
     ForecastMade,
     Notice,
     PromptMeasured,
     TraceProgress,
+    TracingEvent,
     TrialFinished,
     TrialStarted,
     TuneEvent,
@@ -58,12 +60,12 @@ from spectui.tune.space import (
     SearchSpace,
 )
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.tracing import DraftRecorded, TracingEvent
+from spectui.tune.tracing import Deadlines
 from spectui.tune.trials import (
     TrialState,
     best_trial,
     off_level,
-    speedup_estimates,
+    speedup_estimate,
 )
 from tests.support.search import (
     OFF_TOKENS_PER_S,
@@ -144,17 +146,14 @@ class ScriptedForecaster:
         n_prompts: int,
         n_tokens: int,
         on_event: Callable[[TracingEvent], None],
-        *,
-        has_time: Callable[[], bool],
-        is_late: Callable[[], bool],
-        may_write: Callable[[], bool],
+        until: Deadlines,
     ) -> Outlook:
-        self.in_time.append((has_time(), may_write()))
+        self.in_time.append((until.has_time(), until.may_write()))
         self.recorded.append((n_prompts, n_tokens))
         if self._interrupted:
             raise KeyboardInterrupt
         on_event(DraftRecorded(prompt_id="p0", draft="good", n_tokens=33, seconds=1.0))
-        while isinstance(self._measurer, Timed) and not is_late():
+        while isinstance(self._measurer, Timed) and not until.is_late():
             self._measurer.now_s += 10.0
         return self._outlook()
 
@@ -280,7 +279,7 @@ def test_the_best_forecast_comes_right_after_off_and_the_others_before_the_sampl
     )
     longest = [r.arm.speculation.own.longest for r in result.trials[1:6] if r.arm.speculation]
     assert longest == [7, 3, 16, FIRST_NGRAM.longest, 5]
-    assert [one.arm.speculation for one in result.forecasts] == [
+    assert [one.arm.speculation for one in result.outlook.forecasts] == [
         Speculation(DraftSimple(draft_max=7)),
         Speculation(DraftSimple(draft_max=5)),
     ]
@@ -308,7 +307,7 @@ def test_something_is_recorded_however_short_the_time_is(
         clock=lambda: 0.0,
     )
     assert forecaster.recorded == [extent]
-    assert result.forecasts
+    assert result.outlook.forecasts
     told = [event.text for event in events if isinstance(event, Notice)]
     assert len(told) == (extent[1] < forecaster.n_tokens)
     assert all(f"16 tokens of {extent[0]} answer" in text for text in told)
@@ -393,7 +392,7 @@ def test_a_recording_that_takes_longer_than_estimated_is_told_to_end(tmp_path: P
     measurer = Timed(off_s=1.0)
     slow = ScriptedForecaster(measurer=measurer)
     result = run(open_study(tmp_path), measurer, time_budget_s=100.0, forecaster=slow)
-    assert result.forecasts
+    assert result.outlook.forecasts
     assert result.speedup is not None
     assert result.spent.took_s <= 1.5 * 100.0
 
@@ -466,7 +465,10 @@ def test_off_is_measured_again_where_its_only_trial_is_noisy(tmp_path: Path) -> 
     assert [one.arm.is_off for one in found.trials] == [True, True, *[False] * 4]
     assert not found.trials[1].noisy
     assert off_level(found.trials) == found.trials[1].relative
-    assert all((one or 2) < 1 for one in speedup_estimates(found.trials, found.trials)[2:])
+    assert all(
+        (one or 2) < 1
+        for one in (speedup_estimate(record, found.trials) for record in found.trials[2:])
+    )
 
 
 @pytest.mark.parametrize(
@@ -690,7 +692,7 @@ def test_a_race_without_time_is_told_as_that(tmp_path: Path) -> None:
         on_event=on_event,
         clock=lambda: now_s[0],
     )
-    assert result.forecasts
+    assert result.outlook.forecasts
     assert result.speedup is None
     assert "there was no time to measure the best forecast" in result.verdict.reason
 

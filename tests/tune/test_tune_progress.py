@@ -7,6 +7,7 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.events import (
     ConfirmationStarted,
+    DraftRecorded,
     ForecastMade,
     PromptMeasured,
     StudyResumed,
@@ -17,7 +18,6 @@ from spectui.tune.events import (
 )
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState, advance
-from spectui.tune.tracing import DraftRecorded
 from spectui.tune.trials import TrialRecord, TrialState
 from tests.support.search import result
 

@@ -8,7 +8,7 @@ from spectui.errors import CancelledError, ServerError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Pair
 from spectui.measure.requests import Request
-from spectui.measure.statistics import Speedup
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict
 from spectui.options.drafters import DraftSimple
 from spectui.options.request import RequestShape

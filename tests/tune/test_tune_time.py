@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from spectui.measure.measurer import Pair
 from spectui.prompts import Prompt
-from spectui.tune.served_time import Cost, cost_of, room_of, spread
+from spectui.tune.served import Cost, cost_of, room_of, spread
 from tests.support.search import items, result
 
 COST = Cost(prompt_s=2.0, starts_s=10.0)

@@ -16,7 +16,8 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Pair
 from spectui.measure.promise import Case, Observed, Promise, lasting, observed_of
 from spectui.measure.served_models import keeps_off
-from spectui.measure.statistics import PairedMeasurement, Speedup, paired_ratio, paired_speedup
+from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.statistics import paired_ratio, paired_speedup
 from spectui.measure.verdict import Answer, Basis, Verdict
 from spectui.measure.workload import WorkItem
 from spectui.monitor.machine import Machine

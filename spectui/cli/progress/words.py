@@ -5,22 +5,20 @@ from spectui.measure.measurer import Run
 from spectui.trace.costs import Costs
 from spectui.tune.events import (
     ConfirmationStarted,
-    DepthStarted,
-    ForecastFailed,
-    StudyResumed,
-    TemperatureStarted,
-    TrialStarted,
-)
-from spectui.tune.finalist import finalist
-from spectui.tune.forecast import Forecast
-from spectui.tune.tracing import (
     CostsMeasured,
+    DepthStarted,
     DraftLeftOut,
     DraftRecorded,
+    ForecastFailed,
     OutputRecorded,
     PromptProbed,
+    StudyResumed,
+    TemperatureStarted,
     TracingEvent,
+    TrialStarted,
 )
+from spectui.tune.forecast import Forecast
+from spectui.tune.race import finalist
 from spectui.tune.trials import TrialRecord, TrialState, n_measured, speedup_estimate
 
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spectui.measure.arm import OFF, Arm
-from spectui.tune.finalist import finalist
 from spectui.tune.forecast import Forecast, promising
 from spectui.tune.progress import Phase, TuningState
-from spectui.tune.trials import TrialRecord, TrialState, speedup_estimates
+from spectui.tune.race import finalist
+from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
 _STARTING = frozenset({"begin", "start", "source"})
 _FOUND = frozenset({"apply", "export"})
@@ -83,7 +83,7 @@ def digest(state: TuningState) -> Ledger:
 
 
 def _trials(state: TuningState) -> Iterator[Row]:
-    estimates = speedup_estimates(state.records, state.records)
+    estimates = [speedup_estimate(one, state.records) for one in state.records]
     for record, speedup in zip(state.records, estimates, strict=True):
         yield Row(
             arm=record.arm,

@@ -11,10 +11,10 @@ from spectui.trace.terms import largest_loss, replayed_terms
 from spectui.tui.glyphs import Glyphs
 from spectui.tui.tune.ledger import FORECAST, NOISY, Ledger, Row
 from spectui.tune.explain import DECIDES, explain_result
-from spectui.tune.finalist import forecast_error as error_text
-from spectui.tune.finalist import forecast_errors
 from spectui.tune.forecast import Forecast
 from spectui.tune.progress import Phase, TuningState
+from spectui.tune.race import forecast_error as error_text
+from spectui.tune.race import forecast_errors
 from spectui.tune.result import TuneResult
 
 _INTRODUCTION = """\
@@ -152,7 +152,7 @@ def ended_early(result: TuneResult) -> str | None:
 
 def forecast_error(result: TuneResult) -> str | None:
     """Return by how much forecasts were off; None if they were right."""
-    return error_text(forecast_errors(result.finalists, result.forecasts))
+    return error_text(forecast_errors(result.finalists, result.outlook.forecasts))
 
 
 def why(result: TuneResult) -> tuple[str, ...]:

@@ -8,20 +8,15 @@ from typing import Any, TypeVar
 import msgspec
 import optuna
 from optuna.storages import BaseStorage
+from optuna.trial import TrialState as States
 
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.arm import Arm
-from spectui.measure.comparable import (
-    UNLISTED,
-    counted,
-    differences,
-    misses_gpus,
-    wherever_built,
-)
+from spectui.measure.comparable import UNLISTED, counted, differences, misses_gpus, wherever_built
 from spectui.monitor.machine import this_machine
 from spectui.options.stored import check_schema, current, is_of_fast_schedule
-from spectui.tune.parameters import is_searched, params_of, suggest_arm
 from spectui.tune.space import SearchSpace
+from spectui.tune.studies.parameters import is_searched, params_of, suggest_arm
 from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
 SPEC = "spec"
@@ -156,15 +151,14 @@ def tell(study: optuna.Study, trial_id: int, record: TrialRecord, known: Known) 
     if record.state is TrialState.COMPLETE:
         measured = [r for r in stored(study, known) if r.state is TrialState.COMPLETE]
         value = speedup_estimate(record, measured)
-    if record.state is TrialState.PRUNED:
-        end(study, trial_id, optuna.trial.TrialState.PRUNED)
-    elif value is None:
-        end(study, trial_id, optuna.trial.TrialState.FAIL)
+    if value is not None:
+        end(study, trial_id, States.COMPLETE, value)
     else:
-        end(study, trial_id, optuna.trial.TrialState.COMPLETE, value)
+        is_pruned = record.state is TrialState.PRUNED
+        end(study, trial_id, States.PRUNED if is_pruned else States.FAIL)
 
 
-def end(study: optuna.Study, trial_id: int, state: optuna.trial.TrialState, *values: float) -> None:
+def end(study: optuna.Study, trial_id: int, state: States, *values: float) -> None:
     """End a trial, which only one can do.
 
     Raises:
@@ -177,7 +171,7 @@ def end(study: optuna.Study, trial_id: int, state: optuna.trial.TrialState, *val
 
 def running(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
     """Trials that a process is at, or was when it ended."""
-    return study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,))
+    return study.get_trials(deepcopy=False, states=(States.RUNNING,))
 
 
 def is_of_older(trial: optuna.trial.FrozenTrial) -> bool:
@@ -192,7 +186,7 @@ def close_trial(study: optuna.Study, trial: optuna.trial.FrozenTrial, known: Kno
             # It may have ended between being measured and being told.
             tell(study, id_of(trial), _decode(trial), known)
         else:
-            end(study, id_of(trial), optuna.trial.TrialState.FAIL)
+            end(study, id_of(trial), States.FAIL)
     except optuna.exceptions.UpdateFinishedTrialError:
         return False
     return True
@@ -226,7 +220,7 @@ def begin(
     """A trial of an arm that is nobody else's from its begin."""
     params, marks = _queued(arm, space)
     template = optuna.trial.create_trial(
-        state=optuna.trial.TrialState.RUNNING,
+        state=States.RUNNING,
         system_attrs={QUEUED: params},
         user_attrs={**marks, OWNER: dict(owner)},
     )
@@ -274,11 +268,11 @@ def chosen(trial: optuna.Trial, space: SearchSpace) -> Arm:
 def forget_waiting(study: optuna.Study) -> None:
     """Empty the queue: what an interrupted run left may be of another order or an older space."""
     for trial in _waiting(study):
-        end(study, id_of(trial), optuna.trial.TrialState.FAIL)
+        end(study, id_of(trial), States.FAIL)
 
 
 def _waiting(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    return study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.WAITING,))
+    return study.get_trials(deepcopy=False, states=(States.WAITING,))
 
 
 def _queued(arm: Arm, space: SearchSpace) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,5 +1,6 @@
 """The study behind a tuning run: proposes arms, keeps every record, can be resumed."""
 
+import math
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,9 @@ from typing import Any, TypeVar
 import msgspec
 import optuna
 from filelock import FileLock
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.exceptions import UpdateFinishedTrialError
+from optuna.storages import BaseStorage
 from optuna.storages._heartbeat import BaseHeartbeatThread, get_heartbeat_thread
 
 from spectui.closing import Closing
@@ -18,10 +21,9 @@ from spectui.measure.arm import Arm
 from spectui.measure.comparable import spec_digest
 from spectui.monitor.machine import this_machine
 from spectui.tune.layouts import Layouts
-from spectui.tune.places import Knob, Placing
+from spectui.tune.places import Knob, PlaceTrial, Placing
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies import records
-from spectui.tune.studies.places import PlaceStudy
 from spectui.tune.studies.recordings import Recordings
 from spectui.tune.studies.storage import (
     close_storage,
@@ -32,6 +34,44 @@ from spectui.tune.studies.storage import (
     usual_storage,
 )
 from spectui.tune.trials import TrialRecord, TrialState, deadly
+
+
+class PlaceStudy:
+    """Keeps the places that were tried."""
+
+    def __init__(self, storage: BaseStorage, study: str, knobs: Sequence[Knob]) -> None:
+        """Open it, or create it.
+
+        Args:
+            storage: that of the study that it belongs to.
+            study: name of that one.
+            knobs: what may be varied.
+        """
+        self._stored = records.part_of(storage, study, ".places")
+        self.knobs = tuple(knobs)
+        """What may be varied."""
+        self._choices: dict[str, BaseDistribution] = {
+            one.name: CategoricalDistribution(one.values) for one in knobs
+        }
+
+    def trials(self) -> tuple[PlaceTrial, ...]:
+        """Places that were tried, in that order."""
+        kept = [one.user_attrs[records.RECORD] for one in self._stored.get_trials(deepcopy=False)]
+        return tuple(msgspec.convert(one, PlaceTrial) for one in kept)
+
+    def add(self, trial: PlaceTrial, request_s: float) -> None:
+        """Keep a trial; ``request_s`` is infinite where the place could not be measured."""
+        is_measured, states = math.isfinite(request_s), optuna.trial.TrialState
+        self._stored.add_trial(
+            optuna.trial.create_trial(
+                state=states.COMPLETE if is_measured else states.FAIL,
+                value=1 / request_s if is_measured else None,
+                params=dict(trial.values),
+                distributions=self._choices,
+                user_attrs={records.RECORD: msgspec.to_builtins(trial)},
+            )
+        )
+
 
 T = TypeVar("T")
 _MOST_DRAWS = 100
@@ -55,14 +95,6 @@ class StudyOptions:
     """Whether to refuse to create it."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """Options of the search as they were typed, which the study keeps for its report."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
-    """An arm to measure, under a trial number."""
-
-    number: int
-    arm: Arm
 
 
 class TuningStudy(Closing):
@@ -190,40 +222,31 @@ class TuningStudy(Closing):
         with storage_errors(self._url):
             return records.from_plain(self.stored.user_attrs.get(key), kind)
 
-    def lay_out(self, layouts: Layouts | None) -> None:
-        """Take other layouts; None where the target lies alike beside every draft."""
-        self.space = replace(self.space, layouts=layouts)
-
-    def keep_placing(self, placing: Placing) -> None:
-        """Store where the target is fastest by itself."""
-        with storage_errors(self._url):
-            self.stored.set_user_attr(records.PLACING, records.to_plain(placing))
-
     def places(self, knobs: Sequence[Knob]) -> PlaceStudy:
         """The study of the places that ``knobs`` give, which goes with this one."""
         with storage_errors(self._url):
             return PlaceStudy(self._storage, self.name, knobs)
 
-    def ask(self) -> Proposal:
+    def ask(self) -> TrialRecord:
         """Choose the next arm and note that this process is at it."""
         with storage_errors(self._url):
             optuna.storages.fail_stale_trials(self.stored)
             return self._begun(*self._ask())
 
-    def claim(self, arm: Arm) -> Proposal:
+    def claim(self, arm: Arm) -> TrialRecord:
         """Begin a trial of ``arm``, whatever is queued."""
         with storage_errors(self._url):
             trial = records.begin(self.stored, arm, self.space, self._owner)
             return self._begun(trial, records.chosen(trial, self.space))
 
-    def _begun(self, trial: optuna.Trial, arm: Arm) -> Proposal:
+    def _begun(self, trial: optuna.Trial, arm: Arm) -> TrialRecord:
         # Optuna's own numbers have gaps, where a run was interrupted before what it had queued; but
         # only who is alone can choose others.
         number = trial.number
         if self._is_alone:
             number = 1 + max((record.number for record in self.records()), default=-1)
-        proposal = Proposal(number=number, arm=arm)
-        records.store(trial, _unmeasured(proposal, TrialState.RUNNING))
+        proposal = TrialRecord(number=number, state=TrialState.RUNNING, arm=arm)
+        records.store(trial, proposal)
         heartbeat = get_heartbeat_thread(records.id_of(trial), self._storage)
         heartbeat.start()
         self._held[number] = trial, heartbeat
@@ -267,18 +290,18 @@ class TuningStudy(Closing):
                 return kept == record
         return True
 
-    def fail(self, proposal: Proposal, error: SpectuiError) -> TrialRecord:
+    def fail(self, proposal: TrialRecord, error: SpectuiError) -> TrialRecord:
         """Store that a trial could not be measured, or was pruned, and why."""
         state = TrialState.PRUNED if isinstance(error, DoesNotFitError) else TrialState.FAIL
-        record = _unmeasured(proposal, state, str(error))
+        record = replace(proposal, state=state, error=str(error))
         if isinstance(error, EngineDiedError):
             record = replace(record, died=True, log=error.log)
         self.finish(record)
         return record
 
-    def interrupt(self, proposal: Proposal) -> TrialRecord:
+    def interrupt(self, proposal: TrialRecord) -> TrialRecord:
         """Store that a trial was stopped; another may try its arm again."""
-        record = _unmeasured(proposal, TrialState.INTERRUPTED, "interrupted")
+        record = replace(proposal, state=TrialState.INTERRUPTED, error="interrupted")
         self.finish(record)
         return record
 
@@ -287,22 +310,12 @@ class TuningStudy(Closing):
         with storage_errors(self._url):
             return records.stored(self.stored, self._known)
 
-    def keep(
-        self, outcome: object, promise: object | None, predictions: object | None = None
-    ) -> None:
-        """Store what the search found in its end.
-
-        Args:
-            outcome: what it advised.
-            promise: what its best setting gained; None where that is not known.
-            predictions: what was predicted of all settings; None where nothing was replayed.
-        """
+    def keep(self, **parts: object) -> None:
+        """Store what the search found by its name in ``records``; None is left out."""
         with storage_errors(self._url):
-            self.stored.set_user_attr(records.OUTCOME, records.to_plain(outcome))
-            if promise is not None:
-                self.stored.set_user_attr(records.PROMISE, records.to_plain(promise))
-            if predictions is not None:
-                self.stored.set_user_attr(records.PREDICTIONS, records.to_plain(predictions))
+            for name, part in parts.items():
+                if part is not None:
+                    self.stored.set_user_attr(name, records.to_plain(part))
 
     def begin(self) -> None:
         """Queue off, which everything is compared with."""
@@ -344,7 +357,3 @@ class TuningStudy(Closing):
             close_storage(self._storage)
             if self._lock is not None:
                 self._lock.release()
-
-
-def _unmeasured(proposal: Proposal, state: TrialState, error: str | None = None) -> TrialRecord:
-    return TrialRecord(number=proposal.number, state=state, arm=proposal.arm, error=error)

@@ -4,9 +4,11 @@ A tree: the kind of drafter first, then what that kind has. So drafts of a model
 they have always had, and a later kind brings its own.
 """
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from optuna.trial import BaseTrial, FixedTrial
 
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import (
@@ -24,11 +26,7 @@ from spectui.options.drafters import (
 )
 from spectui.options.number import Number
 from spectui.options.speculation import Speculation
-from spectui.tune.space import (
-    FIRST_NGRAM,
-    Parameter,
-    SearchSpace,
-)
+from spectui.tune.space import FIRST_NGRAM, Parameter, SearchSpace
 
 _KIND = "kind"
 _MODEL = "model"
@@ -45,23 +43,7 @@ _OFF: Mapping[type[DrafterOptions], int] = {DraftSimple: 0, NgramSimple: 1}
 _T = TypeVar("_T", bound=DrafterOptions)
 
 
-class Suggests(Protocol):
-    """Interface of an Optuna trial, which chooses values."""
-
-    def suggest_categorical(self, name: str, choices: Sequence[str], /) -> str:
-        """One of ``choices``."""
-        ...
-
-    def suggest_int(self, name: str, low: int, high: int, /) -> int:
-        """A number from ``low`` to ``high``."""
-        ...
-
-    def suggest_float(self, name: str, low: float, high: float, /, *, step: float) -> float:
-        """A number from ``low`` to ``high`` in steps."""
-        ...
-
-
-def suggest_arm(trial: Suggests, space: SearchSpace, *, is_off: bool) -> Arm:
+def suggest_arm(trial: BaseTrial, space: SearchSpace, *, is_off: bool) -> Arm:
     """Choose an arm of ``space``.
 
     Args:
@@ -85,7 +67,7 @@ def _kind(space: SearchSpace, kind: str) -> dict[str, Any]:
     return {_KIND: kind} if len(_kinds(space)) > 1 else {}
 
 
-def _suggest_model(trial: Suggests, space: SearchSpace) -> Arm:
+def _suggest_model(trial: BaseTrial, space: SearchSpace) -> Arm:
     draft = space.drafts[0]
     if len(space.drafts) > 1:
         # Sorted: the same drafts named in another order are the same space.
@@ -96,7 +78,7 @@ def _suggest_model(trial: Suggests, space: SearchSpace) -> Arm:
     return space.arm(draft, setting, _suggest_ahead(trial, space))
 
 
-def _suggest_numbers(trial: Suggests, drafter: type[_T], space: SearchSpace) -> _T:
+def _suggest_numbers(trial: BaseTrial, drafter: type[_T], space: SearchSpace) -> _T:
     """Choose the numbers of a drafter that are searched; of a draft model those that are tuned."""
     chosen: dict[str, float] = {}
     for number, low, most in _searched(drafter):
@@ -111,7 +93,7 @@ def _suggest_numbers(trial: Suggests, drafter: type[_T], space: SearchSpace) -> 
     return drafter(**chosen).within_bounds()
 
 
-def _suggest_ahead(trial: Suggests, space: SearchSpace) -> tuple[Ngram, ...]:
+def _suggest_ahead(trial: BaseTrial, space: SearchSpace) -> tuple[Ngram, ...]:
     by_kind = {setting.kind: setting for setting in space.ahead()}
     if not by_kind:
         return ()
@@ -119,7 +101,7 @@ def _suggest_ahead(trial: Suggests, space: SearchSpace) -> tuple[Ngram, ...]:
     return () if kind == _NOBODY else (by_kind[kind],)
 
 
-def _suggest_ngram(trial: Suggests, space: SearchSpace) -> Arm:
+def _suggest_ngram(trial: BaseTrial, space: SearchSpace) -> Arm:
     if Parameter.DRAFT_MAX not in space.tuned:
         return Arm(draft=None, speculation=Speculation(FIRST_NGRAM))
     kinds = [kind_of(one) for one in NGRAMS if _has_room(one, space)]
@@ -173,44 +155,14 @@ def params_of(arm: Arm, space: SearchSpace) -> dict[str, Any]:
 
 def is_searched(arm: Arm, space: SearchSpace) -> bool:
     """Whether ``suggest_arm`` can give ``arm``."""
-    try:
-        found = suggest_arm(_Given(params_of(arm, space)), space, is_off=arm.is_off)
-    except _OutOfRangeError:
-        return False
-    return found == arm
-
-
-class _OutOfRangeError(Exception):
-    """A value is none that may be chosen."""
-
-
-class _Given:
-    """Stand-in for a trial: chooses the given values, if they are allowed."""
-
-    def __init__(self, params: Mapping[str, Any]) -> None:
-        self._params = params
-
-    def suggest_categorical(self, name: str, choices: Sequence[str], /) -> str:
-        value = str(self._params[name])
-        if value not in choices:
-            raise _OutOfRangeError
-        return value
-
-    def suggest_int(self, name: str, low: int, high: int, /) -> int:
-        return int(self._within(name, low, high))
-
-    def suggest_float(self, name: str, low: float, high: float, /, *, step: float) -> float:
-        value = self._within(name, low, high)
-        steps = (value - low) / step
-        if not math.isclose(steps, round(steps), abs_tol=1e-6):
-            raise _OutOfRangeError
-        return value
-
-    def _within(self, name: str, low: float, high: float) -> float:
-        value = float(self._params[name])
-        if not low <= value <= high:
-            raise _OutOfRangeError
-        return value
+    trial = FixedTrial(params_of(arm, space))
+    with warnings.catch_warnings():
+        # Optuna warns of numbers out of range, and refuses words.
+        warnings.simplefilter("error")
+        try:
+            return suggest_arm(trial, space, is_off=arm.is_off) == arm
+        except (UserWarning, ValueError):
+            return False
 
 
 def _ngram_params(setting: Ngram) -> dict[str, Any]:

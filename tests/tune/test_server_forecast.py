@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.measure.server_forecast import Answer, off_token_s, prices_of, replayed
 from spectui.server import LlamaServer
 from spectui.server.client import completion_body
 from spectui.server.rounds import Round, read_rounds
 from spectui.trace.grid import part_ends
+from spectui.tune.served_forecast import Answer, off_token_s, prices_of, replayed
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath, vocabulary
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -50,7 +50,7 @@ def test_every_length_has_the_rounds_of_its_own_server(agrees: list[bool], longe
         sum(one.n_drafted for one in expected),
         sum(one.n_accepted for one in expected),
     )
-    assert found.cost.sum() == pytest.approx(10 * sum(one.seconds for one in expected))
+    assert found.seconds.sum() == pytest.approx(10 * sum(one.seconds for one in expected))
     # A round counts where it begins.
     begins = np.cumsum([0, *(one.n_emitted for one in expected)])[:-1]
     first = [one for one, begin in zip(expected, begins, strict=True) if begin < part_ends(n)[0]]

@@ -1,0 +1,155 @@
+"""The speedup on prompts, its interval, and the most that accepted tokens can give. Pure.
+
+A speedup above the most is the machine's noise.
+
+A round of speculation evaluates at least one token on the target, and emits one token of the target
+and those of its draft that were accepted; one that a checkpoint makes the target redo emits one
+more, for a second evaluation. So a prompt that decodes ``N`` tokens, of which ``A`` were accepted,
+makes the target work ``N - A`` times at least, and once at least. If each of these costs no less
+than a token of the target alone does on that prompt, which took ``T`` seconds for ``M`` tokens,
+speculation takes ``(N - A) * T / M`` seconds at least, whoever drafts and even if for nothing. With
+this for the measured seconds of every prompt, the ratio of throughputs is the ceiling; for one
+prompt, or prompts that are alike, it is ``N / (N - A)``.
+
+What that assumes: both sides run the same target on the same machine. A batch costs no less than a
+token, which more threads for batches (``-tb`` above ``-t``) could undo where compute decides. The
+tokens of one answer cost alike. Where a draft takes room from the target, the target alone is never
+the slower one, which only lowers what is possible. Costs of prompts need not be alike: each is
+compared with its own baseline.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+from spectui.documents import Json, or_reason
+
+NO_INTERVAL = "the interval is not known"
+
+
+CEILING_DIGITS = 9
+"""Digits of a ceiling: sums in another order may not make noise of what is equal."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedMeasurement:
+    """One prompt decoded with speculation off and on, close in time; decoding only.
+
+    Raises:
+        ValueError: seconds or tokens are not positive, so that there is no throughput.
+    """
+
+    prompt_id: str
+    category: str = ""
+    baseline_s: float
+    baseline_tokens: int = 1
+    speculative_s: float
+    speculative_tokens: int = 1
+    n_accepted: int | None = None
+    """Drafted tokens that the target confirmed; None where that is not known, or where the baseline
+    is not the target alone."""
+
+    def __post_init__(self) -> None:
+        seconds = (self.baseline_s, self.speculative_s)
+        tokens = (self.baseline_tokens, self.speculative_tokens)
+        if not all(0 < value < math.inf for value in (*seconds, *tokens)):
+            raise ValueError(f"prompt {self.prompt_id}: seconds {seconds} and tokens {tokens}")
+
+    @property
+    def fastest(self) -> "PairedMeasurement | None":
+        """The pair at ``least_seconds``; None where it is unknown what was accepted."""
+        if self.n_accepted is None:
+            return None
+        least_s = least_seconds(
+            n_tokens=self.speculative_tokens,
+            n_accepted=self.n_accepted,
+            baseline_s=self.baseline_s,
+            baseline_tokens=self.baseline_tokens,
+        )
+        return replace(self, speculative_s=least_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speedup:
+    """Throughput with speculation over throughput without; 1.25 is 25 % faster.
+
+    ``low`` and ``high`` are None when the interval cannot be known; ``interval_reason`` says why.
+    """
+
+    estimate: float
+    low: float | None
+    high: float | None
+    level: float = 0.95
+    n_pairs: int
+    """Measured pairs, repeats included."""
+    n_prompts: int
+    """Distinct prompts: what the width of the interval depends on."""
+    n_timed: int | None = None
+    """Of these prompts, those that were timed, where the others were counted and priced; None where
+    all were timed."""
+    n_accepting: int | None = None
+    """Prompts on which any drafted token was accepted; None where that is not known."""
+    n_looks: int = 1
+    """At growing data, this one included: the interval allows for them."""
+    interval_reason: str | None = None
+    ceiling: float | None = None
+    """The most that the accepted tokens can give (``least_seconds``). None where that is not
+    known."""
+
+    @property
+    def is_above_ceiling(self) -> bool:
+        """Whether the estimate is more than can be: noise is part of it."""
+        return self.ceiling is not None and round(self.estimate, CEILING_DIGITS) > self.ceiling
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether all of the interval, or the estimate where there is none, is more than can be.
+
+        No gain follows from such a measurement.
+        """
+        low = self.estimate if self.low is None else self.low
+        return self.ceiling is not None and round(low, CEILING_DIGITS) > self.ceiling
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether any of its numbers is more than can be."""
+        top = self.estimate if self.high is None else max(self.estimate, self.high)
+        return self.ceiling is not None and round(top, CEILING_DIGITS) > self.ceiling
+
+    @property
+    def capped(self) -> "Speedup":
+        """The speedup as it is told to people: no number is more than can be."""
+        ceiling = self.ceiling
+        if ceiling is None or not self.is_capped:
+            return self
+        low, high = (None if end is None else min(end, ceiling) for end in (self.low, self.high))
+        return replace(self, estimate=min(self.estimate, ceiling), low=low, high=high)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Its ends; None where it is unknown."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    def document(self) -> Json:
+        """The speedup as measured, with the most that the accepted tokens can give."""
+        reason = self.interval_reason or NO_INTERVAL
+        return {
+            "speedup": self.estimate,
+            **or_reason("speedup_ci95", self.interval, reason),
+            **or_reason("speedup_at_most", self.ceiling, "it is not known what was accepted"),
+            "speedup_is_noise": self.is_noise,
+            "speedup_is_capped": self.is_capped,
+        }
+
+
+def least_seconds(
+    *, n_tokens: int, n_accepted: int, baseline_s: float, baseline_tokens: int
+) -> float:
+    """Least decoding time with a drafter that costs nothing.
+
+    Args:
+        n_tokens: decoded with speculation.
+        n_accepted: of them, or more: an answer may end within what was accepted.
+        baseline_s: seconds of the target alone on the same prompt.
+        baseline_tokens: tokens decoded in these seconds.
+    """
+    return max(n_tokens - n_accepted, 1) * baseline_s / baseline_tokens
