@@ -90,12 +90,16 @@ def test_the_refusal_names_cores_that_there_are(
 def server() -> Iterator["subprocess.Popen[bytes]"]:
     """A process that runs on core 0 alone, and ends with the test."""
     process = subprocess.Popen(
-        [sys.executable, "-c", "import sys; sys.stdin.read()"],
+        [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"],
         stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         env={**os.environ, "CUDA_VISIBLE_DEVICES": "1"},
     )
     os.sched_setaffinity(process.pid, {0})
     with process:
+        assert process.stdout is not None
+        # Before its first line, the kernel may still show an empty environment.
+        process.stdout.readline()
         yield process
         process.kill()
 
