@@ -41,7 +41,7 @@ def _longest_draft(one: DrafterSetting) -> tuple[str, str]:
     if bound is None:
         return f"{one.kind} with its drafts of up to {one.longest}", ""
     default = ", the default," if one.longest == bound.default else ""
-    return f"{bound.flags[0]} {one.longest}{default}", f", or lower {bound.flags[0]}"
+    return f"{bound.flags[0]} {one.longest}{default}", ", or lower it"
 
 
 def check_engine(kinds: Iterable[str]) -> None:
