@@ -16,11 +16,9 @@ from spectui.cli.output import check_writable, complain, say, write_result
 from spectui.cli.progress import open_progress
 from spectui.cli.run_scan import models_document
 from spectui.cli.scan_view import Findings, scan_view, shown
-from spectui.doctor.headers import compare_headers, target_header
-from spectui.engine.commands import ComparePair
 from spectui.errors import BadInputError, SpectuiError, UsageError
 from spectui.llama.library import has_library
-from spectui.models.beside import Header, inspected
+from spectui.models.beside import Header, inspected, target_header
 from spectui.models.candidates import Candidate, HubModel, Origin, candidates, choose_file
 from spectui.models.facts import ModelFacts, has_mtp_layers
 from spectui.models.files import FoundModel
@@ -80,15 +78,13 @@ class _HubDrafts:
         self.models[model.path] = model
         return or_why_not(self.search.look_at, model.found)
 
-    def _compare(self, command: ComparePair) -> ModelInspected:
-        if command.draft == command.target:
-            return compare_headers(command)
-        try:
-            draft = self._hub.header(self.models[command.draft])
-        except SpectuiError as error:
-            target, path = command.target, command.draft
-            return ModelInspected(target=target, path=path, facts=None, reason=str(error))
-        return inspected(self._target, draft, here=False)
+    def _compare(self, target: Path, draft: Path) -> ModelInspected:
+        if draft == target:
+            return inspected(self._target, target)
+        return inspected(self._target, draft, self._header, here=False)
+
+    def _header(self, draft: Path) -> Header:
+        return self._hub.header(self.models[draft])
 
 
 def _read_bytes(facts: ModelFacts) -> int:
