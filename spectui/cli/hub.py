@@ -19,7 +19,7 @@ from spectui.cli.scan_view import Findings, scan_view, shown
 from spectui.errors import BadInputError, SpectuiError, UsageError
 from spectui.llama.library import has_library
 from spectui.models.beside import Header, inspected, target_header
-from spectui.models.candidates import Candidate, HubModel, Origin, candidates, choose_file
+from spectui.models.candidates import HubModel, Origin, Repository, candidates, choose_file
 from spectui.models.facts import ModelFacts, has_mtp_layers
 from spectui.models.files import FoundModel
 from spectui.models.gguf import check_file
@@ -65,12 +65,12 @@ class _HubDrafts:
         path = target.facts.path
         self.search = DraftSearch(self._compare, path, n_ctx=n_ctx, free_bytes=free_bytes)
 
-    def look_at(self, candidate: Candidate) -> DraftOption:
+    def look_at(self, repository: Repository) -> DraftOption:
         """Choose a file of a repository and look at its header beside the target's."""
-        name = candidate.repository.name
+        name = repository.name
         try:
             models = self._hub.models(name)
-            model = choose_file(candidate, models, _read_bytes(self._target.facts))
+            model = choose_file(repository, models, _read_bytes(self._target.facts))
         except SpectuiError as error:
             return _without_file(name, str(error))
         if model is None:
@@ -119,9 +119,9 @@ def find(target: Path, *, n_ctx: int, most: int, json_path: str | None, quiet: b
         share = _read_bytes(own.facts) / max(own.facts.size_bytes, 1)
         listed = candidates(origin, share * own.facts.n_params, hub.search, most)
         options = []
-        for number, candidate in enumerate(listed, start=1):
-            progress.say(f"reading {shown(candidate.repository.name)} ({number} of {len(listed)})")
-            options.append(drafts.look_at(candidate))
+        for number, repository in enumerate(listed, start=1):
+            progress.say(f"reading {shown(repository.name)} ({number} of {len(listed)})")
+            options.append(drafts.look_at(repository))
     finally:
         progress.close()
     found = Findings(

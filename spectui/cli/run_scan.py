@@ -21,7 +21,7 @@ from spectui.models.beside import compare_headers
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, Scan, expand_home, usual_folders
 from spectui.models.gguf import check_file
-from spectui.models.ranking import DraftOption, needed_memory, rank, read_share, unloadable
+from spectui.models.ranking import DraftOption, needed_memory, rank, read_share
 from spectui.monitor.machine import Machine, this_machine
 from spectui.paths import text_of
 from spectui.settings import read_settings
@@ -105,7 +105,7 @@ def _draft_search(stack: ExitStack, target: Path, n_ctx: int) -> "DraftSearch":
 
 def _look_at(model: FoundModel, *, n_ctx: int) -> DraftOption:
     """Describe a model by its header, without a target."""
-    reason, facts = unloadable(model), None
+    reason, facts = model.damage, None
     if reason is None:
         told = inspect_header(model.path)
         reason, facts = told.reason, told.facts

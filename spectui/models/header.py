@@ -14,7 +14,7 @@ from spectui.reading import open_file
 Scalar = int | float | str | bool
 OnToken = Callable[[bytes], None]
 
-_MAGIC = b"GGUF"
+MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 """Versions with counts of 64 bits; other files, big-endian ones among them, are not judged."""
 _UINT32, _STRING, _ARRAY = 4, 8, 9
@@ -50,9 +50,6 @@ _LARGE_VOCABULARY, _MOST_VOCABULARIES = 10_000, 8
 _vocabularies: dict[int, bytes] = {}
 """The last lists of texts that were gone over, by their lengths: models of one family have the same
 ones, and comparing megabytes takes a hundredth of the time of going over them."""
-_MAX_DEPTH = 4
-"""Limit of lists in lists, which the format allows and no model has."""
-
 _BLOCKS = (
     (1, "0 F32 4, 1 F16 2, 24 I8 1, 25 I16 2, 26 I32 4, 27 I64 8"),
     (1, "28 F64 8, 30 BF16 2"),
@@ -207,7 +204,7 @@ class _Walk:
 
     def read(self) -> None:
         """Read the header."""
-        if self._bytes(len(_MAGIC)) != _MAGIC:
+        if self._bytes(len(MAGIC)) != MAGIC:
             self._refuse("it is no GGUF")
             return
         version = self._u32()
@@ -300,27 +297,22 @@ class _Walk:
         size_bytes = n_elements // max(n_block, 1) * block_bytes
         return TensorInfo(name, size_bytes, n_elements), offset
 
-    def _skip_array(self, depth: int = 0, *, has_tokens: bool = False) -> int:
+    def _skip_array(self, *, has_tokens: bool) -> int:
         """Go over a list; return its length."""
         kind, n = self._u32(), self._u64()
+        if kind == _ARRAY:
+            raise BrokenError("a list of lists, which the format allows and ggml does not")
         if kind in _VALUES:
             self._skip(n * _VALUES[kind].size)
             return n
-        self._count(n, _MAX_ENTRIES)
-        if kind == _STRING:
-            if has_tokens and self.on_token is not None:
-                for _ in range(n):
-                    self.on_token(self._bytes(self._u64()))
-            else:
-                self._skip_strings(n)
-        elif kind != _ARRAY:
+        if kind != _STRING:
             raise BrokenError(f"a value of type {kind}, which the format does not have")
-        elif depth == _MAX_DEPTH:
-            raise BrokenError(f"lists are more than {_MAX_DEPTH} deep")
-        else:
-            self._refuse("it has lists in lists")
+        self._count(n, _MAX_ENTRIES)
+        if has_tokens and self.on_token is not None:
             for _ in range(n):
-                self._skip_array(depth + 1)
+                self.on_token(self._bytes(self._u64()))
+        else:
+            self._skip_strings(n)
         return n
 
     def _skip_strings(self, n: int) -> None:

@@ -167,7 +167,7 @@ def _repository(info: Any) -> Repository:  # noqa: ANN401 - its class declares n
     return Repository(
         name=info.id,
         files=_gguf_names(one.rfilename for one in info.siblings or ()),
-        n_params=n_params if isinstance(n_params, int) and n_params > 0 else None,
+        n_counted=n_params if isinstance(n_params, int) and n_params > 0 else None,
         downloads=info.downloads or 0,
     )
 
