@@ -118,8 +118,6 @@ class ProcessSample:
     """Time of all cores since it was started."""
     started_s: float
     """Seconds since the epoch."""
-    synthetic: str = ""
-    """The option by which its acceptance is decreed, with its value; empty for none."""
 
 
 _NOT_SOUGHT = "the server has not been looked for yet"
