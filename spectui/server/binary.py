@@ -135,11 +135,6 @@ class BinaryIdentity(msgspec.Struct, frozen=True, kw_only=True):
     format: int = _FORMAT
 
 
-class _Kept(msgspec.Struct, kw_only=True):
-    identity: BinaryIdentity
-    known: ServerBinary
-
-
 def examine(given: str, *, timeout_s: float = TIMEOUT_S) -> ServerBinary:
     """Ask a binary for its ``--help`` and ``--version``, or recall what it answered.
 
@@ -269,10 +264,9 @@ def identity_of(path: Path) -> BinaryIdentity:
 def _recall(identity: BinaryIdentity) -> ServerBinary | None:
     """Return the cached answers of the binary as it is now; None where there are none."""
     try:
-        kept = msgspec.json.decode(_cache_file(identity).read_bytes(), type=_Kept)
+        return msgspec.json.decode(_cache_file(identity).read_bytes(), type=ServerBinary)
     except (OSError, msgspec.MsgspecError):
         return None
-    return kept.known if kept.identity == identity else None
 
 
 def _remember(identity: BinaryIdentity, known: ServerBinary) -> None:
@@ -281,7 +275,7 @@ def _remember(identity: BinaryIdentity, known: ServerBinary) -> None:
     # A path that is no text cannot be kept.
     with suppress(OSError, UnicodeEncodeError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_own_file(path, msgspec.json.encode(_Kept(identity=identity, known=known)))
+        write_own_file(path, msgspec.json.encode(known))
 
 
 def _libraries(folder: Path) -> str:
@@ -295,5 +289,5 @@ def _libraries(folder: Path) -> str:
 
 
 def _cache_file(identity: BinaryIdentity) -> Path:
-    name = hashlib.sha256(identity.path.encode()).hexdigest()
+    name = hashlib.sha256(msgspec.json.encode(identity)).hexdigest()
     return cache_dir() / _FOLDER / f"{name[:16]}.json"
