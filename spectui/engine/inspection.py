@@ -128,7 +128,7 @@ def _open(path: Path, cancelled: Callable[[], bool]) -> Model:
 def _misfit(target: Model, draft: Model, *, is_mtp: bool) -> str | None:
     if draft is target:
         return None
-    reason = incompatibility(target.vocabulary, draft.vocabulary)
+    reason = incompatibility(target.vocabulary.outline, draft.vocabulary.outline)
     # The cache of MTP layers forgets, whatever other layers there are of their architecture.
     return reason if is_mtp else reason or unserved(target.rollback, draft.rollback)
 

@@ -262,7 +262,7 @@ class LoadedModels:
             if not command.mtp:
                 model.check_generates()
             logs = [native_log.tail()]
-            reason = incompatibility(self.target_model.vocabulary, model.vocabulary)
+            reason = incompatibility(self.target_model.vocabulary.outline, model.vocabulary.outline)
             if reason is not None:
                 raise BadInputError(
                     f"{path} cannot draft for {target.name}: {reason}; "

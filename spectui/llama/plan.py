@@ -219,7 +219,7 @@ def _mtp_file_plan(
     own = read_gguf(options.path)
     check_mtp_file(options.path, own, gguf)
     with Model(options, no_alloc=True, load_mtp=True) as model:
-        reason = incompatibility(target.vocabulary, model.vocabulary)
+        reason = incompatibility(target.vocabulary.outline, model.vocabulary.outline)
         if reason is not None:
             raise BadInputError(
                 f"{options.path} cannot draft for {request.options.path.name}: {reason}; "
@@ -309,17 +309,13 @@ def _state_bytes(device: str, share: Share, logged: Sequence[Buffer]) -> int:
 def outline(model: Model) -> Outline:
     """Take down what pairs are judged by. It stays when the model is closed."""
     vocabulary = model.vocabulary
-    return Outline(
-        type_name=vocabulary.type_name,
+    return replace(
+        vocabulary.outline,
         pre=model.metadata("tokenizer.ggml.pre"),
-        n_tokens=vocabulary.n_tokens,
-        bos=vocabulary.bos,
-        eos=vocabulary.eos,
         end_tokens=tuple(
             Token(id=id_, text=readable(vocabulary.text(id_)))
             for id_ in sorted(vocabulary.end_tokens)
         ),
-        texts=vocabulary.texts,
         chat_template=model.chat_template,
     )
 

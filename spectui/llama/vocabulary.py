@@ -5,7 +5,7 @@ from functools import cached_property
 from itertools import compress, repeat
 
 from spectui.llama.library import C
-from spectui.models.pairs import SpecialToken, readable
+from spectui.models.pairs import Outline, SpecialToken, readable
 
 _NO_TOKENIZER = 0
 """``LLAMA_VOCAB_TYPE_NONE``: llama.cpp ends the process when it is asked for such a token."""
@@ -21,10 +21,16 @@ class Vocabulary:
         self.n_tokens: int = C.llama_vocab_n_tokens(self._vocab)
         self.type: int = C.llama_vocab_type(self._vocab)
 
-    @property
-    def type_name(self) -> str:
-        """Tokenizer family, as llama.cpp names it."""
-        return _TYPE_NAMES.get(self.type, f"type {self.type}")
+    @cached_property
+    def outline(self) -> Outline:
+        """The vocabulary, as llama.cpp's rule for pairs looks at it; it may outlive the model."""
+        return Outline(
+            type_name=_TYPE_NAMES.get(self.type, f"type {self.type}"),
+            n_tokens=self.n_tokens,
+            bos=self.bos,
+            eos=self.eos,
+            texts=self.texts,
+        )
 
     @property
     def has_tokens(self) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
-from typing import Protocol
 
 _MAX_SIZE_DIFFERENCE = 128
 """``SPEC_VOCAB_MAX_SIZE_DIFFERENCE`` of llama.cpp's ``common/speculative.cpp``."""
@@ -35,35 +34,6 @@ class SpecialToken:
     text: str
     """Empty for none."""
     added: bool
-
-
-class Tokens(Protocol):
-    """A vocabulary, as llama.cpp's rule looks at it."""
-
-    @property
-    def type_name(self) -> str:
-        """Family of the tokenizer, by llama.cpp's name."""
-        ...
-
-    @property
-    def n_tokens(self) -> int:
-        """Number of tokens, padding included."""
-        ...
-
-    @property
-    def bos(self) -> SpecialToken:
-        """Beginning of text."""
-        ...
-
-    @property
-    def eos(self) -> SpecialToken:
-        """End of text."""
-        ...
-
-    @property
-    def texts(self) -> Sequence[bytes]:
-        """Texts of all tokens, by id."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +115,7 @@ class PairReport:
         return tuple(t for t in self.draft.end_tokens if t not in self.target.end_tokens)
 
 
-def incompatibility(target: Tokens, draft: Tokens) -> str | None:
+def incompatibility(target: Outline, draft: Outline) -> str | None:
     """Say why a draft cannot serve a target, None if it can.
 
     llama.cpp's own rule, ``common_speculative_are_compatible``: same tokenizer type, same BOS and
