@@ -9,9 +9,16 @@ from hypothesis import strategies as st
 from spectui.known import Known
 from spectui.server.metrics import DraftCounts
 from spectui.server.replies import SlotPhase
-from spectui.server.watch.meters import Ended, SlotMeter, decoded_between, is_exact_enough
 from spectui.server.watch.sample import Failure, Trouble
-from spectui.server.watch.tracker import AttachState, Tracker, Work
+from spectui.server.watch.tracker import (
+    AttachState,
+    Ended,
+    SlotMeter,
+    Tracker,
+    Work,
+    decoded_between,
+    is_exact_enough,
+)
 from tests.support.attached import COUNTERS, ELSEWHERE, LOST, busy, sample, slot
 
 URL = "http://localhost:8080"
