@@ -221,12 +221,10 @@ class _Walk:
     def _values(self, n_values: int) -> None:
         """Take in the metadata."""
         self._count(n_values, _MAX_VALUES)
-        seen: set[str] = set()
         for _ in range(n_values):
             key, kind = _text(self._key()), self._u32()
-            if key in seen:
+            if key in self.metadata or key in self.array_lengths:
                 self._refuse(f"it says twice what {key!r} is")
-            seen.add(key)
             # The first value is what llama.cpp finds.
             if kind in _VALUES:
                 (value,) = self._unpack(_VALUES[kind])
@@ -248,10 +246,8 @@ class _Walk:
         raw = self._bytes(min(n, _MAX_TEXT_BYTES))
         self.at = end
         # A name that could not be told in one line.
-        if key == _ARCHITECTURE_KEY and not raw.decode(errors="replace").isprintable():
-            raise BrokenError(
-                f"its architecture is called {raw.decode(errors='replace')[:_SHOWN]!r}"
-            )
+        if key == _ARCHITECTURE_KEY and not (name := raw.decode(errors="replace")).isprintable():
+            raise BrokenError(f"its architecture is called {name[:_SHOWN]!r}")
         return _text(raw)
 
     def _tensors(self, n_tensors: int) -> None:
@@ -289,9 +285,7 @@ class _Walk:
             self._refuse(f"{name!r} is of type {kind}, which this llama.cpp does not have")
         elif (dims[0] if dims else 1) % n_block:
             self._refuse(f"rows of {name!r} are no whole blocks")
-        is_countable = 0 < n_elements < _MAX_NUMBER or (
-            n_elements == 0 and max(dims) <= _MAX_NUMBER
-        )
+        is_countable = n_elements < _MAX_NUMBER and max(dims, default=0) <= _MAX_NUMBER
         if n_bytes > _MAX_NAME_BYTES or not is_countable:
             self._refuse(f"{name!r} is larger than ggml can count, or has too long a name")
         size_bytes = n_elements // max(n_block, 1) * block_bytes
