@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from spectui.cli.drawing import drawn, fits, wrapped
+from spectui.cli.drawing import fits, wrapped
 from spectui.commands.finding import Finding
 from spectui.doctor.examination import Examination, ExaminedDraft, HeaderLook, Surroundings
 from spectui.doctor.findings import n_cpu_moe_text
@@ -36,14 +36,14 @@ _KINDS = {
 }
 
 
-def told(
+def diagnosis(
     around: Surroundings,
     examination: Examination | HeaderLook | None,
     found: Sequence[Finding],
     preset: Preset | None,
     libraries: Sequence[FoundLibrary] = (),
-) -> str:
-    """Render all sections of a diagnosis.
+) -> Iterator[RenderableType]:
+    """Yield all sections of a diagnosis.
 
     Args:
         around: the machine.
@@ -53,16 +53,6 @@ def told(
         preset: the named preset; None without one.
         libraries: those of this machine, where they were asked for.
     """
-    return drawn(*_parts(around, examination, found, preset, libraries))
-
-
-def _parts(
-    around: Surroundings,
-    examination: Examination | HeaderLook | None,
-    found: Sequence[Finding],
-    preset: Preset | None,
-    libraries: Sequence[FoundLibrary],
-) -> Iterator[RenderableType]:
     yield from _section("Machine", _machine(around))
     if libraries:
         lines = (line for one in libraries for line in one.lines())

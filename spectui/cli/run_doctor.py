@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from spectui.cli.doctor_view import told
+from spectui.cli.doctor_view import diagnosis
+from spectui.cli.drawing import drawn
 from spectui.cli.given import Given
 from spectui.cli.named_models import find_models, of_named_kinds
 from spectui.cli.next_step import next_lines, shell_line, tune_words
@@ -88,7 +89,7 @@ def doctor(planner: Planner, shared: Given, *, draft_max: int, prices_libraries:
     document = _document(around, looked_at, found, preset)
     if prices_libraries:
         document["libraries"] = [one.document() for one in libraries]
-    text = told(around, looked_at, found, preset, libraries)
+    text = drawn(*diagnosis(around, looked_at, found, preset, libraries))
     error = _verdict(looked_at, found)
     if error is None:
         text = "\n".join((text.rstrip("\n"), "", *_next(options, looked_at)))

@@ -127,7 +127,8 @@ def usual_folders() -> tuple[Path, ...]:
     candidates = (
         variables.get("LLAMA_CACHE"),
         f"{cache}/llama.cpp",
-        variables.get("HF_HUB_CACHE") or _below(variables.get("HF_HOME"), "hub"),
+        variables.get("HF_HUB_CACHE"),
+        f"{variables['HF_HOME']}/hub" if variables.get("HF_HOME") else None,
         f"{cache}/huggingface/hub",
         "~/.lmstudio/models",
         f"{cache}/lm-studio/models",
@@ -150,10 +151,6 @@ def usual_folders() -> tuple[Path, ...]:
 def expand_home(folder: str) -> Path:
     """Put the home folder in place of ``~``, which stays where there is no such home."""
     return Path(os.path.expanduser(folder))  # noqa: PTH111 - Path.expanduser raises without a home
-
-
-def _below(folder: str | None, name: str) -> str | None:
-    return f"{folder}/{name}" if folder else None
 
 
 def is_pseudo(folder: Path) -> bool:

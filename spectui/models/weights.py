@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from spectui.models.header import GgufFile
 from spectui.options.reading import tensor_pattern
@@ -109,9 +110,7 @@ def mtp_traffic(gguf: GgufFile, options: ModelOptions, *, gpu_devices: bool) -> 
         is_read = is_mtp(name) or name.startswith(_PROJECTIONS)
         return is_read and not name.endswith(_OWN_EMBEDDING)
 
-    def sizes(reads: Callable[[str], bool]) -> Counter[_Place]:
-        return _sizes(gguf, options, reads, gpu_devices=gpu_devices)
-
+    sizes = partial(_sizes, gguf, options, gpu_devices=gpu_devices)
     own = sizes(is_of_layer)
     # Where there is no other layer, one decode runs all of them.
     n_turns = 1 if gguf.mtp_layers == gguf.number("block_count") else max(1, gguf.mtp_layers)
@@ -161,8 +160,6 @@ def _mtp_test(gguf: GgufFile) -> Callable[[str], bool]:
     """Return a function that tells whether a tensor is of the last layers, for MTP."""
     n_layers = gguf.number("block_count")
     first = n_layers - gguf.mtp_layers
-    if first == n_layers:
-        return lambda _name: False
     return lambda name: first <= _layer(name, n_layers) < n_layers
 
 
@@ -189,9 +186,8 @@ def _sizes(
     for tensor in gguf.tensors:
         if reads(tensor.name):
             has_experts = _EXPERTS.search(tensor.name) is not None
-            sizes[in_ram(tensor.name, _layer(tensor.name, n_layers)), has_experts] += (
-                tensor.size_bytes
-            )
+            place = in_ram(tensor.name, _layer(tensor.name, n_layers)), has_experts
+            sizes[place] += tensor.size_bytes
     return sizes
 
 

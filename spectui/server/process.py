@@ -24,8 +24,6 @@ HEALTH_TIMEOUT_S = 2.0
 GRACE_S = 10.0
 _BROKEN_S = 1.0
 """A connection breaks a moment before the process is gone."""
-_UNREADY_BYTES = 1 << 26
-"""A server that has printed so much and is not ready will not be."""
 _LEFT_IT = " (a script that starts the server has to stay as long as that runs)"
 _ENDS = b": cleaning up before exit...\n"
 """llama-server's line when it is told to end. It ends once it has nothing to do."""
@@ -124,11 +122,6 @@ class LlamaServer(LlamaClient):
                 raise ServerError(
                     f"{self.name} was not ready after {timeout_s:g} s, and --timeout gives it "
                     f"longer; {self._last_words()}"
-                )
-            if self._output.n_bytes > _UNREADY_BYTES:
-                raise ServerError(
-                    f"{self.name} printed more than {_UNREADY_BYTES // 1_000_000} MB and was not "
-                    f"ready; {self._last_words()}"
                 )
             if self.is_ready(timeout_s=min(HEALTH_TIMEOUT_S, remaining_s)):
                 return

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from spectui.cli.doctor_view import draft_lines, told
+from spectui.cli.doctor_view import diagnosis, draft_lines
+from spectui.cli.drawing import drawn
 from spectui.doctor.examination import Examination, Examiner, Surroundings
 from spectui.doctor.findings import findings, n_cpu_moe_text
 from spectui.doctor.speed import Bandwidth
@@ -102,7 +103,7 @@ def test_what_a_memory_lacks_is_told(
 
 
 def text_of(examination: Examination | None, around: Surroundings = AROUND) -> str:
-    return " ".join(told(around, examination, (), None).split())
+    return " ".join(drawn(*diagnosis(around, examination, (), None)).split())
 
 
 def test_what_bounds_the_context_is_told(examination: Examination) -> None:

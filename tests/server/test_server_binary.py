@@ -165,10 +165,10 @@ MISBEHAVING = {
     "ignores": ("trap '' TERM INT; while :; do sleep 600; done", r"did not end within 2 s"),
     "leaves a child": ("sleep 600 & echo $!", "is no llama-server"),
     "hangs with children": ("sleep 600 & sleep 600 & wait", r"did not end within 2 s"),
-    "endless": ("exec yes garbage", "printed more than .* bytes; .*'garbage / garbage"),
+    "endless": ("exec yes garbage", r"did not end within 2 s; .*'garbage / garbage"),
     "endless line": (
         "exec cat /dev/zero",
-        r"printed more than .* bytes; its last words were '\?\?';",
+        r"did not end within 2 s; its last words were '\?\?';",
     ),
     "says nothing": ("exit 0", "--port; it printed nothing; give"),
     "hangs later": (
@@ -186,11 +186,8 @@ MISBEHAVING = {
         for manner, (_script, message) in MISBEHAVING.items()
     ],
 )
-def test_what_misbehaves_is_one_sentence_and_leaves_nothing(
-    tmp_path: Path, manner: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_misbehaves_is_one_sentence_and_leaves_nothing(tmp_path: Path, manner: str) -> None:
     script, message = MISBEHAVING[manner]
-    monkeypatch.setattr("spectui.server.binary.MAX_OUTPUT_BYTES", 1 << 16)
     path = write_script(
         tmp_path / "llama-server", f"#!/bin/sh\necho $$ > {tmp_path}/pid\n{script}\n"
     )
