@@ -76,7 +76,7 @@ class _HubDrafts:
         if model is None:
             return _without_file(name, "has no model that could draft")
         self.models[model.path] = model
-        return or_why_not(self.search.look_at, model.found)
+        return or_why_not(self.search.look_at, model)
 
     def _compare(self, target: Path, draft: Path) -> ModelInspected:
         if draft == target:

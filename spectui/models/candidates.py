@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Protocol
 
 from spectui.gguf_names import series_of
@@ -50,39 +49,19 @@ class Repository:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HubModel:
-    """A model in a repository."""
+class HubModel(FoundModel):
+    """A model in a repository, at its place on the hub: ``OWNER/NAME/FILE``."""
 
     repository: str
     files: tuple[str, ...]
     """Names of its files, the one that llama.cpp is given first."""
-    sizes: tuple[int, ...]
-    """Bytes of each file."""
-
-    @property
-    def path(self) -> Path:
-        """``OWNER/NAME/FILE``: its place on the hub."""
-        return Path(self.repository, self.files[0])
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of all files."""
-        return sum(self.sizes)
+    first_bytes: int
+    """Bytes of that one."""
 
     @property
     def fetch_words(self) -> tuple[str, ...]:
         """The command that fetches it."""
         return ("spectui", "models", "fetch", self.repository, self.files[0])
-
-    @property
-    def found(self) -> FoundModel:
-        """The model as one that was found, at its place on the hub."""
-        return FoundModel(
-            path=self.path,
-            name=series_of(self.path.name).stem,
-            size_bytes=self.size_bytes,
-            n_shards=len(self.files),
-        )
 
 
 class Search(Protocol):

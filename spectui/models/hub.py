@@ -96,13 +96,19 @@ class Hub:
         models = {}
         for name in sorted(_gguf_names(sizes)):
             folder, slash, own = name.rpartition("/")
-            files = tuple(f"{folder}{slash}{part}" for part in series_of(own).names)
+            series = series_of(own)
+            files = tuple(f"{folder}{slash}{part}" for part in series.names)
             if sizes.keys() >= {*files}:
-                models[files] = tuple(map(sizes.__getitem__, files))
-        return tuple(
-            HubModel(repository=repository, files=files, sizes=of_files)
-            for files, of_files in models.items()
-        )
+                models[files] = HubModel(
+                    path=Path(repository, files[0]),
+                    name=series.stem,
+                    size_bytes=sum(sizes[file] for file in files),
+                    n_shards=len(files),
+                    repository=repository,
+                    files=files,
+                    first_bytes=sizes[files[0]],
+                )
+        return tuple(models.values())
 
     def header(self, model: HubModel) -> Header:
         """Read the header of a model's first file; of a split one its tensors are not all there.
@@ -115,7 +121,7 @@ class Hub:
         url = hf_hub_url(model.repository, model.files[0])
         headers = self._api._build_hf_headers()  # noqa: SLF001 - as its own requests have them
         ranges = _Ranges(url, headers, model)
-        gguf = parse_header(ranges, model.sizes[0], str(model.path), texts.append)
+        gguf = parse_header(ranges, model.first_bytes, str(model.path), texts.append)
         facts = facts_of(model.path, gguf, model.size_bytes)
         return Header(gguf=gguf, facts=facts, texts=texts)
 
@@ -188,7 +194,7 @@ class _Ranges:
     def __init__(self, url: str, headers: dict[str, str], model: HubModel) -> None:
         # Compressed, ranges would be of something else.
         self._url, self._headers = url, {**headers, "Accept-Encoding": "identity"}
-        self._name, self._size_bytes = str(model.path), model.sizes[0]
+        self._name, self._size_bytes = str(model.path), model.first_bytes
         self._at = 0
 
     def read(self, n_bytes: int, /) -> bytes:
