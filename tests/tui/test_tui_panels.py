@@ -1,5 +1,6 @@
 """The live panels: what they show at which size, in both sets of characters."""
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from spectui.engine.events import Role
 from spectui.known import Known
+from spectui.live.machine import TokenReads
 from spectui.live.setup import RamMeasured
 from spectui.live.tally import LiveState, LiveTally
 from spectui.llama.buffers import DeviceMemory
@@ -222,7 +224,15 @@ EVERYWHERE = (
     *("tokens/s now", "16.5 tokens/s", "rate 0.", "tokens/round", "α 0.", "limited by DRAM"),
     *("V(6)/V(1) 1.43", "VRAM", "RAM", "GB/s", "ideal", "measured", "verify cost"),
 )
-WIDE = ("rollback", "V(n)/V(1)", "free", "gen 4 x16", "drafted per round", "prompt 412")
+WIDE = (
+    "rollback",
+    "token reads",
+    "V(n)/V(1)",
+    "free",
+    "gen 4 x16",
+    "drafted per round",
+    "prompt 412",
+)
 TOLD = [
     *(("gpu", size, EVERYWHERE) for size in ("narrow", "usual", "wide")),
     ("gpu", "wide", WIDE),
@@ -236,6 +246,20 @@ TOLD = [
     ("eight", "wide", ("VRAM 7", "PCIe 7", "700 W, 57 °C", "PCIe 0: GPU 0 was lost")),
     ("off", "usual", ("this turn runs without the draft",)),
 ]
+
+
+async def test_bytes_of_a_token_stand_beside_the_speed_that_ram_allows() -> None:
+    token = TokenReads(
+        ram_bytes=1.1e9, gpu_bytes=1.6e9, at_most_tokens_per_s=48.5, alone_tokens_per_s=27.5
+    )
+    state = gpu_machine().state()
+    state = replace(state, traffic=replace(state.traffic, token=token))
+    async with shown_panels() as show:
+        usual = "\n".join(await show(state, "usual"))
+        wide = "\n".join(await show(state, "wide"))
+    assert re.search(r"token reads 1\.1 GB RAM +at most 48\.5/s", usual)
+    assert "token reads 1.1 GB RAM + 1.6 GB VRAM" in wide
+    assert re.search(r"alone at most 48\.5 tokens/s +measured 27\.5/s", wide)
 
 
 async def test_what_is_told_where_there_is_room() -> None:
