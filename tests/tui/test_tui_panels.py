@@ -259,7 +259,7 @@ async def test_bytes_of_a_token_stand_beside_the_speed_that_ram_allows() -> None
         wide = "\n".join(await show(state, "wide"))
     assert re.search(r"token reads 1\.1 GB RAM +at most 48\.5/s", usual)
     assert "token reads 1.1 GB RAM + 1.6 GB VRAM" in wide
-    assert re.search(r"alone at most 48\.5 tokens/s +measured 27\.5/s", wide)
+    assert re.search(r"alone at most 48\.5/s +measured 27\.5/s", wide)
 
 
 async def test_what_is_told_where_there_is_room() -> None:

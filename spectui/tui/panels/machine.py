@@ -389,7 +389,7 @@ def _token(token: TokenReads | None, pen: Pen) -> Block:
     if short == line:
         short = pen.spread(labelled("token reads", f"{pen.size(token.ram_bytes)} RAM"), bound)
     measured = "" if alone is None else f"measured {pen.per_s(alone)}"
-    speed: Line = (("alone at most ", Look.MUTED), (pen.tokens_per_s(most), Look.PLAIN))
+    speed = labelled("alone at most", pen.per_s(most))
     return block((6, (short,)), (15, (line, pen.spread(speed, ((measured, Look.MUTED),)))))
 
 
