@@ -150,6 +150,10 @@ def test_charts_and_numbers() -> None:
         (UNICODE.spark([8], 3, maximum=16), ["  ▄"]),
         (UNICODE.spark([4, 8], 2, height=2), [" █", "██"]),
         # Parts differ without colour.
+        # An interval is drawn beside the value that it is compared with.
+        ([UNICODE.on_scale(1.2, 1.3, 1.4, 1.0, 9)], ["│   ├─●─┤"]),
+        ([ASCII.on_scale(0.6, 0.7, 0.8, 1.0, 9)], ["[-o-]   |"]),
+        ([ASCII.on_scale(0.8, 1.1, 1.2, 1.0, 9)], ["[---+-o-]"]),
         (ASCII.stacked([2, 1, 1], 8, 8), ["##", "=", "+"]),
         (UNICODE.tokens_per_s(118.4), "118 tokens/s"),
         (UNICODE.tokens_per_s(None), "– tokens/s"),
