@@ -24,7 +24,7 @@ from spectui.options.dialect import Dialect
 from spectui.options.setup import ContextOptions, Devices, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"

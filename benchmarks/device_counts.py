@@ -34,7 +34,7 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 from tests.support.models import Tiny, write_tiny
 from tests.support.rpc import rpc_build
 

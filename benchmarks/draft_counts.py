@@ -26,7 +26,7 @@ from spectui.measure.lossless import Divergence, parting
 from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 
 CONFIGS = (
     Speculation(DraftSimple(draft_max=1)),

@@ -24,7 +24,7 @@ from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import Devices, SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 from tests.support.rpc import rpc_build
 
 RATIOS = {

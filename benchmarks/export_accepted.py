@@ -18,8 +18,8 @@ import httpx
 from benchmarks.common import server_binary, write_results
 from spectui.commands.launch import ExportSetup
 from spectui.errors import ServerError
-from spectui.server import LlamaServer
 from spectui.server.binary import ServerBinary, examine
+from spectui.server.process import LlamaServer
 from tests.support.architectures import write_qwen35
 from tests.support.configurations import VERBOSE, Files, random_setup, unconfirmed
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, write_tiny

@@ -35,7 +35,7 @@ from spectui.options.drafters import (
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import load_prompts
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 from tests.support.beside_server import CONTEXT, Outcome, in_turns, run_both
 
 SUITE = Path(__file__).parent / "ngram_suite.jsonl"

@@ -25,7 +25,7 @@ from benchmarks.common import add_row, read_rows, server_binary, write_results
 from spectui.measure.workload import Workload, tokenize, with_length
 from spectui.options.setup import SamplingConfig
 from spectui.prompts import builtin_suite
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 
 SHAPES = ("128+512", "256+256", "512+512", "1024+256", "2048+128", "4096+64")
 SMALLEST = ("96+16", "384+16")

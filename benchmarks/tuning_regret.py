@@ -36,7 +36,7 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import divide
 from spectui.tune.forecaster import Forecaster

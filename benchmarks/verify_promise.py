@@ -29,7 +29,7 @@ from spectui.measure.server_backend import result_of
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 from spectui.verify.comparison import ratio_of, summarise, verdict
 
 _TOLERANCE = 0.05

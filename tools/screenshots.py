@@ -27,8 +27,8 @@ from spectui.demo import DemoModel
 from spectui.live.setup import Activity
 from spectui.llama.search import LIBRARY_VARIABLE
 from spectui.prompts import builtin_suite
-from spectui.server import LlamaServer
 from spectui.server.address import parse_address
+from spectui.server.process import LlamaServer
 from spectui.server.watch.poller import Attachment
 from spectui.settings import Settings
 from spectui.tui.app import SpectuiApp

@@ -9,9 +9,8 @@ from rich.text import Text
 
 from spectui.cli.drawing import drawn, fits, wrapped
 from spectui.commands.finding import Finding
-from spectui.doctor.examination import Examination, ExaminedDraft, Surroundings
+from spectui.doctor.examination import Examination, ExaminedDraft, HeaderLook, Surroundings
 from spectui.doctor.findings import n_cpu_moe_text
-from spectui.doctor.headers import HeaderLook
 from spectui.doctor.libraries import FoundLibrary
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.engine.demand import Demand

@@ -22,26 +22,26 @@ def check_drafting(options: RunOptions, speculation: Speculation) -> None:
     Raises:
         UsageError: a draft is longer than a decode.
     """
-    for one in speculation.chain:
-        _check_room(options, one)
-
-
-def _check_room(options: RunOptions, one: DrafterSetting) -> None:
     sizes = {"-c": options.context.ctx_size, "-b": options.context.batch_size}
-    needed = one.longest + 1
-    short = {flag: size for flag, size in sizes.items() if size < needed}
-    if not short:
-        return
-    given = " with ".join(f"{flag} {size}" for flag, size in short.items())
+    for one in speculation.chain:
+        needed = one.longest + 1
+        short = {flag: size for flag, size in sizes.items() if size < needed}
+        if short:
+            given = " with ".join(f"{flag} {size}" for flag, size in short.items())
+            length, lower = _longest_draft(one)
+            raise UsageError(
+                f"{length} is verified in decodes of {needed} tokens, which {given} does not "
+                f"hold; raise {' and '.join(short)} to {needed} or more{lower}"
+            )
+
+
+def _longest_draft(one: DrafterSetting) -> tuple[str, str]:
+    """The length of a drafter's longest draft as it is given, and how to shorten it."""
     bound = next((number for number in numbers_of(type(one)) if number.bounds_drafts), None)
     if bound is None:
-        length, lower = f"{one.kind} with its drafts of up to {one.longest}", ""
-    else:
-        length, lower = f"{bound.flags[0]} {one.longest}", ", or lower it"
-    raise UsageError(
-        f"{length} is verified in decodes of {needed} tokens, "
-        f"which {given} does not hold; raise {' and '.join(short)} to {needed} or more{lower}"
-    )
+        return f"{one.kind} with its drafts of up to {one.longest}", ""
+    default = ", the default," if one.longest == bound.default else ""
+    return f"{bound.flags[0]} {one.longest}{default}", ", or lower it"
 
 
 def check_engine(kinds: Iterable[str]) -> None:

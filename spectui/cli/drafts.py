@@ -21,8 +21,13 @@ from spectui.models.ranking import (
     rank,
 )
 
-Compare = Callable[[ComparePair], ModelInspected]
-"""Looks at a target and a draft; in an engine by llama.cpp's own rule."""
+Compare = Callable[[Path, Path], ModelInspected]
+"""Looks at a target and a draft."""
+
+
+def compared_by(engine: Engine) -> Compare:
+    """Comparison in an engine, by llama.cpp's own rule."""
+    return lambda target, draft: engine.compare(ComparePair(target=target, draft=draft))
 
 
 class Room:
@@ -112,7 +117,7 @@ class DraftSearch:
         Raises:
             BadInputError: the target cannot be read, or cannot continue a text.
         """
-        told = compare(ComparePair(target=target, draft=target))
+        told = compare(target, target)
         if told.facts is None or told.reason is not None:
             raise BadInputError(told.reason or f"{target} cannot be read; give another model")
         self.target = told.facts
@@ -131,8 +136,7 @@ class DraftSearch:
         """Assess ``model`` as a draft; read its file unless its size is enough to exclude it."""
         option = assess(self._seen, model, None, self._n_ctx)
         if option.reason is None:
-            target = self.target.path
-            told = self._compare(ComparePair(target=target, draft=model.path))
+            told = self._compare(self.target.path, model.path)
             option = assess(self._seen, model, told, self._n_ctx)
         return self._room.judge(option)
 
@@ -155,7 +159,7 @@ def look_into(
     scan = Scan(folders)
     models = _models(scan, folders, target)
     with Engine() as engine:
-        search = DraftSearch(engine.compare, target, n_ctx=n_ctx, free_bytes=free_bytes)
+        search = DraftSearch(compared_by(engine), target, n_ctx=n_ctx, free_bytes=free_bytes)
         options = [or_why_not(search.look_at, model) for model in models]
         ranked = rank(search.target, options)
     return FolderDrafts(options=ranked, reasons=tuple(scan.reasons), doubt=search.doubt)

@@ -16,12 +16,10 @@ from spectui.cli.output import check_writable, complain, say, write_result
 from spectui.cli.progress import open_progress
 from spectui.cli.run_scan import models_document
 from spectui.cli.scan_view import Findings, scan_view, shown
-from spectui.doctor.headers import compare_headers, target_header
-from spectui.engine.commands import ComparePair
 from spectui.errors import BadInputError, SpectuiError, UsageError
 from spectui.llama.library import has_library
-from spectui.models.beside import Header, inspected
-from spectui.models.candidates import Candidate, HubModel, Origin, candidates, choose_file
+from spectui.models.beside import Header, inspected, target_header
+from spectui.models.candidates import HubModel, Origin, Repository, candidates, choose_file
 from spectui.models.facts import ModelFacts, has_mtp_layers
 from spectui.models.files import FoundModel
 from spectui.models.gguf import check_file
@@ -67,12 +65,12 @@ class _HubDrafts:
         path = target.facts.path
         self.search = DraftSearch(self._compare, path, n_ctx=n_ctx, free_bytes=free_bytes)
 
-    def look_at(self, candidate: Candidate) -> DraftOption:
+    def look_at(self, repository: Repository) -> DraftOption:
         """Choose a file of a repository and look at its header beside the target's."""
-        name = candidate.repository.name
+        name = repository.name
         try:
             models = self._hub.models(name)
-            model = choose_file(candidate, models, _read_bytes(self._target.facts))
+            model = choose_file(repository, models, _read_bytes(self._target.facts))
         except SpectuiError as error:
             return _without_file(name, str(error))
         if model is None:
@@ -80,15 +78,13 @@ class _HubDrafts:
         self.models[model.path] = model
         return or_why_not(self.search.look_at, model.found)
 
-    def _compare(self, command: ComparePair) -> ModelInspected:
-        if command.draft == command.target:
-            return compare_headers(command)
-        try:
-            draft = self._hub.header(self.models[command.draft])
-        except SpectuiError as error:
-            target, path = command.target, command.draft
-            return ModelInspected(target=target, path=path, facts=None, reason=str(error))
-        return inspected(self._target, draft, here=False)
+    def _compare(self, target: Path, draft: Path) -> ModelInspected:
+        if draft == target:
+            return inspected(self._target, target)
+        return inspected(self._target, draft, self._header, here=False)
+
+    def _header(self, draft: Path) -> Header:
+        return self._hub.header(self.models[draft])
 
 
 def _read_bytes(facts: ModelFacts) -> int:
@@ -123,9 +119,9 @@ def find(target: Path, *, n_ctx: int, most: int, json_path: str | None, quiet: b
         share = _read_bytes(own.facts) / max(own.facts.size_bytes, 1)
         listed = candidates(origin, share * own.facts.n_params, hub.search, most)
         options = []
-        for number, candidate in enumerate(listed, start=1):
-            progress.say(f"reading {shown(candidate.repository.name)} ({number} of {len(listed)})")
-            options.append(drafts.look_at(candidate))
+        for number, repository in enumerate(listed, start=1):
+            progress.say(f"reading {shown(repository.name)} ({number} of {len(listed)})")
+            options.append(drafts.look_at(repository))
     finally:
         progress.close()
     found = Findings(

@@ -165,8 +165,6 @@ def _acceptance_document(state: AttachState) -> Json:
     counts = None if state.counters.value is None else state.counters.value.drafts
     if counts is None:
         return or_reason("acceptance", None, state.undrafted or _UNTOLD)
-    process = state.host.process
-    is_synthetic = None if process.value is None else bool(state.synthetic)
     return {
         "acceptance": {
             "n_drafts": counts.n_drafts,
@@ -174,7 +172,6 @@ def _acceptance_document(state: AttachState) -> Json:
             "n_accepted": counts.n_accepted,
             **fields_of(counts, _NOTHING_DRAFTED, "acceptance_rate", "mean_accepted_length"),
             "accepted_per_position": list(counts.accepted_per_position),
-            **or_reason("is_synthetic", is_synthetic, process.reason or _UNTOLD),
         }
     }
 
@@ -247,12 +244,10 @@ def _process(host: HostState) -> Json:
             "is_this_machine": host.is_here,
             **or_reason("process", None, host.process.reason or _UNTOLD),
         }
-    fields = asdict(process)
-    del fields["synthetic"]
     return {
         "is_this_machine": host.is_here,
         "process": {
-            **fields,
+            **asdict(process),
             **fields_of(host, "a rate needs two readings", "cores"),
             **_reading("read_bytes_per_s", host.read_bytes_per_s),
         },

@@ -64,9 +64,9 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
-from spectui.server import LlamaClient
 from spectui.server.address import parse_address
 from spectui.server.binary import ServerBinary
+from spectui.server.client import LlamaClient
 from spectui.server.watch.poller import Attachment
 from spectui.server.watch.sample import HostState, ProcessSample, ServerFacts
 from spectui.speculative.models import unserved

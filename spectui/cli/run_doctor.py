@@ -17,11 +17,12 @@ from spectui.doctor.examination import (
     Examination,
     ExaminedDraft,
     Examiner,
+    HeaderLook,
     Surroundings,
+    look_at_headers,
     surroundings,
 )
 from spectui.doctor.findings import finding, findings
-from spectui.doctor.headers import HeaderLook, look_at_headers
 from spectui.doctor.libraries import FoundLibrary, look_at_libraries
 from spectui.doctor.speed import DraftBound, SpeedBound
 from spectui.documents import Json, fields_of, heading, or_reason

@@ -17,10 +17,11 @@ from spectui.format import counted
 from spectui.llama.architectures import inspect_header
 from spectui.llama.library import has_library
 from spectui.measure.backend import header
+from spectui.models.beside import compare_headers
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, Scan, expand_home, usual_folders
 from spectui.models.gguf import check_file
-from spectui.models.ranking import DraftOption, needed_memory, rank, read_share, unloadable
+from spectui.models.ranking import DraftOption, needed_memory, rank, read_share
 from spectui.monitor.machine import Machine, this_machine
 from spectui.paths import text_of
 from spectui.settings import read_settings
@@ -92,21 +93,19 @@ def _search(
 
 def _draft_search(stack: ExitStack, target: Path, n_ctx: int) -> "DraftSearch":
     """Return the search for drafts; without a llama.cpp library it reads headers alone."""
-    from spectui.cli.drafts import DraftSearch
+    from spectui.cli.drafts import DraftSearch, compared_by
 
     if has_library():
         from spectui.engine.driver import Engine
 
-        return DraftSearch(stack.enter_context(Engine()).compare, target, n_ctx=n_ctx)
-    from spectui.doctor.headers import compare_headers
-
+        return DraftSearch(compared_by(stack.enter_context(Engine())), target, n_ctx=n_ctx)
     free_bytes = psutil.virtual_memory().available
     return DraftSearch(compare_headers, target, n_ctx=n_ctx, free_bytes=free_bytes)
 
 
 def _look_at(model: FoundModel, *, n_ctx: int) -> DraftOption:
     """Describe a model by its header, without a target."""
-    reason, facts = unloadable(model), None
+    reason, facts = model.damage, None
     if reason is None:
         told = inspect_header(model.path)
         reason, facts = told.reason, told.facts

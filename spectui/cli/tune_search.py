@@ -50,8 +50,8 @@ from spectui.options.request import check_lengths
 from spectui.options.setup import ModelOptions, Setup
 from spectui.prompts import Prompt
 from spectui.prompts.chats import Chats
-from spectui.server import LlamaClient
 from spectui.server.binary import ServerBinary
+from spectui.server.client import LlamaClient
 from spectui.tune.backends import InProcess, Served
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import FEWEST_FOR_BOTH

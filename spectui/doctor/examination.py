@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 
 from spectui.doctor.speed import (
     Bandwidth,
@@ -31,7 +32,10 @@ from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.llama.rpc import Link, RpcServer
+from spectui.models.beside import inspected, target_header
+from spectui.models.facts import ModelFacts
 from spectui.models.pairs import PairReport
+from spectui.models.ranking import ModelInspected
 from spectui.models.weights import WeightTraffic
 from spectui.monitor.dram import ram_limit
 from spectui.monitor.machine import Machine
@@ -160,6 +164,26 @@ def surroundings(planner: Planner, machine: Machine) -> Surroundings:
     return Surroundings(
         machine=machine, backend=backend, free=free, bandwidth=bandwidth, links=links
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderLook:
+    """A target and its drafts by their headers: all there is without a llama.cpp library."""
+
+    target: ModelFacts
+    drafts: Mapping[str, ModelInspected]
+    """By name, beside the target."""
+
+
+def look_at_headers(target: Path, drafts: Mapping[str, Path]) -> HeaderLook:
+    """Look at a target and at drafts for it.
+
+    Raises:
+        BadInputError: the target's file is unusable, or is no model that generates.
+    """
+    header = target_header(target)
+    found = {name: inspected(header, path) for name, path in drafts.items()}
+    return HeaderLook(target=header.facts, drafts=found)
 
 
 class Examiner:

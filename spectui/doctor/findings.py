@@ -38,6 +38,7 @@ def findings(examination: Examination, *, is_drafting: bool = True) -> tuple[Fin
         examination: examination of the models.
         is_drafting: whether anything shall draft, or what drafts cost is of no interest.
     """
+    alteration = examination.plan.target.info.alteration
     found = [
         *_of_memory(examination),
         *_of_training(
@@ -48,23 +49,19 @@ def findings(examination: Examination, *, is_drafting: bool = True) -> tuple[Fin
         ),
         *(one for draft in examination.drafts for one in _of_draft(examination, draft)),
         *(_of_drafting(examination) if is_drafting else ()),
-        *_of_overrides(examination),
+        *(() if alteration is None else (finding(Severity.NOTE, alteration),)),
     ]
     order = list(Severity)
     return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
 
 
 def _of_drafting(examination: Examination) -> Iterator[Finding]:
-    yield from _of_rollback(examination)
-    yield from _of_experts(examination)
-    yield from _of_length(examination)
-
-
-def _of_rollback(examination: Examination) -> Iterator[Finding]:
     plan, draft = examination.plan, examination.chosen
     yield from _checkpoints("the target", plan.target, "-m")
     if plan.draft is not None and draft is not None:
         yield from _checkpoints(draft.name, plan.draft, "-md")
+    yield from _of_experts(examination)
+    yield from _of_length(examination)
 
 
 def _checkpoints(who: str, plan: ModelPlan, flag: str) -> Iterator[Finding]:
@@ -92,12 +89,6 @@ def _of_experts(examination: Examination) -> Iterator[Finding]:
         )
 
 
-def _of_overrides(examination: Examination) -> Iterator[Finding]:
-    alteration = examination.plan.target.info.alteration
-    if alteration is not None:
-        yield finding(Severity.NOTE, alteration)
-
-
 def _of_length(examination: Examination) -> Iterator[Finding]:
     has_gpu = any(buffer.memory != HOST for buffer in examination.plan.buffers)
     if (
@@ -122,17 +113,12 @@ def _of_draft(examination: Examination, draft: ExaminedDraft) -> Iterator[Findin
         severity = Severity.ERROR if draft.is_wanted else Severity.NOTE
         yield finding(severity, f"{name} cannot be used: {reason}", "-md")
         return
-    yield from _of_speed(draft, has_experts=examination.traffic.n_experts > 0)
+    has_experts = examination.traffic.n_experts > 0
+    if draft.bound and (text := hard_to_win(name, draft.bound, has_experts=has_experts)):
+        yield _warning(text, "-md")
     yield from _of_draft_context(draft, examination.request.context.ctx_size)
     if draft.report is not None:
         yield from (finding(Severity.NOTE, text, "-md") for text in _apart(name, draft.report))
-
-
-def _of_speed(draft: ExaminedDraft, *, has_experts: bool) -> Iterator[Finding]:
-    bound = draft.bound
-    text = None if bound is None else hard_to_win(draft.name, bound, has_experts=has_experts)
-    if text is not None:
-        yield _warning(text, "-md")
 
 
 def hard_to_win(name: str, bound: DraftBound, *, has_experts: bool) -> str | None:

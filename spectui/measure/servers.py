@@ -21,9 +21,10 @@ from spectui.measure.server_memory import ServerMemory
 from spectui.measure.workload import WARM_UP_TOKENS
 from spectui.options.setup import Setup
 from spectui.paths import data_dir, ensure_dir
-from spectui.server import Completion, LlamaClient, LlamaServer
 from spectui.server.binary import ServerBinary
+from spectui.server.client import Completion, LlamaClient
 from spectui.server.help_text import Version
+from spectui.server.process import LlamaServer
 
 _CACHE = "--cache-ram"
 _WARM_UP_TEXT = "The quick brown fox"

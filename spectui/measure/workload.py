@@ -15,7 +15,7 @@ from spectui.prompts import AnsweredPrompt, Prompt
 
 if TYPE_CHECKING:
     # Reports and searches in-process need no HTTP.
-    from spectui.server import ChatMessage, LlamaClient
+    from spectui.server.client import ChatMessage, LlamaClient
 
 WARM_UP_TOKENS = 8
 """Enough to touch weights and caches: the first tokens after a load are slower than the rest."""

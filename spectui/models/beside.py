@@ -1,15 +1,16 @@
 """A draft beside a target, by what their headers say: all there is without a llama.cpp library."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from spectui.errors import BadInputError
+from spectui.errors import BadInputError, HubError
 from spectui.models.facts import (
     ModelFacts,
     check_hidden_states,
     check_is_model,
+    check_is_target,
     check_mtp_file,
     facts_of,
 )
@@ -46,40 +47,54 @@ def _texts(file: FileIdentity) -> Sequence[bytes]:
     return vocabulary(file.path)
 
 
-def unfitness(target: Header, draft: Header, *, here: bool = True) -> str | None:
-    """Reason why a draft cannot serve a target, as far as headers tell; None if it can.
+def target_header(path: Path) -> Header:
+    """Read the header of a target.
+
+    Raises:
+        BadInputError: the file is unusable, or is no model that generates.
+    """
+    header = header_of(path)
+    check_is_target(path, header.gguf)
+    return header
+
+
+def compare_headers(target: Path, draft: Path) -> ModelInspected:
+    """Look at a draft, or at the target itself, beside a target."""
+    try:
+        own = target_header(target)
+    except BadInputError as error:
+        return ModelInspected(target=target, path=draft, facts=None, reason=str(error))
+    return inspected(own, draft)
+
+
+def inspected(
+    target: Header, path: Path, read: Callable[[Path], Header] = header_of, *, here: bool = True
+) -> ModelInspected:
+    """Look at a draft beside a target, as far as headers tell.
 
     BOS and EOS are compared where both headers say whether they are added: what llama.cpp does
     otherwise depends on the tokenizer.
 
     Args:
         target: the model that is drafted for.
-        draft: the draft.
+        path: the draft.
+        read: reads its header.
         here: whether it shall draft in this process, where EAGLE-3 and its like cannot.
     """
-    path, kind = draft.facts.path, draft.facts.draft_kind
+    facts = reason = None
     try:
-        if kind == MTP_KIND:
+        draft = read(path)
+        facts = draft.facts
+        if facts.draft_kind == MTP_KIND:
             check_mtp_file(path, draft.gguf, target.gguf)
-        elif here or kind is None:
+        elif here or facts.draft_kind is None:
             check_is_model(path, draft.gguf)
-            ours, theirs = _vocabulary(target, draft), _vocabulary(draft, target)
-            return incompatibility(ours, theirs)
+            reason = incompatibility(_vocabulary(target, draft), _vocabulary(draft, target))
         else:
             check_hidden_states(path, draft.gguf, target.gguf)
-    except BadInputError as error:
-        return str(error)
-    return None
-
-
-def inspected(target: Header, draft: Header, *, here: bool = True) -> ModelInspected:
-    """Look at a draft beside a target; arguments as those of ``unfitness``."""
-    return ModelInspected(
-        target=target.facts.path,
-        path=draft.facts.path,
-        facts=draft.facts,
-        reason=unfitness(target, draft, here=here),
-    )
+    except (BadInputError, HubError) as error:
+        reason = str(error)
+    return ModelInspected(target=target.facts.path, path=path, facts=facts, reason=reason)
 
 
 def _vocabulary(model: Header, other: Header) -> Outline:

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -37,9 +37,16 @@ class Repository:
     """``OWNER/NAME``."""
     files: tuple[str, ...]
     """Names of its models' GGUF files, shards included."""
-    n_params: int | None
+    n_counted: int | None
     """Parameters of one of its models, as the hub counts them."""
     downloads: int = 0
+    is_head: bool = False
+    """Whether it may have MTP layers, or an EAGLE-3 or DFlash draft, of the target."""
+
+    @property
+    def n_params(self) -> float | None:
+        """Parameters that the hub counts, or the name tells."""
+        return self.n_counted or params_by_name(self.name.split("/")[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,21 +127,7 @@ def _family(name: str) -> str:
     return series[1] if series else own
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
-    """A repository that may have a draft."""
-
-    repository: Repository
-    is_head: bool
-    """Whether it may have MTP layers, or an EAGLE-3 or DFlash draft, of the target."""
-
-    @property
-    def n_params(self) -> float | None:
-        """Parameters that the hub counts, or the name tells."""
-        return self.repository.n_params or params_by_name(self.repository.name.split("/")[-1])
-
-
-def candidates(origin: Origin, n_params: float, search: Search, most: int) -> Sequence[Candidate]:
+def candidates(origin: Origin, n_params: float, search: Search, most: int) -> Sequence[Repository]:
     """Search for drafts of a target; return the most promising repositories.
 
     Args:
@@ -143,20 +136,15 @@ def candidates(origin: Origin, n_params: float, search: Search, most: int) -> Se
         search: asks the hub.
         most: most repositories.
     """
-    heads = {one.name: one for one in _of_heads(origin, search)}
+    heads = {one.name: replace(one, is_head=True) for one in _of_heads(origin, search)}
     found: dict[str, Repository] = {}
     for family in origin.families:
         found |= {one.name: one for one in search(family, limit=_MOST_LISTED)}
         found |= {one.name: one for one in search(f"{family} draft", limit=_MOST_HEADS)}
-    models = [
-        Candidate(repository=one, is_head=False) for one in found.values() if one.name not in heads
-    ]
+    models = [one for one in found.values() if one.name not in heads]
     small = [one for one in models if one.n_params and one.n_params <= _MOST_SHARE * n_params]
-    small.sort(
-        key=lambda one: (distance((one.n_params or 0) / n_params), -one.repository.downloads)
-    )
-    own = [Candidate(repository=one, is_head=True) for one in heads.values()]
-    return (*own[: most // 2], *_distinct(small))[:most]
+    small.sort(key=lambda one: (distance((one.n_params or 0) / n_params), -one.downloads))
+    return (*[*heads.values()][: most // 2], *_distinct(small))[:most]
 
 
 def _of_heads(origin: Origin, search: Search) -> Iterator[Repository]:
@@ -172,7 +160,7 @@ def _of_heads(origin: Origin, search: Search) -> Iterator[Repository]:
             yield one
 
 
-def _distinct(models: Iterable[Candidate]) -> Iterator[Candidate]:
+def _distinct(models: Iterable[Repository]) -> Iterator[Repository]:
     n_alike: Counter[float | None] = Counter()
     for one in models:
         n_alike[one.n_params] += 1
@@ -181,17 +169,17 @@ def _distinct(models: Iterable[Candidate]) -> Iterator[Candidate]:
 
 
 def choose_file(
-    candidate: Candidate, models: Iterable[HubModel], target_bytes: int
+    repository: Repository, models: Iterable[HubModel], target_bytes: int
 ) -> HubModel | None:
     """Choose one of a repository's files: the best quantisation that is still small.
 
     Args:
-        candidate: the repository.
+        repository: the repository.
         models: its models.
         target_bytes: bytes that a token of the target reads.
     """
     there = list(models)
-    if candidate.is_head and not _HEAD.search(candidate.repository.name):
+    if repository.is_head and not _HEAD.search(repository.name):
         there = [one for one in there if _HEAD.search(one.files[0])]
     most = GOOD_SHARE[1] * target_bytes
     quants = {quantisation(one.path.stem): one for one in there}

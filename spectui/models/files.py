@@ -11,6 +11,7 @@ from pathlib import Path
 
 from spectui.gguf_names import Series, is_part_of_model, series_of
 from spectui.models.gguf import is_cut
+from spectui.models.header import MAGIC
 from spectui.paths import cache_dir
 from spectui.reading import open_file
 
@@ -44,10 +45,14 @@ class FoundModel:
 
     @property
     def damage(self) -> str | None:
-        """Reason why the files that are there cannot be loaded, None if they can."""
-        if not self.cut:
-            return None
-        return f"is cut short: {self.cut[0]} ends before its tensors do; download it again"
+        """Reason why the model cannot be loaded, None if no file is missing or cut short."""
+        if self.missing:
+            first, n_more = self.missing[0], len(self.missing) - 1
+            more = f" and {n_more} more" if n_more else ""
+            return f"is incomplete: of its {self.n_shards} files {first}{more} cannot be found"
+        if self.cut:
+            return f"is cut short: {self.cut[0]} ends before its tensors do; download it again"
+        return None
 
     @property
     def label(self) -> str:
@@ -89,10 +94,6 @@ def _series(entry: os.DirEntry[str]) -> Series:
     return series_of(entry.name)
 
 
-def _order(entry: os.DirEntry[str]) -> tuple[Series, str]:
-    return _series(entry), entry.name
-
-
 def _model(series: Series, parts: tuple[Part, ...]) -> FoundModel:
     there = {part.path.name for part in parts}
     names = series.names
@@ -109,7 +110,6 @@ def _model(series: Series, parts: tuple[Part, ...]) -> FoundModel:
 MAX_DEPTH = 6
 """Levels of sub-folders that are looked into; the hub's cache needs four."""
 
-_MAGIC = b"GGUF"
 _NOT_FILES = frozenset({"/dev", "/proc", "/run", "/sys"})
 """Not looked into on the way down from the root."""
 _PSEUDO = tuple(Path(folder) for folder in ("/dev", "/proc", "/sys"))
@@ -201,7 +201,7 @@ class Scan:
 
     def _models(self, entries: list[os.DirEntry[str]]) -> Iterator[FoundModel]:
         # Whoever is given a model looks at its headers next, which are remembered for a while.
-        for series, files in groupby(sorted(entries, key=_order), key=_series):
+        for series, files in groupby(sorted(entries, key=_series), key=_series):
             parts = tuple(self._parts(files))
             if not parts:
                 continue
@@ -239,12 +239,12 @@ class Scan:
             if not stat.S_ISREG(status.st_mode):
                 return None
             with open_file(path) as file:
-                magic = file.read(len(_MAGIC))
-            cut = magic == _MAGIC and is_cut(path)
+                magic = file.read(len(MAGIC))
+            cut = magic == MAGIC and is_cut(path)
         except OSError as error:
             self._skip(path, error)
             return None
-        if magic != _MAGIC:
+        if magic != MAGIC:
             self.reasons.append(f"{path} is no GGUF file; download it again")
             return None
         identity = status.st_dev, status.st_ino

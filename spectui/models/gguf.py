@@ -11,11 +11,10 @@ from typing import Self
 from spectui.errors import BadInputError
 from spectui.gguf_names import series_of
 from spectui.models.counts import check_overrides
-from spectui.models.header import TOKENS_KEY, CutError, GgufFile, read_header
+from spectui.models.header import MAGIC, TOKENS_KEY, CutError, GgufFile, read_header
 from spectui.options.setup import KvOverride
 from spectui.reading import open_file
 
-_MAGIC = b"GGUF"
 _HINT = "give the path of a GGUF model"
 
 
@@ -94,12 +93,12 @@ def check_is_gguf(path: Path) -> None:
         if not path.is_file():
             raise BadInputError(f"{path} is not a file; {_HINT}")
         with open_file(path) as file:
-            magic = file.read(len(_MAGIC))
+            magic = file.read(len(MAGIC))
     except OSError as error:
         raise _unreadable(path, error) from error
     if not magic:
         raise BadInputError(f"{path} is empty; download it again")
-    if magic != _MAGIC:
+    if magic != MAGIC:
         raise BadInputError(f"{path} is not a GGUF file (it starts with {_shown(magic)}); {_HINT}")
 
 

@@ -5,9 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from threading import Lock, local
-from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from spectui.errors import BadInputError
 from spectui.models.counts import BrokenError, check_counts
@@ -16,7 +14,7 @@ from spectui.reading import open_file
 Scalar = int | float | str | bool
 OnToken = Callable[[bytes], None]
 
-_MAGIC = b"GGUF"
+MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 """Versions with counts of 64 bits; other files, big-endian ones among them, are not judged."""
 _UINT32, _STRING, _ARRAY = 4, 8, 9
@@ -30,7 +28,6 @@ _ALIGNMENT_KEY, _ALIGNMENT = "general.alignment", 32
 _ARCHITECTURE_KEY, _SHOWN = "general.architecture", 40
 TOKENS_KEY = "tokenizer.ggml.tokens"
 _CHUNK_BYTES = 1 << 20
-_KEPT_BYTES = 1 << 25
 
 _MAX_BYTES = 1 << 27
 """Limit of a header. The largest vocabularies, of 260,000 tokens and 500,000 merges, take 20 MB."""
@@ -53,13 +50,6 @@ _LARGE_VOCABULARY, _MOST_VOCABULARIES = 10_000, 8
 _vocabularies: dict[int, bytes] = {}
 """The last lists of texts that were gone over, by their lengths: models of one family have the same
 ones, and comparing megabytes takes a hundredth of the time of going over them."""
-_keeping = Lock()
-_last = local()
-"""Memory that the thread's last header was read into. Fresh memory for megabytes of each header
-takes most of the time of reading a folder of them."""
-_MAX_DEPTH = 4
-"""Limit of lists in lists, which the format allows and no model has."""
-
 _BLOCKS = (
     (1, "0 F32 4, 1 F16 2, 24 I8 1, 25 I16 2, 26 I32 4, 27 I64 8"),
     (1, "28 F64 8, 30 BF16 2"),
@@ -83,8 +73,8 @@ TENSOR_BLOCKS = {
 class Readable(Protocol):
     """A file, at its beginning."""
 
-    def readinto(self, buffer: memoryview, /) -> int:
-        """Read on into a buffer; return the number of bytes, 0 at the end."""
+    def read(self, n_bytes: int, /) -> bytes:
+        """Read on, more or fewer bytes than are asked for; none at the end."""
         ...
 
 
@@ -177,16 +167,16 @@ def parse_header(
     """
     walk = _Walk(file, size_bytes, on_token)
     try:
-        walk.go()
+        walk.read()
         check_counts(walk.counts)
     except (BrokenError, CutError) as error:
         raise BadInputError(
             f"{name} has a broken header ({error}); check that the download is complete"
         ) from error
     return GgufFile(
-        metadata=MappingProxyType(walk.metadata),
-        array_lengths=MappingProxyType(walk.array_lengths),
-        counts=MappingProxyType(walk.counts),
+        metadata=walk.metadata,
+        array_lengths=walk.array_lengths,
+        counts=walk.counts,
         tensors=tuple(walk.tensors),
         refusal=walk.refusal,
         is_cut=walk.size_bytes <= walk.last_tensor_at,
@@ -202,8 +192,6 @@ class _Walk:
     on_token: OnToken | None = None
     """Called with every text of the vocabulary."""
     data: bytearray = field(default_factory=bytearray)
-    n_read: int = 0
-    """Bytes of the file that ``data`` has; behind them it may have those of another file."""
     at: int = 0
     entries_left: int = _MAX_ENTRIES
     metadata: dict[str, Scalar] = field(default_factory=dict)
@@ -214,22 +202,11 @@ class _Walk:
     last_tensor_at: int = -1
     """Offset of the last tensor in the file; -1 without one, or where not known."""
 
-    def go(self) -> None:
+    def read(self) -> None:
         """Read the header."""
-        self.data = _last.__dict__.pop("data", self.data)
-        try:
-            self._go()
-        finally:
-            if len(self.data) <= _KEPT_BYTES:
-                _last.data = self.data
-            self.data = bytearray()
-
-    def _go(self) -> None:
-        self._need(self.at + len(_MAGIC))
-        if self.data[: len(_MAGIC)] != _MAGIC:
+        if self._bytes(len(MAGIC)) != MAGIC:
             self._refuse("it is no GGUF")
             return
-        self.at = len(_MAGIC)
         version = self._u32()
         if version not in _VERSIONS:
             self._refuse(f"its version is {version}")
@@ -252,7 +229,7 @@ class _Walk:
             seen.add(key)
             # The first value is what llama.cpp finds.
             if kind in _VALUES:
-                value = self._unpacked(_VALUES[kind])
+                (value,) = self._unpack(_VALUES[kind])
                 self.metadata.setdefault(key, value)
                 if kind == _UINT32:
                     self.counts.setdefault(key, int(value))
@@ -298,26 +275,16 @@ class _Walk:
 
     def _tensor(self) -> tuple[TensorInfo, int]:
         """Take in a tensor; return it, and where it begins behind the header."""
-        # A model has a thousand of them: everything in local variables, and no call too many.
-        data, name_at = self.data, self.at + _U64.size
-        if name_at > self.n_read:
-            self._need(name_at)
-        (n_bytes,) = _U64.unpack_from(data, self.at)
-        n_dims_at = name_at + n_bytes
-        dims_at = n_dims_at + _U32.size
-        if dims_at > self.n_read:
-            self._need(dims_at)
-        (n_dims,) = _U32.unpack_from(data, n_dims_at)
+        n_bytes = self._u64()
+        name_at = self.at
+        self._skip(n_bytes)
+        n_dims = self._u32()
         if n_dims > _MAX_DIMS:
             raise BrokenError(f"a tensor of {n_dims} dimensions")
-        form = _TENSORS[n_dims]
-        self.at = dims_at + form.size
-        if self.at > self.n_read:
-            self._need(self.at)
-        *dims, kind, offset = form.unpack_from(data, dims_at)
+        *dims, kind, offset = self._unpack(_TENSORS[n_dims])
+        name = _text(self.data[name_at : name_at + min(n_bytes, _MAX_NAME_BYTES + 1)])
         n_elements = prod(dims)
         n_block, block_bytes = TENSOR_BLOCKS.get(kind, (0, 0))
-        name = _text(data[name_at : min(n_dims_at, name_at + _MAX_NAME_BYTES + 1)])
         if n_block == 0:
             self._refuse(f"{name!r} is of type {kind}, which this llama.cpp does not have")
         elif (dims[0] if dims else 1) % n_block:
@@ -330,27 +297,22 @@ class _Walk:
         size_bytes = n_elements // max(n_block, 1) * block_bytes
         return TensorInfo(name, size_bytes, n_elements), offset
 
-    def _skip_array(self, depth: int = 0, *, has_tokens: bool = False) -> int:
+    def _skip_array(self, *, has_tokens: bool) -> int:
         """Go over a list; return its length."""
         kind, n = self._u32(), self._u64()
+        if kind == _ARRAY:
+            raise BrokenError("a list of lists, which the format allows and ggml does not")
         if kind in _VALUES:
             self._skip(n * _VALUES[kind].size)
             return n
-        self._count(n, _MAX_ENTRIES)
-        if kind == _STRING:
-            if has_tokens and self.on_token is not None:
-                for _ in range(n):
-                    self.on_token(self._bytes(self._u64()))
-            else:
-                self._skip_strings(n)
-        elif kind != _ARRAY:
+        if kind != _STRING:
             raise BrokenError(f"a value of type {kind}, which the format does not have")
-        elif depth == _MAX_DEPTH:
-            raise BrokenError(f"lists are more than {_MAX_DEPTH} deep")
-        else:
-            self._refuse("it has lists in lists")
+        self._count(n, _MAX_ENTRIES)
+        if has_tokens and self.on_token is not None:
             for _ in range(n):
-                self._skip_array(depth + 1)
+                self.on_token(self._bytes(self._u64()))
+        else:
+            self._skip_strings(n)
         return n
 
     def _skip_strings(self, n: int) -> None:
@@ -362,22 +324,19 @@ class _Walk:
                 return
         self._skip_each(n)
         if n >= _LARGE_VOCABULARY:
-            with _keeping:
-                _vocabularies.pop(n, None)
-                if len(_vocabularies) == _MOST_VOCABULARIES:
-                    del _vocabularies[next(iter(_vocabularies))]
-                _vocabularies[n] = bytes(memoryview(self.data)[start : self.at])
+            if len(_vocabularies) == _MOST_VOCABULARIES:
+                _vocabularies.clear()
+            _vocabularies[n] = bytes(self.data[start : self.at])
 
     def _skip_each(self, n: int) -> None:
         # Two vocabularies' worth of them per file: everything in local variables.
-        unpack, at, end = _U64.unpack_from, self.at, self.n_read
+        unpack, at, end = _U64.unpack_from, self.at, len(self.data)
         for _ in range(n):
             if at + _U64.size > end:
                 self._need(at + _U64.size)
-                end = self.n_read
+                end = len(self.data)
             at += _U64.size + unpack(self.data, at)[0]
-        self.at = at
-        self._allow(at)
+        self._skip(at - self.at)
 
     def _key(self) -> bytes:
         n = self._u64()
@@ -386,19 +345,16 @@ class _Walk:
         return self._bytes(n)
 
     def _u32(self) -> int:
-        return int(self._unpacked(_U32))
+        return int(self._unpack(_U32)[0])
 
     def _u64(self) -> int:
-        return int(self._unpacked(_U64))
+        return int(self._unpack(_U64)[0])
 
-    def _unpacked(self, form: struct.Struct) -> Scalar:
-        end = self.at + form.size
-        # The commonest step of all: a call less.
-        if end > self.n_read:
-            self._need(end)
-        value: Scalar = form.unpack_from(self.data, self.at)[0]
-        self.at = end
-        return value
+    def _unpack(self, form: struct.Struct) -> tuple[Any, ...]:
+        at = self.at
+        self.at += form.size
+        self._need(self.at)
+        return form.unpack_from(self.data, at)
 
     def _bytes(self, n: int) -> bytes:
         self._need(self.at + n)
@@ -423,16 +379,13 @@ class _Walk:
 
     def _need(self, end: int) -> None:
         """Have the first ``end`` bytes of the file at hand."""
-        if end <= self.n_read:
-            return
-        self._allow(end)
-        wanted = max(end, self.n_read + _CHUNK_BYTES)
-        if wanted > len(self.data):
-            self.data.extend(bytes(wanted - len(self.data)))
-        with memoryview(self.data) as memory:
-            self.n_read += self.file.readinto(memory[self.n_read : wanted])
-        if end > self.n_read:
-            raise CutError
+        if end > len(self.data):
+            self._allow(end)
+            while end > len(self.data):
+                chunk = self.file.read(max(end - len(self.data), _CHUNK_BYTES))
+                if not chunk:
+                    raise CutError
+                self.data += chunk
 
 
 def _aligned(at: int, alignment: int) -> int:

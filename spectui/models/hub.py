@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from io import BufferedReader, RawIOBase
 from logging import ERROR, getLogger
 from pathlib import Path
 from typing import Any
@@ -47,7 +46,7 @@ from spectui.models.header import parse_header
 _PATIENCE_S = 20.0
 """Longest silence of the hub."""
 _RANGE_BYTES = 1 << 22
-"""Bytes of a header that are asked for at a time: most take 5 to 20 MB."""
+"""Fewest bytes of a header that are asked for at a time: most take 5 to 20 MB."""
 _EXPANDED: Any = ["downloads", "gated", "gguf", "siblings"]
 _PARTIAL = 206
 
@@ -112,11 +111,11 @@ class Hub:
             BadInputError: the file is gone, not open to this user, or its header is broken.
             HubError: the hub cannot be reached, or fails.
         """
-        name, texts = str(model.path), list[bytes]()
+        texts = list[bytes]()
         url = hf_hub_url(model.repository, model.files[0])
         headers = self._api._build_hf_headers()  # noqa: SLF001 - as its own requests have them
-        raw = _Ranges(url, headers, name, model.sizes[0])
-        gguf = parse_header(BufferedReader(raw, _RANGE_BYTES), model.sizes[0], name, texts.append)
+        ranges = _Ranges(url, headers, model)
+        gguf = parse_header(ranges, model.sizes[0], str(model.path), texts.append)
         facts = facts_of(model.path, gguf, model.size_bytes)
         return Header(gguf=gguf, facts=facts, texts=texts)
 
@@ -168,7 +167,7 @@ def _repository(info: Any) -> Repository:  # noqa: ANN401 - its class declares n
     return Repository(
         name=info.id,
         files=_gguf_names(one.rfilename for one in info.siblings or ()),
-        n_params=n_params if isinstance(n_params, int) and n_params > 0 else None,
+        n_counted=n_params if isinstance(n_params, int) and n_params > 0 else None,
         downloads=info.downloads or 0,
     )
 
@@ -183,26 +182,22 @@ def _gguf_names(names: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-class _Ranges(RawIOBase):
+class _Ranges:
     """A file of the hub, read from front to back in ranges of bytes."""
 
-    def __init__(self, url: str, headers: dict[str, str], name: str, size_bytes: int) -> None:
-        super().__init__()
+    def __init__(self, url: str, headers: dict[str, str], model: HubModel) -> None:
         # Compressed, ranges would be of something else.
         self._url, self._headers = url, {**headers, "Accept-Encoding": "identity"}
-        self._name, self._size_bytes = name, size_bytes
+        self._name, self._size_bytes = str(model.path), model.sizes[0]
         self._at = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401 - typeshed's WriteableBuffer is not there to import
-        """Ask for as many bytes as the buffer takes; a server that sends others is refused."""
-        end = min(self._at + len(buffer), self._size_bytes)
+    def read(self, n_bytes: int, /) -> bytes:
+        """Ask for the next bytes, at least so many; a server that sends others is refused."""
+        end = min(self._at + max(n_bytes, _RANGE_BYTES), self._size_bytes)
         if self._at == end:
-            return 0
+            return b""
         headers = {**self._headers, "Range": f"bytes={self._at}-{end - 1}"}
-        n_read = 0
+        content = bytearray()
         with (
             _one_sentence(self._name),
             get_session().stream("GET", self._url, headers=headers) as response,
@@ -214,11 +209,9 @@ class _Ranges(RawIOBase):
                     f"{response.status_code}, not {_PARTIAL}); fetch the file to look at it"
                 )
             for chunk in response.iter_raw():
-                part = chunk[: end - self._at - n_read]
-                buffer[n_read : n_read + len(part)] = part
-                n_read += len(part)
-        self._at += n_read
-        return n_read
+                content += chunk[: end - self._at - len(content)]
+        self._at += len(content)
+        return bytes(content)
 
 
 def _client() -> httpx2.Client:

@@ -58,7 +58,7 @@ def assess(
         n_ctx: tokens that the context holds.
     """
     facts = inspected.facts if inspected else None
-    reason = unloadable(model) or _too_large(target, model)
+    reason = model.damage or _too_large(target, model)
     if reason is None and inspected is not None:
         reason = inspected.reason
     return DraftOption(
@@ -75,15 +75,6 @@ def needed_memory(model: FoundModel, facts: ModelFacts | None, n_ctx: int) -> in
     if facts is None or facts.kv_bytes_per_token is None:
         return None
     return model.size_bytes + n_ctx * facts.kv_bytes_per_token
-
-
-def unloadable(model: FoundModel) -> str | None:
-    """Reason why a model's files cannot be loaded, None if none is missing or cut short."""
-    if not model.missing:
-        return model.damage
-    first, n_more = model.missing[0], len(model.missing) - 1
-    more = f" and {n_more} more" if n_more else ""
-    return f"is incomplete: of its {model.n_shards} files {first}{more} cannot be found"
 
 
 def _too_large(target: FoundModel, model: FoundModel) -> str | None:

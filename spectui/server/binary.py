@@ -20,7 +20,7 @@ from spectui.errors import ServerError, UsageError
 from spectui.options.dialect import Dialect
 from spectui.paths import cache_dir, text_of
 from spectui.server.help_text import HelpOption, Version, read_help, read_version
-from spectui.server.kept import KeptProcess, last_words, manner_of
+from spectui.server.kept import KeptProcess, manner_of
 from spectui.server.output import Output
 from spectui.writing import write_own_file
 
@@ -61,11 +61,10 @@ class Printed:
 
     text: str
     """Stdout and stderr together, in their order."""
-    last: bytes
-    """The end of them."""
+    last_words: str
+    """Clause with the end of them."""
     code: int
     """Exit code; less than 0 for the signal that ended it."""
-    took_s: float
 
 
 class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,11 +135,6 @@ class BinaryIdentity(msgspec.Struct, frozen=True, kw_only=True):
     format: int = _FORMAT
 
 
-class _Kept(msgspec.Struct, kw_only=True):
-    identity: BinaryIdentity
-    known: ServerBinary
-
-
 def examine(given: str, *, timeout_s: float = TIMEOUT_S) -> ServerBinary:
     """Ask a binary for its ``--help`` and ``--version``, or recall what it answered.
 
@@ -165,11 +159,12 @@ def examine(given: str, *, timeout_s: float = TIMEOUT_S) -> ServerBinary:
 
 
 def _asked(path: Path, timeout_s: float) -> ServerBinary:
+    deadline_s = time.monotonic() + timeout_s
     told = ask(path, ("--help",), timeout_s)
     options = read_help(told.text)
     if not _ITS_OWN.issubset(flag for option in options for flag in option.flags):
         raise _no_server(path, told)
-    version = ask(path, ("--version",), timeout_s - told.took_s)
+    version = ask(path, ("--version",), deadline_s - time.monotonic())
     return ServerBinary(path=str(path), options=options, version=read_version(version.text))
 
 
@@ -179,9 +174,7 @@ def _no_server(path: Path, told: Printed) -> ServerError:
     else:
         what = f"{path} is no llama-server: its --help lists no {', '.join(sorted(_ITS_OWN))}"
         what += f", and it ended with {manner_of(told.code)}" if told.code else ""
-    return ServerError(
-        f"{what}; {last_words(told.last)}; give the path of a llama-server that runs"
-    )
+    return ServerError(f"{what}; {told.last_words}; give the path of a llama-server that runs")
 
 
 def _found(given: str) -> Path:
@@ -225,7 +218,7 @@ def ask(
     Raises:
         ServerError: it cannot be started, does not end in time, or prints without end.
     """
-    asked_s = time.monotonic()
+    deadline_s = time.monotonic() + timeout_s
     own = own_environment(os.environ)
     environment = {k: v for k, v in own.items() if not k.startswith(_OVERRIDES)}
     with Output() as output:
@@ -237,25 +230,23 @@ def ask(
         ) as process:
             output.follow()
             code = None
-            while output.n_bytes <= MAX_OUTPUT_BYTES and time.monotonic() - asked_s < timeout_s:
-                code = process.wait(_LOOK_S)
-                if code is not None:
+            while code is None and output.n_bytes <= MAX_OUTPUT_BYTES:
+                if time.monotonic() >= deadline_s:
                     break
+                code = process.wait(_LOOK_S)
         output.close()
-        fault = None
         if output.n_bytes > MAX_OUTPUT_BYTES:
             fault = f"printed more than {MAX_OUTPUT_BYTES} bytes"
         elif code is None:
             # What is left of the time for several questions is no round number.
             shown = f"{timeout_s:.0f}" if timeout_s > 1 else f"{timeout_s:.2g}"
             fault = f"did not end within {shown} s"
-        if code is None or fault is not None:
-            raise ServerError(
-                f"{program} {arguments[0]} {fault}; {last_words(output.last)}; give the path of "
-                "a llama-server that runs"
-            )
-        took_s = time.monotonic() - asked_s
-        return Printed(text=output.text, last=output.last, code=code, took_s=took_s)
+        else:
+            return Printed(text=output.text, last_words=output.last_words, code=code)
+        raise ServerError(
+            f"{program} {arguments[0]} {fault}; {output.last_words}; give the path of a "
+            "llama-server that runs"
+        )
 
 
 def identity_of(path: Path) -> BinaryIdentity:
@@ -273,10 +264,9 @@ def identity_of(path: Path) -> BinaryIdentity:
 def _recall(identity: BinaryIdentity) -> ServerBinary | None:
     """Return the cached answers of the binary as it is now; None where there are none."""
     try:
-        kept = msgspec.json.decode(_cache_file(identity).read_bytes(), type=_Kept)
+        return msgspec.json.decode(_cache_file(identity).read_bytes(), type=ServerBinary)
     except (OSError, msgspec.MsgspecError):
         return None
-    return kept.known if kept.identity == identity else None
 
 
 def _remember(identity: BinaryIdentity, known: ServerBinary) -> None:
@@ -285,7 +275,7 @@ def _remember(identity: BinaryIdentity, known: ServerBinary) -> None:
     # A path that is no text cannot be kept.
     with suppress(OSError, UnicodeEncodeError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_own_file(path, msgspec.json.encode(_Kept(identity=identity, known=known)))
+        write_own_file(path, msgspec.json.encode(known))
 
 
 def _libraries(folder: Path) -> str:
@@ -299,5 +289,5 @@ def _libraries(folder: Path) -> str:
 
 
 def _cache_file(identity: BinaryIdentity) -> Path:
-    name = hashlib.sha256(identity.path.encode()).hexdigest()
+    name = hashlib.sha256(msgspec.json.encode(identity)).hexdigest()
     return cache_dir() / _FOLDER / f"{name[:16]}.json"

@@ -1,7 +1,6 @@
 """A program that ends with spectui, even if spectui is killed."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,15 +12,10 @@ import psutil
 
 from spectui.closing import Closing
 from spectui.errors import ServerError
-from spectui.format import printable
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _REPORT_S = 5.0
 """Seconds that the keeper may take to end after the program."""
-_N_LAST_LINES = 5
-_TAIL_BYTES = 4096
-_MOST_CHARACTERS = 600
-_UNREADABLE = re.compile(r"\?{3,}")
 
 
 class KeptProcess(Closing):
@@ -146,12 +140,3 @@ def manner_of(code: int) -> str:
         return f"exit code {code}"
     known = -code in set(signal.Signals)
     return f"signal {signal.Signals(-code).name if known else -code}"
-
-
-def last_words(output: bytes) -> str:
-    """Clause with the last lines of a program's output."""
-    lines = output[-_TAIL_BYTES:].decode("utf-8", "replace").splitlines()
-    spoken = " / ".join([line.strip() for line in lines if line.strip()][-_N_LAST_LINES:])
-    if not spoken:
-        return "it printed nothing"
-    return f"its last words were {_UNREADABLE.sub('??', printable(spoken))[-_MOST_CHARACTERS:]!r}"

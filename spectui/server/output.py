@@ -1,16 +1,21 @@
 """The output of a process, of which the beginning and the end are kept in memory."""
 
 import os
+import re
 import threading
 from collections.abc import Callable
 
 from spectui.closing import Closing
+from spectui.format import printable
 
 HEAD_BYTES = 1 << 20
 TAIL_BYTES = 1 << 20
 """Each a hundred times what llama-server says while it loads a model."""
 _AT_ONCE_BYTES = 1 << 16
 _LAST_BYTES = 4096
+_N_LAST_LINES = 5
+_MOST_CHARACTERS = 600
+_UNREADABLE = re.compile(r"\?{3,}")
 _PRINTED = bytes(code if code >= ord(" ") or code in b"\n\t" else ord("?") for code in range(256))
 """The byte that is kept of each byte: no terminal acts on a log."""
 _JOIN_S = 1.0
@@ -43,9 +48,14 @@ class Output(Closing):
         self._thread.start()
 
     @property
-    def last(self) -> bytes:
-        """The end of what was printed so far."""
-        return bytes(self._kept[-_LAST_BYTES:])
+    def last_words(self) -> str:
+        """Clause with the last lines that were printed so far."""
+        lines = self._kept[-_LAST_BYTES:].decode("utf-8", "replace").splitlines()
+        spoken = " / ".join([line.strip() for line in lines if line.strip()][-_N_LAST_LINES:])
+        if not spoken:
+            return "it printed nothing"
+        words = _UNREADABLE.sub("??", printable(spoken))[-_MOST_CHARACTERS:]
+        return f"its last words were {words!r}"
 
     @property
     def text(self) -> str:

@@ -14,7 +14,7 @@ from spectui.commands.sources.source import absolute
 from spectui.errors import ServerError
 from spectui.server.client import LlamaClient
 from spectui.server.connection import BrokenError, LateError, ReplyError, UnreachableError
-from spectui.server.kept import KeptProcess, last_words, manner_of
+from spectui.server.kept import KeptProcess, manner_of
 from spectui.server.listeners import intruder
 from spectui.server.output import Output
 from spectui.writing import write_own_file
@@ -180,7 +180,7 @@ class LlamaServer(LlamaClient):
         with suppress(OSError):
             write_own_file(self._log_path, self._output.text.encode(), is_private=True)
             where = f" (all of it in {self._log_path})"
-        return f"{last_words(self._output.last)}{where}"
+        return f"{self._output.last_words}{where}"
 
 
 def _free_port() -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spectui.paths import data_dir
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 from tests.support.architectures import write_eagle3
 from tests.support.binaries import IK, LEGACY
 from tests.support.cli import Run, Searched, Spectui, assert_failed

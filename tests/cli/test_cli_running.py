@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from spectui.server import LlamaServer
 from spectui.server.client import Identity
+from spectui.server.process import LlamaServer
 from spectui.server.replies import CompletionReply
 from tests.support.cli import Spectui
 from tests.support.locks import HOLD

@@ -80,6 +80,13 @@ def test_an_empty_storage_says_what_makes_a_study(spectui: Spectui, home: Path) 
     assert "is no folder; set SPECTUI_HOME to one" in spectui.err
 
 
+def test_a_storage_that_is_not_there_is_not_made(spectui: Spectui, tmp_path: Path) -> None:
+    none = tmp_path / "none.db"
+    assert spectui("studies", "list", "--storage", f"sqlite:///{none}") == 3
+    assert f"{none}: no such file" in spectui.err
+    assert not none.exists()
+
+
 @pytest.mark.usefixtures("file")
 def test_studies_of_an_earlier_version(spectui: Spectui) -> None:
     found = listed(spectui)

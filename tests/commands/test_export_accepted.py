@@ -15,7 +15,7 @@ from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.setup import CpuOptions
 from spectui.options.speculation import Speculation
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 from tests.support.architectures import write_qwen35
 from tests.support.configurations import VERBOSE, Files, random_setup, unconfirmed
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath

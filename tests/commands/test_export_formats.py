@@ -24,7 +24,7 @@ from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 from tests.commands.test_export import contexts, hostile, models, speculations
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.support.tables import rules, table

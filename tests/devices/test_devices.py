@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 from tests.devices.conftest import (
     RUN,
     Bench,

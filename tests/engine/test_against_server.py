@@ -30,7 +30,8 @@ from spectui.options.setup import (
     SamplingConfig,
 )
 from spectui.options.speculation import Speculation
-from spectui.server import ChatMessage, LlamaServer
+from spectui.server.client import ChatMessage
+from spectui.server.process import LlamaServer
 from tests.support.architectures import WRITERS, write_lfm2, write_mamba, write_pair, write_qwen35
 from tests.support.beside_server import CONTEXT, N_PREDICT, PROMPTS, in_turns, run_both, tokens_of
 from tests.support.engine import ENDLESS, small_context

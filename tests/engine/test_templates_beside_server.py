@@ -9,7 +9,7 @@ from spectui.errors import BadInputError, ServerError
 from spectui.llama.model import Model
 from spectui.options.rendering import Rendering
 from spectui.options.setup import ModelOptions
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 from tests.support.models import Tiny, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]

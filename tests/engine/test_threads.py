@@ -24,7 +24,7 @@ from spectui.llama.library import C
 from spectui.llama.model import Model
 from spectui.llama.pair import TargetContext
 from spectui.options.setup import ContextOptions, CpuOptions, ModelOptions
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 from spectui.speculative.models import Outputs
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 

@@ -27,7 +27,7 @@ import pytest
 from spectui import __version__
 from spectui.engine.host_memory import HostMemory
 from spectui.llama.library import C, library, llama_cpp_version
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 from tests.support import attached
 from tests.support.cli import Spectui
 from tests.support.machine import QUIET, seen_by_watches

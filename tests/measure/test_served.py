@@ -31,8 +31,8 @@ from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftSimple, NgramMapK
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
-from spectui.server import Completion
 from spectui.server.binary import examine
+from spectui.server.client import Completion
 from spectui.speculative.counters import Counters, Detail
 from spectui.tune.backends import served_spec
 from spectui.tune.race_runs import ApartRuns

@@ -12,7 +12,7 @@ from spectui.errors import BadInputError
 from spectui.measure.workload import WorkItem, Workload, tokenize, with_length
 from spectui.options.setup import GREEDY, SamplingConfig
 from spectui.prompts import Prompt
-from spectui.server import LlamaClient
+from spectui.server.client import LlamaClient
 
 texts = st.lists(st.integers(0, 9), min_size=1, max_size=12)
 

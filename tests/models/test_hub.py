@@ -118,17 +118,17 @@ def test_files_of_mtp_layers_are_found_by_a_targets_name_and_what_it_was_made_of
     hub.repos = {"q/other": Repo(files=files, tags=("gguf", "base_model:Q/Y-2B"))}
     origin = Origin(names=("mine",), families=("mine",), base_models=("Q/Y-2B",))
     (one,) = candidates(origin, 1, Hub(shows_progress=False).search, 8)
-    assert (one.repository.name, one.is_head) == ("q/other", True)
+    assert (one.name, one.is_head) == ("q/other", True)
 
 
 def test_a_draft_of_a_mixture_of_experts_is_small_beside_what_a_token_reads() -> None:
     repos = [
-        Repository(name=f"a/M-{size}", files=("m.gguf",), n_params=None)
+        Repository(name=f"a/M-{size}", files=("m.gguf",), n_counted=None)
         for size in ("1B", "2B-A1B", "8x1B", "500M", "30M", "none")
     ]
     origin = Origin(names=("M",), families=("M",), base_models=())
     listed = candidates(origin, 3e9, lambda text, *_tags, limit: repos[: limit * (text == "M")], 9)
-    assert [one.repository.name for one in listed] == ["a/M-30M", "a/M-500M", "a/M-1B"]
+    assert [one.name for one in listed] == ["a/M-30M", "a/M-500M", "a/M-1B"]
 
 
 def test_at_most_the_limit_of_headers_is_read_and_what_was_searched_for_is_told(

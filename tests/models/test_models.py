@@ -248,7 +248,6 @@ class TestCutFiles:
         writer.add_custom_alignment(256)
         writer.add_array("strings", ["a", "bc", ""])
         writer.add_array("numbers", [1, 2, 3])
-        writer.add_array("nested", [[1, 2], [3]])
         writer.add_bool("yes", val=True)
         writer.add_float64("exact", 1.5)
         writer.add_uint8("small", 3)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spectui.server import LlamaServer
 from spectui.server.address import parse_address
+from spectui.server.process import LlamaServer
 from spectui.server.replies import SlotPhase
 from spectui.server.watch import interview
 from spectui.server.watch.poller import Attachment, ask
@@ -112,18 +112,6 @@ def test_a_connection_is_used_longer_than_the_server_keeps_it(speculating: Llama
     samples = [watch.next() for _ in range(250)]
     watch.poller.close()
     assert not [each for each in samples if isinstance(each, Failure)]
-
-
-def test_decreed_acceptance_is_known_by_the_command(
-    llama_server_binary: Path, tiny: TinyPath, tmp_path: Path
-) -> None:
-    model = str(tiny(TARGET))
-    arguments = ["-m", model, "-md", model, "--spec-type", "draft-simple", *SMALL]
-    arguments += ["--spec-synth-rates", "0.5,0.25,0.1"]
-    with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "log") as server:
-        process = asked(server).whereabouts.process.value
-    assert process is not None
-    assert process.synthetic == "--spec-synth-rates 0.5,0.25,0.1"
 
 
 def test_a_server_may_fall_asleep_while_it_is_watched(

@@ -12,7 +12,7 @@ from spectui.server.replies import SlotPhase
 from spectui.server.watch.meters import Ended, SlotMeter, decoded_between, is_exact_enough
 from spectui.server.watch.sample import Failure, Trouble
 from spectui.server.watch.tracker import AttachState, Tracker, Work
-from tests.support.attached import COUNTERS, ELSEWHERE, HERE, LOST, PROCESS, busy, sample, slot
+from tests.support.attached import COUNTERS, ELSEWHERE, LOST, busy, sample, slot
 
 URL = "http://localhost:8080"
 NO_DRAFTS = DraftCounts(n_drafts=0, n_drafted=0, n_accepted=0, accepted_per_position=())
@@ -175,15 +175,6 @@ def test_why_nothing_was_drafted() -> None:
         counters = replace(COUNTERS, drafts=drafts, n_processing=n_processing)
         state = tracked(sample(0.0, slots=slots, counters=counters))
         assert reason in str(state.undrafted)
-
-
-def test_decreed_acceptance_is_marked_also_while_the_connection_is_lost() -> None:
-    option = "--spec-synth-len 3"
-    decreed = replace(HERE, process=Known(replace(PROCESS, synthetic=option)))
-    assert tracked(sample(0.0)).synthetic == ""
-    for after in ((), (LOST,)):
-        assert tracked(sample(0.0, where=decreed), *after).synthetic == option
-    assert tracked(sample(0.0, where=decreed), LOST, sample(1.0)).synthetic == ""
 
 
 def test_without_slots_and_without_metrics_nothing_is_made_up() -> None:

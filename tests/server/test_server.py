@@ -12,7 +12,9 @@ import psutil
 import pytest
 
 from spectui.errors import ServerError
-from spectui.server import ChatMessage, LlamaClient, LlamaServer, listeners, process
+from spectui.server import listeners, process
+from spectui.server.client import ChatMessage, LlamaClient
+from spectui.server.process import LlamaServer
 from tests.support.attached import (
     SLOTS,
     Handler,

@@ -29,7 +29,7 @@ signal.pause()
 SERVED = """
 import json, sys
 from pathlib import Path
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 binary, model, log = map(Path, sys.argv[1:])
 arguments = ["-m", str(model), "-c", "128", "-t", "1", "-np", "1"]
 server = LlamaServer(binary, arguments, log_path=log)

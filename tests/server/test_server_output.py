@@ -24,7 +24,6 @@ def test_what_is_short_is_kept_whole() -> None:
     for n_bytes in (0, 1, HEAD_BYTES, HEAD_BYTES + 2 * TAIL_BYTES):
         text = (b"0123456789abcde\n" * (n_bytes // 16 + 1))[:n_bytes]
         found, _heard = printed(text)
-        assert found.last == text[-4096:]
         assert found.text == text.decode()
     Output().close()
 
@@ -36,6 +35,13 @@ def test_of_what_is_long_the_middle_is_left_out_and_no_terminal_acts_on_it() -> 
     assert len(found.text) < HEAD_BYTES + 2 * TAIL_BYTES + 100
     assert (found.text[:6], found.text[-4:]) == ("begin?", "?end")
     assert " bytes are left out here]\n" in found.text
+    assert found.last_words == "its last words were '??end'"
+
+
+def test_the_last_lines_are_the_last_words() -> None:
+    found, _heard = printed(b"one\n\n two\n3\n4\n5\n6\n")
+    assert found.last_words == "its last words were 'two / 3 / 4 / 5 / 6'"
+    assert printed()[0].last_words == "it printed nothing"
 
 
 def test_words_that_are_waited_for() -> None:

@@ -7,7 +7,7 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.options.setup import ContextOptions
 from spectui.prompts import builtin_suite
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 
 # One thread: where cores are shared, two spend their time waiting for each other.
 CONTEXT = ContextOptions(ctx_size=2048, threads=1)

@@ -12,7 +12,7 @@ from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, Setup
 from spectui.options.speculation import Speculation
-from spectui.server import Completion
+from spectui.server.client import Completion
 
 ON = Speculation(DraftSimple(draft_max=4))
 ITEMS = tuple(WorkItem(id=name, category="x", tokens=(ord(name),)) for name in "abcdefg")

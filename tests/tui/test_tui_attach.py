@@ -35,7 +35,6 @@ from tests.support.attached import (
     COUNTERS,
     ELSEWHERE,
     FACTS,
-    HERE,
     IDLE_SLOTS,
     LOST,
     PROCESS,
@@ -204,10 +203,6 @@ async def test_it_asks_when_it_is_drawn_and_says_how_the_connection_is() -> None
         await watched.told(pilot, late)
         assert status_of(pilot)[1] == "connected, answers late"
         assert "/slots was not answered" in text_of(pilot.app.screen.query_one(SlotsPanel))
-        decreed = replace(HERE, process=Known(replace(PROCESS, synthetic="--spec-synth-len 3")))
-        await watched.told(pilot, sample(31.0, where=decreed))
-        drafts = text_of(pilot.app.screen.query_one(DraftsPanel))
-        assert "decreed by --spec-synth-len 3, not measured" in drafts
         # Keys, and what the palette has of them.
         await press_keys(pilot, "r", "f12")
         assert watched.poller.n_tries == 2

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.server import LlamaServer
 from spectui.server.client import completion_body
+from spectui.server.process import LlamaServer
 from spectui.server.rounds import Round, read_rounds
 from spectui.trace.grid import part_ends
 from spectui.tune.served_forecast import Answer, off_token_s, prices_of, replayed

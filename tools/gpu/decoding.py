@@ -18,7 +18,7 @@ from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
-from spectui.server import LlamaServer
+from spectui.server.process import LlamaServer
 from spectui.speculative.models import Outputs
 from tests.support.models import Tiny, write_tiny
 from tools.gpu import models

@@ -5,14 +5,12 @@ import ipaddress
 import math
 import socket
 from contextlib import suppress
-from itertools import pairwise
 
 import psutil
 
 from spectui.known import Known
 from spectui.server.address import Address
 from spectui.server.listeners import listener, name_of, runs_llama
-from spectui.server.replies import one_line
 from spectui.server.watch.sample import HostState, ProcessSample
 
 _LOOKED_S = 1.0
@@ -32,13 +30,6 @@ _FORWARDERS = {
 }
 """Programs that listen here for a server: where that is, and whether on this machine."""
 _ANY = "and is no llama-server: where the server itself runs is not known", False
-_SYNTHETIC = frozenset(
-    {
-        *("--spec-synth-len", "--spec-synth-rates"),
-        *("LLAMA_ARG_SPEC_SYNTH_LEN", "LLAMA_ARG_SPEC_SYNTH_RATES"),
-    }
-)
-"""Options and variables by which llama-server accepts drafts at random, for benchmarks."""
 _ELSEWHERE = "the server runs on another machine"
 
 
@@ -144,19 +135,4 @@ def _sampled(process: psutil.Process) -> ProcessSample:
         n_threads=process.num_threads(),
         cpu_s=times.user + times.system,
         started_s=process.create_time(),
-        synthetic=_synthetic(process),
     )
-
-
-def _synthetic(process: psutil.Process) -> str:
-    """The option by which a server's acceptance is decreed, with its value; empty for none."""
-    words = process.cmdline()
-    for option, value in pairwise([*words, ""]):
-        if option in _SYNTHETIC:
-            return one_line(f"{option} {value}")
-    with suppress(psutil.Error):
-        # Another user's process hides its environment.
-        for variable, value in process.environ().items():
-            if variable in _SYNTHETIC:
-                return one_line(f"{variable}={value}")
-    return ""

@@ -8,7 +8,6 @@ from spectui.known import Known
 from spectui.server.metrics import Counters
 from spectui.server.replies import (
     ModelMeta,
-    ModelReply,
     ModelsReply,
     PropsReply,
     SlotReply,
@@ -118,8 +117,6 @@ class ProcessSample:
     """Time of all cores since it was started."""
     started_s: float
     """Seconds since the epoch."""
-    synthetic: str = ""
-    """The option by which its acceptance is decreed, with its value; empty for none."""
 
 
 _NOT_SOUGHT = "the server has not been looked for yet"
@@ -222,24 +219,19 @@ def unroutable(url: str, model: str, listed: ModelsReply) -> Failure | None:
         model: the requested model.
         listed: by the server.
     """
+    found, name = listed.named(model), one_line(model)
+    status = None if found is None or found.status is None else one_line(found.status.value)
+    trouble = Trouble.MODEL
     if not listed.is_routers:
-        reason = f"{url} is no router and runs one model alone; leave out --model"
-        return Failure(trouble=Trouble.MODEL, reason=reason)
-    found = listed.named(model)
-    if found is None:
+        reason = "is no router and runs one model alone; leave out --model"
+    elif found is None:
         names = _listed([one_line(each.id) for each in listed.data])
-        reason = f"{url} has no model {one_line(model)}; name one of its models: {names}"
-        return Failure(trouble=Trouble.MODEL, reason=reason)
-    return _unready(url, found)
-
-
-def _unready(url: str, found: ModelReply) -> Failure | None:
-    status = "" if found.status is None else found.status.value
-    name = one_line(found.id)
-    if not status or found.is_running:
+        reason = f"has no model {name}; name one of its models: {names}"
+    elif not status or found.is_running:
         return None
-    if status in _COMING:
-        return Failure(trouble=Trouble.LOADING, reason=f"{url} is {status} {name}")
-    loaded = "load it, which the first request for it does as well"
-    reason = f"{url} has not loaded {name}, which is {one_line(status)}; {loaded}"
-    return Failure(trouble=Trouble.MODEL, reason=reason)
+    elif status in _COMING:
+        trouble, reason = Trouble.LOADING, f"is {status} {name}"
+    else:
+        loaded = "load it, which the first request for it does as well"
+        reason = f"has not loaded {name}, which is {status}; {loaded}"
+    return Failure(trouble=trouble, reason=f"{url} {reason}")

@@ -71,8 +71,6 @@ class AttachState:
     rates: tuple[float | None, ...] = ()
     """Acceptance rates of the requests that ended, one after the other."""
     drafters: tuple[str, ...] = ()
-    synthetic: str = ""
-    """The option by which acceptance is decreed, with its value; empty where none is known."""
     slots: Known[tuple[SlotState, ...]] = _UNKNOWN
 
 
@@ -122,7 +120,6 @@ class Tracker:
         now = self._meter.tokens_per_s
         self._speeds.append(now)
         why_not = sample.slots.reason or "the server has been asked only once"
-        process = sample.whereabouts.process.value
         self.state = replace(
             before,
             took_s=sample.took_s,
@@ -143,7 +140,6 @@ class Tracker:
             last_drafts=_drafts(self._drafts),
             rates=self._rates.values(),
             drafters=tuple(dict.fromkeys(name for slot in slots or () for name in slot.drafters)),
-            synthetic=before.synthetic if process is None else process.synthetic,
             slots=Known(
                 None if slots is None else tuple(map(self._slot, slots)), sample.slots.reason
             ),

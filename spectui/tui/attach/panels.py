@@ -135,18 +135,12 @@ class DraftsPanel(Panel[AttachState]):
         if state.undrafted is not None or counts is None:
             return (pen.prose(0, state.undrafted or ""),)
         return (
-            pen.prose(0, _decree(state.synthetic), look=Look.WARNING),
             block((0, _rate("rate", counts, Look.STRONG, pen))),
             block((10, _rate("last request", state.last_drafts, Look.PLAIN, pen))),
             pen.positions(counts.share_per_position, "accepted by position, of all drafts"),
             _rates(state, pen),
             block((50, _draft_counts(counts, state.drafters, pen))),
         )
-
-
-def _decree(synthetic: str) -> str:
-    """Say that acceptance is decreed by an option of the server."""
-    return f"decreed by {synthetic}, not measured" if synthetic else ""
 
 
 def _rate(label: str, counts: DraftCounts | None, look: Look, pen: Pen) -> Lines:

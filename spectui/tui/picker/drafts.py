@@ -11,7 +11,7 @@ from spectui.demo import DemoModel
 from spectui.format import bytes_text, count_text, counted
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
-from spectui.models.ranking import DraftOption, ModelInspected, assess, rank, unloadable
+from spectui.models.ranking import DraftOption, ModelInspected, assess, rank
 from spectui.options.drafters import MTP_KIND
 from spectui.presets import Preset
 from spectui.sessions import Session
@@ -177,7 +177,7 @@ def hint(value: object) -> str:
 
 def problem(model: FoundModel, inspected: ModelInspected | None) -> str | None:
     """Say why a model cannot be a target, None if nothing speaks against it so far."""
-    return unloadable(model) or (None if inspected is None else inspected.reason)
+    return model.damage or (None if inspected is None else inspected.reason)
 
 
 def _target_line(model: FoundModel, inspected: ModelInspected | None, glyphs: Glyphs) -> str:

@@ -34,6 +34,7 @@ from spectui.tune.studies.records import (
 from spectui.tune.studies.storage import (
     check_writable,
     close_storage,
+    file_of,
     is_file,
     is_locked,
     lock_study,
@@ -169,11 +170,18 @@ def is_empty(storage: str | None) -> bool:
     """Whether it is spectui's own file, which is not there yet.
 
     Raises:
-        BadInputError: nor can it ever be, as a file stands where its folder belongs.
+        BadInputError: nor can it ever be, as a file stands where its folder belongs; or a file that
+            somebody names is not there.
     """
-    file = own_storage_file()
-    if storage is not None or os.environ.get(STORAGE_VARIABLE) or file.exists():
+    url = storage or os.environ.get(STORAGE_VARIABLE)
+    file = file_of(url) if url else own_storage_file()
+    if file is None or file.exists():
         return False
+    if url:
+        raise BadInputError(
+            f"{file}: no such file; correct --storage or {STORAGE_VARIABLE}, or leave both out for "
+            "spectui's own file"
+        )
     found = next(folder for folder in file.parents if folder.exists())
     if not found.is_dir():
         raise BadInputError(f"{file.parent}: {found} is no folder; set SPECTUI_HOME to one")
