@@ -62,19 +62,20 @@ def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
     return _worst_first(command, reader, _found(command, reader))
 
 
-def check(command: ServerCommand, reader: Reader) -> Report:
+def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Report:
     """Examine a command, and correct it.
 
-    A command that the server runs stays as it is: only what is removed, renamed or refused is
-    written anew, with what its author had by default then.
+    Only what is removed, renamed or refused is written anew, with what its author had by default
+    then.
 
     Args:
         command: the command.
         reader: the llama-server that will read it.
+        always: whether a command that the server runs is corrected too.
     """
     findings = left = lint(command, reader)
     right = as_server(command)
-    if any(finding.severity is Severity.ERROR for finding in findings):
+    if always or any(finding.severity is Severity.ERROR for finding in findings):
         remarks = tuple(one for one in command.remarks if one.replacement is None)
         right, left = _corrected(replace(right, remarks=remarks), reader)
     settled = _without_unread(right, reader)
