@@ -44,7 +44,9 @@ def translated(
     own_program, command = started_by(command), as_server(command)
     findings = lint(replace(command, remarks=()), reader)
     overruled = _left_out(findings, reader)
-    written = _corrected(_without(command, overruled), reader)
+    # An ik_llama.cpp that runs a command is left with it as it is.
+    corrects = reader.is_current or any(one.severity is Severity.ERROR for one in findings)
+    written = _corrected(_without(command, overruled), reader, always=corrects)
     items = written.items
     if reader.accepted is not None:
         items = reader.accepted.spelled(items)
@@ -57,7 +59,7 @@ def translated(
         notes=(
             *_of_program(command, own_program, reader),
             *map(_of_source, command.remarks),
-            *map(printable, _changes(command, findings, overruled, reader)),
+            *map(printable, _changes(command, findings, overruled, reader, corrects=corrects)),
             *passed_on(items, reader),
         ),
         document=_document(command, written),
@@ -98,13 +100,13 @@ def _without(command: ServerCommand, overruled: dict[int, Finding]) -> ServerCom
     )
 
 
-def _corrected(command: ServerCommand, reader: Reader) -> ServerCommand:
+def _corrected(command: ServerCommand, reader: Reader, *, always: bool) -> ServerCommand:
     """The command with what the reader takes, where it is certain what is meant.
 
     Raises:
         BadInputError: the reader would stop at it all the same.
     """
-    report = check(command, reader, always=True)
+    report = check(command, reader, always=always)
     refused = (one for one in report.findings if not _is_certain(one, reader))
     for finding in (*refused, *report.left):
         if finding.severity is Severity.ERROR:
@@ -144,6 +146,8 @@ def _changes(
     findings: Sequence[Finding],
     overruled: dict[int, Finding],
     reader: Reader,
+    *,
+    corrects: bool,
 ) -> Iterator[str]:
     """Yield a note on all that is written anew or left out, or read otherwise than it looks."""
     lacking: list[Item] = []
@@ -155,7 +159,7 @@ def _changes(
             if one is overruled[one.at]:
                 yield f"of no effect, since {one.what}: {own}"
         elif one.severity is not Severity.ERROR:
-            yield from _beside_errors(one)
+            yield from _beside_errors(one, corrects=corrects)
         elif meant:
             yield f"changed, since {one.what}: {own} is now {meant}"
         elif meant is not None and item is not None and reader.takes(one.flag) is False:
@@ -167,13 +171,14 @@ def _changes(
         yield f"left out, since {reader.name} has no such option: {left_out}"
 
 
-def _beside_errors(finding: Finding) -> Iterator[str]:
+def _beside_errors(finding: Finding, *, corrects: bool) -> Iterator[str]:
     """Yield a note on what is written out, and on what the reader ignores or misreads."""
     told = f"mind that {finding.what}: {finding.why}"
     if finding.edits and finding.replacement:
-        is_own = finding.at in finding.edits
-        does = "it is {} now, which counts" if is_own else "{} is written out"
-        yield f"{told}; {does.format(finding.replacement)}"
+        if finding.at in finding.edits:
+            yield f"{told}; it is {finding.replacement} now, which counts"
+        elif corrects:
+            yield f"{told}; {finding.replacement} is written out"
     elif finding.topic is Topic.MISREAD and not finding.edits:
         yield f"{told}; write {finding.replacement} for it" if finding.replacement else told
 

@@ -83,7 +83,11 @@ def test_what_each_stops_at(text: str, ours: str, ik: str) -> None:
 @table(
     ("text", "dialect", "arguments"),
     [
-        ("llama-server -hf a/b:Q4 -hff f.gguf -rtr -mla 3", IK, "-hfr a/b -hff f.gguf -rtr -mla 3"),
+        (
+            "llama-server -hf a/b:Q4 -hff f.gguf -rtr -mla 3",
+            IK,
+            "-hfr a/b:Q4 -hff f.gguf -rtr -mla 3",
+        ),
         ("llama-server -hf a/b:Q4 -hff f.gguf", OURS, "-hf a/b:Q4 -hff f.gguf"),
     ],
 )
