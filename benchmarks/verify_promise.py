@@ -24,13 +24,14 @@ from spectui.demo import DemoModel
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.measure.measurer import Measurer, Pair
-from spectui.measure.promise import observed_of
+from spectui.measure.observed import observed_of, totals
 from spectui.measure.server_backend import result_of
+from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.server.process import LlamaServer
-from spectui.verify.comparison import ratio_of, summarise, verdict
+from spectui.verify.comparison import ratio_of, verdict
 
 _TOLERANCE = 0.05
 DRAFT_MAX = {DemoModel.DENSE: 4, DemoModel.MOE: 3}
@@ -127,14 +128,20 @@ def summary(promised: list[Pair], delivered: list[Pair]) -> dict[str, Any]:
         raise RuntimeError("no prompt was decoded on both sides")
     both = zip(promised, delivered, strict=True)
     different = [ours.item.id for ours, theirs in both if _counted(ours) != _counted(theirs)]
-    totals = {"promised": summarise(theirs), "delivered": summarise(ours)}
+    sides = {"promised": theirs, "delivered": ours}
+    speedups = {
+        name: paired_speedup([one.measurement for one in side]) for name, side in sides.items()
+    }
     return {
-        "verdict": verdict(totals["promised"].speedup, totals["delivered"].speedup, ratio),
+        "verdict": verdict(speedups["promised"], speedups["delivered"], ratio),
         "delivered_over_promised": asdict(ratio),
         "within_tolerance": abs(ratio.estimate - 1) <= _TOLERANCE,
         "counts_equal": f"{len(delivered) - len(different)} of {len(delivered)}",
         "different": different,
-        **{name: asdict(total) for name, total in totals.items()},
+        **{
+            name: {**asdict(totals(side)), "speedup": asdict(speedups[name])}
+            for name, side in sides.items()
+        },
         "rows": [
             {
                 "prompt_id": pair.item.id,

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.format import duration_text, factor, gain_percent
-from spectui.measure.speedup import Speedup
+from spectui.measure.speedup import Speedup, gain_text, interval_text
 from spectui.measure.verdict import judge
-from spectui.verify.comparison import gain_text, interval_text, verdict
+from spectui.verify.comparison import verdict
 from tests.support.tables import table
 
 

@@ -9,12 +9,13 @@ from spectui.commands.arguments import server_arguments
 from spectui.commands.items import divide, words_of
 from spectui.format import rate_text
 from spectui.measure.arm import Arm
+from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
+from spectui.measure.speedup import gain_text
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.tune.studies.listing import StudyEntry
-from spectui.verify.comparison import gain_text
 
 
 def machine_lines(machines: Sequence[StudyEntry]) -> list[str]:
@@ -49,20 +50,14 @@ def _measured(promise: Promise | None) -> Iterator[str]:
     if promise is None:
         yield from ("-", "none confirmed", "-", "-")
         return
-    draft, pairs = promise.case.draft, [one.measurement for one in promise.observed]
+    draft, sums = promise.case.draft, totals(promise.observed)
     arm = Arm(
         draft=MTP_KIND if draft is None else draft.path.stem, speculation=promise.case.speculation
     )
-    yield _rate(sum(one.baseline_tokens for one in pairs), sum(one.baseline_s for one in pairs))
+    yield rate_text(sums.baseline_tokens_per_s)
     yield arm.label
-    yield _rate(
-        sum(one.speculative_tokens for one in pairs), sum(one.speculative_s for one in pairs)
-    )
+    yield rate_text(sums.tokens_per_s)
     yield gain_text(promise.speedup)
-
-
-def _rate(n_tokens: int, seconds: float) -> str:
-    return rate_text(n_tokens / seconds if seconds else None)
 
 
 def _placement(setup: Setup) -> str:

@@ -100,7 +100,7 @@ def run(given: Given) -> None:
     replaced = {name: values for name, values in axes.items() if name in given.typed}
     if given["grid"] is not None:
         replaced |= {name: (given[name],) for name in _PLACEMENT_AXES if name in given.typed}
-    grid, left_out = given_grid(given["grid"], replaced)
+    grid = given_grid(given["grid"], replaced)
     if grid.n_predict is not None and "n_predict" not in given.chosen:
         given = given.changed(n_predict=grid.n_predict)
     given = with_backend(given)
@@ -114,7 +114,7 @@ def run(given: Given) -> None:
     try:
         default = _default(axes, shared, given)
         setup = _setup(given, grid, default, shared, progress, prompts=read.prompts)
-        sweep = Sweep(replace(setup, left_out=left_out))
+        sweep = Sweep(setup)
         for sentence in sweep.left_out:
             progress.announce(f"left out: {sentence}")
         if given["dry_run"]:
@@ -245,7 +245,6 @@ def _measure(
         return None
     try:
         with _opened(sweep, shared, given, progress) as measurer:
-            sweep.estimate(measurer)
             progress.announce(plan_text(sweep))
             sweep.run(measurer, lambda record: progress.say(progress_line(record, sweep)))
     except (KeyboardInterrupt, SpectuiError) as error:

@@ -11,7 +11,6 @@ from spectui.cli.served_session import (
     with_backend,
 )
 from spectui.cli.session import (
-    open_engine,
     read_chats,
     read_prompts,
     with_candidates,
@@ -36,7 +35,7 @@ from spectui.tune.served import failure_of, final, search_budget_s, serve, with_
 from spectui.tune.setup import Limits
 from spectui.tune.studies.storage import check_writable as check_storage
 from spectui.tune.trials import n_measured
-from spectui.verify.verification import Verification
+from spectui.verify.verification import Serving
 
 _PLACES_SHARE = 0.3
 """Share of the time budget in which the target's place is searched."""
@@ -111,9 +110,8 @@ def _finalists_served(found: Tuned, binary: ServerBinary, search: Search) -> Fin
     """Measure the best on the user's llama-server."""
     # What was found is kept by now: this may be interrupted as well.
     interrupts.install()
-    verification = Verification(
+    serving = Serving(
         binary=binary,
-        open_engine=lambda: open_engine(search.shared, search.progress),
         say=search.progress.say,
         announce=search.progress.announce,
         on_run=search.progress.on_run,
@@ -124,7 +122,7 @@ def _finalists_served(found: Tuned, binary: ServerBinary, search: Search) -> Fin
     budget_s = search.options.time_budget
     measured = {item.id for item in found.tuning.setup.workload.items}
     prompts = [one for one in search.all_prompts if one.id in measured]
-    served = serve(found.tuning, found.result, verification, prompts, budget_s=budget_s)
+    served = serve(found.tuning, found.result, serving, prompts, budget_s=budget_s)
     interrupts.hold()
     return served
 

@@ -1,6 +1,7 @@
 """Runs ``spectui verify`` with parsed options."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from rich.table import Table
@@ -23,17 +24,18 @@ from spectui.format import counted, percent_text
 from spectui.interrupts import interrupts, raise_ended
 from spectui.llama.library import has_library
 from spectui.measure.backend import header
+from spectui.measure.observed import Totals
 from spectui.measure.promise import Case, Promise
+from spectui.measure.speedup import Speedup, gain, interval_text
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.machine import this_machine
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite
 from spectui.tune.outcome import advice_of
 from spectui.tune.studies.listing import StudyEntry, decided, find_study, list_studies
-from spectui.verify.comparison import Summary, gain, interval_text
+from spectui.verify.claim import Claim, Origin
 from spectui.verify.result import Verified, notes, warnings
-from spectui.verify.subject import Origin, subject
-from spectui.verify.verification import Claim, Verification
+from spectui.verify.verification import Serving, verify
 
 _MODELS = ("model", "model_draft", "preset", "demo", "command_line")
 """Parameters that select models and so exclude a study."""
@@ -46,7 +48,7 @@ _OF_A_STUDY = (_OF_VERIFY - {"no_promise"}) | {
 _NONE = "–"
 
 
-def verify(given: Given, study: str | None) -> None:
+def run(given: Given, study: str | None) -> None:
     """Obtain the promise, serve the prompts, compare, and print.
 
     Raises:
@@ -61,9 +63,8 @@ def verify(given: Given, study: str | None) -> None:
     binary = wanted_binary(given["server_bin"])
     check_writable(shared.json_path, (*shared.input_files(), Path(binary.path)))
     progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
-    verification = Verification(
+    serving = Serving(
         binary=binary,
-        open_engine=lambda: open_engine(shared, progress),
         say=progress.say,
         announce=progress.announce,
         on_run=progress.on_run,
@@ -81,7 +82,8 @@ def verify(given: Given, study: str | None) -> None:
             measures_promise = not given["no_promise"] and has_library()
         else:
             claim, measures_promise = _of_study(study, given["storage"], shared.prompts), False
-        found = verification.verify(claim, measures_promise=measures_promise)
+        opens = partial(open_engine, shared, progress) if measures_promise else None
+        found = verify(claim, serving, opens)
         interrupts.hold()
     finally:
         progress.close()
@@ -209,7 +211,7 @@ def _report(found: Verified, json_path: str | None, unmeasured: tuple[str, ...])
         unmeasured: parts of the ``--from`` command that are not measured, as reported before.
     """
     document = {**header("verify", this_machine()), **found.document()}
-    asked = unmeasured_sentences(found.case.target.path)
+    asked = unmeasured_sentences(found.claim.case.target.path)
     document["notes"] = [*unmeasured, *asked, *document["notes"]]
     write_result(document, text_of(found), json_path)
 
@@ -217,7 +219,7 @@ def _report(found: Verified, json_path: str | None, unmeasured: tuple[str, ...])
 def text_of(found: Verified) -> str:
     """The sentence, the table and the notes."""
     lines = [wrapped(found.verdict or "delivered: nothing was measured before it ended")]
-    lines += [wrapped(subject(found.case, found.origin)), "", drawn(_table(found)), ""]
+    lines += [wrapped(found.claim.subject), "", drawn(_table(found)), ""]
     lines += map(wrapped, _lines(found))
     lines += [wrapped(f"NOTE: {note}") for note in notes(found)]
     lines += [wrapped(f"WARNING: {warning}") for warning in warnings(found)]
@@ -225,7 +227,11 @@ def text_of(found: Verified) -> str:
 
 
 def _table(found: Verified) -> Table:
-    cells = zip(*(_cells(one) for one in (found.promised, found.summary)), strict=True)
+    promise, version = found.claim.promise, found.binary.version
+    sides = (
+        _cells(found.promised, found.promised_speedup),
+        _cells(found.delivered, found.speedup),
+    )
     heads = (
         "off, tokens/s",
         "on, tokens/s",
@@ -235,25 +241,24 @@ def _table(found: Verified) -> Table:
         "acceptance rate",
         "prompts",
     )
-    measured = _NONE if found.promise is None else found.promise.llama_cpp
-    server = "unknown" if found.version is None else found.version.text
-    rows = [(head, *both) for head, both in zip(heads, cells, strict=True)]
+    measured = _NONE if promise is None else promise.llama_cpp
+    server = "unknown" if version is None else version.text
+    rows = list(zip(heads, *sides, strict=True))
     columns = (Words(is_whole=True), "promised", "delivered")
     return table(columns, [*rows, ("llama.cpp", measured, server)])
 
 
-def _cells(summary: Summary | None) -> tuple[str, ...]:
-    if summary is None:
+def _cells(sums: Totals | None, speedup: Speedup | None) -> tuple[str, ...]:
+    if sums is None or speedup is None:
         return (_NONE,) * 7
-    rate = summary.acceptance_rate
     return (
-        f"{summary.baseline_tokens_per_s:.2f}",
-        f"{summary.tokens_per_s:.2f}",
-        gain(summary.speedup),
-        interval_text(summary.speedup) or _NONE,
-        f"{summary.n_accepted} of {summary.n_drafted}",
-        percent_text(rate, 1),
-        str(summary.speedup.n_prompts),
+        f"{sums.baseline_tokens_per_s:.2f}",
+        f"{sums.tokens_per_s:.2f}",
+        gain(speedup),
+        interval_text(speedup) or _NONE,
+        f"{sums.n_accepted} of {sums.n_drafted}",
+        percent_text(sums.acceptance_rate, 1),
+        str(speedup.n_prompts),
     )
 
 

@@ -73,7 +73,7 @@ _COURSE: tuple[Decorator, ...] = (
         type=click.Path(path_type=Path),
         metavar="DIR",
         help=(
-            "Write results.json, results.csv, summary.csv, report.md and a picture, speedups.svg, "
+            "Write results.json, summary.csv, report.md and a picture, speedups.svg, "
             "to DIR: a folder that is new, empty, or was written so before."
         ),
     ),

@@ -1,7 +1,6 @@
 """Texts of ``spectui sweep``, and the files of its ``--out`` folder."""
 
 import json
-import os
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,14 +13,14 @@ from spectui.errors import BadInputError
 from spectui.format import counted, duration_text, percent_text, rate_text, times_text
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.options.drafters import MODEL_KIND
-from spectui.paths import cache_dir
 from spectui.sweep.cells import Cell
+from spectui.sweep.drawing import draw
 from spectui.sweep.expand import expand, n_loads
 from spectui.sweep.grid import Grid
 from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.summary import CellSummary, summarise
 from spectui.sweep.sweep import Sweep
-from spectui.sweep.tables import Sheet, markdown, remarks, results_csv, sheets, summary_csv
+from spectui.sweep.tables import Sheet, markdown, remarks, sheets, summary_csv
 from spectui.writing import write_own_file
 
 _INDENT = "  "
@@ -116,8 +115,8 @@ def progress_line(record: VisitRecord, sweep: Sweep) -> str:
     gain = None if one.speedup is None else one.speedup.estimate
     noisy = ", noisy" if record.noisy else ""
     return (
-        f"  {rate_text(one.on_tokens_per_s)} tokens/s, {times_text(gain)}, acceptance "
-        f"{percent_text(one.counters.acceptance_rate)}{noisy}"
+        f"  {rate_text(one.totals.tokens_per_s)} tokens/s, {times_text(gain)}, acceptance "
+        f"{percent_text(one.totals.acceptance_rate)}{noisy}"
     )
 
 
@@ -215,9 +214,8 @@ def write_folder(
     Raises:
         BadInputError: files cannot be written; all others have been.
     """
-    picture = _picture(summaries)
+    picture = draw(summaries)
     contents = {
-        "results.csv": results_csv(sweep.cells, sweep.records).encode(),
         "summary.csv": summary_csv(summaries).encode(),
         "report.md": _markdown(sweep, summaries, None if picture is None else _PICTURE).encode(),
         "results.json": f"{json.dumps(document, indent=2, allow_nan=False)}\n".encode(),
@@ -237,17 +235,6 @@ def write_folder(
             f"sweep {sweep.name} keeps all that was measured: run the command again with another "
             "--out"
         ) from next(iter(failed.values()))
-
-
-def _picture(summaries: Sequence[CellSummary]) -> bytes | None:
-    """Draw the speedups; that imports matplotlib, which takes half a second."""
-    # Its font cache goes to our folder.
-    os.environ.setdefault("MPLCONFIGDIR", str(cache_dir() / "matplotlib"))
-    # A backend that the user has chosen for a screen must not be looked for.
-    os.environ.pop("MPLBACKEND", None)
-    from spectui.sweep.drawing import draw
-
-    return draw(summaries)
 
 
 def _markdown(sweep: Sweep, summaries: Sequence[CellSummary], picture: str | None) -> str:

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 from spectui.cli.drawing import Words, drawn, table, wrapped
 from spectui.format import counted, rate_text
-from spectui.measure.speedup import Speedup
+from spectui.measure.speedup import Speedup, gain_text
 from spectui.measure.statistics import product
 from spectui.tune.document import Tuned
 from spectui.tune.places import Placing, text_of
-from spectui.verify.comparison import gain_text
 
 
 def place_lines(found: Tuned) -> list[str]:

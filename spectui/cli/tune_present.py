@@ -10,13 +10,13 @@ from spectui.cli.taken import mind_defaults, taken_setup
 from spectui.commands.takeover import Takeover
 from spectui.format import gain_percent
 from spectui.measure.arm import OFF, Arm
+from spectui.measure.speedup import gain_text
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
 from spectui.tune.document import PresentArm, Standing, standing_of
 from spectui.tune.result import TuneResult
 from spectui.tune.space import SearchSpace
-from spectui.verify.comparison import gain_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,6 @@ def command(
     promise is measured first. Prompts go to both servers, whose own timings and counters tell what
     was delivered.
     """
-    from spectui.cli.run_verify import verify
+    from spectui.cli.run_verify import run
 
-    verify(Given.of(ctx, parsed), study)
+    run(Given.of(ctx, parsed), study)

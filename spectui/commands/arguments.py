@@ -242,6 +242,11 @@ def _first(n_layers: int, part: str) -> TensorOverride:
     return TensorOverride(pattern=rf"blk\.({layers})\.{part}", buffer="CPU")
 
 
+def puts_elsewhere(overrides: str) -> bool:
+    """Whether a value of ``-ot`` puts weights anywhere but into RAM."""
+    return any(not part.endswith("=CPU") for part in overrides.split(","))
+
+
 def _override_value(overrides: list[TensorOverride]) -> str:
     """All overrides in one value: llama-server deprecates a repeated ``-ot``."""
     for override in overrides:

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
+from spectui.commands.arguments import puts_elsewhere
 from spectui.commands.command import INI
 from spectui.commands.container_formats import compose, llama_swap
 from spectui.commands.home import shell_word
@@ -23,7 +24,6 @@ _OTHERS = {"--api-key": "LLAMA_API_KEY", "-hft": "HF_TOKEN", "--hf-token": "HF_T
 _PLACING = ("override-tensor", "cpu-moe", "n-cpu-moe", "n-cpu-ffn")
 """Options of which the first that matches a tensor applies, in the order of llama-server's table,
 in which it reads variables."""
-_CPU = "CPU"
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _SECTION = re.compile(r"[^\]\s]([^\]]*[^\]\s])?")
 _READS_IT = "--models-preset"
@@ -70,7 +70,8 @@ def check_placing(launch: Launch, where: str, *, in_order: tuple[str, ...] = ())
     placing = [item for item in launch.command.items if _name(item) in _PLACING]
     names = [_name(item) for item in placing]
     is_kept = bool(in_order) and names == sorted(names, key=_PLACING.index)
-    if len(set(names)) > 1 and not is_kept and any(map(_moves, placing)):
+    moved = (one.value for one in placing if _name(one) == _PLACING[0])
+    if len(set(names)) > 1 and not is_kept and any(map(puts_elsewhere, moved)):
         flags = " and ".join(dict.fromkeys(item.flag for item in placing))
         raise BadInputError(
             f"the first of {flags} that matches a tensor counts, and {where} would not keep their "
@@ -81,13 +82,6 @@ def check_placing(launch: Launch, where: str, *, in_order: tuple[str, ...] = ())
 def _name(item: Item) -> str:
     server = item.server
     return "" if server is None else server.long_flag.lstrip("-")
-
-
-def _moves(item: Item) -> bool:
-    """Whether the placement sends weights anywhere but to RAM."""
-    return any(not part.endswith(f"={_CPU}") for v in item.values for part in v.split(",")) and (
-        _name(item) == "override-tensor"
-    )
 
 
 def _assigned(launch: Launch) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,6 @@ from spectui.commands.server_options import (
     canonical,
     option_of_variable,
     server_option,
-    unambiguous,
 )
 from spectui.errors import BadInputError
 from spectui.options.catalogue import BY_FLAG, BY_VARIABLE
@@ -154,9 +153,6 @@ def _item(words: Sequence[str], at: int, variable: str | None) -> Item:
     end = at + 1 if equals else _end(flag, arity, words, at + 1)
     values = (attached,) if equals else tuple(words[at + 1 : end])
     option = None if arity is None else BY_FLAG.get(canonical(flag))
-    if arity is Arity.UNTOLD:
-        flag = unambiguous(flag, len(values))
-        server = server_option(flag)
     return Item(
         flag=flag,
         spelling=canonical(flag),

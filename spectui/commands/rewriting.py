@@ -12,7 +12,6 @@ from spectui.commands.items import DASHES, Item, words_of
 from spectui.commands.reader import Reader
 from spectui.commands.renames import LENGTHS, RENAMES, load_mode
 from spectui.commands.server_options import (
-    FALSE,
     PREFIX,
     Arity,
     drawn_from,
@@ -27,7 +26,6 @@ from spectui.options.placement import LOAD_MODE, LOAD_MODES
 _ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
 _LOADING = ("no-mmap", "mmap", "mlock")
 """Switches that ``--load-mode`` replaced."""
-OFF = FALSE | {"none"}
 
 
 def meant_by(item: Item) -> tuple[str, ...] | None:
@@ -146,9 +144,7 @@ def _other_spelling(item: Item, reader: Reader) -> str | None:
         is_negation = item.spelling in server.negations
         spellings += server.negations if is_negation else server.flags
     spellings += () if option is None else option.flags
-    # A spelling that two options share may be the other one for this reader.
-    other = frozenset() if server is None else server.ambiguous
-    return next((flag for flag in spellings if flag not in other and reader.takes(flag)), None)
+    return next((flag for flag in spellings if reader.takes(flag)), None)
 
 
 def _current(item: Item, command: ServerCommand) -> tuple[str, ...]:
@@ -186,28 +182,3 @@ def _load_mode(item: Item, command: ServerCommand) -> tuple[str, ...]:
 def _modes(item: Item, reader: Reader) -> tuple[str, ...]:
     switches = LOAD_MODES.get(item.value, ()) if item.name == LOAD_MODE.name else ()
     return tuple(flag for name in switches if reader.takes(flag := f"--{name}"))
-
-
-def switched(item: Item, reader: Reader) -> tuple[str, ...] | None:
-    """A switch without the value that other builds take; None where there is none to take away."""
-    server = item.server
-    if server is None or server.arity is not Arity.MAYBE or not item.values:
-        return None
-    if server.counts.get(reader.dialect, 0) or reader.dialect not in server.taken:
-        return None
-    if item.value not in OFF:
-        return (item.flag,)
-    off = server.negation_of(item.flag)
-    return (off,) if off is not None and reader.takes(off) else ()
-
-
-def counted(item: Item, reader: Reader) -> tuple[str, ...]:
-    """The values, as one with a colon or as two, where builds disagree about their number."""
-    server = item.server
-    count = None if server is None else server.counts.get(reader.dialect)
-    if server is None or server.arity is not Arity.UNTOLD or count == len(item.values):
-        return item.values
-    first, colon, second = item.value.rpartition(":")
-    if count == 1 and len(item.values) == 2:  # noqa: PLR2004 - a file and its scale
-        return (":".join(item.values),)
-    return (first, second) if colon and len(item.values) == 1 else item.values

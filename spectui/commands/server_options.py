@@ -11,7 +11,7 @@ since it neither runs, fetches nor writes anything, nor says who may reach the s
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -54,6 +54,8 @@ class _Line:
 
     flags: tuple[str, ...]
     negations: tuple[str, ...]
+    names: frozenset[str]
+    """Every spelling."""
     n_values: int
     is_file: bool
     is_harmless: bool
@@ -65,17 +67,6 @@ class _Line:
     programs: tuple[str, ...]
     dialect: Dialect | None
     """The llama-server that takes it; None where only other programs do."""
-
-    @property
-    def names(self) -> frozenset[str]:
-        """Every spelling."""
-        return frozenset((*self.flags, *self.negations))
-
-    @property
-    def telling(self) -> frozenset[str]:
-        """The spellings that tell which option it is: short ones mean another thing elsewhere."""
-        long = frozenset(name for name in self.names if name.startswith("--"))
-        return long or self.names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +92,8 @@ class ServerOption:
     """Number of values in each dialect that takes it, or did."""
     is_harmless: bool
     """Whether servers of spectui's own get it from commands of others."""
-    programs: tuple[str, ...] = ()
+    programs: tuple[str, ...]
     """Other programs of llama.cpp that take it where llama-server does not."""
-    ambiguous: frozenset[str] = field(default=frozenset())
-    """Spellings that are another option in another dialect."""
 
     @property
     def long_flag(self) -> str:
@@ -129,15 +118,8 @@ class ServerOption:
         taking = {dialect for dialect, names in self.taken.items() if flag in names}
         return frozenset(taking | {dialect for dialect, name in self.until if name == flag})
 
-    def negation_of(self, flag: str) -> str | None:
-        """The spelling that switches the option off, similar to ``flag`` if possible."""
-        alike = f"--no-{canonical(flag).lstrip('-')}"
-        return alike if alike in self.negations else self.negation
-
     def arity_of(self, flag: str) -> Arity:
         """Number of words that ``flag``, one of the option's spellings, takes."""
-        if flag in self.ambiguous:
-            return Arity.UNTOLD
         return Arity.NONE if flag in self.negations else self.arity
 
 
@@ -149,17 +131,6 @@ def canonical(flag: str) -> str:
 def server_option(flag: str) -> ServerOption | None:
     """The option of that flag in any spelling; None if no table has it."""
     return _by_flag().get(canonical(flag))
-
-
-def unambiguous(flag: str, n_values: int) -> str:
-    """The long spelling of the option that an ambiguous spelling means with so many values.
-
-    ``-dr`` is ``--docker-repo REPO`` in llama.cpp and the switch ``--dry-run`` in ik_llama.cpp.
-    """
-    spelled = canonical(flag)
-    arity = Arity.ONE if n_values else Arity.NONE
-    known = (one for one in _options() if spelled in one.ambiguous and one.arity is arity)
-    return next((one.long_flag for one in known), flag)
 
 
 def option_of_variable(variable: str) -> ServerOption | None:
@@ -191,15 +162,14 @@ def drawn_from(dialect: Dialect) -> str:
 @cache
 def flags_of(dialect: Dialect) -> frozenset[str]:
     """Every flag that a dialect is known to take."""
-    return frozenset(flag for line in _lines() if _is_taken(line, dialect) for flag in line.names)
+    return frozenset(flag for option in _options() for flag in option.taken.get(dialect, ()))
 
 
 @cache
 def variables_of(dialect: Dialect) -> frozenset[str]:
     """Every variable that a dialect is known to read in place of an option."""
-    return frozenset(
-        line.variable for line in _lines() if line.variable is not None and _is_taken(line, dialect)
-    )
+    read = (variable for option in _options() for variable in option.variables.items())
+    return frozenset(name for name, dialects in read if dialect in dialects)
 
 
 @cache
@@ -214,12 +184,8 @@ def new_names() -> frozenset[str]:
 @cache
 def former_names() -> frozenset[str]:
     """Flags and variables that llama.cpp's server took, and that no program of it takes today."""
-    went = {
-        name
-        for line in _lines()
-        if line.dialect in {Dialect.LLAMA_CPP, Dialect.LEGACY}
-        for name in (*line.names, *filter(None, [line.variable]))
-    }
+    own = (line for line in _lines() if line.dialect in {Dialect.LLAMA_CPP, Dialect.LEGACY})
+    went = {name for line in own for name in (*line.names, line.variable) if name is not None}
     others = {name for line in _lines() if line.dialect is None for name in line.names}
     return frozenset(went - others - flags_of(Dialect.LLAMA_CPP) - variables_of(Dialect.LLAMA_CPP))
 
@@ -228,10 +194,6 @@ def table(name: str) -> list[str]:
     """Lines of a table of facts, without its remarks."""
     text = (_TABLES / f"{name}.txt").read_text("utf-8")
     return [line for line in text.splitlines() if not line.startswith("#")]
-
-
-def _is_taken(line: _Line, dialect: Dialect) -> bool:
-    return line.dialect is dialect and not line.until
 
 
 @cache
@@ -251,6 +213,7 @@ def _line(text: str, name: str) -> _Line:
     return _Line(
         flags=tuple(plain[:at]),
         negations=tuple(plain[at + 1 :]),
+        names=frozenset(plain) - {"!"},
         n_values=len(values),
         is_file=any(values),
         is_harmless=words[0] == _HARMLESS,
@@ -264,80 +227,60 @@ def _line(text: str, name: str) -> _Line:
 
 @cache
 def _options() -> tuple[ServerOption, ...]:
-    """The options, of lines that share a telling spelling."""
+    """The options, of lines that share a long spelling: short ones mean another thing elsewhere."""
     groups: list[list[_Line]] = []
-    by_name: dict[str, int] = {}
+    by_name: dict[str, list[_Line]] = {}
     for line in _lines():
-        place = next((by_name[name] for name in line.telling if name in by_name), len(groups))
-        groups += [[]] if place == len(groups) else []
-        groups[place].append(line)
-        by_name |= {name: by_name.get(name, place) for name in line.telling}
-    homes: dict[str, set[int]] = {}
-    for place, lines in enumerate(groups):
-        for name in (name for line in lines for name in line.names):
-            homes.setdefault(name, set()).add(place)
-    shared = frozenset(name for name, places in homes.items() if len(places) > 1)
-    return tuple(_option(lines, shared) for lines in groups)
+        long = [name for name in line.names if name.startswith("--")]
+        telling = long or line.names
+        lines = next((by_name[name] for name in telling if name in by_name), [])
+        if not lines:
+            groups.append(lines)
+        lines.append(line)
+        for name in telling:
+            by_name.setdefault(name, lines)
+    return tuple(map(_option, groups))
 
 
-def _option(lines: list[_Line], shared: frozenset[str]) -> ServerOption:
-    negations = tuple(dict.fromkeys(name for line in lines for name in line.negations))
+def _option(lines: list[_Line]) -> ServerOption:
+    negations = dict.fromkeys(name for line in lines for name in line.negations)
     flags = dict.fromkeys(name for line in lines for name in line.flags if name not in negations)
-    taken = {dialect: _names(lines, dialect) for dialect in Dialect}
-    variables = dict.fromkeys(line.variable for line in lines if line.variable is not None)
+    # A line of what switches it off alone says nothing of its values.
+    whole = [line for line in lines if not flags.keys().isdisjoint(line.flags)]
+    taken: dict[Dialect, frozenset[str]] = {}
+    until: dict[tuple[Dialect, str], str] = {}
+    since: dict[str, str] = {}
+    variables: dict[str, frozenset[Dialect]] = {}
+    for line in lines:
+        if line.variable is not None:
+            readers = variables.setdefault(line.variable, frozenset())
+        if line.dialect is None:
+            continue
+        known = taken.get(line.dialect, frozenset())
+        if line.until:
+            until |= {(line.dialect, name): line.until for name in line.names}
+            continue
+        if line.since:
+            since |= dict.fromkeys(line.names - known, line.since)
+        taken[line.dialect] = known | line.names
+        if line.variable is not None:
+            if line.since and line.dialect not in readers:
+                since[line.variable] = line.since
+            variables[line.variable] = readers | {line.dialect}
     return ServerOption(
         flags=tuple(flags),
-        negations=negations,
-        arity=_arity({line.n_values for line in lines if not flags.keys().isdisjoint(line.flags)}),
+        negations=tuple(negations),
+        arity=_arity({line.n_values for line in whole}),
         is_file=any(line.is_file for line in lines),
         variable=next(iter(variables), None),
-        taken={dialect: names for dialect, names in taken.items() if names},
-        until={
-            (one.dialect, name): one.until
-            for one in lines
-            if one.until and one.dialect is not None
-            for name in one.names
-        },
-        since=_since(lines),
-        variables={
-            name: frozenset(
-                one.dialect
-                for one in lines
-                if one.variable == name and not one.until and one.dialect is not None
-            )
-            for name in variables
-        },
-        # A line of what switches it off alone says nothing of the others.
-        counts={
-            line.dialect: line.n_values
-            for line in reversed(lines)
-            if line.dialect is not None and not flags.keys().isdisjoint(line.flags)
-        },
+        taken=taken,
+        until=until,
+        since=since,
+        variables=variables,
+        counts={one.dialect: one.n_values for one in reversed(whole) if one.dialect is not None},
         is_harmless=lines[0].is_harmless,
         programs=tuple(dict.fromkeys(name for line in lines for name in line.programs)),
-        ambiguous=shared.intersection(name for line in lines for name in line.names),
     )
-
-
-def _since(lines: list[_Line]) -> dict[str, str]:
-    """The first builds of what no older build of the same dialect takes or reads."""
-    older = {
-        name
-        for one in lines
-        if not one.since and _is_taken(one, Dialect.LLAMA_CPP)
-        for name in (*one.names, one.variable)
-    }
-    newer = [one for one in lines if one.since]
-    return {
-        name: one.since
-        for one in newer
-        for name in (*one.names, one.variable)
-        if name is not None and name not in older
-    }
-
-
-def _names(lines: list[_Line], dialect: Dialect) -> frozenset[str]:
-    return frozenset(name for one in lines if _is_taken(one, dialect) for name in one.names)
 
 
 def _arity(counts: set[int]) -> Arity:

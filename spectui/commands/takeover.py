@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spectui.commands.arguments import first_dense, first_experts
+from spectui.commands.arguments import first_dense, first_experts, puts_elsewhere
 from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.drafting import (
     SPEC_DEFAULT,
@@ -20,7 +20,7 @@ from spectui.errors import BadInputError
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, NGRAMS, numbers_of
 from spectui.options.placement import LOAD_MODES
-from spectui.options.reading import read_setup, tensor_pattern
+from spectui.options.reading import read_setup
 from spectui.options.setup import EXPERTS, Setup, SplitMode
 
 _ROUTER = ("models-dir", "models-preset")
@@ -32,7 +32,6 @@ _PRINTING = frozenset(
 _BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-gemma-")
 """Prefixes of switches that stand for a model of the hub and its settings."""
 _MOST_LAYERS = 256
-_PARTS = ("up", "down", "gate", "gate_up")
 _OVERRIDES = {"override-tensor": "", "override-tensor-draft": "-draft"}
 """Suffix of the names of the other placements of the same model."""
 _CPUS = frozenset(f"cpu-{one}{which}" for one in ("mask", "range") for which in ("", "-batch"))
@@ -102,61 +101,34 @@ def check_local(items: Sequence[Item]) -> None:
     )
 
 
-def experts_first(
-    options: Mapping[str, tuple[str, ...]], overrides: tuple[str, ...], suffix: str
-) -> str | None:
-    """Pattern for ``--cpu-moe`` or ``--n-cpu-moe``, if their coming first makes a difference.
+def _patterns_first(options: dict[str, tuple[str, ...]], suffix: str) -> tuple[str, ...]:
+    """Patterns in place of the options for experts and FFN weights, which are removed.
 
     llama-server takes the first placement that matches a tensor. spectui, as its export, writes
-    ``-ot`` before them; so where an ``-ot`` that stands behind them moves some of the same experts
-    elsewhere, they have to become a pattern before it.
+    ``-ot`` before these options; so where an ``-ot`` behind them puts weights elsewhere, they have
+    to become patterns before it.
 
     Args:
         options: options taken over so far.
-        overrides: values of the ``-ot`` that comes now.
         suffix: end of the names of the model's options.
     """
-    n_layers = _n_layers(options, suffix)
-    if not any(_moves(part, n_layers) for value in overrides for part in value.split(",")):
-        return None
-    pattern = rf"\.{EXPERTS}" if f"cpu-moe{suffix}" in options else first_experts(n_layers).pattern
-    return f"{pattern}=CPU"
-
-
-def _dense_first(options: Mapping[str, tuple[str, ...]], overrides: tuple[str, ...]) -> str | None:
-    """Pattern for ``--n-cpu-ffn`` by the same rule."""
-    n_layers = _number_of_layers(options, "n-cpu-ffn")
-    parts = [part for value in overrides for part in value.split(",")]
-    if not any(_moves(part, n_layers, "") for part in parts):
-        return None
-    return f"{first_dense(n_layers).pattern}=CPU"
-
-
-def _n_layers(options: Mapping[str, tuple[str, ...]], suffix: str) -> int:
+    experts = _number_of_layers(options, f"n-cpu-moe{suffix}")
+    dense = 0 if suffix else _number_of_layers(options, "n-cpu-ffn")
+    found = []
     if f"cpu-moe{suffix}" in options:
-        return _MOST_LAYERS
-    return _number_of_layers(options, f"n-cpu-moe{suffix}")
+        found.append(rf"\.{EXPERTS}")
+    elif experts:
+        found.append(first_experts(experts).pattern)
+    if dense:
+        found.append(first_dense(dense).pattern)
+    for name in (f"cpu-moe{suffix}", f"n-cpu-moe{suffix}", *(("n-cpu-ffn",) if dense else ())):
+        options.pop(name, None)
+    return tuple(f"{pattern}=CPU" for pattern in found)
 
 
 def _number_of_layers(options: Mapping[str, tuple[str, ...]], name: str) -> int:
     given = options.get(name, ("0",))[-1]
     return min(int(given), _MOST_LAYERS) if given.isascii() and given.isdigit() else 0
-
-
-def _moves(override: str, n_layers: int, ending: str = "_exps") -> bool:
-    """Whether the override puts FFN weights of the first layers anywhere but in RAM."""
-    pattern, _, buffer = override.partition("=")
-    if buffer == "CPU":
-        return False
-    compiled = tensor_pattern(pattern)
-    if compiled is None:
-        # llama-server's dialect of regular expressions is another one.
-        return n_layers > 0
-    return any(
-        compiled.search(f"blk.{layer}.ffn_{part}{ending}.weight")
-        for layer in range(n_layers)
-        for part in _PARTS
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,17 +297,8 @@ def _joined(
     if name not in _REPEATABLE:
         return values
     before = options.pop(name, ())
-    if name in _OVERRIDES:
-        suffix = _OVERRIDES[name]
-        pattern = experts_first(options, values, suffix)
-        if pattern is not None:
-            for option in (f"cpu-moe{suffix}", f"n-cpu-moe{suffix}"):
-                options.pop(option, None)
-            before = (*before, pattern)
-        dense = None if suffix else _dense_first(options, values)
-        if dense is not None:
-            del options["n-cpu-ffn"]
-            before = (*before, dense)
+    if name in _OVERRIDES and any(map(puts_elsewhere, values)):
+        before += _patterns_first(options, _OVERRIDES[name])
     return (*before, *values)
 
 

@@ -273,6 +273,35 @@ def dram_limit(measured: float | None, best: float | None) -> DramLimit | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenReads:
+    """Weights that the target reads for one token without a draft, and the speed they allow."""
+
+    ram_bytes: float
+    gpu_bytes: float
+    at_most_tokens_per_s: float | None
+    """By the measured bandwidth of RAM alone; None with no weights there, or before it is known."""
+    alone_tokens_per_s: float | None
+    """Measured speed without a draft; None before that."""
+
+
+def token_reads(
+    models: Mapping[Role, ModelMemory], limit: DramLimit | None, alone_tokens_per_s: float | None
+) -> TokenReads | None:
+    """Return what a token of the target reads; None where its file does not tell its weights."""
+    target = _traffic(models, Role.TARGET)
+    if target is None:
+        return None
+    ram_bytes = target.cpu_bytes_per_decode(1)
+    measured = limit.bytes_per_s if limit is not None and limit.is_measured else None
+    return TokenReads(
+        ram_bytes=ram_bytes,
+        gpu_bytes=target.gpu_bytes_per_decode(1),
+        at_most_tokens_per_s=ratio(measured, ram_bytes),
+        alone_tokens_per_s=alone_tokens_per_s,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficState:
     """All traffic, with a history each, oldest first."""
 
@@ -288,6 +317,8 @@ class TrafficState:
     dram_bytes_per_s: Reading = _UNREAD
     """Estimate: active weights in RAM x decodes per second. Caches and activations add to it."""
     dram_limit: DramLimit | None = None
+    token: TokenReads | None = None
+    """What a token reads; None before a target is loaded, or where its file does not tell it."""
     dram_history: Samples = ()
     disk_bytes_per_s: Reading = _UNREAD
     major_faults_per_s: Reading = _UNREAD
@@ -315,11 +346,15 @@ class TrafficHistory:
 
 
 def traffic_state(
-    snapshot: Snapshot | None, history: TrafficHistory, dram: Reading, limit: DramLimit | None
+    snapshot: Snapshot | None,
+    history: TrafficHistory,
+    dram: Reading,
+    limit: DramLimit | None,
+    token: TokenReads | None = None,
 ) -> TrafficState:
     """Put the numbers together; ``snapshot`` has the GPUs that are shown."""
     if snapshot is None:
-        return TrafficState(dram_bytes_per_s=dram, dram_limit=limit)
+        return TrafficState(dram_bytes_per_s=dram, dram_limit=limit, token=token)
     return TrafficState(
         reason=None,
         cpu_per_core=snapshot.host.cpu_per_core,
@@ -330,6 +365,7 @@ def traffic_state(
         gpu_reason=snapshot.gpu_reason,
         dram_bytes_per_s=dram,
         dram_limit=limit,
+        token=token,
         dram_history=history.of("dram"),
         disk_bytes_per_s=snapshot.host.disk_read_bytes_per_s,
         major_faults_per_s=snapshot.host.major_faults_per_s,

@@ -315,7 +315,9 @@ class LiveTally:
     def _traffic(self, limit: machine.DramLimit | None) -> machine.TrafficState:
         snapshot = self._snapshot
         shown = None if snapshot is None else concerned(snapshot, self._models)
-        return machine.traffic_state(shown, self._history, self._dram(), limit)
+        alone = self._throughput.baseline_tokens_per_s
+        token = machine.token_reads(self._models, limit, alone)
+        return machine.traffic_state(shown, self._history, self._dram(), limit, token)
 
     def _best_rate(self, costs: Sequence[rounds.VerifyCost]) -> float | None:
         return machine.best_rate(self._models, costs, rounds.draft_step_s(self._setting))

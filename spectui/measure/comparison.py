@@ -213,10 +213,7 @@ def _compared(
             raise
         ended = error
     if not any(run.has_decoded for run in runs):
-        raise BadInputError(
-            "the model ended every answer at once, so there is no decoding to measure; "
-            "use other prompts or --ignore-eos"
-        )
+        raise nothing_decoded()
     pairs = steady(pairs_of(runs))
     measured = measurements(pairs)
     return Comparison(
@@ -226,6 +223,14 @@ def _compared(
         speedup=paired_speedup(measured) if measured else None,
         lossless=lossless,
         ended=ended,
+    )
+
+
+def nothing_decoded() -> BadInputError:
+    """The error of a measurement in which no answer went beyond its first token."""
+    return BadInputError(
+        "the model ended every answer at once, so there is no decoding to measure; use other "
+        "prompts or --ignore-eos"
     )
 
 

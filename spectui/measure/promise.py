@@ -1,29 +1,14 @@
 """Gain measured in-process, kept to check it against llama-server."""
 
-import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import msgspec
-
 from spectui.llama.facts import LibraryFacts
-from spectui.measure.measurer import Pair
-from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.observed import Observed
+from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Basis
 from spectui.options.setup import ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """One prompt decoded without and with speculation, in-process or by a server."""
-
-    measurement: PairedMeasurement
-    n_drafted: int
-    n_accepted: int
-    digest: str
-    """Digest of the prompt's tokens: prompts of one name may change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,25 +66,6 @@ class Promise:
     def prompt_ids(self) -> tuple[str, ...]:
         """Prompts in the order in which they were first measured."""
         return tuple(dict.fromkeys(one.measurement.prompt_id for one in self.observed))
-
-
-def digest_of(tokens: Sequence[int]) -> str:
-    """Sixteen characters that stand for a prompt; they tell nothing of its text."""
-    return hashlib.sha256(msgspec.json.encode(list(tokens))).hexdigest()[:16]
-
-
-def observed_of(pairs: Sequence[Pair]) -> tuple[Observed, ...]:
-    """The pairs that decoded something."""
-    return tuple(
-        Observed(
-            measurement=measurement,
-            n_drafted=pair.speculative.counters.n_drafted,
-            n_accepted=pair.speculative.counters.n_accepted,
-            digest=digest_of(pair.item.tokens),
-        )
-        for pair in pairs
-        if (measurement := pair.measurement) is not None
-    )
 
 
 def lasting(promise: Promise) -> Promise:

@@ -22,10 +22,11 @@ import math
 from dataclasses import dataclass, replace
 
 from spectui.documents import Json, or_reason
+from spectui.format import factor, gain_percent, is_large
 
 NO_INTERVAL = "the interval is not known"
-
-
+_SMALL = 0.0995
+"""Gain below which, as it is printed, a decimal is shown."""
 CEILING_DIGITS = 9
 """Digits of a ceiling: sums in another order may not make noise of what is equal."""
 
@@ -153,3 +154,32 @@ def least_seconds(
         baseline_tokens: tokens decoded in these seconds.
     """
     return max(n_tokens - n_accepted, 1) * baseline_s / baseline_tokens
+
+
+def gain_text(speedup: Speedup) -> str:
+    """A gain such as ``+27 % (+20 to +34)``; without an interval if there is none."""
+    interval = interval_text(speedup)
+    return f"{gain(speedup)} ({interval})" if interval else gain(speedup)
+
+
+def gain(speedup: Speedup) -> str:
+    """A gain such as ``+27 %``."""
+    told = speedup.capped
+    return _written(told.estimate, told)
+
+
+def interval_text(speedup: Speedup) -> str:
+    """An interval such as ``+20 to +34``; empty if it is unknown."""
+    told = speedup.capped
+    if told.interval is None:
+        return ""
+    low, high = (_written(end, told).removesuffix(" %") for end in told.interval)
+    return f"{low} to {high}"
+
+
+def _written(value: float, speedup: Speedup) -> str:
+    """An estimate or limit; all in the notation of the largest, so that they compare."""
+    gains = [end - 1 for end in (speedup.estimate, speedup.low, speedup.high) if end is not None]
+    if is_large(100 * max(gains)):
+        return f"{factor(value)}×"
+    return gain_percent(100 * (value - 1), int(all(abs(one) < _SMALL for one in gains)))

@@ -123,3 +123,45 @@ def _ngram(kept: object) -> dict[str, Any]:
         for one in numbers_of(drafter_class(kind))
     }
     return {"kind": kind, **numbers}
+
+
+def with_observed_runs(kept: Any) -> Any:  # noqa: ANN401 - plain data of any shape
+    """A line of a sweep's log in which every prompt has today's form (``PromptRun``).
+
+    Earlier versions kept both sides of a prompt apart, and what decoded nothing as well. What is
+    of another form stays, and fails to decode.
+    """
+    try:
+        runs = kept["record"]["runs"]
+        if not runs or "off" not in runs[0]:
+            return kept
+        decoded = [one for one in runs if one["off"]["n_tokens"] and one["on"]["n_tokens"]]
+        ended = [one["prompt_id"] for one in runs if one not in decoded]
+        found = list(map(_run, decoded))
+    except (TypeError, KeyError, AttributeError):
+        return kept
+    return {**kept, "record": {**kept["record"], "runs": found, "ended_at_once": ended}}
+
+
+def _run(kept: Mapping[str, Any]) -> dict[str, Any]:
+    off, on = kept["off"], kept["on"]
+    whole_s = [side.get("request_s") for side in (off, on)]
+    return {
+        "measurement": {
+            "prompt_id": kept["prompt_id"],
+            "category": kept["category"],
+            "baseline_s": off["decode_s"],
+            "baseline_tokens": off["n_tokens"],
+            "speculative_s": on["decode_s"],
+            "speculative_tokens": on["n_tokens"],
+            "n_accepted": on["n_accepted"],
+        },
+        "n_drafted": on["n_drafted"],
+        "n_accepted": on["n_accepted"],
+        # The conditions of a sweep hold its prompts.
+        "digest": "",
+        "n_prompt_tokens": kept["n_prompt_tokens"],
+        "n_rounds": on["n_rounds"],
+        "outputs": [side["output_sha256"] for side in (off, on)],
+        "whole_s": None if None in whole_s else whole_s,
+    }

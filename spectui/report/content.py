@@ -11,7 +11,8 @@ import msgspec
 
 from spectui.known import Known
 from spectui.measure.arm import Arm
-from spectui.measure.promise import Observed, Promise
+from spectui.measure.observed import Observed
+from spectui.measure.promise import Promise
 from spectui.measure.verdict import Answer, Verdict
 from spectui.report.document import (
     BestPart,

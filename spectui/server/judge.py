@@ -130,7 +130,11 @@ class Judge:
         """What the server says against these options; empty if it takes them."""
         # Ahead of all else, it cannot be taken for the value of an option.
         words = ("--help", *(w for _, item in items if item.variable is None for w in item.words))
-        given = {item.variable: item.value or "1" for _, item in items if item.variable is not None}
+        given = {
+            item.variable: item.value if item.values else "1"
+            for _, item in items
+            if item.variable is not None
+        }
         key = (words, tuple(given.items()))
         if key not in self._answers:
             left_s = max(self._deadline_s - time.monotonic(), 0.0)

@@ -1,6 +1,5 @@
 """The axes of a grid: lists of values, under the names of llama-server's options."""
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,9 +24,6 @@ OFF_KIND = "none"
 MODEL_KINDS = (MODEL_KIND, *HIDDEN_STATE_KINDS)
 """Kinds that draft with a file of their own."""
 DRAFTING_KINDS = (*MODEL_KINDS, MTP_KIND, *NGRAM_KINDS)
-
-PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-"""A placeholder for a cell's value in a name."""
 
 _NonEmpty = msgspec.Meta(min_length=1)
 """An empty list in a file has no clear intention."""
@@ -67,7 +63,8 @@ class _Axes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Refuse unknown drafters, and options of drafters that are not used."""
         for alternative in self.alternatives:
             _check_kinds(alternative)
-        _check_name(self.name)
+        if not self.name.isprintable():
+            raise ValueError(f"name {self.name!r} has characters that cannot be printed")
         for value in (*self.cache_type_k, *self.cache_type_v):
             if value not in CACHE_TYPES:
                 raise ValueError(
@@ -141,24 +138,6 @@ else:
 def axis_owners() -> dict[str, frozenset[str]]:
     """Axes that only some drafters have, by the field's name, with the kinds of these drafters."""
     return {**owners(), "draft": frozenset(MODEL_KINDS)}
-
-
-def placeholders() -> frozenset[str]:
-    """Names that a cell's name may hold in braces: axes, as in ``coordinates`` of a cell."""
-    around = ("threads", "cache-type", "parallel", "prompt-length", "temp", "n-predict", "rerun")
-    return frozenset({"drafter", *around, *(one.axis for one in _NUMBERS)})
-
-
-def _check_name(name: str) -> None:
-    if not name.isprintable():
-        raise ValueError(f"name {name!r} has characters that cannot be printed")
-    parts = PLACEHOLDER.split(name)
-    for given in parts[1::2]:
-        if given not in placeholders():
-            known = ", ".join(sorted(placeholders()))
-            raise ValueError(f"name {name!r}: {{{given}}} is no axis; there are {known}")
-    if any("{" in part or "}" in part for part in parts[::2]):
-        raise ValueError(f"name {name!r}: a brace has no other one")
 
 
 def _check_kinds(alternative: tuple[str, ...]) -> None:

@@ -78,13 +78,10 @@ class Cell:
 
     def document(self) -> Json:
         """The configuration in documents."""
-        arm = {"drafter": self.arm.drafter, **self.arm.document()}
-        return {**arm, **self.surroundings(), "rerun": self.rerun}
-
-    def surroundings(self) -> Json:
-        """Place and task in documents."""
         place, task = self.place, self.task
         return {
+            "drafter": self.arm.drafter,
+            **self.arm.document(),
             **or_reason("threads", place.threads or None, "one per physical core"),
             "cache_type_k": place.cache_type_k,
             "cache_type_v": place.cache_type_v,
@@ -92,6 +89,7 @@ class Cell:
             **or_reason("prompt_length", task.prompt_length, "every prompt has its own"),
             "temp": task.temp,
             "n_predict": task.n_predict,
+            "rerun": self.rerun,
         }
 
 

@@ -1,119 +1,80 @@
-"""Draws the speedup of each cell. The only importer of matplotlib, whose state is left alone.
+"""Draws the speedup of each cell as an SVG: a bar from 1 to the estimate, and its interval. Pure.
 
 Text stays text. The background is opaque, for viewers that are dark.
 """
 
-import math
 from collections.abc import Sequence
-from io import BytesIO
-from textwrap import fill
-from typing import Any
+from textwrap import wrap
+from xml.sax.saxutils import escape
 
-from matplotlib import rc_context, rcdefaults, rcParams
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
-from spectui.format import printable
+from spectui.format import factor, printable
 from spectui.measure.speedup import Speedup
 from spectui.sweep.summary import CellSummary, full_names, ranked
 
 MOST_BARS = 40
-_BAR, _INK, _PAPER = "#0072B2", "#222222", "#FFFFFF"
-_STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    # Names may hold dollars.
-    "text.parse_math": False,
-    "svg.hashsalt": "spectui",
-    "font.family": ["DejaVu Sans", "sans-serif"],
-    "font.size": 10.0,
-    "text.color": _INK,
-    "axes.labelcolor": _INK,
-    "axes.edgecolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-}
-_WIDTH_INCHES = 7.2
-_LETTERS = 36
-"""Letters of a line of a cell's name, to leave the bars enough room."""
+_WIDTH, _MARGIN = 720, 40
+_LINE, _BAR, _GAP = 16, 12, 8
+"""Heights in pixels: of a line of a name, of a bar, and between cells."""
+_LETTERS = 95
+"""Letters of a line of a cell's name."""
 
 
 def draw(summaries: Sequence[CellSummary]) -> bytes | None:
-    """Draw the speedups with their intervals as an SVG, the fastest first.
+    """Draw the speedups with their intervals, the fastest first.
 
     Returns:
         The file; None where no cell has a speedup.
     """
     name_of = full_names(summaries)
-    bars = [(name_of(one), one.speedup) for one in ranked(summaries) if one.speedup is not None]
+    bars = [
+        (name_of(one), one.speedup.capped) for one in ranked(summaries) if one.speedup is not None
+    ]
     if not bars:
         return None
-    # A matplotlibrc of the user's own is for the user's own plots.
-    with rc_context():
-        rcdefaults()
-        rcParams.update(_STYLE)
-        figure = _figure(
-            [_wrapped(name) for name, _speedup in bars[:MOST_BARS]],
-            [speedup.capped for _name, speedup in bars[:MOST_BARS]],
-            n_left_out=max(0, len(bars) - MOST_BARS),
-        )
-        page = BytesIO()
-        # Without a date, equal plots are equal files.
-        figure.savefig(page, format="svg", metadata={"Date": None})
-    return page.getvalue()
+    speedups = [speedup for _name, speedup in bars[:MOST_BARS]]
+    ends = [1.0, *(end for one in speedups for end in (one.estimate, *(one.interval or ())))]
+    per_unit = (_WIDTH - 2 * _MARGIN) / ((max(ends) - min(ends)) or 1.0)
 
+    def across(speedup: float) -> float:
+        return float(round(_MARGIN + (speedup - min(ends)) * per_unit, 1))
 
-def _wrapped(name: str) -> str:
-    """A name, which may be a file's, in what fonts and XML have; wrapped without any cut."""
-    return fill(printable(name), _LETTERS, break_on_hyphens=False)
-
-
-def _figure(names: Sequence[str], speedups: Sequence[Speedup], *, n_left_out: int) -> Figure:
-    n_lines = max(name.count("\n") + 1 for name in names)
-    size = (_WIDTH_INCHES, 1.3 + max(0.42, 0.2 * n_lines) * len(names))
-    figure = Figure(figsize=size, facecolor=_PAPER, layout="constrained")
-    axes = figure.subplots()
-    axes.set_facecolor(_PAPER)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    heights = list(range(len(names)))[::-1]
-    axes.barh(heights, [one.estimate - 1 for one in speedups], left=1, height=0.6, color=_BAR)
-    axes.errorbar(
-        [one.estimate for one in speedups],
-        heights,
-        xerr=[
-            [_length(one.estimate, one.low) for one in speedups],
-            [_length(one.high, one.estimate) for one in speedups],
-        ],
-        fmt="none",
-        ecolor=_INK,
-        elinewidth=1.1,
-        capsize=3,
+    parts, y = list[str](), _GAP
+    for name, speedup in bars[:MOST_BARS]:
+        # A name may be a file's.
+        for line in wrap(printable(name), _LETTERS, break_on_hyphens=False):
+            y += _LINE
+            parts.append(_text(_MARGIN, y - 4, line))
+        left, *edges = map(across, (1.0, speedup.estimate, *(speedup.interval or ())))
+        parts += _bar(left, edges, y, speedup)
+        y += _BAR + _GAP
+    n_more = len(bars) - len(speedups)
+    more = f"; {n_more} more in summary.csv" if n_more else ""
+    parts.append(_text(_MARGIN, y + _LINE, f"speedup (off = 1){more}"))
+    size = f'width="{_WIDTH}" height="{y + 2 * _LINE}"'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="12">'
     )
-    axes.set_yticks(heights, names)
-    axes.tick_params(axis="y", length=0)
-    axes.axvline(1, color=_INK, linewidth=0.9)
-    # The numbers beside the bars take room as well.
-    axes.margins(x=0.2)
-    for height, speedup in zip(heights, speedups, strict=True):
-        _write_value(axes, height, speedup)
-    left_out = f"; {n_left_out} more in summary.csv" if n_left_out else ""
-    axes.set_xlabel(f"speedup (off = 1){left_out}")
-    return figure
+    paper = '<rect width="100%" height="100%" fill="#fff"/>'
+    return "\n".join((head, paper, *parts, "</svg>\n")).encode()
 
 
-def _length(upper: float | None, lower: float | None) -> float:
-    """Length of one side of an interval; nan where there is none."""
-    return math.nan if upper is None or lower is None else max(0.0, upper - lower)
+def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" fill="#222">{escape(text)}</text>'
 
 
-def _write_value(axes: Axes, height: int, speedup: Speedup) -> None:
-    is_gain = speedup.estimate >= 1
-    ends = [end for end in (speedup.estimate, speedup.low, speedup.high) if end is not None]
-    axes.annotate(
-        f"{speedup.estimate:.2f}",
-        xy=(max(*ends, 1.0) if is_gain else min(*ends, 1.0), height),
-        xytext=(5 if is_gain else -5, 0),
-        textcoords="offset points",
-        ha="left" if is_gain else "right",
-        va="center",
-    )
+def _bar(one: float, edges: Sequence[float], y: int, speedup: Speedup) -> list[str]:
+    """The bar, its interval, and its number beyond both; ``edges`` are estimate, low and high."""
+    estimate, middle = edges[0], y + _BAR / 2
+    is_gain = estimate >= one
+    beyond = max(one, *edges) + 5 if is_gain else min(one, *edges) - 5
+    left, width = min(one, estimate), round(abs(estimate - one), 1)
+    parts = [
+        f'<rect x="{left}" y="{y}" width="{width}" height="{_BAR}" fill="#0072b2"/>',
+        f'<path d="M{one} {y - 2}v{_BAR + 4}" stroke="#222"/>',
+        _text(beyond, y + 10, factor(speedup.estimate), "start" if is_gain else "end"),
+    ]
+    if len(edges) > 1:
+        low, high = edges[1:]
+        whiskers = f"M{low} {y + 2}v8M{high} {y + 2}v8M{low} {middle}H{high}"
+        parts.append(f'<path d="{whiskers}" stroke="#222" fill="none"/>')
+    return parts

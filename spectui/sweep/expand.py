@@ -17,7 +17,7 @@ from spectui.options.drafters import (
     with_kind,
 )
 from spectui.options.speculation import Speculation
-from spectui.sweep.axes import MODEL_KINDS, OFF_KIND, PLACEHOLDER, Axes
+from spectui.sweep.axes import MODEL_KINDS, OFF_KIND, Axes
 from spectui.sweep.cells import Cell, Place, Task, Visit, coordinates
 
 
@@ -169,8 +169,7 @@ def _name(pattern: str, cell: Cell) -> str:
     name = pattern or cell.arm.label
     for key, value in coordinates(cell).items():
         name = name.replace(f"{{{key}}}", f"{value:g}" if isinstance(value, float) else str(value))
-    # Of what this cell does not have, such as draft_max of the target alone.
-    return PLACEHOLDER.sub("\N{EN DASH}", name)
+    return name
 
 
 def ordered(cells: Iterable[Cell], repeats: int, seed: int) -> tuple[Visit, ...]:

@@ -1,6 +1,5 @@
 """Grids by name: the shipped studies, the user's own files, and those made of options."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +8,6 @@ import msgspec
 
 from spectui.documents import Json
 from spectui.errors import BadInputError, UsageError
-from spectui.format import counted
 from spectui.paths import config_dir
 from spectui.sweep.axes import OFF_KIND, Axes, axis_owners
 from spectui.toml_files import read_toml
@@ -116,10 +114,8 @@ def _advice(problem: str) -> str:
     return f"there are {', '.join(field.encode_name for field in fields)}"
 
 
-def given_grid(
-    name: str | None, typed: Mapping[str, tuple[object, ...]]
-) -> tuple[Grid, tuple[str, ...]]:
-    """The grid, and a sentence for the part that is left out here.
+def given_grid(name: str | None, typed: Mapping[str, tuple[object, ...]]) -> Grid:
+    """The grid that is asked for.
 
     Args:
         name: value of ``--grid``, None for options alone.
@@ -146,11 +142,7 @@ def given_grid(
                 f"--{axis.replace('_', '-')} is an option of {', '.join(sorted(kinds))}, and "
                 f"{who} takes it; leave it out, or name in --spec-type who does"
             )
-    left_out: dict[str, None] = {}
-    if "threads" not in typed:
-        cells = tuple(_on_this_machine(axes, left_out) for axes in grid.cells)
-        grid = msgspec.structs.replace(grid, cells=cells)
-    return grid, tuple(left_out)
+    return grid
 
 
 def _is_grid(typed: Mapping[str, tuple[object, ...]]) -> bool:
@@ -168,14 +160,3 @@ def _typed(axes: Axes, typed: Mapping[str, tuple[object, ...]]) -> Axes:
         return axes.with_typed(fitting)
     except ValueError as error:
         raise UsageError(f"--spec-type {error}") from error
-
-
-def _on_this_machine(axes: Axes, left_out: dict[str, None]) -> Axes:
-    """Drop numbers of threads that exceed the processors of this machine."""
-    most = os.cpu_count() or 1
-    usable = tuple(n for n in axes.threads if n <= most)
-    if usable == axes.threads:
-        return axes
-    threads = counted(most, "thread")
-    left_out[f"more than {threads}, which this machine does not have (-t takes any)"] = None
-    return msgspec.structs.replace(axes, threads=usable or (most,))

@@ -6,37 +6,27 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult, ModelLoaded
+from spectui.engine.events import ModelLoaded
 from spectui.engine.guard import request_of
-from spectui.errors import (
-    BadInputError,
-    DoesNotFitError,
-    HopelessError,
-    ServerError,
-    SpectuiError,
-    UsageError,
-)
+from spectui.errors import BadInputError, HopelessError, ServerError, UsageError
 from spectui.measure.backend import Backend
+from spectui.measure.comparison import nothing_decoded
 from spectui.measure.lossless import check_lossless
-from spectui.measure.measurer import Measurer, Pair, measurements, sha256, steady
+from spectui.measure.measurer import Measurer, steady
 from spectui.measure.served_models import keeps_off, look_at
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import Servers, open_fleet
 from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.measure.streams import measurer_of
-from spectui.measure.workload import (
-    WorkItem,
-    Workload,
-    tokenize,
-    with_length,
-)
+from spectui.measure.workload import Workload, tokenize, with_length
 from spectui.monitor.watch import MachineWatch
 from spectui.options.drafters import MTP_KIND
 from spectui.options.setup import Setup
 from spectui.server.binary import ServerBinary
+from spectui.server.client import LlamaClient
 from spectui.speculative.models import unserved
 from spectui.sweep.cells import Cell, Place, Task, Visit
-from spectui.sweep.record import Decoded, PromptRun, VisitRecord, VisitState
+from spectui.sweep.record import VisitRecord, VisitState, runs_of
 from spectui.sweep.setup import SweepSetup
 
 
@@ -60,24 +50,15 @@ class CellMeasurer(ABC):
         """
 
     @abstractmethod
-    def tokenize(self, n_predict: int, n_ctx: int, off: Setup) -> tuple[WorkItem, ...]:
-        """The prompts of all cells, as tokens.
+    def tokenizer(self, off: Setup) -> Engine | LlamaClient:
+        """What tokenizes the prompts; ``off`` as in ``load``.
 
         Raises:
-            SpectuiError: they do not fit with what is to follow them, or cannot be tokenized.
+            SpectuiError: the target alone cannot run.
         """
-
-    def speed(self, cell: Cell) -> float | None:
-        """Tokens/s of the target where ``cell`` is measured; None if that would load models.
-
-        Raises:
-            HopelessError: no cell can run.
-            SpectuiError: this cell cannot run.
-        """
-        return _anchor(self._ready(cell))
 
     def measure(self, visit: Visit) -> VisitRecord:
-        """Decode every prompt without speculation and with the cell's setting.
+        """Decode every prompt without speculation and with the cell's setting, watched.
 
         One right after the other, as far as that loads no models, in the order of
         ``Measurer.pairs``, which goes on from repeat to repeat.
@@ -89,23 +70,22 @@ class CellMeasurer(ABC):
         """
         cell = visit.cell
         measurer = self._ready(cell)
-        items = measurer.workload.items
         with MachineWatch(rpc=self._setup.base.target.devices.rpc) as watch:
             watch.start()
             before = _anchor(measurer)
+            items = measurer.workload.items
             pairs = steady(list(measurer.pairs(items, cell.speculation, turn=visit.repeat)))
             after = _anchor(measurer)
             disturbance = watch.summary()
-        if not measurements(pairs):
-            raise BadInputError(
-                "the model ended every answer at once, so there is no decoding to measure; use "
-                "other prompts or --ignore-eos"
-            )
+        runs = runs_of(pairs)
+        if not runs:
+            raise nothing_decoded()
         anchors = None if before is None or after is None else (before, after)
         return VisitRecord(
             visit=visit,
             state=VisitState.COMPLETE,
-            runs=tuple(map(_run, pairs)),
+            runs=runs,
+            ended_at_once=tuple(pair.item.id for pair in pairs if not pair.has_decoded),
             anchors_tokens_per_s=anchors,
             noisy=anchors is not None and drift(anchors) > MAX_DRIFT,
             disturbance=disturbance,
@@ -136,9 +116,13 @@ class CellMeasurer(ABC):
                     f"prompts of {length} and {n_predict} tokens to predict do not fit in a "
                     f"context of {n_ctx}; raise -c"
                 )
-            items = self.tokenize(n_predict, n_ctx, off)
-            sampling = replace(self._setup.sampling, temp=task.temp)
-            own = Workload(items=items, n_predict=n_predict, sampling=sampling)
+            own = tokenize(
+                self.tokenizer(off),
+                self._setup.prompts,
+                n_predict=n_predict,
+                sampling=replace(self._setup.sampling, temp=task.temp),
+                n_ctx=n_ctx,
+            )
             self._workloads[task] = own if length is None else with_length(own, length)
         return self._workloads[task]
 
@@ -155,11 +139,8 @@ class EngineMeasurer(CellMeasurer):
         self._target: ModelLoaded | None = None
         self._place: tuple[Place, bool] | None = None
         """Where the target is loaded, and whether with its MTP layers."""
-        self._draft: str | None = None
-        self._loaded: ModelLoaded | None = None
-        """The draft as it was loaded."""
-        self._unusable: dict[str | tuple[Place, bool], SpectuiError] = {}
-        """Errors of drafts and places, which are no others for the next cell."""
+        self._draft: tuple[str, ModelLoaded] | None = None
+        """Name of the draft, and how it was loaded."""
 
     def load(self, cell: Cell, off: Setup) -> tuple[Backend, int]:
         """Load target and draft if other ones are loaded."""
@@ -170,59 +151,41 @@ class EngineMeasurer(CellMeasurer):
             self._load_draft(cell.arm.draft, target, mtp=cell.mtp)
         return self._engine, target.n_ctx
 
-    def tokenize(self, n_predict: int, n_ctx: int, _off: Setup) -> tuple[WorkItem, ...]:
-        """Tokenize with the loaded target."""
-        setup = self._setup
-        return tokenize(
-            self._engine,
-            setup.prompts,
-            n_predict=n_predict,
-            sampling=setup.sampling,
-            n_ctx=n_ctx,
-        ).items
+    def tokenizer(self, _off: Setup) -> Engine:
+        """The engine, with the loaded target."""
+        return self._engine
 
     def _load_target(self, cell: Cell, off: Setup) -> ModelLoaded:
         # What has MTP layers loaded beside it runs all other cells as well.
         place = (cell.place, cell.own_mtp or self._place == (cell.place, True))
         if self._target is not None and self._place == place:
             return self._target
-        if place in self._unusable:
-            raise self._unusable[place]
         # A load begins by freeing both models, whatever comes of it.
-        self._target = self._place = self._draft = self._loaded = None
+        self._target = self._place = self._draft = None
         context = off.context
         longest = min(self._longest, context.ctx_size - 1, context.batch_size - 1)
-        try:
-            loaded = self._engine.load_target(
-                off.target, context, max_draft=longest, mtp=place[1], mtp_file=self._has_mtp_files
-            )
-        except (BadInputError, DoesNotFitError, UsageError) as error:
-            self._unusable[place] = error
-            raise
-        self._target, self._place = loaded, place
-        return loaded
+        self._target = self._engine.load_target(
+            off.target, context, max_draft=longest, mtp=place[1], mtp_file=self._has_mtp_files
+        )
+        self._place = place
+        return self._target
 
     def _unload_mtp_file(self) -> None:
         """Free MTP layers that would draft in place of the target's own."""
-        if self._loaded is not None and self._loaded.mtp_layers:
-            self._draft = self._loaded = None
+        if self._draft is not None and self._draft[1].mtp_layers:
+            self._draft = None
             self._engine.unload_draft()
 
     def _load_draft(self, name: str, target: ModelLoaded, *, mtp: bool) -> None:
-        if name == self._draft:
+        if self._draft is not None and name == self._draft[0]:
             return
-        if name in self._unusable:
-            raise self._unusable[name]
-        self._draft = self._loaded = None
-        try:
-            loaded = self._engine.load_draft(self._setup.drafts[name], mtp=mtp)
-            _check_draft(name, target, loaded)
-        except BadInputError as error:
-            # It is the file's fault, and so that of all cells that it drafts in.
-            self._unusable[name] = error
+        self._draft = None
+        loaded = self._engine.load_draft(self._setup.drafts[name], mtp=mtp)
+        reason = unserved(target.rollback, loaded.rollback)
+        if reason is not None:
             self._engine.unload_draft()
-            raise
-        self._draft, self._loaded = name, loaded
+            raise BadInputError(f"{name} cannot draft here: {reason}; choose another draft")
+        self._draft = name, loaded
 
 
 class ServedMeasurer(CellMeasurer):
@@ -242,17 +205,13 @@ class ServedMeasurer(CellMeasurer):
 
     def load(self, cell: Cell, off: Setup) -> tuple[Backend, int]:
         """Name the draft; servers start on first use."""
-        backend = ServerBackend(
-            self._servers,
-            off,
-            self._setup.drafts,
-            redoes_rounds=self._redoes_rounds,
-        )
+        drafts = self._setup.drafts
+        backend = ServerBackend(self._servers, off, drafts, redoes_rounds=self._redoes_rounds)
         backend.load(cell.arm.draft)
         return backend, off.context.ctx_size
 
-    def tokenize(self, n_predict: int, n_ctx: int, off: Setup) -> tuple[WorkItem, ...]:
-        """Tokenize with the server of the target alone, each text once."""
+    def tokenizer(self, off: Setup) -> LlamaClient:
+        """The server of the target alone."""
         try:
             server = self._servers.of(off)
         except ServerError as error:
@@ -261,14 +220,7 @@ class ServedMeasurer(CellMeasurer):
             # Without the target alone there is nothing to compare with.
             raise HopelessError(str(error)) from error
         self._has_served = True
-        setup = self._setup
-        return tokenize(
-            server,
-            setup.prompts,
-            n_predict=n_predict,
-            sampling=setup.sampling,
-            n_ctx=n_ctx,
-        ).items
+        return server
 
 
 @contextmanager
@@ -329,33 +281,3 @@ def _check_room(base: Setup, cell: Cell) -> None:
                 f"drafts of {longest} are verified in decodes of {longest + 1} tokens, which "
                 f"{flag} {size} does not hold; raise it"
             )
-
-
-def _check_draft(name: str, target: ModelLoaded, draft: ModelLoaded) -> None:
-    reason = unserved(target.rollback, draft.rollback)
-    if reason is not None:
-        raise BadInputError(f"{name} cannot draft here: {reason}; choose another draft")
-
-
-def _run(pair: Pair) -> PromptRun:
-    off_s, on_s = pair.whole_s or (None, None)
-    return PromptRun(
-        prompt_id=pair.item.id,
-        category=pair.item.category,
-        n_prompt_tokens=len(pair.item.tokens),
-        off=_decoded(pair.baseline, off_s),
-        on=_decoded(pair.speculative, on_s),
-    )
-
-
-def _decoded(result: GenerationResult, request_s: float | None) -> Decoded:
-    counters = result.counters
-    return Decoded(
-        n_tokens=result.n_decoded,
-        decode_s=result.decode_s,
-        n_drafted=counters.n_drafted,
-        n_accepted=counters.n_accepted,
-        n_rounds=counters.known_rounds,
-        output_sha256=sha256(result.tokens),
-        request_s=request_s,
-    )

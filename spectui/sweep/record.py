@@ -1,98 +1,70 @@
 """Measurements of a cell. Plain data without text, stored line by line."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from spectui.documents import Json, or_reason
 from spectui.measure.lossless import LosslessCheck
-from spectui.measure.speedup import PairedMeasurement
+from spectui.measure.measurer import Pair, sha256
+from spectui.measure.observed import Observed, observed_of
 from spectui.monitor.disturbance import DisturbanceSummary
-from spectui.speculative.counters import Counters, Detail
 from spectui.sweep.cells import Visit
 
 NO_ROUNDS = "no round was run, or the server does not tell"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decoded:
-    """One decoding of a prompt."""
+class PromptRun(Observed):
+    """One prompt of a cell; in cells of the target alone, both sides are without speculation."""
 
-    n_tokens: int
-    """Number of tokens decoded in ``decode_s``: the first one came with the prompt."""
-    decode_s: float
-    n_drafted: int
-    n_accepted: int
-    n_rounds: int | None
-    """None if a server does not report it."""
-    output_sha256: str
-    """SHA-256 of the token ids as decimal numbers, one per line."""
-    request_s: float | None = None
-    """Seconds of the whole request beside others; None where it was decoded alone."""
-
-    @property
-    def tokens_per_s(self) -> float | None:
-        """Decode throughput; None if nothing was decoded."""
-        return self.n_tokens / self.decode_s if self.n_tokens else None
-
-    @property
-    def counters(self) -> Counters:
-        """The counts, as far as they are known."""
-        return Counters(
-            n_rounds=self.n_rounds or 0,
-            n_drafted=self.n_drafted,
-            n_accepted=self.n_accepted,
-            detail=Detail.TOTALS if self.n_rounds is None else Detail.N_ROUNDS,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptRun:
-    """One prompt without and with speculation, one directly after the other."""
-
-    prompt_id: str
-    category: str
     n_prompt_tokens: int
-    off: Decoded
-    on: Decoded
-    """The run with speculation; in cells of the target alone, a second run without."""
-
-    @property
-    def measurement(self) -> PairedMeasurement | None:
-        """Seconds and tokens; None if the text ended before anything was decoded."""
-        if not (self.off.n_tokens and self.on.n_tokens):
-            return None
-        return PairedMeasurement(
-            prompt_id=self.prompt_id,
-            category=self.category,
-            baseline_s=self.off.decode_s,
-            baseline_tokens=self.off.n_tokens,
-            speculative_s=self.on.decode_s,
-            speculative_tokens=self.on.n_tokens,
-            n_accepted=self.on.n_accepted,
-        )
+    n_rounds: int | None
+    """Rounds with speculation; None if a server does not report them."""
+    outputs: tuple[str, str]
+    """SHA-256 of the token ids without and with speculation, as decimal numbers, one per line."""
+    whole_s: tuple[float, float] | None = None
+    """Seconds of the whole requests beside others; None where it was decoded alone."""
 
     def document(self, repeat: int) -> Json:
         """The run in documents; ``repeat`` counts from 1."""
+        measured, whole_s = self.measurement, self.whole_s
+        names = ("off_request_s", "on_request_s")
         return {
             "repeat": repeat,
-            "prompt": self.prompt_id,
-            "category": self.category,
+            "prompt": measured.prompt_id,
+            "category": measured.category,
             "n_prompt_tokens": self.n_prompt_tokens,
-            "off_n_tokens": self.off.n_tokens,
-            "off_decode_s": self.off.decode_s,
-            "on_n_tokens": self.on.n_tokens,
-            "on_decode_s": self.on.decode_s,
-            "n_drafted": self.on.n_drafted,
-            "n_accepted": self.on.n_accepted,
-            **or_reason("n_rounds", self.on.n_rounds, NO_ROUNDS),
-            "off_output_sha256": self.off.output_sha256,
-            "output_sha256": self.on.output_sha256,
-            **(
-                {}
-                if self.off.request_s is None
-                else {"off_request_s": self.off.request_s, "on_request_s": self.on.request_s}
-            ),
+            "off_n_tokens": measured.baseline_tokens,
+            "off_decode_s": measured.baseline_s,
+            "on_n_tokens": measured.speculative_tokens,
+            "on_decode_s": measured.speculative_s,
+            "n_drafted": self.n_drafted,
+            "n_accepted": self.n_accepted,
+            **or_reason("n_rounds", self.n_rounds, NO_ROUNDS),
+            "off_output_sha256": self.outputs[0],
+            "output_sha256": self.outputs[1],
+            **({} if whole_s is None else dict(zip(names, whole_s, strict=True))),
         }
+
+
+def runs_of(pairs: Sequence[Pair]) -> tuple[PromptRun, ...]:
+    """The pairs that decoded something."""
+    decoded = [pair for pair in pairs if pair.has_decoded]
+    return tuple(map(_run, decoded, observed_of(decoded)))
+
+
+def _run(pair: Pair, observed: Observed) -> PromptRun:
+    return PromptRun(
+        measurement=observed.measurement,
+        n_drafted=observed.n_drafted,
+        n_accepted=observed.n_accepted,
+        digest=observed.digest,
+        n_prompt_tokens=len(pair.item.tokens),
+        n_rounds=pair.speculative.counters.known_rounds,
+        outputs=(sha256(pair.baseline.tokens), sha256(pair.speculative.tokens)),
+        whole_s=pair.whole_s,
+    )
 
 
 class VisitState(StrEnum):
@@ -114,6 +86,8 @@ class VisitRecord:
     visit: Visit
     state: VisitState
     runs: tuple[PromptRun, ...] = ()
+    ended_at_once: tuple[str, ...] = ()
+    """Prompts whose answer ended before anything was decoded."""
     anchors_tokens_per_s: tuple[float, float] | None = None
     """Tokens/s of short runs of the target alone before and after."""
     noisy: bool = False

@@ -48,8 +48,6 @@ class SweepSetup:
     """Name under which it is stored; None for one that follows from the conditions."""
     retry_failed: bool = False
     """Whether what has failed before is tried again."""
-    left_out: tuple[str, ...] = ()
-    """Sentences on parts of the grid that were dropped from it for this machine."""
 
     def backend_document(self) -> Json:
         """The backend in documents."""

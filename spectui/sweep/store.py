@@ -5,29 +5,26 @@ import os
 from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from spectui.closing import Closing
 from spectui.errors import BadInputError
 from spectui.measure.comparable import differences
-from spectui.options.stored import check_schema, current, schema_of
+from spectui.options.stored import check_schema, current, with_observed_runs
 from spectui.paths import data_dir, ensure_dir
 from spectui.sweep.cells import Visit
 from spectui.sweep.record import VisitRecord, VisitState
 from spectui.writing import append, open_private
 
-_MOST_ATTEMPTS = 2
-"""Number of times that a visit may end the process before it is given up."""
-
-
-_SCHEMA: Literal["spectui.sweep-log/1"] = "spectui.sweep-log/1"
+_SCHEMA = "spectui.sweep-log/1"
+_ENDED = "spectui was ended while it ran; --retry-failed tries it again"
 _HINT = "give another --name, or --restart to begin it anew"
 
 
 class _Header(msgspec.Struct, frozen=True, kw_only=True, tag="sweep", tag_field="kind"):
-    schema: Literal["spectui.sweep-log/1"] = _SCHEMA
+    schema: str = _SCHEMA
     spec: dict[str, Any]
 
 
@@ -35,21 +32,11 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, tag="visit", tag_field="k
     record: VisitRecord
 
 
-_ENDS = (VisitState.COMPLETE, VisitState.FAILED)
-
-
 def _decoded(line: bytes) -> _Header | _Line | None:
     """A line, of an earlier version as well; None if it is damaged."""
     try:
-        return msgspec.convert(current(msgspec.json.decode(line)), _Header | _Line)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return None
-
-
-def _schema(line: bytes) -> object:
-    """Schema of a header that is not this version's; None for a line without one."""
-    try:
-        return schema_of(msgspec.json.decode(line))
+        kept = with_observed_runs(current(msgspec.json.decode(line)))
+        return msgspec.convert(kept, _Header | _Line)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
 
@@ -81,7 +68,8 @@ class SweepStore(Closing):
         self.path = sweep_folder(name) / "cells.jsonl"
         self._say = say
         self._last: dict[Visit, VisitRecord] = {}
-        self._attempts: dict[Visit, int] = {}
+        self._started = set[Visit]()
+        """Visits that have begun and not ended."""
         ensure_dir(self.path.parent)
         self._file = self._open()
         try:
@@ -95,27 +83,11 @@ class SweepStore(Closing):
     @property
     def records(self) -> tuple[VisitRecord, ...]:
         """The last record of every visit that has ended."""
-        known = map(self.record_of, self._last)
-        return tuple(record for record in known if record is not None)
+        return tuple(self._last.values())
 
     def record_of(self, visit: Visit) -> VisitRecord | None:
-        """The record of ``visit``; None if it has not ended yet.
-
-        One that has ended the process twice counts as failed.
-        """
-        record = self._last.get(visit)
-        if record is None or record.state is not VisitState.STARTED:
-            return record
-        if self._attempts[visit] < _MOST_ATTEMPTS:
-            return None
-        return VisitRecord(
-            visit=visit,
-            state=VisitState.FAILED,
-            error=(
-                f"spectui was ended {self._attempts[visit]} times while it ran; "
-                "--retry-failed tries it again"
-            ),
-        )
+        """The record of ``visit``; None if it has not ended yet."""
+        return self._last.get(visit)
 
     def append(self, record: VisitRecord) -> None:
         """Write ``record`` at once.
@@ -167,24 +139,27 @@ class SweepStore(Closing):
         whole, _, torn = content.rpartition(b"\n")
         header, *lines = map(_decoded, whole.splitlines()) if whole else (None,)
         if whole:
-            self._check(header, whole.splitlines()[0], spec)
+            self._check(header, spec)
         if torn:
             self._file.truncate(len(content) - len(torn))
             self._say(f"{self.path}: the last line was cut off and is dropped")
         if not whole:
             self._write(_Header(spec=spec))
-            return
         for number, line in enumerate(lines, start=2):
             if line is None:
                 self._say(f"{self.path}: line {number} is damaged and passed over")
             elif isinstance(line, _Line):
                 self._remember(line.record)
+        for visit in self._started:
+            # What has failed before stays so; the others might end the next process as well.
+            failed = VisitRecord(visit=visit, state=VisitState.FAILED, error=_ENDED)
+            self._last.setdefault(visit, failed)
+        self._started.clear()
 
-    def _check(self, header: _Header | _Line | None, line: bytes, spec: dict[str, Any]) -> None:
+    def _check(self, header: _Header | _Line | None, spec: dict[str, Any]) -> None:
         if not isinstance(header, _Header):
-            if (schema := _schema(line)) is not None:
-                check_schema(schema, _SCHEMA, str(self.path), what="sweep", advice=_HINT)
             raise BadInputError(f"{self.path} is no sweep that this spectui reads; {_HINT}")
+        check_schema(header.schema, _SCHEMA, str(self.path), what="sweep", advice=_HINT)
         differing = differences(header.spec, spec)
         if differing is not None:
             raise BadInputError(
@@ -194,15 +169,12 @@ class SweepStore(Closing):
 
     def _remember(self, record: VisitRecord) -> None:
         visit = record.visit
-        if record.state in _ENDS:
-            self._attempts[visit] = 0
+        if record.state is VisitState.STARTED:
+            self._started.add(visit)
+            return
+        self._started.discard(visit)
+        if record.state is not VisitState.INTERRUPTED:
             self._last[visit] = record
-        elif record.state is VisitState.STARTED:
-            self._attempts[visit] = self._attempts.get(visit, 0) + 1
-            # Of a repetition of what has failed, that is known until it ends.
-            self._last.setdefault(visit, record)
-        else:
-            self._attempts[visit] = 0
 
     def _write(self, line: _Header | _Line) -> None:
         try:

@@ -1,24 +1,21 @@
 """Results of a sweep per cell: sums, speedups, and which cells are best. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 
 from spectui.documents import Json, or_reason
-from spectui.measure.arm import OFF
 from spectui.measure.lossless import LosslessCheck, lossless_document
 from spectui.measure.measurer import NOTHING_DRAFTED
-from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.observed import Totals, totals
+from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import paired_speedup
 from spectui.monitor.disturbance import DisturbanceSummary, joined
-from spectui.speculative.counters import Counters
+from spectui.speculative.counters import Detail, Tally
 from spectui.sweep.cells import Cell, varying, with_values
-from spectui.sweep.record import NO_ROUNDS, Decoded, PromptRun, VisitRecord, VisitState
+from spectui.sweep.record import NO_ROUNDS, PromptRun, VisitRecord, VisitState
 
-_ENOUGH = 0.98
-"""Share of the best speedup beyond which a longer draft is not worth it."""
-_FEWEST_LENGTHS = 3
 _NOTHING = "nothing was decoded"
 _UNMEASURED = "nothing was measured"
 UNWATCHED = "the machine was not watched"
@@ -67,16 +64,25 @@ class CellSummary:
         return tuple(run for record in self.complete for run in record.runs)
 
     @cached_property
+    def totals(self) -> Totals:
+        """Sums over all runs."""
+        return totals(self.runs)
+
+    @cached_property
     def speedup(self) -> Speedup | None:
         """Speedup over the target alone, prompt by prompt; None if nothing was decoded."""
-        found = [run.measurement for run in self.runs]
-        measured: list[PairedMeasurement] = [one for one in found if one is not None]
-        return paired_speedup(measured) if measured else None
+        return paired_speedup([run.measurement for run in self.runs]) if self.runs else None
 
-    @property
-    def n_repeats(self) -> int:
-        """Number of complete repeats."""
-        return len(self.complete)
+    @cached_property
+    def rounds(self) -> Tally:
+        """Counts with speculation, as far as they are known."""
+        counts = [run.n_rounds for run in self.runs]
+        return Tally(
+            n_rounds=sum(filter(None, counts)),
+            n_drafted=self.totals.n_drafted,
+            n_accepted=self.totals.n_accepted,
+            detail=Detail.TOTALS if None in counts else Detail.N_ROUNDS,
+        )
 
     @property
     def n_noisy(self) -> int:
@@ -111,7 +117,7 @@ class CellSummary:
     @property
     def is_measured(self) -> bool:
         """Whether there is a speedup."""
-        return self.speedup is not None
+        return bool(self.runs)
 
     @property
     def is_idle(self) -> bool:
@@ -122,7 +128,7 @@ class CellSummary:
         speculation = self.cell.speculation
         if speculation is None or speculation.model is not None:
             return False
-        return self.is_measured and not self.counters.n_drafted
+        return self.is_measured and not self.totals.n_drafted
 
     @property
     def is_noise(self) -> bool:
@@ -130,61 +136,55 @@ class CellSummary:
         return self.speedup is not None and self.speedup.is_noise
 
     @property
-    def off_tokens_per_s(self) -> float | None:
-        """Throughput of the target alone; None if nothing was decoded."""
-        return _throughput([run.off for run in self.runs])
+    def all_tokens_per_s(self) -> tuple[float, float] | None:
+        """Tokens/s of all streams without and with speculation; None where each was alone.
 
-    @property
-    def on_tokens_per_s(self) -> float | None:
-        """Throughput with speculation; None if nothing was decoded."""
-        return _throughput([run.on for run in self.runs])
-
-    @property
-    def all_tokens_per_s(self) -> tuple[float | None, float | None]:
-        """Tokens/s of all streams without and with speculation; None for a single stream.
-
-        Evaluation of prompts included.
+        Evaluation of prompts included; the first token of each comes with its prompt.
         """
-        n_slots = self.cell.place.n_slots
-        off, on = [run.off for run in self.runs], [run.on for run in self.runs]
-        return together(n_slots, off), together(n_slots, on)
+        whole_s = [run.whole_s for run in self.runs if run.whole_s is not None]
+        if not whole_s:
+            return None
+        sums, n_runs, n_slots = self.totals, len(self.runs), self.cell.place.n_slots
+        off_s, on_s = map(sum, zip(*whole_s, strict=True))
+        return (
+            n_slots * (sums.baseline_tokens + n_runs) / off_s,
+            n_slots * (sums.speculative_tokens + n_runs) / on_s,
+        )
 
-    @cached_property
-    def counters(self) -> Counters:
-        """Counts with speculation."""
-        return sum((run.on.counters for run in self.runs), Counters())
-
-    @cached_property
-    def by_category(self) -> "dict[str, CellSummary]":
-        """The same on the prompts of each category."""
-        return {
-            category: replace(self, records=tuple(_within(one, category) for one in self.complete))
-            for category in dict.fromkeys(run.category for run in self.runs)
-        }
+    def within(self, category: str) -> "CellSummary":
+        """The same on the prompts of one category."""
+        records = (
+            replace(
+                record,
+                runs=tuple(one for one in record.runs if one.measurement.category == category),
+            )
+            for record in self.complete
+        )
+        return replace(self, records=tuple(records))
 
     def document(self) -> Json:
         """Sums, speedup and runs of the cell in documents."""
-        counters = self.counters
+        sums, rounds = self.totals, self.rounds
         return {
             "name": self.name,
             "config": self.cell.document(),
             "state": "complete" if self.is_measured else "failed",
             "error": self.error,
-            "n_repeats": self.n_repeats,
+            "n_repeats": len(self.complete),
             "n_noisy": self.n_noisy,
             **self._disturbance_document(),
-            **or_reason("off_tokens_per_s", self.off_tokens_per_s, _NOTHING),
-            **or_reason("on_tokens_per_s", self.on_tokens_per_s, _NOTHING),
+            **or_reason("off_tokens_per_s", sums.baseline_tokens_per_s, _NOTHING),
+            **or_reason("on_tokens_per_s", sums.tokens_per_s, _NOTHING),
             **self._together_document(),
-            "n_tokens": sum(run.on.n_tokens for run in self.runs),
-            "n_drafted": counters.n_drafted,
-            "n_accepted": counters.n_accepted,
-            **or_reason("n_rounds", counters.known_rounds, NO_ROUNDS),
-            **or_reason("acceptance_rate", counters.acceptance_rate, NOTHING_DRAFTED),
-            **or_reason("mean_accepted_length", counters.mean_accepted_length, NO_ROUNDS),
-            **self._speedup_document(),
+            "n_tokens": sums.speculative_tokens,
+            "n_drafted": sums.n_drafted,
+            "n_accepted": sums.n_accepted,
+            **or_reason("n_rounds", rounds.known_rounds, NO_ROUNDS),
+            **or_reason("acceptance_rate", sums.acceptance_rate, NOTHING_DRAFTED),
+            **or_reason("mean_accepted_length", rounds.mean_accepted_length, NO_ROUNDS),
+            **self.speedup_document(),
             "against_off": str(against_off(self.speedup)),
-            **self._lossless_document(),
+            **lossless_document(self.check),
             "runs": [
                 run.document(record.visit.repeat + 1)
                 for record in self.complete
@@ -206,13 +206,14 @@ class CellSummary:
     def _together_document(self) -> Json:
         if self.cell.place.n_slots == 1:
             return {}
-        off, on = self.all_tokens_per_s
-        return {
-            **or_reason("off_all_tokens_per_s", off, _NOTHING),
-            **or_reason("on_all_tokens_per_s", on, _NOTHING),
-        }
+        names = ("off_all_tokens_per_s", "on_all_tokens_per_s")
+        found: Json = {}
+        for name, rate in zip(names, self.all_tokens_per_s or (None, None), strict=True):
+            found |= or_reason(name, rate, _NOTHING)
+        return found
 
-    def _speedup_document(self) -> Json:
+    def speedup_document(self) -> Json:
+        """The speedup in documents, or why there is none."""
         if self.speedup is not None:
             return self.speedup.document()
         reason = self.error or _NOTHING
@@ -221,64 +222,10 @@ class CellSummary:
             **or_reason("speedup_ci95", None, reason),
         }
 
-    def _lossless_document(self) -> Json:
-        found = None if self.check is None else self.check.divergence
-        if found is None:
-            return lossless_document(self.check)
-        return {
-            **lossless_document(self.check),
-            "divergence": {
-                "prompt": found.prompt_id,
-                "position": found.position,
-                "margin": found.margin,
-                "noise": found.noise,
-            },
-        }
-
-    def best_document(self, category: str) -> Json:
-        """The best cell of a category in documents."""
-        return {
-            "category": category,
-            "name": self.name,
-            **self._speedup_document(),
-            **or_reason("acceptance_rate", self.counters.acceptance_rate, NOTHING_DRAFTED),
-        }
-
-
-def _within(record: VisitRecord, category: str) -> VisitRecord:
-    return replace(record, runs=tuple(run for run in record.runs if run.category == category))
-
-
-def _throughput(runs: Sequence[Decoded]) -> float | None:
-    seconds = sum(run.decode_s for run in runs)
-    return sum(run.n_tokens for run in runs) / seconds if seconds else None
-
-
-def together(n_slots: int, runs: Sequence[Decoded]) -> float | None:
-    """Tokens/s of as many streams as there are slots; None where they were decoded alone."""
-    # The first token of each comes with its prompt.
-    found = [(run.n_tokens + 1, run.request_s) for run in runs if run.request_s is not None]
-    seconds = sum(took_s for _n, took_s in found)
-    return n_slots * sum(n for n, _took_s in found) / seconds if seconds else None
-
 
 def disturbance_of(summaries: Iterable[CellSummary]) -> DisturbanceSummary | None:
     """What else the machine did while the cells were measured; None where it was not watched."""
     return joined([one.disturbance for one in summaries if one.disturbance is not None])
-
-
-def turned(summaries: Iterable[CellSummary]) -> Iterator[tuple[CellSummary, CellSummary]]:
-    """Settings that are faster than off with one number of slots, and slower with another."""
-    faster, slower = dict[Cell, CellSummary](), dict[Cell, CellSummary]()
-    kinds = {Against.FASTER: faster, Against.SLOWER: slower}
-    for one in summaries:
-        found = kinds.get(against_off(one.speedup))
-        if found is not None and not one.is_idle and not one.cell.arm.is_off:
-            place = replace(one.cell.place, n_slots=1)
-            found.setdefault(replace(one.cell, place=place), one)
-    for cell, one in faster.items():
-        if cell in slower:
-            yield one, slower[cell]
 
 
 def summarise(cells: Mapping[Cell, str], records: Iterable[VisitRecord]) -> tuple[CellSummary, ...]:
@@ -324,78 +271,14 @@ def best_per_drafter(summaries: Iterable[CellSummary]) -> dict[str, CellSummary]
 def best_per_category(summaries: Sequence[CellSummary]) -> dict[str, CellSummary]:
     """The fastest cell on each category's prompts that drafts anything there, by category."""
     found: dict[str, CellSummary] = {}
-    for summary in ranked(summaries):
-        for category, one in summary.by_category.items():
-            if one.is_idle or one.is_noise or not one.is_measured:
-                continue
-            if category not in found or _estimate(one) > _estimate(found[category]):
-                found[category] = one
-    return dict(sorted(found.items()))
+    for category in sorted({run.measurement.category for one in summaries for run in one.runs}):
+        fastest = next(iter(ranked(one.within(category) for one in summaries)), None)
+        if fastest is not None and not fastest.is_noise:
+            found[category] = fastest
+    return found
 
 
 def full_names(summaries: Iterable[CellSummary]) -> Callable[[CellSummary], str]:
     """Function that names a cell unambiguously outside of the table of all cells."""
     columns = varying(one.cell for one in summaries)
     return lambda one: with_values(one.name, one.cell, columns)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flattening:
-    """Point where speedup by ``draft_max`` flattens, for one drafter on one category."""
-
-    drafter: str
-    around: Cell
-    """The target alone in the same place, for the same task."""
-    category: str | None
-    """The category; None for all prompts."""
-    by_length: Mapping[int, float]
-    """Speedup by ``draft_max``."""
-
-    @property
-    def best(self) -> int:
-        """The fastest ``draft_max``."""
-        return max(self.by_length, key=self.by_length.__getitem__)
-
-    @property
-    def flattens_at(self) -> int:
-        """The shortest ``draft_max`` with 98 % of the best one's speedup."""
-        enough = _ENOUGH * self.by_length[self.best]
-        return min(length for length, speedup in self.by_length.items() if speedup >= enough)
-
-    def document(self) -> Json:
-        """The speedups by length in documents."""
-        return {
-            "drafter": self.drafter,
-            **self.around.surroundings(),
-            "category": self.category,
-            "speedup_by_draft_max": {str(length): y for length, y in self.by_length.items()},
-            "best": self.best,
-            "flattens_at": self.flattens_at,
-        }
-
-
-def flattenings(summaries: Sequence[CellSummary]) -> tuple[Flattening, ...]:
-    """Flattenings per drafter, place and task with at least three measured draft lengths.
-
-    Over all prompts and by category. Where several cells have the same length, the fastest counts.
-    """
-    found: dict[tuple[str, Cell, str | None], dict[int, float]] = {}
-    for summary in ranked(summaries):
-        cell, speculation = summary.cell, summary.cell.speculation
-        if speculation is None or speculation.model is None:
-            continue
-        around, longest = replace(cell, arm=OFF, rerun=0), speculation.model.draft_max
-        for category, one in (None, summary), *summary.by_category.items():
-            if one.is_measured and not one.is_noise:
-                lengths = found.setdefault((cell.arm.drafter, around, category), {})
-                lengths[longest] = max(lengths.get(longest, 0.0), _estimate(one))
-    return tuple(
-        Flattening(
-            drafter=drafter,
-            around=around,
-            category=category,
-            by_length=dict(sorted(lengths.items())),
-        )
-        for (drafter, around, category), lengths in found.items()
-        if len(lengths) >= _FEWEST_LENGTHS
-    )

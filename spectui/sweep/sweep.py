@@ -8,23 +8,21 @@ from functools import partial
 
 from spectui.documents import Json, or_reason
 from spectui.errors import (
-    BadInputError,
     CancelledError,
-    DoesNotFitError,
     HopelessError,
     MemoryShortError,
     ServerError,
     SpectuiError,
     UsageError,
 )
-from spectui.measure.arm import OFF
 from spectui.measure.comparable import found_again
+from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.measure.served_models import UNREAD, look_at
 from spectui.measure.workload import left_out_note
 from spectui.models.gguf import weights_bytes
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.setup import ModelOptions
-from spectui.sweep.cells import Task, Visit
+from spectui.sweep.cells import Visit
 from spectui.sweep.expand import expand, ordered
 from spectui.sweep.measuring import CellMeasurer
 from spectui.sweep.record import VisitRecord, VisitState
@@ -36,7 +34,6 @@ from spectui.sweep.summary import (
     best_per_category,
     best_per_drafter,
     disturbance_of,
-    flattenings,
     summarise,
 )
 
@@ -63,7 +60,7 @@ class Sweep:
         if all(cell.arm.is_off for cell in self.cells):
             why = f" ({'; '.join(left_out)})" if left_out else ""
             raise UsageError(f"nobody would draft in any cell{why}; give other axes")
-        self.left_out = (*setup.left_out, *left_out)
+        self.left_out = left_out
         """Sentences on parts of the grid that cannot run here."""
         self.spec = sweep_spec(setup, backend_identity(setup))
         if setup.name is None:
@@ -76,10 +73,6 @@ class Sweep:
         """Visits that are left to be measured, in their order."""
         self._clock = clock
         self._store: SweepStore | None = None
-        self._took: dict[Task, tuple[float, int]] = {}
-        """Seconds and decoded tokens of the measured cells."""
-        self._guess_s: float | None = None
-        """Seconds per token, until cells are measured."""
 
     @property
     def is_stored(self) -> bool:
@@ -104,7 +97,8 @@ class Sweep:
     @property
     def prompts_note(self) -> str | None:
         """Prompts that no cell was measured on, the same text as others; None without any."""
-        measured = {run.prompt_id for record in self.records for run in record.runs}
+        measured = {one for record in self.records for one in record.ended_at_once}
+        measured |= {run.measurement.prompt_id for one in self.records for run in one.runs}
         repeated = [one.id for one in self.setup.prompts if one.id not in measured]
         return left_out_note(repeated) if measured else None
 
@@ -128,9 +122,6 @@ class Sweep:
         """
         with SweepStore(self.name, self.spec, restart=restart, say=say) as store:
             self._store = store
-            self._took.clear()
-            for record in store.records:
-                self._learn(record)
             self.pending = tuple(visit for visit in self.visits if self._is_pending(visit, store))
             yield
 
@@ -143,27 +134,12 @@ class Sweep:
         """Estimated seconds for what is pending; None before the first measurement."""
         if not self.pending:
             return 0.0
-        n_tokens = sum(n for _seconds, n in self._took.values())
-        per_token_s = self._guess_s
-        if n_tokens:
-            per_token_s = sum(seconds for seconds, _n in self._took.values()) / n_tokens
-        if per_token_s is None:
+        measured = [one for one in self.records if one.state is VisitState.COMPLETE]
+        if not measured:
             return None
-        of_task = {task: seconds / n for task, (seconds, n) in self._took.items()}
-        return sum(
-            self._n_tokens(visit) * of_task.get(visit.cell.task, per_token_s)
-            for visit in self.pending
-        )
-
-    def _n_tokens(self, visit: Visit) -> int:
-        return len(self.setup.prompts) * _RUNS_PER_PROMPT * visit.cell.task.n_predict
-
-    def _learn(self, record: VisitRecord) -> None:
-        """Add the duration of a cell. A failed one is ignored."""
-        if record.state is VisitState.COMPLETE:
-            seconds, n_tokens = self._took.get(record.visit.cell.task, (0.0, 0))
-            n_new = self._n_tokens(record.visit)
-            self._took[record.visit.cell.task] = (seconds + record.wall_s, n_tokens + n_new)
+        n_tokens = sum(one.visit.cell.task.n_predict for one in measured)
+        token_s = sum(one.wall_s for one in measured) / n_tokens
+        return token_s * sum(visit.cell.task.n_predict for visit in self.pending)
 
     def plan_document(self) -> Json:
         """``spectui.sweep-plan/1`` but for its header."""
@@ -196,8 +172,7 @@ class Sweep:
             summaries: ``summaries()``. ``cells`` has for each its ``name``, ``config``, ``state``,
                 sums, ``speedup`` with its interval, what that says ``against_off``, and ``runs``, a
                 row per prompt and repeat. ``best_per_drafter`` and ``best_per_category`` name cells
-                by their index. ``flattening`` holds speedup by ``draft_max``, and from where on
-                longer drafts add less than 2 %.
+                by their index.
             notes: what of the command of ``--from`` is not measured.
             interrupted: whether it was stopped.
         """
@@ -225,33 +200,20 @@ class Sweep:
                 for drafter, one in best_per_drafter(summaries).items()
             ],
             "best_per_category": [
-                {"cell": index[one.cell], **one.best_document(category)}
+                {
+                    "cell": index[one.cell],
+                    "category": category,
+                    "name": one.name,
+                    **one.speedup_document(),
+                    **or_reason("acceptance_rate", one.totals.acceptance_rate, NOTHING_DRAFTED),
+                }
                 for category, one in best_per_category(summaries).items()
             ],
-            "flattening": [one.document() for one in flattenings(summaries)],
         }
 
     def _grid_document(self) -> Json:
         grid = self.setup.grid
         return {"name": grid.name or None, "source": grid.source or None}
-
-    def estimate(self, measurer: CellMeasurer) -> float | None:
-        """Estimated seconds for what is pending; without measurements, from the target's speed.
-
-        Raises:
-            HopelessError: nothing can be measured.
-            KeyboardInterrupt: it was stopped.
-        """
-        if self.left_s() is None:
-            try:
-                speed = measurer.speed(replace(self.pending[0].cell, arm=OFF, rerun=0))
-            except HopelessError:
-                raise
-            except (BadInputError, DoesNotFitError, ServerError, UsageError):
-                # What cannot run is told of the cell.
-                speed = None
-            self._guess_s = None if speed is None else 1 / speed
-        return self.left_s()
 
     def run(self, measurer: CellMeasurer, on_event: Callable[[VisitRecord], None]) -> None:
         """Measure all that is pending; the sweep is open.
@@ -304,7 +266,6 @@ class Sweep:
             )
         record = replace(record, wall_s=self._clock() - began_s)
         store.append(record)
-        self._learn(record)
         self.pending = self.pending[1:]
         on_event(record)
 

@@ -5,26 +5,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 
-from spectui.format import factor, percent_text, printable
+from spectui.format import factor, percent_text, printable, rate_text
 from spectui.measure.speedup import Speedup
-from spectui.sweep.cells import Cell, coordinates, varying, with_values
-from spectui.sweep.record import VisitRecord, VisitState
+from spectui.sweep.cells import coordinates, varying
 from spectui.sweep.summary import (
-    Against,
     CellSummary,
-    against_off,
     best_per_category,
     best_per_drafter,
     disturbance_of,
-    flattenings,
     full_names,
     ranked,
-    turned,
 )
 
 _NONE = "–"
-_N_DISTURBED = 3
-"""Disturbed cells that a remark names."""
 _FORMULAS = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 """With what spreadsheets begin a formula: the last are wide forms of the first."""
 
@@ -48,16 +41,11 @@ class Sheet:
 
 def sheets(summaries: Sequence[CellSummary]) -> tuple[Sheet, ...]:
     """All tables that there is data for."""
+    drafters, categories = best_per_drafter(summaries), best_per_category(summaries)
     found = (
         _cells(summaries),
-        _best("drafter", "Best of each drafter", best_per_drafter(summaries), summaries),
-        _best(
-            "category",
-            "Best of each category of prompts",
-            best_per_category(summaries),
-            summaries,
-        ),
-        _lengths(summaries),
+        _best("drafter", "Best of each drafter", drafters, summaries),
+        _best("category", "Best of each category of prompts", categories, summaries),
     )
     return tuple(sheet for sheet in found if sheet.rows)
 
@@ -74,8 +62,9 @@ def _cells(summaries: Sequence[CellSummary]) -> Sheet:
         (
             one.name,
             *(column(one.cell) for column in columns.values()),
-            *(_fixed(rate, 1) for rate in (one.off_tokens_per_s, one.on_tokens_per_s)),
-            *(_fixed(rate, 1) for rate in (one.all_tokens_per_s if has_streams else ())),
+            rate_text(one.totals.baseline_tokens_per_s),
+            rate_text(one.totals.tokens_per_s),
+            *(map(rate_text, one.all_tokens_per_s or (None, None)) if has_streams else ()),
             *_numbers(one),
         )
         for one in summaries
@@ -84,21 +73,27 @@ def _cells(summaries: Sequence[CellSummary]) -> Sheet:
 
 
 def _numbers(one: CellSummary) -> tuple[str, ...]:
+    length = one.rounds.mean_accepted_length
     return (
         *_speedup(one.speedup),
-        percent_text(one.counters.acceptance_rate, 1),
-        _fixed(one.counters.mean_accepted_length if one.counters.n_drafted else None),
+        percent_text(one.totals.acceptance_rate, 1),
+        _NONE if length is None or not one.totals.n_drafted else f"{length:.2f}",
         ", ".join(_notes(one)),
     )
 
 
 def _notes(one: CellSummary) -> Iterator[str]:
+    """Notes in words that ``remarks`` explains."""
     if one.error is not None:
         yield "failed"
+    if one.is_idle:
+        yield "idle"
+    elif one.is_noise and not one.cell.arm.is_off:
+        yield "noise"
     if one.n_noisy:
         yield "noisy"
-    if one.is_noise and not one.is_idle and not one.cell.arm.is_off:
-        yield "noise"
+    if one.disturbance is not None and one.disturbance.notes:
+        yield "disturbed"
     if one.check is not None and not one.check.lossless:
         yield "differs" if one.check.lossless is None else "LOSSY"
 
@@ -108,77 +103,52 @@ def _best(
 ) -> Sheet:
     name_of = full_names(all_cells)
     rows = (
-        (name, name_of(one), *_speedup(one.speedup), percent_text(one.counters.acceptance_rate, 1))
+        (name, name_of(one), *_speedup(one.speedup), percent_text(one.totals.acceptance_rate, 1))
         for name, one in best.items()
     )
     headings = (kind, "cell", "speedup", "interval", "rate")
     return Sheet(title=title, headings=headings, rows=tuple(rows), n_names=2)
 
 
-def _lengths(summaries: Sequence[CellSummary]) -> Sheet:
-    # They stand in the order of speed, which tears apart what belongs together.
-    found = sorted(flattenings(summaries), key=lambda one: (one.drafter, repr(one.around)))
-    columns = varying(one.around for one in found)
-    lengths = sorted({length for one in found for length in one.by_length})
-    rows = (
-        (
-            with_values(one.drafter, one.around, columns),
-            one.category or "all",
-            *(_fixed(one.by_length.get(length)) for length in lengths),
-            str(one.best),
-            str(one.flattens_at),
-        )
-        for one in found
-    )
-    return Sheet(
-        title="Speedup by draft_max, and from where on it flattens",
-        headings=("drafter", "category", *map(str, lengths), "best", "flat at"),
-        rows=tuple(rows),
-        n_names=2,
-    )
+_EXPLAINED = {
+    "noise": "faster than the accepted tokens can make it, which is the machine's noise.",
+    "idle": (
+        "nothing was drafted; every round was the target's own, and the speedup is the machine's "
+        "noise."
+    ),
+    "noisy": (
+        "the machine's own speed moved by more than 15 % within the cell; run nothing else beside "
+        "it."
+    ),
+    "LOSSY": (
+        "speculation changed the output, and rounding does not explain it; please report that."
+    ),
+    "differs": (
+        "the output is another one than that of the target alone; llama-server does not tell "
+        "whether rounding explains it."
+    ),
+}
+"""Notes on cells, as ``_notes`` has them."""
 
 
-def _of_slots(summaries: Sequence[CellSummary]) -> Iterator[str]:
-    for faster, slower in turned(summaries):
-        yield (
-            f"With the number of slots the verdict turns: {faster.name} is faster than off with "
-            f"{faster.cell.place.n_slots} and slower with {slower.cell.place.n_slots}."
-        )
+def remarks(summaries: Sequence[CellSummary]) -> Iterator[str]:
+    """Remarks on the tables, a sentence or more each."""
+    yield (
+        "off, on: tokens/s, off decoded right beside each prompt of the cell. speedup: on over "
+        "off, with its 95 % interval over prompts; where that holds 1, nothing was shown. rate: "
+        "accepted of drafted tokens. length: mean accepted length, 1 + accepted / rounds. Counts "
+        "are exact. The rows of off compare it with itself: what noise alone does."
+    )
     if any(one.cell.place.n_slots > 1 for one in summaries):
         yield (
             "slots: streams at once; off and on are those of one stream while it answers, off all "
             "and on all those of all streams together, with the evaluation of prompts."
         )
-
-
-def remarks(summaries: Sequence[CellSummary]) -> Iterator[str]:
-    """Remarks on the tables, a sentence each."""
-    yield (
-        "off, on: tokens/s, off decoded right beside each prompt of the cell. speedup: on over "
-        "off, with its 95 % interval over prompts. rate: accepted of drafted tokens. length: mean "
-        "accepted length, 1 + accepted / rounds. Counts are exact. The rows of off compare it with "
-        "itself: what noise alone does."
-    )
+    given = {note for one in summaries for note in _notes(one)}
+    yield from (f"{note}: {text}" for note, text in _EXPLAINED.items() if note in given)
+    whole = disturbance_of(summaries)
+    yield from () if whole is None else whole.notes
     measured, name_of = ranked(summaries), full_names(summaries)
-    for against, text in _AGAINST.items():
-        names = [name_of(one) for one in measured if against_off(one.speedup) is against]
-        if names:
-            yield f"{text}: {'; '.join(names)}."
-    yield from _of_slots(summaries)
-    idle = [one.name for one in summaries if one.is_idle]
-    if idle:
-        yield (
-            f"Nothing was drafted by {', '.join(dict.fromkeys(idle))}: every round was the "
-            "target's own, and the speedup is the machine's noise."
-        )
-    noisy = [one.name for one in summaries if one.n_noisy]
-    if noisy:
-        yield (
-            "noisy: the machine's own speed moved by more than 15 % within the cell; run nothing "
-            "else beside it."
-        )
-    yield from _disturbed(summaries)
-    yield from _differing(summaries)
     reasons = {one.speedup.interval_reason for one in measured if one.speedup is not None}
     for reason in sorted(filter(None, reasons)):
         yield f"Where no interval stands: {reason}."
@@ -192,45 +162,6 @@ def remarks(summaries: Sequence[CellSummary]) -> Iterator[str]:
             yield f"Failed: {name_of(one)}: {one.error}"
 
 
-def _disturbed(summaries: Sequence[CellSummary]) -> Iterator[str]:
-    """What disturbed the machine, and the cells that it disturbed most."""
-    whole, name_of = disturbance_of(summaries), full_names(summaries)
-    if whole is None or not whole.notes:
-        return
-    yield from whole.notes
-    shares = {
-        name_of(one): one.disturbance.share or 0.0
-        for one in summaries
-        if one.disturbance is not None and one.disturbance.notes
-    }
-    most = sorted(filter(shares.get, shares), key=lambda name: -shares[name])[:_N_DISTURBED]
-    if most:
-        told = "; ".join(f"{name} ({percent_text(shares[name])})" for name in most)
-        yield f"Disturbed for the largest share of their time: {told}."
-
-
-def _differing(summaries: Sequence[CellSummary]) -> Iterator[str]:
-    lossless = {one.check.lossless for one in summaries if one.check is not None}
-    if False in lossless:
-        yield (
-            "LOSSY: speculation changed the output, and rounding does not explain it; please "
-            "report that."
-        )
-    if None in lossless:
-        yield (
-            "differs: the output is another one than that of the target alone; llama-server does "
-            "not tell whether rounding explains it."
-        )
-
-
-_AGAINST = {
-    Against.FASTER: "Faster than off",
-    Against.NOT_TOLD_APART: "Not told apart from off (the interval holds 1)",
-    Against.SLOWER: "Slower than off",
-    Against.NOISE: "Faster than the accepted tokens can make it, which is the machine's noise",
-}
-
-
 def _speedup(speedup: Speedup | None) -> tuple[str, str]:
     if speedup is None:
         return _NONE, _NONE
@@ -238,10 +169,6 @@ def _speedup(speedup: Speedup | None) -> tuple[str, str]:
     if speedup.low is None or speedup.high is None:
         return factor(speedup.estimate), _NONE
     return factor(speedup.estimate), f"{factor(speedup.low)}–{factor(speedup.high)}"
-
-
-def _fixed(value: float | None, decimals: int = 2) -> str:
-    return _NONE if value is None else f"{value:.{decimals}f}"
 
 
 def markdown(
@@ -287,68 +214,16 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-_Row = Mapping[str, object]
-# Columns of the files, but for those that say which cell it is.
-_OF_RUNS = (
-    "prompt,category,n_prompt_tokens,off_n_tokens,off_decode_s,off_tokens_per_s,on_n_tokens,"
-    "on_decode_s,on_tokens_per_s,speedup,n_drafted,n_accepted,n_rounds,same_output"
-)
-_OF_CELLS = (
+_COLUMNS = (
     "n_repeats,n_prompts,off_tokens_per_s,on_tokens_per_s,speedup,speedup_low,speedup_high,"
     "against_off,n_drafted,n_accepted,n_rounds,acceptance_rate,mean_accepted_length,n_noisy,error"
 )
-
-
-def results_csv(cells: Mapping[Cell, str], records: Iterable[VisitRecord]) -> str:
-    """A row per cell, prompt and repeat, and one for each repeat that failed."""
-    rows = [
-        {**_named(record.visit.cell, cells[record.visit.cell]), **row}
-        for record in records
-        if record.visit.cell in cells
-        for row in _run_rows(record)
-    ]
-    return _written(rows)
-
-
-def _named(cell: Cell, name: str) -> _Row:
-    """Name and coordinates of the cell; threads are None if there are as many as cores."""
-    return {"cell": name, **coordinates(cell), "threads": cell.place.threads or None}
-
-
-def _run_rows(record: VisitRecord) -> Iterator[_Row]:
-    repeat = record.visit.repeat + 1
-    shared = {"repeat": repeat, "state": str(record.state)}
-    if record.state is not VisitState.COMPLETE:
-        yield {**shared, "error": record.error}
-    for run in record.runs:
-        off, on = run.off.tokens_per_s, run.on.tokens_per_s
-        values = {
-            **run.document(repeat),
-            "off_tokens_per_s": off,
-            "on_tokens_per_s": on,
-            "speedup": None if off is None or on is None else on / off,
-            "same_output": run.on.output_sha256 == run.off.output_sha256,
-        }
-        yield {
-            **shared,
-            "noisy": record.noisy,
-            **{name: values[name] for name in _OF_RUNS.split(",")},
-        }
+"""Columns of the file, but for those that say which cell it is."""
 
 
 def summary_csv(summaries: Sequence[CellSummary]) -> str:
     """A row per cell."""
-    return _written([_summary_row(one) for one in summaries])
-
-
-def _summary_row(one: CellSummary) -> _Row:
-    values = one.document()
-    values["speedup_low"], values["speedup_high"] = values["speedup_ci95"] or (None, None)
-    values["n_prompts"] = None if one.speedup is None else one.speedup.n_prompts
-    return {**_named(one.cell, one.name), **{name: values[name] for name in _OF_CELLS.split(",")}}
-
-
-def _written(rows: Sequence[_Row]) -> str:
+    rows = list(map(_row, summaries))
     page = StringIO()
     # Cells of several drafters have axes that others lack: those stay empty.
     columns = tuple(dict.fromkeys(name for row in rows for name in row))
@@ -356,6 +231,15 @@ def _written(rows: Sequence[_Row]) -> str:
     writer.writeheader()
     writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
     return page.getvalue()
+
+
+def _row(one: CellSummary) -> dict[str, object]:
+    values = one.document()
+    values["speedup_low"], values["speedup_high"] = values["speedup_ci95"] or (None, None)
+    values["n_prompts"] = None if one.speedup is None else one.speedup.n_prompts
+    # As many threads as there are cores have no number.
+    place = {**coordinates(one.cell), "threads": one.cell.place.threads or None}
+    return {"cell": one.name, **place, **{name: values[name] for name in _COLUMNS.split(",")}}
 
 
 def _cell(value: object) -> object:

@@ -62,6 +62,9 @@ class Glyphs:
     """Mark of what was measured among what was forecast."""
     ellipsis: str
     times: str
+    interval: str
+    """An interval: its line, its ends, the estimate, a value to compare with, and that value where
+    the line crosses it."""
 
     @property
     def is_ascii(self) -> bool:
@@ -187,6 +190,22 @@ class Glyphs:
             for index, (start, end) in enumerate(zip([0, *ends], ends, strict=False))
         ]
 
+    def on_scale(self, low: float, value: float, high: float, mark: float, width: int) -> str:
+        """Draw an interval and its estimate in ``width`` cells, with ``mark`` to compare with."""
+        line, begin, end, estimate, other, crossed = [*self.interval]
+        first, last = min(low, mark), max(high, mark)
+
+        def cell(x: float) -> int:
+            return round(_share(x - first, last - first) * (width - 1))
+
+        drawn = [" "] * width
+        for index in range(cell(low), cell(high) + 1):
+            drawn[index] = line
+        drawn[cell(low)], drawn[cell(high)] = begin, end
+        drawn[cell(mark)] = crossed if low < mark < high else other
+        drawn[cell(value)] = estimate
+        return "".join(drawn)
+
 
 def _share(part: float, whole: float) -> float:
     """``part`` of ``whole`` within 0 to 1; 0 of nothing."""
@@ -211,6 +230,7 @@ UNICODE = Glyphs(
     measured="◆",
     ellipsis="…",
     times="×",
+    interval="─├┤●│┼",
 )
 ASCII = Glyphs(
     levels=" .:-=+*#@",
@@ -230,6 +250,7 @@ ASCII = Glyphs(
     measured="=",
     ellipsis="...",
     times="x",
+    interval="-[]o|+",
 )
 
 

@@ -18,7 +18,7 @@ from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation
 from spectui.tune.forecast import Forecast
 from spectui.tune.result import TuneResult
-from spectui.verify.subject import Advice
+from spectui.verify.claim import Advice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

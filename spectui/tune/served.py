@@ -18,17 +18,16 @@ from spectui.measure.requests import Request, binding, requests_of, together
 from spectui.measure.served_models import size_bytes
 from spectui.measure.servers import most_starts
 from spectui.measure.slots import request_s
-from spectui.measure.speedup import Speedup
+from spectui.measure.speedup import Speedup, gain_text
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.verdict import Basis, Verdict, doubt, judge
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
 from spectui.tune.result import TuneResult
 from spectui.tune.tuning import Tuning
-from spectui.verify.comparison import gain_text, verdict
+from spectui.verify.claim import Claim, Origin
 from spectui.verify.result import Verified, warnings
-from spectui.verify.subject import Origin
-from spectui.verify.verification import Claim, Verification
+from spectui.verify.verification import Serving, verify
 
 _SHARE = 0.25
 """Share of the time budget reserved for llama-server: the search uses all that it is given."""
@@ -177,11 +176,10 @@ class Served:
         if self.limited is not None:
             yield f"NOTE: {self.limited}."
         for arm, one in self.found:
-            promised, summary = one.promised, one.summary
-            if promised is not None and summary is not None:
-                told = verdict(promised.speedup, summary.speedup, one.ratio)
-                yield f"On llama-server {arm.label} gave {told.removeprefix('delivered: ')}."
-                yield from _doubt(summary.speedup)
+            if one.verdict is not None and one.speedup is not None:
+                told = one.verdict.removeprefix("delivered: ")
+                yield f"On llama-server {arm.label} gave {told}."
+                yield from _doubt(one.speedup)
             yield from (f"WARNING: {warning}" for warning in warnings(one))
 
     def document(self) -> Json:
@@ -207,7 +205,7 @@ def _doubt(speedup: Speedup) -> Iterator[str]:
 def serve(
     tuning: Tuning,
     result: TuneResult,
-    verification: Verification,
+    serving: Serving,
     prompts: Sequence[Prompt],
     *,
     budget_s: float | None,
@@ -219,7 +217,7 @@ def serve(
     Args:
         tuning: the search.
         result: result of the search.
-        verification: runs settings on the binary.
+        serving: the binary, and how it is used.
         prompts: prompts of the run.
         budget_s: total time budget, including the search; None for no limit.
     """
@@ -232,12 +230,12 @@ def serve(
         for one in _finalists(result)
         if one.best is not None and (claim := _claim(tuning, one, prompts)) is not None
     ]
-    room = _room(verification, result, [claim for _, claim in claims], left_s)
+    room = _room(serving, result, [claim for _, claim in claims], left_s)
     if left_s is not None:
         ends_s = began_s + left_s
-        verification = replace(verification, has_time=lambda: time.monotonic() < ends_s)
-    found, ended = _verified(verification, claims[: room.n_settings], room.n_prompts)
-    cut = None if verification.has_time() or ended is not None else _cut(found, room)
+        serving = replace(serving, has_time=lambda: time.monotonic() < ends_s)
+    found, ended = _verified(serving, claims[: room.n_settings], room.n_prompts)
+    cut = None if serving.has_time() or ended is not None else _cut(found, room)
     preference = preferred(
         result.verdict,
         result.best,
@@ -257,9 +255,9 @@ def serve(
 def _deliveries(found: Sequence[tuple[Arm, Verified]], fewest: int) -> dict[Arm, Speedup]:
     """Speedups by the server; what ended before the fewest prompts ranks nothing."""
     return {
-        arm: one.summary.speedup
+        arm: one.speedup
         for arm, one in found
-        if one.summary is not None and one.ended is None and len(one.pairs) >= fewest
+        if one.speedup is not None and one.ended is None and len(one.pairs) >= fewest
     }
 
 
@@ -278,21 +276,20 @@ def _cut(found: Sequence[tuple[Arm, Verified]], room: Room) -> str | None:
 
 def _requests(tuning: Tuning, arm: Arm, found: Verified) -> tuple[Request, ...]:
     """Whole requests by the servers' numbers; none where prompts or tokens are not known."""
-    speedup = None if found.summary is None else found.summary.speedup
     times = prompt_times(found.pairs, reads=arm.reader is not None)
-    return requests_of(tuning.setup.shapes, speedup, found.pairs, times).value or ()
+    return requests_of(tuning.setup.shapes, found.speedup, found.pairs, times).value or ()
 
 
 def _verified(
-    verification: Verification, claims: Sequence[tuple[Arm, Claim]], n_prompts: int
+    serving: Serving, claims: Sequence[tuple[Arm, Claim]], n_prompts: int
 ) -> tuple[tuple[tuple[Arm, Verified], ...], BaseException | None]:
     """Run the settings one after the other; return what ended that early as well."""
     found: list[tuple[Arm, Verified]] = []
     try:
         for arm, claim in claims:
             some = spread(claim.prompts, n_prompts)
-            found.append((arm, verification.verify(replace(claim, prompts=some))))
-            if found[-1][1].ended is not None or not verification.has_time():
+            found.append((arm, verify(replace(claim, prompts=some), serving)))
+            if found[-1][1].ended is not None or not serving.has_time():
                 break
     except (KeyboardInterrupt, SpectuiError) as error:
         return tuple(found), error
@@ -300,7 +297,7 @@ def _verified(
 
 
 def _room(
-    verification: Verification, result: TuneResult, claims: Sequence[Claim], left_s: float | None
+    serving: Serving, result: TuneResult, claims: Sequence[Claim], left_s: float | None
 ) -> Room:
     """The settings and prompts that fit in the remaining time."""
     n_prompts = max((len(one.prompts) for one in claims), default=0)
@@ -309,7 +306,7 @@ def _room(
     case = claims[0].case
     cost = cost_of(
         result.pairs,
-        n_starts=most_starts(1, keeps_off=verification.has_both(case)),
+        n_starts=most_starts(1, keeps_off=serving.has_both(case)),
         model_bytes=sum(size_bytes(model.path) for model in case.models),
     )
     return room_of(left_s, cost, n_settings=len(claims), n_prompts=n_prompts)

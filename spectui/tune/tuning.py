@@ -12,7 +12,8 @@ from spectui.errors import BadInputError, HopelessError, ServerError
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.arm import Arm
 from spectui.measure.comparable import found_again
-from spectui.measure.promise import Case, Promise, lasting, observed_of
+from spectui.measure.observed import observed_of
+from spectui.measure.promise import Case, Promise, lasting
 from spectui.measure.streams import measurer_of
 from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine

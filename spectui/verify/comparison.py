@@ -1,87 +1,13 @@
-"""Promised against delivered: totals, agreement of intervals, and the verdict. Pure."""
+"""Promised against delivered: agreement of their intervals, and the sentence on it. Pure."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
-from spectui.documents import Json, or_reason
-from spectui.format import factor, gain_percent, is_large
-from spectui.measure.measurer import NOTHING_DRAFTED
-from spectui.measure.promise import Observed
-from spectui.measure.speedup import Speedup
-from spectui.measure.statistics import paired_ratio, paired_speedup
+from spectui.measure.observed import Observed
+from spectui.measure.speedup import Speedup, gain_text
+from spectui.measure.statistics import paired_ratio
 from spectui.measure.verdict import doubt
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """Totals over all prompts, in-process or of a server."""
-
-    baseline_tokens: int
-    baseline_s: float
-    speculative_tokens: int
-    speculative_s: float
-    n_drafted: int
-    n_accepted: int
-    speedup: Speedup
-
-    @property
-    def baseline_tokens_per_s(self) -> float:
-        """Decode throughput without speculation."""
-        return self.baseline_tokens / self.baseline_s
-
-    @property
-    def tokens_per_s(self) -> float:
-        """Decode throughput with it."""
-        return self.speculative_tokens / self.speculative_s
-
-    @property
-    def acceptance_rate(self) -> float | None:
-        """Accepted / drafted; None where nothing was drafted."""
-        return self.n_accepted / self.n_drafted if self.n_drafted else None
-
-    def document(self) -> Json:
-        """The totals in documents."""
-        return {
-            "baseline": {
-                "tokens_per_s": self.baseline_tokens_per_s,
-                "n_tokens": self.baseline_tokens,
-                "decode_s": self.baseline_s,
-            },
-            "speculative": {
-                "tokens_per_s": self.tokens_per_s,
-                "n_tokens": self.speculative_tokens,
-                "decode_s": self.speculative_s,
-                "n_drafted": self.n_drafted,
-                "n_accepted": self.n_accepted,
-                **or_reason("acceptance_rate", self.acceptance_rate, NOTHING_DRAFTED),
-            },
-            **self.speedup.document(),
-        }
-
-
-def summarise(observed: Sequence[Observed], speedup: Speedup | None = None) -> Summary:
-    """Sum up the observations.
-
-    Args:
-        observed: observations of one engine or server.
-        speedup: where it was estimated before, with an interval that allows for looks; None to
-            estimate it from ``observed``.
-
-    Raises:
-        ValueError: nothing was seen.
-    """
-    measured = [one.measurement for one in observed]
-    return Summary(
-        baseline_tokens=sum(one.baseline_tokens for one in measured),
-        baseline_s=sum(one.baseline_s for one in measured),
-        speculative_tokens=sum(one.speculative_tokens for one in measured),
-        speculative_s=sum(one.speculative_s for one in measured),
-        n_drafted=sum(one.n_drafted for one in observed),
-        n_accepted=sum(one.n_accepted for one in observed),
-        speedup=paired_speedup(measured) if speedup is None else speedup,
-    )
 
 
 class Agreement(StrEnum):
@@ -157,13 +83,15 @@ def _of_both(
 
 def ratio_of(delivered: Sequence[Observed], promised: Sequence[Observed]) -> Speedup | None:
     """Delivered over promised speedup on the common prompts; None without common prompts."""
-    known = {(one.measurement.prompt_id, one.digest) for one in promised}
-    ours = [one for one in delivered if (one.measurement.prompt_id, one.digest) in known]
-    same = {(one.measurement.prompt_id, one.digest) for one in ours}
-    theirs = [one for one in promised if (one.measurement.prompt_id, one.digest) in same]
-    if not ours:
-        return None
-    return paired_ratio([one.measurement for one in ours], [one.measurement for one in theirs])
+    both = {_prompt(one) for one in delivered} & {_prompt(one) for one in promised}
+    ours, theirs = (
+        [one.measurement for one in side if _prompt(one) in both] for side in (delivered, promised)
+    )
+    return paired_ratio(ours, theirs) if both else None
+
+
+def _prompt(one: Observed) -> tuple[str, str]:
+    return one.measurement.prompt_id, one.digest
 
 
 _TOO_WIDE = "so wide an interval tells too little; more prompts, --repeats or a quiet machine help"
@@ -187,41 +115,3 @@ def verdict(promised: Speedup | None, delivered: Speedup, ratio: Speedup | None 
         reason = noise or delivered.interval_reason or promised.interval_reason or _TOO_WIDE
         return f"{said}; whether the promise holds is open: {reason}"
     return f"{said}: {_SAID[found]}"
-
-
-def gain_text(speedup: Speedup) -> str:
-    """A gain such as ``+27 % (+20 to +34)``; without an interval if there is none."""
-    interval = interval_text(speedup)
-    return f"{gain(speedup)} ({interval})" if interval else gain(speedup)
-
-
-def gain(speedup: Speedup) -> str:
-    """A gain such as ``+27 %``."""
-    told = speedup.capped
-    return _written(told.estimate, told)
-
-
-def interval_text(speedup: Speedup) -> str:
-    """An interval such as ``+20 to +34``; empty if it is unknown."""
-    told = speedup.capped
-    if told.interval is None:
-        return ""
-    low, high = (_written(end, told).removesuffix(" %") for end in told.interval)
-    return f"{low} to {high}"
-
-
-def _written(value: float, speedup: Speedup) -> str:
-    """An estimate or limit; all in the notation of the largest, so that they compare."""
-    ends = (speedup.estimate, speedup.high)
-    if any(end is not None and is_large(100 * (end - 1)) for end in ends):
-        return f"{factor(value)}×"
-    return gain_percent(100 * (value - 1), _decimals(speedup))
-
-
-_SMALL = 0.0995
-"""Below ten per cent, as it is printed, a decimal is shown."""
-
-
-def _decimals(speedup: Speedup) -> int:
-    ends = (speedup.estimate, speedup.low, speedup.high)
-    return int(all(end is None or abs(end - 1) < _SMALL for end in ends))

@@ -1,25 +1,26 @@
-"""Result of a verification, with its warnings and notes. Pure."""
+"""Result of a verification: its document, and what is to be noted of it. Pure."""
 
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from spectui.commands.measured import own_environment
-from spectui.documents import Json, encoded, ending, or_reason
+from spectui.documents import Json, encoded, ending, known, or_reason
 from spectui.format import counted
 from spectui.known import Known
-from spectui.measure.comparison import UNWATCHED
+from spectui.measure.comparison import UNWATCHED, Comparison
 from spectui.measure.lossless import differs
 from spectui.measure.measurer import Pair
-from spectui.measure.promise import Case, Observed, Promise, observed_of
+from spectui.measure.observed import Observed, Totals, observed_of, totals
 from spectui.measure.servers import version_document
 from spectui.measure.speedup import NO_INTERVAL, Speedup
-from spectui.measure.verdict import Basis, doubt, judge
+from spectui.measure.verdict import doubt, judge
 from spectui.measure.workload import left_out_note
 from spectui.monitor.disturbance import DisturbanceSummary
-from spectui.server.help_text import Version
-from spectui.verify.comparison import Summary, agreement, ratio_of, summarise, verdict
-from spectui.verify.subject import Origin
+from spectui.server.binary import ServerBinary
+from spectui.verify.claim import Claim
+from spectui.verify.comparison import agreement, ratio_of, verdict
 
 _NO_PROMISE = "nothing was promised"
 _NOTHING = "nothing was measured before the run ended"
@@ -27,92 +28,86 @@ _NAMED = 3
 """Maximum number of prompts that a sentence names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Verified:
     """Promised against delivered."""
 
-    case: Case
-    binary: str
-    version: Version | None
-    """The binary's llama.cpp; None if it does not report one."""
+    claim: Claim
+    binary: ServerBinary
     arguments: Mapping[str, tuple[str, ...]]
     """Command lines of the servers, ``off`` and ``on``."""
-    promise: Promise | None
-    origin: Origin | None
-    """Origin of the promise; None if it was measured just now, or there is none."""
     keeps_both: bool
     repeats: int
     seed: int
-    pairs: tuple[Pair, ...] = ()
-    """The prompts that both servers have continued."""
+    comparison: Comparison | None = None
+    """Measurements of the servers; None if it ended before."""
     n_starts: int = 0
     repeated: tuple[str, ...] = ()
     """Prompts that were left out as duplicates of others in tokens."""
-    disturbance: Known[DisturbanceSummary] = UNWATCHED
-    """Load of the rest of the machine while the servers decoded."""
     ended: BaseException | None = field(default=None, compare=False)
     """The error that ended it early."""
 
     @property
-    def is_alone(self) -> bool:
-        """Whether one prompt at a time is measured although the server has several slots."""
-        promise = self.promise
-        return promise is not None and self.case.n_slots > 1 and not promise.streams
+    def pairs(self) -> tuple[Pair, ...]:
+        """The prompts that both servers have continued."""
+        return () if self.comparison is None else self.comparison.pairs
 
     @property
-    def delivered(self) -> tuple[Observed, ...]:
+    def speedup(self) -> Speedup | None:
+        """The delivered speedup; None if nothing was measured."""
+        return None if self.comparison is None else self.comparison.speedup
+
+    @property
+    def promised_speedup(self) -> Speedup | None:
+        """The promised speedup; None if nothing was promised."""
+        return None if self.claim.promise is None else self.claim.promise.speedup
+
+    @cached_property
+    def observed(self) -> tuple[Observed, ...]:
         """Observations of the prompts that decoded something."""
         return observed_of(self.pairs)
 
-    @property
-    def promised(self) -> Summary | None:
-        """Summary of the in-process measurement."""
-        promise = self.promise
-        return None if promise is None else summarise(promise.observed, promise.speedup)
+    @cached_property
+    def delivered(self) -> Totals | None:
+        """Sums of the servers; None if nothing was measured before an interrupt."""
+        return totals(self.observed) if self.observed else None
 
-    @property
-    def summary(self) -> Summary | None:
-        """Summary of the servers; None if nothing was measured before an interrupt."""
-        return summarise(self.delivered) if self.delivered else None
+    @cached_property
+    def promised(self) -> Totals | None:
+        """Sums of what was promised; None if nothing was."""
+        return None if self.claim.promise is None else totals(self.claim.promise.observed)
 
-    @property
+    @cached_property
     def ratio(self) -> Speedup | None:
         """Delivered over promised speedup, on the same prompts."""
-        promise = self.promise
-        return None if promise is None else ratio_of(self.delivered, promise.observed)
+        promise = self.claim.promise
+        return None if promise is None else ratio_of(self.observed, promise.observed)
+
+    @cached_property
+    def verdict(self) -> str | None:
+        """Promised against delivered in a sentence; None if nothing was delivered."""
+        if self.speedup is None:
+            return None
+        return verdict(self.promised_speedup, self.speedup, self.ratio)
 
     @property
     def other_prompts(self) -> tuple[str, ...]:
         """Prompts that the server tokenizes differently than when the promise was made."""
-        if self.promise is None or self.is_of_later_text:
+        promise = self.claim.promise
+        if promise is None or self.claim.is_of_later_text:
             return ()
-        known = {one.measurement.prompt_id: one.digest for one in self.promise.observed}
-        served = {one.measurement.prompt_id: one.digest for one in self.delivered}
-        return tuple(name for name, digest in served.items() if known.get(name, digest) != digest)
-
-    @property
-    def is_of_later_text(self) -> bool:
-        """Whether the promise was made on text that follows what the servers were given."""
-        return self.promise is not None and self.promise.basis is Basis.LATER
-
-    @property
-    def verdict(self) -> str | None:
-        """Promised against delivered in a sentence; None if nothing was delivered."""
-        promised, delivered = self.promised, self.summary
-        if delivered is None:
-            return None
-        return verdict(
-            None if promised is None else promised.speedup, delivered.speedup, self.ratio
-        )
+        digests = {one.measurement.prompt_id: one.digest for one in promise.observed}
+        served = {one.measurement.prompt_id: one.digest for one in self.observed}
+        return tuple(name for name, digest in served.items() if digests.get(name, digest) != digest)
 
     def document(self) -> Json:
         """All of it, in documents."""
-        case, delivered = self.case, self.summary
+        case = self.claim.case
         draft = None if case.used_draft is None else str(case.used_draft.path)
         return {
             "server": {
-                "path": self.binary,
-                **version_document(self.version),
+                "path": self.binary.path,
+                **version_document(self.binary.version),
                 "arguments": {side: list(words) for side, words in self.arguments.items()},
             },
             "target": {"path": str(case.target.path)},
@@ -131,14 +126,7 @@ class Verified:
                 "repeats": self.repeats,
                 "seed": self.seed,
             },
-            **or_reason("promised", self._promised(), _NO_PROMISE),
-            **or_reason("delivered", delivered and delivered.document(), _NOTHING),
-            **self._agreement(),
-            **or_reason(
-                "disturbance",
-                self.disturbance.value and self.disturbance.value.document(),
-                self.disturbance.reason or "",
-            ),
+            **self._compared(),
             "notes": list(notes(self)),
             "warnings": list(warnings(self)),
             **ending(self.ended),
@@ -147,20 +135,36 @@ class Verified:
             ],
         }
 
+    def _compared(self) -> Json:
+        """What was promised and delivered, and whether it agrees."""
+        delivered = None
+        if self.delivered is not None and self.speedup is not None:
+            delivered = {**self.delivered.document(), **self.speedup.document()}
+        seen: Known[DisturbanceSummary] = UNWATCHED
+        if self.comparison is not None:
+            seen = self.comparison.disturbance
+        return {
+            **or_reason("promised", self._promised(), _NO_PROMISE),
+            **or_reason("delivered", delivered, _NOTHING),
+            **self._agreement(),
+            **known("disturbance", seen),
+        }
+
     def _promised(self) -> Json | None:
-        promised, promise, origin = self.promised, self.promise, self.origin
-        if promised is None or promise is None:
+        promised, speedup, origin = self.promised, self.promised_speedup, self.claim.origin
+        if promised is None or speedup is None:
             return None
         advice = None if origin is None or origin.advice is None else str(origin.advice)
         return {
             **or_reason("study", origin and origin.study, "it was measured just now"),
             **or_reason("advice", advice, "no study has advised anything"),
             **promised.document(),
+            **speedup.document(),
         }
 
     def _agreement(self) -> Json:
         """Whether it holds, in a word, in a sentence and as a ratio."""
-        promised, delivered, ratio = self.promised, self.summary, self.ratio
+        promised, delivered, ratio = self.promised_speedup, self.speedup, self.ratio
         if promised is None or delivered is None:
             reason = _NOTHING if delivered is None else _NO_PROMISE
             return {**or_reason("agreement", None, reason), "verdict": self.verdict}
@@ -169,7 +173,7 @@ class Verified:
             reason = ratio.interval_reason or NO_INTERVAL
             over = {"estimate": ratio.estimate, **or_reason("ci95", ratio.interval, reason)}
         return {
-            "agreement": str(agreement(promised.speedup, delivered.speedup, ratio)),
+            "agreement": str(agreement(promised, delivered, ratio)),
             "verdict": self.verdict,
             **or_reason("delivered_over_promised", over, "no prompt is the same"),
         }
@@ -177,68 +181,65 @@ class Verified:
 
 def warnings(found: Verified) -> Iterator[str]:
     """Warnings about the numbers, or about using the setting."""
-    summary = found.summary
-    if summary is not None and not summary.n_drafted:
+    speedup, promise = found.speedup, found.claim.promise
+    if found.delivered is not None and not found.delivered.n_drafted:
         yield "llama-server drafted nothing with the exported flags; its log may say why."
-    yield from _decision(found)
+    if speedup is None or promise is None or speedup.low is None or speedup.is_noise:
+        return
+    wanted = judge(promise.speedup, min_gain=promise.min_gain).use_speculation
+    now = judge(speedup, min_gain=promise.min_gain, temp=promise.case.sampling.temp)
+    if now.use_speculation != wanted:
+        yield f"by the server's own numbers the verdict is another one. {now.reason}"
 
 
 def notes(found: Verified, environment: Mapping[str, str] = os.environ) -> Iterator[str]:
     """Notes on circumstances of the measurement."""
-    threads = None if found.promise is None else found.promise.screen_threads
-    if threads is not None:
-        yield (
-            f"what was promised was measured with {counted(threads, 'compute thread')}, beside a "
-            "screen that keeps a core; the server has its own number."
-        )
-    if found.is_alone:
-        yield (
-            f"with {found.case.n_slots} slots an earlier spectui measured one prompt at a time, "
-            "beside requests that kept the other slots busy; verify did the same. bench -np "
-            f"{found.case.n_slots} measures all that are in flight."
-        )
-    yield from _doubts(found)
-    if found.disturbance.value is not None:
-        yield from found.disturbance.value.notes
-    if found.other_prompts:
-        yield (
-            f"{_named(found.other_prompts)}: other tokens for llama-server than when the promise "
-            "was made; the prompts have changed, or its chat template is another one."
-        )
-    if found.is_of_later_text:
-        yield (
-            "what was promised was measured on later text of these prompts; the servers continued "
-            "the prompts themselves."
-        )
-    elif found.promise is not None and found.summary is not None and found.ratio is None:
-        yield "none of these prompts is one that the promise was made on."
-    if (left_out := left_out_note(found.repeated)) is not None:
-        yield f"{left_out}."
+    yield from _on_promise(found)
+    if found.comparison is not None and found.comparison.disturbance.value is not None:
+        yield from found.comparison.disturbance.value.notes
+    yield from _on_prompts(found)
     inherited = sorted(n for n in own_environment(environment) if n.startswith("LLAMA_ARG_"))
     if inherited:
         yield f"{_named(tuple(inherited))}: set in the environment, which both servers read."
 
 
-def _doubts(found: Verified) -> Iterator[str]:
-    """Doubts about how much of a speedup is noise, unless all of it is."""
-    for what, one in (("promised", found.promised), ("delivered", found.summary)):
-        if one is not None and not one.speedup.is_noise:
-            because = doubt(one.speedup)
-            if because is not None:
-                yield f"of the speedup that was {what}: {because}."
+def _on_promise(found: Verified) -> Iterator[str]:
+    """Notes on how the promise was measured, and on how much of a speedup is noise."""
+    claim, promise = found.claim, found.claim.promise
+    if promise is not None and promise.screen_threads is not None:
+        threads = counted(promise.screen_threads, "compute thread")
+        yield (
+            f"what was promised was measured with {threads}, beside a screen that keeps a core; "
+            "the server has its own number."
+        )
+    if claim.is_alone:
+        yield (
+            f"with {claim.case.n_slots} slots an earlier spectui measured one prompt at a time, "
+            "beside requests that kept the other slots busy; verify did the same. bench -np "
+            f"{claim.case.n_slots} measures all that are in flight."
+        )
+    speedups = {"promised": found.promised_speedup, "delivered": found.speedup}
+    for what, one in speedups.items():
+        if one is not None and not one.is_noise and (because := doubt(one)) is not None:
+            yield f"of the speedup that was {what}: {because}."
 
 
-def _decision(found: Verified) -> Iterator[str]:
-    """Warn if the server's own numbers lead to another decision than the promise."""
-    summary, promise = found.summary, found.promise
-    if summary is None or promise is None or summary.speedup.low is None:
-        return
-    if summary.speedup.is_noise:
-        return
-    wanted = judge(promise.speedup, min_gain=promise.min_gain).use_speculation
-    now = judge(summary.speedup, min_gain=promise.min_gain, temp=promise.case.sampling.temp)
-    if now.use_speculation != wanted:
-        yield f"by the server's own numbers the verdict is another one. {now.reason}"
+def _on_prompts(found: Verified) -> Iterator[str]:
+    """Notes on prompts that promise and servers do not have in common."""
+    if found.other_prompts:
+        yield (
+            f"{_named(found.other_prompts)}: other tokens for llama-server than when the promise "
+            "was made; the prompts have changed, or its chat template is another one."
+        )
+    if found.claim.is_of_later_text:
+        yield (
+            "what was promised was measured on later text of these prompts; the servers continued "
+            "the prompts themselves."
+        )
+    elif found.promised is not None and found.delivered is not None and found.ratio is None:
+        yield "none of these prompts is one that the promise was made on."
+    if (left_out := left_out_note(found.repeated)) is not None:
+        yield f"{left_out}."
 
 
 def _named(names: tuple[str, ...]) -> str:

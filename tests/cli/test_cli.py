@@ -34,7 +34,7 @@ def assert_one_sentence(text: str) -> None:
 
 
 def test_help_and_lint_load_nothing_heavy() -> None:
-    heavy = ("numpy", "optuna", "textual", "llama_cpp", "matplotlib")
+    heavy = ("numpy", "optuna", "textual", "llama_cpp")
     lint = ["lint", "--no-models", "--dialect", "llama.cpp", "llama-server -m a.gguf -fa"]
     code = (
         "import sys; from spectui.cli import main\n"

@@ -26,7 +26,7 @@ pytest_plugins = ["tests.support.fixtures"]
 COMMANDS = real_commands()
 REAL = table("real", COMMANDS)
 
-SETTLED = {"spec-type", "spec-default", "draft-max", "draft-min", "draft-p-min", "flash-attn"}
+SETTLED = {"flash-attn"}
 """Options that are written out, whatever they were."""
 MACHINE = re.compile(r"unknown buffer type|invalid device|RPC not supported|failed to find RPC")
 """What a machine without those GPUs says of arguments that were read."""

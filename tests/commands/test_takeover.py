@@ -110,9 +110,7 @@ def test_threads_and_loading_that_cannot_be_are_refused(words: str, said: str) -
     ("words", "overrides"),
     [
         (r"-ncffn 2 -ot blk\.1\.ffn_up=CUDA0", (r"blk\.(0|1)\.ffn_(up|down|gate)\.", None)),
-        (r"-ncffn 1 -ot blk\.1\.ffn_up=CUDA0", (None,)),
         (r"-ot blk\.1\.ffn_up=CUDA0 -ncffn 2", (None,)),
-        (r"-ncffn 2 -ot exps=CUDA0", (None,)),
     ],
 )
 def test_the_first_placement_of_a_dense_layer_counts(

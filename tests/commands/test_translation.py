@@ -10,20 +10,11 @@ from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.sources.reading import read_command
-from spectui.commands.translation import drafting_of, translated
+from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 from tests.support.tables import rules, table
-
-
-@table(("dialect", "text", "expected"), rules()["drafting"])
-def test_drafting_means_the_same_to_its_reader(dialect: str, text: str, expected: str) -> None:
-    command, reader = read_command(f"-m t {text}"), Reader(dialect=Dialect(dialect))
-    how, _, words = expected.partition(" ")
-    found = drafting_of(command, reader)
-    assert (found.speculation is not None) == (how == "translated")
-    assert " ".join(found.command.arguments) == f"-m t {words}".strip()
 
 
 @table(
@@ -61,20 +52,11 @@ def lengths(words: tuple[str, ...]) -> dict[str, str]:
 
 @table(("drafting", "today"), rules()["lengths"])
 def test_one_rule_for_all_who_ask(drafting: str, today: str) -> None:
+    # What is the default today is left to the server.
     expected = dict(one.split("=") for one in today.split())
     command = read_command(f"llama-server -m t {drafting} -np 1")
-    # What is the default today is left to the server.
-    assert expected.items() - {("draft-p-min", "0.0")} <= (
-        lengths(check(command, READER).corrected.arguments).items()
-    )
-    exported = check(drafting_of(command, READER).command, READER).corrected
-    assert lengths(exported.arguments) == expected, shlex.join(exported.arguments)
-
-
-def test_a_length_is_told_unless_the_drafter_has_its_own() -> None:
-    for own, is_told in (("", True), (" --spec-ngram-simple-size-m 12", False)):
-        command = read_command(f"-m t --spec-type ngram-simple --draft-max 5{own}")
-        assert ("written for 5" in " ".join(translated(command, READER).notes)) is is_told
+    corrected = check(command, READER).corrected
+    assert lengths(corrected.arguments) == expected, shlex.join(corrected.arguments)
 
 
 OURS, IK = Dialect.LLAMA_CPP, Dialect.IK
@@ -101,9 +83,11 @@ def test_what_each_stops_at(text: str, ours: str, ik: str) -> None:
 @table(
     ("text", "dialect", "arguments"),
     [
-        ("llama-server -dr smollm2 -c 5", OURS, "-dr smollm2 -c 5"),
-        ("llama-server -m x -dr -amb 512", IK, "-m x -dr -amb 512"),
-        ("llama-server -hf a/b:Q4 -hff f.gguf -rtr -mla 3", IK, "-hfr a/b -hff f.gguf -rtr -mla 3"),
+        (
+            "llama-server -hf a/b:Q4 -hff f.gguf -rtr -mla 3",
+            IK,
+            "-hfr a/b:Q4 -hff f.gguf -rtr -mla 3",
+        ),
         ("llama-server -hf a/b:Q4 -hff f.gguf", OURS, "-hf a/b:Q4 -hff f.gguf"),
     ],
 )
@@ -146,14 +130,4 @@ def test_ik_reads_a_few_variables_and_behind_the_arguments() -> None:
     findings = lint(read_command(text), Reader(dialect=IK))
     [why] = [one.why for one in findings if one.flag == "-c"]
     assert "takes its variables before arguments, so that this one does nothing" in why
-    assert translated(read_command(text), Reader(dialect=IK)).arguments[-2:] == ("--ctx-size", "1")
-
-
-def test_another_order_of_the_same_drafters_is_told() -> None:
-    for words, is_told in (
-        ("--spec-type draft-simple,ngram-mod", True),
-        ("--spec-type ngram-mod,draft-simple", False),
-        ("--draft-max 4", False),
-    ):
-        notes = translated(read_command(f"-m t -md d {words}"), READER).notes
-        assert any("in this order" in note for note in notes) is is_told, words
+    assert written(text, IK) == "--ctx-size 1 -m a -rtr"

@@ -29,7 +29,7 @@ from spectui.known import Known
 from spectui.llama import devices, library
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.comparable import spec_digest
-from spectui.measure.promise import digest_of
+from spectui.measure.observed import digest_of
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor import machine as machines
 from spectui.options.dialect import Dialect

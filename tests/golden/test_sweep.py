@@ -38,7 +38,7 @@ def test_plans(golden: Golden, place: Place) -> None:
 
 def test_report(golden: Golden, place: Place) -> None:
     said = place.run(*SWEEP, "--draft-max", "2,4", "--out", "out", "--quiet", "--name", "mine")
-    names = ("results.csv", "summary.csv", "report.md")
+    names = ("summary.csv", "report.md", "speedups.svg")
     texts = {name: place.read(f"out/{name}") for name in names}
     files = "\n".join(sorted(path.name for path in (place.folder / "out").iterdir()))
     golden("sweep/report", {"said.txt": said.text, "files.txt": f"{files}\n", **texts})

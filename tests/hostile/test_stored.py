@@ -160,13 +160,13 @@ def test_no_link_is_followed_that_replaces_a_file_of_a_sweeps_folder(tmp_path: P
     folder, victim = tmp_path / "out", tmp_path / "victim"
     folder.mkdir()
     victim.write_bytes(b"mine")
-    (folder / "results.csv").symlink_to(victim)
+    (folder / "summary.csv").symlink_to(victim)
     one = sweep(4)
     with one.open():
         one.run(ScriptedMeasurer(one.setup), lambda _event: None)
         sweep_report.write_folder(folder, one, one.summaries(), {})
     assert victim.read_bytes() == b"mine"
-    assert not (folder / "results.csv").is_symlink()
+    assert not (folder / "summary.csv").is_symlink()
 
 
 @pytest.mark.parametrize("write", [write_file, write_own_file, write_new_file])

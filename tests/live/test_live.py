@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from spectui.engine.events import PromptEvaluated, Role
 from spectui.live.machine import MemoryPool, Use, dram_limit, link_use, memory_state
 from spectui.live.rounds import Evidence, ExpectationState, Limit, acceptance_state, find_bottleneck
-from spectui.live.setup import BaselineMeasured
+from spectui.live.setup import BaselineMeasured, RamMeasured
 from spectui.live.tally import LiveTally, Phase
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
 from spectui.monitor.readings import Reading, Snapshot
@@ -377,6 +377,20 @@ def test_dram_traffic_is_active_weights_times_decodes() -> None:
         assert found is not None
         assert (found.bytes_per_s, found.is_measured) == (limit, limit == measured)
     assert dram_limit(None, None) is None
+
+
+def test_a_token_reads_active_weights_which_bandwidth_of_ram_bounds() -> None:
+    tally = answering()
+    assert tally.state().traffic.token is None
+    tally.loaded(Role.TARGET, model_in_ram(1_000_000_000, 1))
+    token = tally.state().traffic.token
+    assert token is not None
+    assert (token.ram_bytes, token.gpu_bytes, token.at_most_tokens_per_s) == (1e9, 0, None)
+    tally.ram_measured(RamMeasured(bytes_per_s=20e9))
+    tally.baseline(BaselineMeasured(tokens_per_s=12.5, step_s=0.08))
+    token = tally.state().traffic.token
+    assert token is not None
+    assert (token.at_most_tokens_per_s, token.alone_tokens_per_s) == (20.0, 12.5)
 
 
 def test_pcie_use_is_the_busier_direction_of_the_limit() -> None:

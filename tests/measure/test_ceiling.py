@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.measure.arm import OFF, Arm
-from spectui.measure.speedup import PairedMeasurement, Speedup
+from spectui.measure.speedup import PairedMeasurement, Speedup, gain_text
 from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Answer, Verdict, doubt, judge
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.sweep.summary import Against, against_off
 from spectui.tune.served import preferred
-from spectui.verify.comparison import Agreement, agreement, gain_text, verdict
+from spectui.verify.comparison import Agreement, agreement, verdict
 
 BEST = Arm(draft=None, speculation=Speculation(DraftSimple(draft_max=8)))
 RIVAL = Arm(draft=None, speculation=Speculation(DraftSimple(draft_max=4)))

@@ -17,6 +17,7 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 _CODE = re.compile(r"`([^`\n]+)`")
+_RECIPE = re.compile(r"^\|.*\| `(spectui [^`\n]+)` \|$", re.MULTILINE)
 _SEPARATORS = frozenset({"&&", "||", ";", "|", "&"})
 _REDIRECTIONS = frozenset({">", ">>", "<"})
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
@@ -66,8 +67,8 @@ class Document:
 
     @property
     def lines(self) -> list[str]:
-        """Lines that a reader types, as a shell reads them."""
-        typed = []
+        """Lines that a reader types, as a shell reads them: those of blocks, and of a table."""
+        typed = _RECIPE.findall(self.prose)
         for block in self.blocks:
             if block.language not in SHELLS:
                 continue

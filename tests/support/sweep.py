@@ -3,12 +3,16 @@
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import cast
 
-from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
+from spectui.engine.commands import Generate, GeneratePair, ProbeMargin, Tokenize
+from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, PairGenerated
 from spectui.errors import SpectuiError
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.backend import Backend, one_after_the_other
+from spectui.measure.observed import digest_of
+from spectui.measure.speedup import PairedMeasurement
 from spectui.measure.workload import WorkItem
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftSimple, Ngram, NgramSimple
@@ -19,7 +23,7 @@ from spectui.sweep.axes import Axes
 from spectui.sweep.cells import Cell, Place, Task, Visit
 from spectui.sweep.grid import Grid
 from spectui.sweep.measuring import CellMeasurer
-from spectui.sweep.record import Decoded, PromptRun, VisitRecord, VisitState
+from spectui.sweep.record import PromptRun, VisitRecord, VisitState
 from spectui.sweep.setup import SweepSetup
 from spectui.sweep.sweep import Sweep
 from tests.support.search import items, result
@@ -55,26 +59,25 @@ def named(*cells: Cell) -> dict[Cell, str]:
     return {one: one.arm.label for one in cells}
 
 
-def decoded(tokens_per_s: float, *, n_drafted: int = 0, n_accepted: int = 0) -> Decoded:
-    return Decoded(
-        n_tokens=32,
-        decode_s=32 / tokens_per_s,
-        n_drafted=n_drafted,
-        n_accepted=n_accepted,
-        n_rounds=32 - n_accepted,
-        output_sha256="0",
-    )
-
-
 def run(item: WorkItem, speedup: float) -> PromptRun:
     # Prompts differ a little, so that intervals have a width.
     speed = 10.0 * speedup * (1 + 0.01 * (item.tokens[-1] % 3 - 1))
     return PromptRun(
-        prompt_id=item.id,
-        category=item.category,
+        measurement=PairedMeasurement(
+            prompt_id=item.id,
+            category=item.category,
+            baseline_s=3.2,
+            baseline_tokens=32,
+            speculative_s=32 / speed,
+            speculative_tokens=32,
+            n_accepted=8,
+        ),
+        n_drafted=20,
+        n_accepted=8,
+        digest=digest_of(item.tokens),
         n_prompt_tokens=len(item.tokens),
-        off=decoded(10.0),
-        on=decoded(speed, n_drafted=20, n_accepted=8),
+        n_rounds=24,
+        outputs=("0", "0"),
     )
 
 
@@ -144,10 +147,12 @@ class ScriptedMeasurer(CellMeasurer):
             raise self.fails[cell]
         return self, 4096
 
-    def tokenize(self, n_predict: int, n_ctx: int, off: Setup) -> tuple[WorkItem, ...]:
+    def tokenizer(self, off: Setup) -> Engine:
         assert off.is_off
-        assert n_predict < n_ctx
-        return items(len(self._setup.prompts))
+        return cast("Engine", self)
+
+    def tokenize(self, command: Tokenize) -> tuple[int, ...]:
+        return items(len(self._setup.prompts))[int(command.text or 0)].tokens
 
     def generate(self, command: Generate) -> GenerationResult:
         if self.taken[-1] == self.interrupt_at:

@@ -1,7 +1,6 @@
 """``spectui sweep`` as a user meets it, on tiny models."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -137,18 +136,6 @@ def test_what_is_typed_wins_over_a_grid_and_a_preset_over_its_length(
     preset.write_text("[options]\nn-predict = 32")
     preset_says = configs(*silent, "--preset", preset, "--grid", "notes-19")
     assert {one["n_predict"] for one in preset_says} == {32, 107}
-
-
-def test_a_grid_takes_no_more_threads_than_there_are(
-    spectui: Spectui, sweep: Arguments, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    at = sweep.index("-t")
-    silent = [*sweep[:at], *sweep[at + 2 :], "--grid", "phase-3", "--dry-run"]
-    for typed, threads, told in (((), {1, 2, 4}, ["more than 4 threads"]), (("-t", "8"), {8}, [])):
-        plan = ran(spectui, *silent, *typed)
-        assert {one["config"]["threads"] for one in plan["order"]} == threads
-        assert [one[:19] for one in plan["left_out"]] == told
 
 
 def test_a_folder_of_somebody_else_is_not_written_to(

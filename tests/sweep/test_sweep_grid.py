@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -11,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.options.drafters import NGRAMS, NgramMod
-from spectui.sweep.axes import Axes, placeholders
-from spectui.sweep.cells import Cell, Place, coordinates
+from spectui.options.drafters import NgramMod
+from spectui.sweep.axes import Axes
+from spectui.sweep.cells import Cell, Place
 from spectui.sweep.expand import expand, n_loads, ordered
 from spectui.sweep.grid import find_grid, shipped_grids
-from tests.support.sweep import DEFAULT, TASK, cell, ngram_cell, off_cell
+from tests.support.sweep import DEFAULT, cell, ngram_cell, off_cell
 
 pytest_plugins = ["tests.support.cli_fixtures"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -109,12 +108,6 @@ def test_names_tell_values_and_settings_where_several_have_the_same() -> None:
     assert names[1] == {"off", *several}
 
 
-def test_every_axis_can_stand_in_a_name() -> None:
-    cells = [replace(cell(2), rerun=1), *map(ngram_cell, NGRAMS)]
-    cells += [cell(task=replace(TASK, prompt_length=9))]
-    assert {key for one in cells for key in coordinates(one)} == placeholders()
-
-
 def test_cache_types_go_along_with_one_another() -> None:
     axes = Axes(draft=(1,), cache_type_k=("f16", "q8_0"), cache_type_v=("f16", "q8_0"))
     places = {one.place for one in expanded([axes])[0]}
@@ -146,8 +139,6 @@ MALFORMED = [
     ('[[cells]]\nspec-type = ["none,ngram-mod"]', "none"),
     ('[[cells]]\nspec-type = ["ngram-mod"]\ndraft-max = [4]', "draft-max is an option of"),
     ('[[cells]]\ncache-type-k = ["f17"]', "'f17' is no type of a cache; there are f32, f16"),
-    ('[[cells]]\nname = "{nope}"', "{nope} is no axis; there are cache-type, draft-max"),
-    ('[[cells]]\nname = "{draft-max"', "a brace has no other one"),
     ('[[cells]]\nname = "\\u001b[31m"', "cannot be printed"),
     ('[[cells]]\nname = "a\\nb"', "cannot be printed"),
     ('description = "\\u001b[31m"\n[[cells]]', "cannot be printed"),

@@ -1,5 +1,6 @@
 """The live panels: what they show at which size, in both sets of characters."""
 
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from spectui.engine.events import Role
 from spectui.known import Known
+from spectui.live.machine import TokenReads
 from spectui.live.setup import RamMeasured
 from spectui.live.tally import LiveState, LiveTally
 from spectui.llama.buffers import DeviceMemory
@@ -148,6 +150,10 @@ def test_charts_and_numbers() -> None:
         (UNICODE.spark([8], 3, maximum=16), ["  ▄"]),
         (UNICODE.spark([4, 8], 2, height=2), [" █", "██"]),
         # Parts differ without colour.
+        # An interval is drawn beside the value that it is compared with.
+        ([UNICODE.on_scale(1.2, 1.3, 1.4, 1.0, 9)], ["│   ├─●─┤"]),
+        ([ASCII.on_scale(0.6, 0.7, 0.8, 1.0, 9)], ["[-o-]   |"]),
+        ([ASCII.on_scale(0.8, 1.1, 1.2, 1.0, 9)], ["[---+-o-]"]),
         (ASCII.stacked([2, 1, 1], 8, 8), ["##", "=", "+"]),
         (UNICODE.tokens_per_s(118.4), "118 tokens/s"),
         (UNICODE.tokens_per_s(None), "– tokens/s"),
@@ -222,7 +228,15 @@ EVERYWHERE = (
     *("tokens/s now", "16.5 tokens/s", "rate 0.", "tokens/round", "α 0.", "limited by DRAM"),
     *("V(6)/V(1) 1.43", "VRAM", "RAM", "GB/s", "ideal", "measured", "verify cost"),
 )
-WIDE = ("rollback", "V(n)/V(1)", "free", "gen 4 x16", "drafted per round", "prompt 412")
+WIDE = (
+    "rollback",
+    "token reads",
+    "V(n)/V(1)",
+    "free",
+    "gen 4 x16",
+    "drafted per round",
+    "prompt 412",
+)
 TOLD = [
     *(("gpu", size, EVERYWHERE) for size in ("narrow", "usual", "wide")),
     ("gpu", "wide", WIDE),
@@ -236,6 +250,20 @@ TOLD = [
     ("eight", "wide", ("VRAM 7", "PCIe 7", "700 W, 57 °C", "PCIe 0: GPU 0 was lost")),
     ("off", "usual", ("this turn runs without the draft",)),
 ]
+
+
+async def test_bytes_of_a_token_stand_beside_the_speed_that_ram_allows() -> None:
+    token = TokenReads(
+        ram_bytes=1.1e9, gpu_bytes=1.6e9, at_most_tokens_per_s=48.5, alone_tokens_per_s=27.5
+    )
+    state = gpu_machine().state()
+    state = replace(state, traffic=replace(state.traffic, token=token))
+    async with shown_panels() as show:
+        usual = "\n".join(await show(state, "usual"))
+        wide = "\n".join(await show(state, "wide"))
+    assert re.search(r"token reads 1\.1 GB RAM +at most 48\.5/s", usual)
+    assert "token reads 1.1 GB RAM + 1.6 GB VRAM" in wide
+    assert re.search(r"alone at most 48\.5/s +measured 27\.5/s", wide)
 
 
 async def test_what_is_told_where_there_is_room() -> None:

@@ -259,7 +259,7 @@ def test_quitting_at_the_start_leaves_nothing_behind(arguments: list[str], tmp_p
 
 def test_what_cannot_be_used_is_said_before_the_screen_is_touched(tmp_path: Path) -> None:
     for options, told in (
-        (["--nonsense"], "Usage: spectui [OPTIONS]"),
+        (["--nonsense"], "error: no such option --nonsense"),
         (["--preset", "none"], "error: there is no preset 'none'"),
         (["-m", "missing.gguf"], "error: missing.gguf: no such file"),
         (["-md", "draft.gguf"], "error: -md names a draft"),

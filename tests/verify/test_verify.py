@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from spectui.engine.events import GenerationResult
 from spectui.engine.guard import request_of
 from spectui.measure.arm import OFF, Arm
+from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Pair
-from spectui.measure.promise import Case, Observed, Promise, lasting, observed_of
+from spectui.measure.observed import Observed, observed_of
+from spectui.measure.promise import Case, Promise, lasting
 from spectui.measure.served_models import keeps_off
 from spectui.measure.speedup import PairedMeasurement, Speedup
 from spectui.measure.statistics import paired_ratio, paired_speedup
 from spectui.measure.verdict import Answer, Basis, Verdict
-from spectui.measure.workload import WorkItem
+from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.setup import (
@@ -31,14 +33,14 @@ from spectui.options.setup import (
     TensorOverride,
 )
 from spectui.options.speculation import Speculation
-from spectui.server.help_text import Version
+from spectui.server.binary import ServerBinary
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.served import preferred
 from spectui.tune.studies.records import from_plain, to_plain
+from spectui.verify.claim import Claim, Origin
 from spectui.verify.comparison import Agreement, agreement, ratio_of
 from spectui.verify.result import Verified, notes, warnings
-from spectui.verify.subject import Origin
 
 GOOD = Speculation(DraftSimple(draft_max=4))
 CASE = Case(
@@ -348,23 +350,36 @@ def promise(observed: tuple[Observed, ...]) -> Promise:
     return replace(PROMISE, prompts=None, observed=observed, speedup=speedup)
 
 
+PAIRS = delivered(1.3)
+MADE = promise(observed_of(PAIRS))
 KEPT = Verified(
-    case=CASE,
-    binary="/llama-server",
-    version=Version(text="0.5.0-dev", build=None, commit=None),
+    claim=Claim(case=CASE, prompts=(), promise=MADE, origin=Origin(study="mine")),
+    binary=ServerBinary(path="/llama-server", version=None, options=()),
     arguments={"off": (), "on": ()},
-    promise=promise(observed_of(delivered(1.3))),
-    origin=Origin(study="mine"),
-    pairs=delivered(1.3),
     keeps_both=True,
     repeats=1,
     seed=0,
 )
 
 
+def verified(
+    made: Promise | None = MADE, pairs: tuple[Pair, ...] = PAIRS, *, case: Case = CASE
+) -> Verified:
+    comparison = Comparison(
+        workload=Workload(items=(), n_predict=16, sampling=CASE.sampling),
+        speculation=CASE.speculation,
+        runs=pairs,
+        speedup=paired_speedup([one.measurement for one in observed_of(pairs)]),
+        lossless=None,
+    )
+    claim = replace(KEPT.claim, promise=made, case=case)
+    return replace(KEPT, claim=claim, comparison=comparison)
+
+
 def test_a_kept_promise_needs_no_word() -> None:
-    assert list(warnings(KEPT)) == list(notes(KEPT, {})) == []
-    ratio = KEPT.ratio
+    found = verified()
+    assert list(warnings(found)) == list(notes(found, {})) == []
+    ratio = found.ratio
     assert ratio is not None
     assert ratio.estimate == pytest.approx(1.0)
 
@@ -379,31 +394,29 @@ def test_a_kept_promise_needs_no_word() -> None:
 )
 def test_another_verdict_is_a_warning(gain: float, promised: float, said: str) -> None:
     made = promise(observed_of(delivered(promised)))
-    found = replace(KEPT, pairs=delivered(gain), promise=made)
+    found = verified(made, delivered(gain))
     assert [text.startswith(said) for text in warnings(found)] == [True]
 
 
 def test_changed_and_other_prompts_are_told_apart() -> None:
-    assert KEPT.promise is not None
-    observed = KEPT.promise.observed
+    observed = MADE.observed
     changed = (replace(observed[0], digest="other"), *observed[1:])
-    found = replace(KEPT, promise=replace(KEPT.promise, observed=changed))
+    found = verified(replace(MADE, observed=changed))
     assert found.other_prompts == ("a",)
     assert [text.partition(":")[0] for text in notes(found, {})] == ["a"]
     renamed = tuple(
         replace(one, measurement=replace(one.measurement, prompt_id=f"{n}"))
         for n, one in enumerate(observed)
     )
-    others = replace(KEPT, promise=replace(KEPT.promise, observed=renamed))
+    others = verified(replace(MADE, observed=renamed))
     assert others.ratio is None
     assert list(notes(others, {})) == ["none of these prompts is one that the promise was made on."]
 
 
 def test_a_promise_on_later_text_is_not_one_on_other_prompts() -> None:
-    assert KEPT.promise is not None
-    observed = tuple(replace(one, digest="longer") for one in KEPT.promise.observed)
-    later = replace(KEPT.promise, observed=observed, basis=Basis.LATER)
-    found = replace(KEPT, promise=later)
+    observed = tuple(replace(one, digest="longer") for one in MADE.observed)
+    later = replace(MADE, observed=observed, basis=Basis.LATER)
+    found = verified(later)
     assert found.ratio is None
     assert found.other_prompts == ()
     (told,) = notes(found, {})
@@ -411,19 +424,18 @@ def test_a_promise_on_later_text_is_not_one_on_other_prompts() -> None:
 
 
 def test_a_promise_of_one_prompt_at_a_time_beside_others_is_noted() -> None:
-    assert KEPT.promise is not None
-    crowded = replace(KEPT, case=replace(KEPT.case, n_slots=4))
+    case = replace(CASE, n_slots=4)
+    crowded = verified(case=case)
     (told,) = notes(crowded, {})
     assert told.startswith("with 4 slots an earlier spectui measured one prompt at a time")
-    assert crowded.is_alone
-    now = replace(crowded, promise=replace(KEPT.promise, streams=True))
-    assert (now.is_alone, list(notes(now, {}))) == (False, [])
-    assert not replace(crowded, promise=None).is_alone
+    assert crowded.claim.is_alone
+    now = verified(replace(MADE, streams=True), case=case)
+    assert (now.claim.is_alone, list(notes(now, {}))) == (False, [])
+    assert not verified(None, case=case).claim.is_alone
 
 
 def test_older_promises_measured_one_prompt_at_a_time() -> None:
-    assert KEPT.promise is not None
-    stored = json.loads(json.dumps(to_plain(replace(KEPT.promise, streams=True))))
-    assert from_plain(stored, Promise) == replace(KEPT.promise, streams=True)
+    stored = json.loads(json.dumps(to_plain(replace(MADE, streams=True))))
+    assert from_plain(stored, Promise) == replace(MADE, streams=True)
     del stored["streams"]
-    assert from_plain(stored, Promise) == KEPT.promise
+    assert from_plain(stored, Promise) == MADE

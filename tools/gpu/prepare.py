@@ -30,9 +30,9 @@ FOLDER = ROOT / ".gpu"
 PYTHON = "3.12"
 PLATFORM = "x86_64-manylinux_2_28"
 SITE, SOURCES = "site.tar.xz", "llama.cpp.tar.xz"
-ON_THE_MACHINE = ("numpy", "numpy.libs", "matplotlib", "mpl_toolkits", "fontTools", "PIL")
+ON_THE_MACHINE = ("numpy", "numpy.libs")
 """Large packages that its Python has, or that no check needs; with those below, two thirds."""
-UNUSED = ("pillow.libs", "kiwisolver", "contourpy", "hf_xet", "bin", "spectui")
+UNUSED = ("hf_xet", "bin", "spectui")
 BUILT_FROM = ("CMakeLists.txt", "cmake", "common", "ggml", "include", "src", "tools", "vendor")
 """What of llama.cpp's sources llama-server is built from, ``vendor`` beside it."""
 OTHER_BACKENDS: tuple[str, ...] = (

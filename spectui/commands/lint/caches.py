@@ -7,7 +7,6 @@ from spectui.commands.finding import FULL_PRECISION, Finding, Topic, error, note
 from spectui.commands.reader import Reader
 from spectui.commands.renames import BY_LAYERS
 from spectui.commands.server_options import FALSE
-from spectui.commands.stages import loads_draft
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND
 from spectui.severity import Severity
@@ -23,7 +22,7 @@ def caches_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _draft_caches(command)
         yield from _inherited(command, reader)
         yield from _draft_context(command, reader)
-    yield from _quantised_values(command, reader)
+    yield from _quantised_values(command)
 
 
 def _draft_caches(command: ServerCommand) -> Iterator[Finding]:
@@ -81,10 +80,10 @@ def _draft_context(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     )
 
 
-def _quantised_values(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+def _quantised_values(command: ServerCommand) -> Iterator[Finding]:
     found = command.last("flash-attn", "no-flash-attn")
-    cache = next(_value_types(command, reader), None)
-    if found is None or cache is None:
+    cache = command.value("cache-type-v")
+    if found is None or cache is None or cache in FULL_PRECISION:
         return
     at, item = found
     if item.name == "no-flash-attn" or item.value.lower() in FALSE:
@@ -95,18 +94,6 @@ def _quantised_values(command: ServerCommand, reader: Reader) -> Iterator[Findin
             fix=("-fa", "on"),
             topic=Topic.CONTRADICTION,
         )
-
-
-def _value_types(command: ServerCommand, reader: Reader) -> Iterator[str]:
-    """Yield the types of quantised V caches."""
-    types = [command.value("cache-type-v")]
-    if reader.dialect is Dialect.IK:
-        types += [command.value("cache-type-v-draft")] if loads_draft(command) else []
-        parts = (command.value(f"cache-type-v-{end}") for end in ("first", "last"))
-        told = (part.partition(",") for part in parts if part is not None)
-        # A type of no layers is none.
-        types += [kind for kind, _, number in told if number.isdigit() and int(number) > 0]
-    yield from (kind for kind in types if kind is not None and kind not in FULL_PRECISION)
 
 
 def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:

@@ -1,12 +1,10 @@
 """Applies all rules, and their corrections."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding, error
-from spectui.commands.items import divide
+from spectui.commands.finding import Finding
 from spectui.commands.lint.caches import caches_rule, serving_rule
 from spectui.commands.lint.drafters import drafters_rule
 from spectui.commands.lint.kinds import kinds_rule
@@ -17,9 +15,6 @@ from spectui.commands.lint.spelling import home_rule, repeats_rule, spelling_rul
 from spectui.commands.lint.values import values_rule
 from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
-from spectui.commands.stages import loads_draft
-from spectui.errors import BadInputError
-from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
@@ -41,8 +36,6 @@ _RULES: tuple[Rule, ...] = (
 """Rules in the order of their corrections: old names reveal which defaults were meant."""
 _MOST_ROUNDS = 500
 """Maximum number of rounds of corrections: more than any command has options."""
-_WORD = re.compile(r'(?:[^ "]|"[^"]*"?)+')
-"""A word of ``--draft-params``, where double quotes hold blanks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,22 +52,23 @@ class Report:
 
 def lint(command: ServerCommand, reader: Reader) -> tuple[Finding, ...]:
     """All findings, the worst first, and then in the command's order."""
-    return _worst_first(command, reader, _found(command, reader))
+    return _worst_first(command, _found(command, reader))
 
 
-def check(command: ServerCommand, reader: Reader) -> Report:
+def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Report:
     """Examine a command, and correct it.
 
-    A command that the server runs stays as it is: only what is removed, renamed or refused is
-    written anew, with what its author had by default then.
+    Only what is removed, renamed or refused is written anew, with what its author had by default
+    then.
 
     Args:
         command: the command.
         reader: the llama-server that will read it.
+        always: whether a command that the server runs is corrected too.
     """
     findings = left = lint(command, reader)
     right = as_server(command)
-    if any(finding.severity is Severity.ERROR for finding in findings):
+    if always or any(finding.severity is Severity.ERROR for finding in findings):
         remarks = tuple(one for one in command.remarks if one.replacement is None)
         right, left = _corrected(replace(right, remarks=remarks), reader)
     settled = _without_unread(right, reader)
@@ -95,7 +89,7 @@ def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, t
         if not found or not found[-1].edits:
             break
         command = command.edited(found[-1].edits)
-    return command, _worst_first(command, reader, found)
+    return command, _worst_first(command, found)
 
 
 def _found(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -110,32 +104,14 @@ def _found(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from reader.judge(command, refused)
 
 
-def _worst_first(
-    command: ServerCommand, reader: Reader, found: Iterable[Finding]
-) -> tuple[Finding, ...]:
+def _worst_first(command: ServerCommand, found: Iterable[Finding]) -> tuple[Finding, ...]:
     order, end = list(Severity), len(command.items)
     return tuple(
         sorted(
-            (*command.remarks, *found, *_of_draft_params(command, reader)),
+            (*command.remarks, *found),
             key=lambda one: (order.index(one.severity), one.at if one.at >= 0 else end),
         )
     )
-
-
-def _of_draft_params(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield a finding for all at which ik_llama.cpp stops among the arguments for its draft."""
-    if reader.dialect is not Dialect.IK or not loads_draft(command):
-        return
-    for at, item in command.all("draft-params"):
-        words = [word.replace('"', "") for word in _WORD.findall(item.value)]
-        try:
-            own = lint(ServerCommand.of(divide(words)), reader)
-        except BadInputError as fault:
-            yield error((at, item), f"in {item.flag}: {fault}", "it stops at it")
-        else:
-            for one in own:
-                if one.severity is Severity.ERROR:
-                    yield error((at, item), f"in {item.flag}: {one.what}", one.why)
 
 
 def _without_unread(command: ServerCommand, reader: Reader) -> ServerCommand:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, kind_by_name, kind_of_draft
-from spectui.commands.finding import Finding, error, warning
+from spectui.commands.finding import Finding, about, error, warning
 from spectui.commands.reader import Reader
 from spectui.commands.renames import (
     BY_LAYERS,
@@ -165,14 +165,18 @@ def _without_model(command: ServerCommand) -> Iterator[Finding]:
 
 def _without_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     kinds = command.kinds
-    # ik_llama.cpp stops, which is told of its stages.
-    for at, item in () if reader.dialect is Dialect.IK else command.all("spec-type"):
+    does = "says so in its log once, and drafts nothing"
+    severity = Severity.WARNING
+    if reader.dialect is Dialect.IK:
+        does, severity = "stops without one", Severity.ERROR
+    for at, item in command.all("spec-type"):
         needing = [kind for kind in item.value.partition(":")[0].split(",") if kind in NEED_DRAFT]
         if needing:
-            yield warning(
+            yield about(
+                severity,
                 (at, item),
                 f"{item.flag} {', '.join(needing)}, but there is no draft",
-                "the server says so in its log once, and drafts nothing",
+                f"the server {does}",
                 write=("-md", "FILE"),
             )
     if any(kind in BY_LAYERS | NEED_DRAFT for kind in kinds):

@@ -13,34 +13,24 @@ from spectui.commands.renames import (
     FORMER_KINDS,
     KINDS,
     MODEL_FLAGS,
-    NONE,
     OF_MODELS,
 )
-from spectui.commands.stages import UNFINISHED, chain_fault, read_stage
+from spectui.commands.stages import UNFINISHED, read_stage
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import MODEL_KIND, MTP_KIND, NGRAM_KINDS
+from spectui.options.drafters import MTP_KIND
 from spectui.severity import Severity
 
 _MEANT = {"yes": "on", "y": "on", "no": "off", "n": "off"}
-_ALONE = ("draft", MODEL_KIND)
-"""Kinds for which a draft model is reason enough in builds before spring 2026."""
 
 
 def kinds_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on every ``--spec-type``."""
-    if reader.dialect is Dialect.IK:
-        found = [one for item in command.all("spec-type") for one in _of_ik(*item, command)]
-        yield from found
-        # How stages stand together is seen once each is one.
-        if not any(one.severity is Severity.ERROR for one in found):
-            yield from _of_chain(command)
-        return
     for at, item in command.all("spec-type"):
-        if reader.is_current:
+        if reader.dialect is Dialect.IK:
+            yield from _of_ik(at, item, command)
+        elif reader.is_current:
             yield from _current(at, item)
-        else:
-            yield from _before_spring(at, item, reader)
     if reader.is_current:
         yield from _of_one_context(command)
 
@@ -114,21 +104,6 @@ def _ik_form(at: int, item: Item) -> Finding:
     )
 
 
-def _before_spring(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
-    """Find kinds other than n-gram drafters, which builds before spring 2026 do not know."""
-    if item.value in {NONE, *NGRAM_KINDS}:
-        return
-    is_model = item.value in _ALONE
-    yield error(
-        (at, item),
-        f"{reader.name} knows no {item.flag} {item.value}",
-        "a draft model is reason enough for it to draft"
-        if is_model
-        else f"it takes one of {', '.join(NGRAM_KINDS)}, and lengths as options of their own",
-        fix=() if is_model else None,
-    )
-
-
 def _of_ik(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
     """Find a value that is no stage of ik_llama.cpp."""
     try:
@@ -164,26 +139,3 @@ def _is_stage(value: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _of_chain(command: ServerCommand) -> Iterator[Finding]:
-    """Find a stage that ik_llama.cpp does not take beside the others."""
-    fault = chain_fault(command)
-    if fault is None:
-        return
-    place, why = fault
-    at, item = [*command.all("spec-type")][place]
-    edits = to_ik_stages(command)
-    # What no order and no merging mends only its author can tell.
-    if chain_fault(command.edited(edits)) is not None:
-        edits = {}
-    words = [word for one in edits.values() for word in one]
-    yield Finding(
-        flag=item.shown,
-        severity=Severity.ERROR,
-        what=f"ik_llama.cpp's llama-server takes no {item.flag} {item.value} there",
-        why=why,
-        replacement=shlex.join(words) if words else None,
-        edits=edits,
-        at=at,
-    )

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding, error
+from spectui.commands.finding import Finding
 from spectui.commands.items import Item
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.takeover import names_model, prints_and_ends
-from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 
@@ -23,28 +22,6 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield _printing(printing)
     elif not (command.is_section or command.has_draft or names_model(command.items)):
         yield _without_model(reader)
-    yield from _without_file(command, reader)
-
-
-def _without_file(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield a finding for a model of the hub whose file ik_llama.cpp would not know."""
-    for at, item in command.all("hf-repo") if reader.dialect is Dialect.IK else ():
-        repo, colon, which = item.value.partition(":")
-        if colon and command.has("hf-file"):
-            yield error(
-                (at, item),
-                f"{reader.name} knows no {item.text}",
-                "which file it is --hf-file alone says; it looks for a repository of that name",
-                fix=(item.flag, repo),
-            )
-        elif not command.has("model", "hf-file"):
-            yield error(
-                (at, item),
-                f"{item.text} names no file",
-                f"ik_llama.cpp does not look for {f'the file of {which}' if which else 'one'}; it "
-                "needs --hf-file FILE beside it, and stops",
-                write=("--hf-repo", repo, "--hf-file", "FILE"),
-            )
 
 
 def _printing(item: Item) -> Finding:

@@ -284,20 +284,31 @@ class LiveScreen(Screen[None]):
 
 
 def describe(setup: LiveSetup) -> tuple[str, ...]:
-    """Return the pair, how it drafts and how it samples, each with its name."""
+    """Return the pair, how it drafts, where it lies and how it samples, each with its name."""
     name = setup.target.path.stem
-    sampled = f"sampling {setup.sampling.label}"
+    sampled = _placed(setup), f"sampling {setup.sampling.label}"
     if setup.drafting is None:
         off = f"draft off ({_resting(setup)})" if setup.can_draft else "no draft"
-        return name, off, sampled
+        return name, off, *sampled
     *ahead, last = (f"{one.kind} {one.summary}".strip() for one in setup.drafting.chain)
     if setup.drafting.is_mtp:
         pair = name if setup.draft is None else f"{name} + {setup.draft.path.stem}"
-        return pair, *ahead, last, sampled
+        return pair, *ahead, last, *sampled
     if setup.draft is None or not setup.drafting.needs_draft:
-        return name, *ahead, last, sampled
+        return name, *ahead, last, *sampled
     pair = f"{name} + {setup.draft.path.stem}"
-    return pair, *ahead, f"draft {setup.drafting.own.summary}", sampled
+    return pair, *ahead, f"draft {setup.drafting.own.summary}", *sampled
+
+
+def _placed(setup: LiveSetup) -> str:
+    """The target's layers and experts, the context and the threads, as llama-server's options."""
+    target, context = setup.target, setup.context
+    layers = "" if target.n_gpu_layers < 0 else f"-ngl {target.n_gpu_layers}"
+    experts = "-cmoe" if target.cpu_moe else f"-ncmoe {target.n_cpu_moe}" * bool(target.n_cpu_moe)
+    tensors = " ".join(f"-ot {one.pattern}={one.buffer}" for one in target.override_tensor)
+    size = f"-c {context.ctx_size}"
+    threads = f"-t {context.threads}" if context.threads else ""
+    return " ".join(part for part in (layers, experts, tensors, size, threads) if part)
 
 
 def _resting(setup: LiveSetup) -> str:

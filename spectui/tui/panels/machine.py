@@ -8,6 +8,7 @@ from spectui.live.machine import (
     MemoryPool,
     MemoryState,
     Samples,
+    TokenReads,
     TrafficState,
     Use,
     link_use,
@@ -260,8 +261,9 @@ class TrafficPanel(Panel[TrafficState]):
         return (
             *link_blocks(state, pen),
             _dram(state, pen),
+            _token(state.token, pen),
             disk_block(state, pen),
-            cores_block(state.cpu_per_core, pen, rank=12),
+            cores_block(state.cpu_per_core, pen, rank=9),
         )
 
 
@@ -370,6 +372,25 @@ def _dram(state: TrafficState, pen: Pen) -> Block:
 
     charts = charted(30, 25, _HEIGHTS, draw, n_more=1 + len(more))
     return block((5, (line,)), (28, (line, *more))) + charts
+
+
+def _token(token: TokenReads | None, pen: Pen) -> Block:
+    """Bytes of a token, beside or above the speed that RAM allows and the one that there is."""
+    if token is None:
+        return ()
+    places = [("RAM", token.ram_bytes), ("VRAM", token.gpu_bytes)]
+    read = " + ".join(f"{pen.size(size)} {name}" for name, size in places if size)
+    line: Line = labelled("token reads", read)
+    most, alone = token.at_most_tokens_per_s, token.alone_tokens_per_s
+    if most is None:
+        return block((6, (line,)))
+    bound: Line = ((f"at most {pen.per_s(most)}", Look.MUTED),)
+    short = pen.spread(line, bound)
+    if short == line:
+        short = pen.spread(labelled("token reads", f"{pen.size(token.ram_bytes)} RAM"), bound)
+    measured = "" if alone is None else f"measured {pen.per_s(alone)}"
+    speed = labelled("alone at most", pen.per_s(most))
+    return block((6, (short,)), (15, (line, pen.spread(speed, ((measured, Look.MUTED),)))))
 
 
 def _beside_limit(left: Line, limit: DramLimit | None, pen: Pen) -> tuple[Line, Lines]:

@@ -26,6 +26,8 @@ _ROOMY = 36
 """Lines of a screen that has room for reasons."""
 _MAX_ERROR = 400
 """Characters of an error; llama.cpp's log has the rest."""
+_INTERVAL = 48
+"""Cells of the verdict's interval; a narrow screen has a third of its width for it."""
 _BAR = 24
 """Cells of the bar; a narrow screen has a quarter of its width for it."""
 
@@ -40,6 +42,7 @@ class VerdictBox(Horizontal):
         Digits { width: auto; padding-right: 2; text-style: bold; display: none; }
         #advice { height: auto; text-style: bold; }
         #because { height: auto; }
+        #interval { height: 1; text-wrap: nowrap; }
         &.-gain { background: $gain 15%; border-left: outer $gain; }
         &.-gain #advice, &.-gain Digits { color: $gain; }
         &.-loss { background: $loss 15%; border-left: outer $loss; }
@@ -50,10 +53,11 @@ class VerdictBox(Horizontal):
     """
 
     def compose(self) -> ComposeResult:
-        """The speedup, the advice, and what it rests on."""
+        """The speedup, the advice, the interval, and what the answer rests on."""
         yield Digits()
         with Vertical(classes="told"):
             yield Static(id="advice", markup=False)
+            yield Static(id="interval", markup=False)
             yield Static(id="because", markup=False)
 
     def on_mount(self) -> None:
@@ -67,7 +71,7 @@ class VerdictBox(Horizontal):
         self.set_class(is_decided and bool(told.pays), "-gain")
         self.set_class(is_decided and (told.speedup or 1.0) < 1, "-loss")
         # Digits are made of box characters.
-        is_large = told.speedup is not None and not glyphs.is_ascii
+        is_large = told.is_decided and told.speedup is not None and not glyphs.is_ascii
         is_roomy = self.app.size.height >= _ROOMY
         self.set_class(is_large and is_roomy, "-large")
         self.set_class(glyphs.is_ascii, "-ascii")
@@ -76,7 +80,8 @@ class VerdictBox(Horizontal):
         advice = told.advice
         if told.speedup is not None and not self.has_class("-large"):
             advice = f"{glyphs.speedup(told.speedup)}  {advice}"
-        shown = ((advice, "#advice"), (told.because, "#because"))
+        bar = words.interval(told, min(_INTERVAL, self.app.size.width // 3), glyphs)
+        shown = ((advice, "#advice"), (bar, "#interval"), (told.because, "#because"))
         for text, place in shown:
             self.query_one(place, Static).update(glyphs.spelt(text))
             self.query_one(place).display = bool(text)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from spectui.format import counted, gain_percent, left_text
 from spectui.live.recording import ChatRecording
 from spectui.live.replay import ChatReplay
+from spectui.measure.verdict import Answer
 from spectui.trace.replay import Total
 from spectui.trace.terms import largest_loss, replayed_terms
 from spectui.tui.glyphs import Glyphs
@@ -94,9 +95,22 @@ class Headline:
     because: str = ""
     """What it rests on."""
     speedup: float | None = None
-    """Speedup over off, to be drawn large; None where none is known."""
+    """Speedup over off; None where none is known."""
+    interval: tuple[float, float] | None = None
+    """The interval of a verdict's speedup; None where it is not known."""
     pays: bool | None = None
     """The verdict; None before there is one."""
+    is_decided: bool = False
+    """Whether the speedup may be drawn large: it was judged, and the answer is not open."""
+
+
+def interval(told: Headline, width: int, glyphs: Glyphs) -> str:
+    """Return the interval of a verdict as a bar beside 1.00, and its ends; empty without one."""
+    if told.interval is None or told.speedup is None:
+        return ""
+    low, high = told.interval
+    drawn = glyphs.on_scale(low, told.speedup, high, 1.0, width)
+    return f"{drawn}  {low:.2f} to {high:.2f}, {glyphs.interval[-2]} 1.00: no draft"
 
 
 def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
@@ -108,7 +122,9 @@ def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
             advice=advice,
             because=because,
             speedup=result.speedup.capped.estimate,
+            interval=result.speedup.capped.interval,
             pays=result.verdict.use_speculation,
+            is_decided=result.verdict.answer is not Answer.UNDECIDED,
         )
     if result is not None and (earlier := result.earlier) is not None:
         # Trials without a race do not outweigh it.
@@ -118,6 +134,7 @@ def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
             because=f"{because} This search decided nothing new.",
             speedup=None if earlier.gain is None else earlier.gain.speedup,
             pays=earlier.verdict.use_speculation,
+            is_decided=earlier.verdict.answer is not Answer.UNDECIDED,
         )
     so_far = _best_so_far(ledger, glyphs)
     if state.is_running or result is None:

@@ -1,0 +1,73 @@
+"""A setting to be verified, with what was promised of it, and of which study that is. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from spectui.measure.arm import Arm
+from spectui.measure.promise import Case, Promise
+from spectui.measure.verdict import Basis
+from spectui.prompts import Prompt
+
+
+class Advice(StrEnum):
+    """A study's advice on the setting that it confirmed."""
+
+    USE = "use it"
+    OFF = "leave speculation off"
+    OTHER = "another setting"
+
+
+_SAID = {
+    None: "",
+    Advice.USE: ", which it advised",
+    Advice.OFF: (
+        ". It advised to leave speculation off: this is the best that it measured, and what it "
+        "measured of it stands for the promise"
+    ),
+    Advice.OTHER: ". It advised another setting: this is the one that it measured best",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The study that made a promise."""
+
+    study: str
+    changed: datetime | None = None
+    """End of the study; None while it runs."""
+    advice: Advice | None = None
+    """None if it has not advised anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A case to verify, with its prompts and promise."""
+
+    case: Case
+    prompts: tuple[Prompt, ...]
+    promise: Promise | None = None
+    origin: Origin | None = None
+    """Origin of the promise; None without a study."""
+
+    @property
+    def subject(self) -> str:
+        """The setting and its study, in a line."""
+        case, origin = self.case, self.origin
+        draft = case.speculation.own.label if case.draft is None else case.draft.path.stem
+        setting = Arm(draft=draft, speculation=case.speculation).label
+        if origin is None:
+            return f"setting: {setting}"
+        when = "" if origin.changed is None else f" ({origin.changed.astimezone():%Y-%m-%d %H:%M})"
+        return f"study {origin.study}{when}: {setting}{_SAID[origin.advice]}"
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one prompt at a time is measured although the server has several slots."""
+        promise = self.promise
+        return promise is not None and self.case.n_slots > 1 and not promise.streams
+
+    @property
+    def is_of_later_text(self) -> bool:
+        """Whether the promise was made on text that follows what the servers are given."""
+        return self.promise is not None and self.promise.basis is Basis.LATER
