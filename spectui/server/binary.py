@@ -160,7 +160,7 @@ def _asked(path: Path, timeout_s: float) -> ServerBinary:
     options = read_help(told.text)
     if not _ITS_OWN.issubset(flag for option in options for flag in option.flags):
         raise _no_server(path, told)
-    version = ask(path, ("--version",), deadline_s - time.monotonic())
+    version = ask(path, ("--version",), max(deadline_s - time.monotonic(), 0.0))
     return ServerBinary(path=str(path), options=options, version=read_version(version.text))
 
 
@@ -224,7 +224,7 @@ def ask(
             environment=environment | _WITHOUT_FILE | dict(variables or {}),
         ) as process:
             output.follow()
-            code = process.wait(max(timeout_s, 0.0))
+            code = process.wait(timeout_s)
         output.close()
         if code is None:
             # What is left of the time for several questions is no round number.
