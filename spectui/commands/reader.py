@@ -15,7 +15,6 @@ from spectui.commands.server_options import (
     variables_of,
 )
 from spectui.options.dialect import Dialect
-from spectui.options.option import Option
 
 if TYPE_CHECKING:
     from spectui.commands.command import ServerCommand
@@ -58,16 +57,6 @@ class Accepted:
         if self.flags & _IK_ONLY:
             return Dialect.IK
         return Dialect.LLAMA_CPP if _CURRENT in self.flags else Dialect.LEGACY
-
-    def variable_of(self, option: Option) -> str | None:
-        """The variable that the server reads an option from; None if there is none."""
-        names = (option.variable, option.legacy_variable)
-        return next((name for name in names if name in self.variables), None)
-
-    def long_flag_of(self, option: Option) -> str:
-        """The long spelling that the server takes; an option's first if it takes none."""
-        long = [flag for flag in option.flags if flag.startswith("--")]
-        return next((flag for flag in long if flag in self.flags), long[0])
 
 
 def drafters_of(placeholder: str) -> frozenset[str]:

@@ -117,16 +117,6 @@ class Option:
             return None
         return self.written if dialect is Dialect.LLAMA_CPP and self.written else self.flags[0]
 
-    def variable_in(self, dialect: Dialect) -> str | None:
-        """The variable of that dialect; None where it has none, as ik_llama.cpp never has."""
-        match dialect:
-            case Dialect.LLAMA_CPP:
-                return self.variable
-            case Dialect.LEGACY:
-                return self.legacy_variable
-            case Dialect.IK:
-                return None
-
 
 def _variable(name: str | None) -> str | None:
     return None if name is None else f"LLAMA_ARG_{name}"
