@@ -16,7 +16,6 @@ THREADS = Option(
     flags=("-t", "--threads"),
     values=Whole(0, MAX_THREADS),
     help="Compute threads (default: one per physical core, efficiency cores left out).",
-    variables=("THREADS", "THREADS"),
     default=default_of(ContextOptions, "threads"),
     metavar="N",
     shows_default=False,
@@ -102,7 +101,6 @@ NUMA = Option(
     flags=("--numa",),
     values=Words(tuple(map(str, Numa))),
     help="Spread the threads over the nodes of a machine that has several.",
-    variables=("NUMA", "NUMA"),
 )
 CPU = (
     *(CPU_MASK, CPU_RANGE, CPU_STRICT, PRIO, POLL),
@@ -113,14 +111,12 @@ SWA_FULL = Option(
     flags=("--swa-full",),
     values=Switch(),
     help="Let layers with a sliding window remember the whole context.",
-    variables=("SWA_FULL", "SWA_FULL"),
     lacking=IK,
 )
 CTX_SIZE = Option(
     flags=("-c", "--ctx-size"),
     values=Whole(1),
     help="Tokens that the context holds.",
-    variables=("CTX_SIZE", "CTX_SIZE"),
     default=default_of(ContextOptions, "ctx_size"),
     metavar="N",
 )
@@ -130,7 +126,6 @@ CONTEXT = (
         flags=("-b", "--batch-size"),
         values=Whole(1),
         help="Most tokens per decode.",
-        variables=("BATCH", "BATCH"),
         default=default_of(ContextOptions, "batch_size"),
         metavar="N",
     ),
@@ -138,7 +133,6 @@ CONTEXT = (
         flags=("-ub", "--ubatch-size"),
         values=Whole(1),
         help="Most tokens computed at once.",
-        variables=("UBATCH", "UBATCH"),
         default=default_of(ContextOptions, "ubatch_size"),
         metavar="N",
     ),
@@ -146,7 +140,6 @@ CONTEXT = (
         flags=("-fa", "--flash-attn"),
         values=Words(tuple(map(str, FlashAttention))),
         help="Flash attention.",
-        variables=("FLASH_ATTN", "FLASH_ATTN"),
         default=default_of(ContextOptions, "flash_attn"),
     ),
     *(*THREAD_COUNTS, *CPU, NUMA, SWA_FULL),

@@ -73,9 +73,6 @@ class Option:
     """Flag that exports write for current llama.cpp; empty for the first, as for other builds."""
     lacking: frozenset[Dialect] = frozenset()
     """Dialects without it, or where it means something else."""
-    variables: tuple[str | None, str | None] = (None, None)
-    """Environment variables of current builds and of those before spring 2026, without their
-    ``LLAMA_ARG_``."""
     is_ours: bool = True
     """spectui's command line has it, under ``name``."""
     is_written: bool = True
@@ -92,16 +89,6 @@ class Option:
         return self.name.replace("-", "_")
 
     @property
-    def variable(self) -> str | None:
-        """Environment variable of current builds."""
-        return _variable(self.variables[0])
-
-    @property
-    def legacy_variable(self) -> str | None:
-        """Environment variable of builds before spring 2026."""
-        return _variable(self.variables[1])
-
-    @property
     def long_flag(self) -> str:
         """The long spelling that old and current builds share."""
         return next(flag for flag in self.flags if flag.startswith("--"))
@@ -116,10 +103,6 @@ class Option:
         if dialect in self.lacking:
             return None
         return self.written if dialect is Dialect.LLAMA_CPP and self.written else self.flags[0]
-
-
-def _variable(name: str | None) -> str | None:
-    return None if name is None else f"LLAMA_ARG_{name}"
 
 
 def default_of(configuration: type, field: str) -> object:
