@@ -5,7 +5,6 @@ Names as in ``options.catalogue``.
 
 from dataclasses import replace
 
-from spectui.options.dialect import IK
 from spectui.options.option import Option, Switch, Whole, Words, default_of
 from spectui.options.setup import ContextOptions, CpuOptions, FlashAttention, Numa
 
@@ -52,14 +51,12 @@ CPU_MASK = Option(
     help="Processors for the compute threads, as hexadecimal bits.",
     metavar="M",
     repeats=True,
-    lacking=IK,
 )
 CPU_RANGE = Option(
     flags=("--cpu-range", "-Cr"),
     help="Processors for them, beside those of --cpu-mask.",
     metavar="LO-HI",
     repeats=True,
-    lacking=IK,
 )
 CPU_STRICT = Option(
     flags=("--cpu-strict",),
@@ -68,7 +65,6 @@ CPU_STRICT = Option(
     default=int(CpuOptions().strict),
     metavar="0|1",
     shows_default=False,
-    lacking=IK,
 )
 PRIO = Option(
     flags=("--prio",),
@@ -77,7 +73,6 @@ PRIO = Option(
     default=default_of(CpuOptions, "prio"),
     metavar="N",
     shows_default=False,
-    lacking=IK,
 )
 POLL = Option(
     flags=("--poll",),
@@ -85,7 +80,6 @@ POLL = Option(
     help="How long they wait awake for work, from 0 to 100.",
     default=default_of(CpuOptions, "poll"),
     metavar="N",
-    lacking=IK,
 )
 
 
@@ -111,7 +105,6 @@ SWA_FULL = Option(
     flags=("--swa-full",),
     values=Switch(),
     help="Let layers with a sliding window remember the whole context.",
-    lacking=IK,
 )
 CTX_SIZE = Option(
     flags=("-c", "--ctx-size"),

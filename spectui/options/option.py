@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, fields
 
-from spectui.options.dialect import Dialect
-
 INT_MAX = 2**31 - 1
 """llama.cpp's sizes and counts are 32-bit."""
 
@@ -71,8 +69,6 @@ class Option:
     """Whether it may be given several times."""
     written: str = ""
     """Flag that exports write for current llama.cpp; empty for the first, as for other builds."""
-    lacking: frozenset[Dialect] = frozenset()
-    """Dialects without it, or where it means something else."""
     is_ours: bool = True
     """spectui's command line has it, under ``name``."""
     is_written: bool = True
@@ -97,12 +93,6 @@ class Option:
     def is_switch(self) -> bool:
         """Whether it takes no value."""
         return isinstance(self.values, Switch)
-
-    def flag_in(self, dialect: Dialect) -> str | None:
-        """The flag that an export writes in that dialect; None where it has no such option."""
-        if dialect in self.lacking:
-            return None
-        return self.written if dialect is Dialect.LLAMA_CPP and self.written else self.flags[0]
 
 
 def default_of(configuration: type, field: str) -> object:

@@ -3,7 +3,6 @@
 Names as in ``options.catalogue``.
 """
 
-from spectui.options.dialect import IK, OLDER
 from spectui.options.option import File, Layers, Option, Switch, Whole, Words, default_of
 from spectui.options.setup import (
     CACHE_TYPES,
@@ -102,7 +101,6 @@ NO_OP_OFFLOAD = Option(
     flags=("--no-op-offload",),
     values=Switch(),
     help="Compute with weights of RAM on the processor, for large batches too.",
-    lacking=IK,
 )
 OVERRIDE_TENSOR = Option(
     flags=("-ot", "--override-tensor"),
@@ -122,7 +120,6 @@ N_CPU_MOE = Option(
     default=default_of(ModelOptions, "n_cpu_moe"),
     metavar="N",
     shows_default=False,
-    lacking=IK,
 )
 MOE_CACHE_MIB = Option(
     flags=("--moe-cache-mib",),
@@ -131,7 +128,6 @@ MOE_CACHE_MIB = Option(
     default=default_of(ContextOptions, "moe_cache_mib"),
     metavar="N",
     shows_default=False,
-    lacking=OLDER,
 )
 OVERRIDE_TENSOR_DRAFT = Option(
     flags=("-otd", "--override-tensor-draft", "--spec-draft-override-tensor"),
@@ -139,14 +135,12 @@ OVERRIDE_TENSOR_DRAFT = Option(
     metavar="PATTERN=BUFFER",
     repeats=True,
     written="--spec-draft-override-tensor",
-    lacking=IK,
 )
 CPU_MOE_DRAFT = Option(
     flags=("--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"),
     values=Switch(),
     help="Keep all expert weights of the draft in RAM.",
     written="--spec-draft-cpu-moe",
-    lacking=IK,
 )
 N_CPU_MOE_DRAFT = Option(
     flags=("--n-cpu-moe-draft", "-ncmoed", "--spec-draft-n-cpu-moe", "--spec-draft-ncmoe"),
@@ -156,7 +150,6 @@ N_CPU_MOE_DRAFT = Option(
     metavar="N",
     shows_default=False,
     written="--spec-draft-n-cpu-moe",
-    lacking=IK,
 )
 OVERRIDE_KV = Option(
     flags=("--override-kv", "-okv"),
@@ -179,7 +172,6 @@ N_CPU_FFN = Option(
     default=default_of(ModelOptions, "n_cpu_ffn"),
     metavar="N",
     shows_default=False,
-    lacking=OLDER,
 )
 MLOCK = Option(
     flags=("--mlock",),
@@ -190,7 +182,6 @@ DIRECT_IO = Option(
     flags=("--direct-io", "-dio"),
     values=Switch(),
     help="Read the models past the page cache, instead of mapping them.",
-    lacking=IK,
 )
 LOAD_MODES: dict[str, tuple[str, ...]] = {
     "auto": (),
@@ -205,26 +196,22 @@ LOAD_MODE = Option(
     flags=("--load-mode", "-lm"),
     values=Words(tuple(LOAD_MODES)),
     help="One word in place of --no-mmap, --mlock and --direct-io (default: auto).",
-    lacking=OLDER,
 )
 LAZY_MODE = Option(
     flags=("--lazy-mode", "-lzm"),
     values=Words(tuple(map(str, LazyMode))),
     help="Read rows of some tables from disk when they are looked up.",
     default=default_of(ModelOptions, "lazy_mode"),
-    lacking=OLDER,
 )
 NO_REPACK = Option(
     flags=("--no-repack", "-nr"),
     values=Switch(),
     help="Leave weights in RAM as they are in the file.",
-    lacking=IK,
 )
 NO_HOST = Option(
     flags=("--no-host",),
     values=Switch(),
     help="Keep weights out of the memory that a GPU's driver reserves in RAM.",
-    lacking=IK,
 )
 LOADING = (NO_MMAP, MLOCK, DIRECT_IO, LOAD_MODE)
 """How weights come into RAM: the first three, or the last for all of them."""
@@ -250,14 +237,12 @@ FIT = Option(
     help="Put as many layers and experts on devices as fit, where -ngl, -ts and -ot are not given.",
     default="on",
     is_written=False,
-    lacking=IK,
 )
 FIT_TARGET = Option(
     flags=("-fitt", "--fit-target"),
     help="MiB that --fit leaves free on each device (default: 1024).",
     metavar="MIB0,MIB1,...",
     is_written=False,
-    lacking=IK,
 )
 FIT_CTX = Option(
     flags=("-fitc", "--fit-ctx"),
@@ -266,7 +251,6 @@ FIT_CTX = Option(
     default=default_of(Fit, "min_ctx"),
     metavar="N",
     is_written=False,
-    lacking=IK,
 )
 FITTING = (FIT, FIT_TARGET, FIT_CTX)
 """Options by which llama-server chooses a placement. A command's own remain as they stand."""
