@@ -1,14 +1,14 @@
 """``spectui export``: the flags that tuning advised, or a command in today's words."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from spectui.cli.completing import files, studies
 from spectui.cli.help import Command
-from spectui.cli.judged import found_reader
+from spectui.cli.judged import found_reader, given_reader
 from spectui.cli.options_common import STORAGE
 from spectui.cli.output import check_writable, complain, say_exactly
 from spectui.cli.taken import mind_secrets
@@ -116,26 +116,17 @@ def command(
         raise UsageError("--force is for --out FILE; add it, or leave out --force")
     if pin and command_line is not None:
         raise UsageError("--pin is for a study, which knows what was fitted; leave one out")
-    reader = _Reader(dialect=dialect, server_bin=server_bin, format=format_)
+    given = given_reader(None if dialect == _AUTO else dialect, server_bin)
     if command_line is None:
         setup, usual = _from_study(study, storage)
         setup = setup.pinned() if pin else setup
-        _export(setup, usual, reader, out, force=force)
+        _export(setup, usual, given, Format(format_), out, force=force)
     else:
         existing = _from_command(command_line, format_)
         own = recognise(existing)
-        if own.dialect is Dialect.IK and dialect == _AUTO and server_bin is None:
+        if own.dialect is Dialect.IK and given is None:
             complain(f"written for {own.dialect}, since {own.reason}")
-        _export(existing, own.dialect, reader, out, force=force)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reader:
-    """The target reader of the export, from the options."""
-
-    dialect: str
-    server_bin: str | None
-    format: str
+        _export(existing, own.dialect, given, Format(format_), out, force=force)
 
 
 def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dialect]:
@@ -204,7 +195,8 @@ def _is_whole(command: ServerCommand, format_: str) -> bool:
 def _export(
     exported: ExportSetup | ServerCommand,
     usual: Dialect,
-    reader: _Reader,
+    given: Reader | None,
+    format_: Format,
     out: Path | None,
     *,
     force: bool,
@@ -213,24 +205,26 @@ def _export(
 
     Args:
         exported: setup or command to export.
-        usual: the dialect where the reader says nothing of it.
-        reader: target reader of the export.
+        usual: the dialect where no reader is named.
+        given: the llama-server that was named.
+        format_: format of the export.
         out: a file, None for stdout.
         force: whether the file may exist.
 
     Raises:
         BadInputError: dialect, format or program have no words for it, or the file exists or
             cannot be written.
-        ServerError: the program cannot be asked.
-        UsageError: the program has another dialect than the one asked for.
     """
-    format_ = Format(reader.format)
     if out is not None:
         _check_free(out, exported.files, force=force)
-    launch = _launch(exported, usual, reader)
-    # A container has a program of its own.
+    reader = Reader(dialect=usual) if given is None else replace(given, judge=None)
+    if format_ is Format.COMPOSE:
+        # A container has a program of its own.
+        reader = replace(reader, accepted=None)
+    program = None if reader.accepted is None else reader.accepted.program
+    launch = _launch(exported, reader, program, format_)
     if format_ is not Format.COMPOSE:
-        _check_taken(launch, reader)
+        _check_taken(launch, given)
     text = render(launch, format_)
     _tell(launch, format_)
     if out is not None:
@@ -274,56 +268,36 @@ def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
             yield f"left out, since {_READERS[entry.format]} chooses it: {', '.join(entry.given)}"
 
 
-def _launch(exported: ExportSetup | ServerCommand, usual: Dialect, reader: _Reader) -> Launch:
-    """The launch for its reader."""
+def _launch(
+    exported: ExportSetup | ServerCommand, reader: Reader, program: str | None, format_: Format
+) -> Launch:
+    """The launch of a program, or of the command's own, for its reader."""
     has_gpu = True
-    if reader.format == Format.COMPOSE:
+    if format_ is Format.COMPOSE:
         # It loads llama.cpp.
         from spectui.llama import devices
 
         has_gpu = devices.has_gpu()
-    dialect, program, accepted = usual, None, None
-    if reader.server_bin is not None:
-        from spectui.server.binary import examine
-
-        binary = examine(reader.server_bin)
-        if reader.dialect != _AUTO:
-            binary.check_dialect(Dialect(reader.dialect))
-        dialect = binary.dialect
-        # A container has a program of its own.
-        if reader.format != Format.COMPOSE:
-            program, accepted = binary.path, binary.accepted
-    elif reader.dialect != _AUTO:
-        dialect = Dialect(reader.dialect)
     if isinstance(exported, ExportSetup):
-        setup = replace(exported, has_gpu=has_gpu, program=program, accepted=accepted)
-        return setup.launch(dialect)
-    if reader.format == Format.COMPOSE and exported.inside is not None:
+        setup = replace(exported, has_gpu=has_gpu, program=program, accepted=reader.accepted)
+        return setup.launch(reader.dialect)
+    if format_ is Format.COMPOSE and exported.inside is not None:
         exported = replace(exported.inside, entries=exported.entries)
-    return translated(
-        exported, Reader(dialect=dialect, accepted=accepted), program=program, has_gpu=has_gpu
-    )
+    return translated(exported, reader, program=program, has_gpu=has_gpu)
 
 
-def _check_taken(launch: Launch, reader: _Reader) -> None:
-    """Ask the llama-server that will read it, or the one of this machine.
+def _check_taken(launch: Launch, given: Reader | None) -> None:
+    """Ask the llama-server that was named, or the one of this machine.
 
     Raises:
         BadInputError: it stops at an option.
     """
-    judge = None
-    if reader.server_bin is not None:
-        from spectui.server.binary import examine
-        from spectui.server.judge import reader_of
-
-        judge = reader_of(examine(reader.server_bin))
-    elif reader.dialect == _AUTO:
-        judge = found_reader(launch.command)
+    judge = found_reader(launch.command) if given is None else given
     if judge is None or judge.judge is None or judge.dialect is not launch.reader.dialect:
         return
     for finding in judge.judge(launch.command, ()):
         instead = f"write {finding.replacement}" if finding.replacement else "take it out"
-        other = "" if reader.server_bin else ", or give --dialect, which asks no llama-server"
+        other = ", or give --dialect, which asks no llama-server" if given is None else ""
         raise BadInputError(
             printable(f"{judge.build} refuses it: {finding.what}: {finding.why}; {instead}{other}")
         )

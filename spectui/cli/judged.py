@@ -15,6 +15,24 @@ _MOST_ASKED = 8
 """Maximum number of llama-servers that are asked what they take."""
 
 
+def given_reader(dialect: str | None, server_bin: str | None) -> Reader | None:
+    """The llama-server that was named; None for the command's own.
+
+    Raises:
+        ServerError: the binary cannot be asked.
+        UsageError: it has another dialect than the one asked for.
+    """
+    if server_bin is None:
+        return None if dialect is None else Reader(dialect=Dialect(dialect))
+    from spectui.server.binary import examine
+    from spectui.server.judge import reader_of
+
+    binary = examine(server_bin)
+    if dialect is not None:
+        binary.check_dialect(Dialect(dialect))
+    return reader_of(binary)
+
+
 def found_reader(command: ServerCommand) -> Reader | None:
     """The first llama-server of this machine that reads the command's dialect; None without one.
 

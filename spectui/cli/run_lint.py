@@ -13,7 +13,7 @@ from rich.text import Text
 
 from spectui import __version__
 from spectui.cli.drawing import drawn, page_width
-from spectui.cli.judged import found_reader
+from spectui.cli.judged import found_reader, given_reader
 from spectui.cli.next_step import next_lines
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.taken import mind_secrets
@@ -30,7 +30,6 @@ from spectui.commands.sources.reading import read_commands, read_paste
 from spectui.documents import Json, or_reason
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
-from spectui.options.dialect import Dialect
 from spectui.paths import text_of
 from spectui.severity import Severity
 
@@ -96,7 +95,7 @@ def run(
     if fix and json_path == "-":
         raise UsageError("--fix and --json - both want stdout; the JSON has the corrected command")
     check_writable(json_path, ())
-    given = _given_reader(dialect, server_bin)
+    given = given_reader(dialect, server_bin)
     reports = [
         examine(command, name, given, with_models=with_models, quiet=quiet)
         for name, command in _commands(command_line, is_one=fix).items()
@@ -148,19 +147,6 @@ def _with_new_errors(report: Checked) -> Checked:
     new = (one for one in report.left if (one.flag, one.what) not in known)
     errors = (replace(one, at=-1) for one in new if one.severity is Severity.ERROR)
     return replace(report, findings=(*report.findings, *errors))
-
-
-def _given_reader(dialect: str | None, server_bin: str | None) -> Reader | None:
-    """The llama-server that was named; None for the command's own."""
-    if server_bin is None:
-        return None if dialect is None else Reader(dialect=Dialect(dialect))
-    from spectui.server.binary import examine as ask
-    from spectui.server.judge import reader_of
-
-    binary = ask(server_bin)
-    if dialect is not None:
-        binary.check_dialect(Dialect(dialect))
-    return reader_of(binary)
 
 
 def examine(

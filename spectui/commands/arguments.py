@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.commands.home import is_at_home
+from spectui.commands.server_options import flags_of
 from spectui.errors import BadInputError
 from spectui.options import placement
 from spectui.options.context import CPU, NUMA, SWA_FULL, THREADS_BATCH_DRAFT, THREADS_DRAFT
@@ -94,6 +95,16 @@ def server_arguments(
     ]
 
 
+def _flag_in(option: Option, dialect: Dialect) -> str | None:
+    """The flag that is written in a dialect; None where it has none of the same meaning."""
+    if dialect is Dialect.IK and option in _N_CPU_MOE:
+        # It counts from the last layer there.
+        return None
+    if dialect is Dialect.LLAMA_CPP and option.written:
+        return option.written
+    return next((flag for flag in option.flags if flag in flags_of(dialect)), None)
+
+
 def all_layers(dialect: Dialect) -> str:
     """The value of ``-ngl`` that puts every layer on the GPU."""
     # "all" is newer than most other builds; a number above the layer count never was wrong.
@@ -123,7 +134,7 @@ def _threads_of_draft(context: ContextOptions, dialect: Dialect) -> list[str]:
         (THREADS_DRAFT, context.threads_draft),
         (THREADS_BATCH_DRAFT, context.threads_batch_draft),
     )
-    numbers = ((option.flag_in(dialect), number) for option, number in said)
+    numbers = ((_flag_in(option, dialect), number) for option, number in said)
     return [word for flag, n in numbers if flag is not None and n for word in (flag, str(n))]
 
 
@@ -167,7 +178,8 @@ def _placement(
         arguments += [flag, ",".join(names) or "none"]
     # First match wins in the server, so the user's own patterns come before the MoE options.
     overrides = [] if is_fitted else list(options.override_tensor)
-    n_cpu_moe, n_cpu_ffn = _N_CPU_MOE[which].flag_in(dialect), placement.N_CPU_FFN.flag_in(dialect)
+    n_cpu_moe = _flag_in(_N_CPU_MOE[which], dialect)
+    n_cpu_ffn = _flag_in(placement.N_CPU_FFN, dialect)
     arguments_moe: list[str] = []
     if options.cpu_moe:
         arguments_moe = [_known(_CPU_MOE[which], options, dialect)]
@@ -218,7 +230,7 @@ def _shared_devices(target: ModelOptions, dialect: Dialect) -> list[str]:
 
 
 def _known(option: Option, options: ModelOptions, dialect: Dialect) -> str:
-    flag = option.flag_in(dialect)
+    flag = _flag_in(option, dialect)
     if flag is None:
         raise BadInputError(
             f"{dialect} cannot place parts of a draft ({option.flags[0]} of {options.path.name}); "
@@ -302,7 +314,7 @@ def _context(context: ContextOptions, dialect: Dialect) -> list[str]:
         (SWA_FULL, context.swa_full),
         (placement.MOE_CACHE_MIB, cache_mib > 0),
     ):
-        flag = option.flag_in(dialect)
+        flag = _flag_in(option, dialect)
         if is_on and flag is None:
             raise BadInputError(
                 f"{dialect} has no {option.long_flag} that spectui knows; measure without it, or "

@@ -87,40 +87,31 @@ def _name(item: Item) -> str:
 def _assigned(launch: Launch) -> Iterator[tuple[str, str]]:
     missing: list[str] = []
     for item in launch.command.items:
-        name = _variable(item, launch)
+        name = _variable(item, launch.reader)
         if name is None or len(item.values) > 1:
             missing.append(item.flag)
         else:
             quote = shell_word if item.is_path else shlex.quote
             yield name, quote(item.values[0]) if item.values else "1"
     if missing:
-        reader = (
-            launch.reader.dialect
-            if launch.reader.accepted is None
-            else launch.reader.accepted.program
-        )
-        flags = dict.fromkeys(missing)
+        accepted, flags = launch.reader.accepted, dict.fromkeys(missing)
+        reader = launch.reader.dialect if accepted is None else accepted.program
         raise BadInputError(
             f"{printable(', '.join(flags))} {'has' if len(flags) == 1 else 'have'} no environment "
             f"variable in {reader}; choose another format"
         )
 
 
-def _variable(item: Item, launch: Launch) -> str | None:
-    flag, option, server = item.spelling, item.option, item.server
-    accepted = launch.reader.accepted
-    if flag in _OTHERS:
-        return _OTHERS[flag]
-    if option is not None and accepted is not None:
-        return accepted.variable_of(option)
-    if option is not None:
-        return option.variable_in(launch.reader.dialect)
-    if server is None or server.variable is None:
+def _variable(item: Item, reader: Reader) -> str | None:
+    """The variable that the reader reads an option from; None if there is none."""
+    if item.spelling in _OTHERS:
+        return _OTHERS[item.spelling]
+    server = item.server
+    if server is None:
         return None
-    if accepted is not None and server.variable not in accepted.variables:
-        return None
-    is_off = flag in server.negations
-    return server.variable.replace(PREFIX, NEGATION, 1) if is_off else server.variable
+    is_off = item.spelling in server.negations
+    names = (name.replace(PREFIX, NEGATION, 1) if is_off else name for name in server.variables)
+    return next(filter(reader.reads, names), None)
 
 
 def preset_file(launch: Launch) -> str:
@@ -172,10 +163,10 @@ def _entries(launch: Launch) -> dict[str, str]:
 
 def _key(item: Item, reader: Reader) -> str:
     flag = item.flag
-    if item.option is not None and not flag.startswith("--"):
-        option = item.option
-        accepted = reader.accepted
-        flag = option.long_flag if accepted is None else accepted.long_flag_of(option)
+    if item.server is not None and not flag.startswith("--"):
+        names = item.server.negations if flag in item.server.negations else item.server.flags
+        long = (one for one in names if one.startswith("--"))
+        flag = next(filter(reader.takes, long), flag)
     # A file's keys take no "_" for "-".
     key = canonical(flag).lstrip("-")
     if not flag.startswith("-") or not _KEY.fullmatch(key):

@@ -15,7 +15,7 @@ from spectui.commands.server_options import (
     server_option,
 )
 from spectui.errors import BadInputError
-from spectui.options.catalogue import BY_FLAG, BY_VARIABLE
+from spectui.options.catalogue import BY_FLAG
 from spectui.options.option import Option
 
 FLASH_ATTENTION = {
@@ -197,7 +197,7 @@ def _is_option(word: str) -> bool:
 
 def stands_for_option(variable: str) -> bool:
     """Whether some llama-server reads a variable in place of an option."""
-    return option_of_variable(variable) is not None or variable in BY_VARIABLE
+    return option_of_variable(variable) is not None
 
 
 def items_of_variable(variable: str, value: str) -> Iterator[Item]:
@@ -211,12 +211,7 @@ def items_of_variable(variable: str, value: str) -> Iterator[Item]:
 
 def _as_arguments(variable: str, value: str) -> tuple[str, ...]:
     option = option_of_variable(variable)
-    if option is None:
-        # What only builds before spring 2026 read.
-        ours = BY_VARIABLE[variable]
-        if ours.is_switch:
-            return (ours.long_flag,) if value in TRUE else ()
-        return (ours.long_flag, value)
+    assert option is not None  # noqa: S101 - asked before
     flag, off = option.spelled_for(variable)
     if off is not None and variable.startswith(NEGATION):
         # llama-server looks only whether it is there.

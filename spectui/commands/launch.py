@@ -12,7 +12,7 @@ from spectui.commands.home import shell_words
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.lint.checking import check
 from spectui.commands.reader import Accepted, Reader
-from spectui.commands.rewriting import passed_on
+from spectui.commands.rewriting import passed_on, spelled
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options import context, placement
@@ -241,7 +241,7 @@ class ExportSetup(Setup):
         dropped = [extra[one.at] for one in report.findings if one.edits.get(one.at) == ()]
         command = ServerCommand(items=(*own, *report.corrected.items))
         if self.accepted is not None:
-            command = replace(command, items=self.accepted.spelled(command.items))
+            command = replace(command, items=spelled(command.items, self.accepted))
         return command, (*unknown, *dropped)
 
     def _extra(self) -> tuple[Item, ...]:

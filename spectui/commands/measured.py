@@ -6,7 +6,6 @@ from functools import cache
 
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.server_options import PREFIX, option_of_variable, table
-from spectui.options.catalogue import BY_VARIABLE
 from spectui.options.dialect import Dialect
 from spectui.secret import is_secret
 
@@ -73,8 +72,8 @@ def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
     for name, value in environment.items():
         # Builds before spring 2026 called some of them without the ARG.
         option = option_of_variable(name) or option_of_variable(name.replace("LLAMA_", PREFIX, 1))
-        is_known = name in BY_VARIABLE if option is None else option.is_harmless
-        if (is_known or not (option or name.startswith(PREFIX))) and not is_secret(name):
+        is_taken = not name.startswith(PREFIX) if option is None else option.is_harmless
+        if is_taken and not is_secret(name):
             is_path = _is(name, "path-variable") or (option is not None and option.is_file)
             found[name] = _absolute(value) if is_path else value
     return found

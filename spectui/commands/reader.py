@@ -5,8 +5,6 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
-from spectui.commands.renames import IK_KINDS, RENAMES
 from spectui.commands.server_options import (
     NEGATION,
     PREFIX,
@@ -16,12 +14,7 @@ from spectui.commands.server_options import (
     server_option,
     variables_of,
 )
-from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
-from spectui.options.option import Option
-from spectui.options.placement import LOAD_MODE, LOAD_MODES
-from spectui.options.setup import FlashAttention
 
 if TYPE_CHECKING:
     from spectui.commands.command import ServerCommand
@@ -29,8 +22,6 @@ if TYPE_CHECKING:
 
 _IK_ONLY = frozenset({"--run-time-repack", "--smart-expert-reduction", "--mla-use"})
 _CURRENT = "--spec-draft-n-max"
-_IK_FLAGS = {one.ik[-1]: one.flags[0] for one in numbers_of(DraftSimple)}
-"""Options of ik_llama.cpp before its ``--spec-type`` took settings."""
 _NAMES = {
     Dialect.LLAMA_CPP: "llama-server",
     Dialect.LEGACY: "llama-server before spring 2026",
@@ -66,86 +57,6 @@ class Accepted:
         if self.flags & _IK_ONLY:
             return Dialect.IK
         return Dialect.LLAMA_CPP if _CURRENT in self.flags else Dialect.LEGACY
-
-    def variable_of(self, option: Option) -> str | None:
-        """The variable that the server reads an option from; None if there is none."""
-        names = (option.variable, option.legacy_variable)
-        return next((name for name in names if name in self.variables), None)
-
-    def long_flag_of(self, option: Option) -> str:
-        """The long spelling that the server takes; an option's first if it takes none."""
-        long = [flag for flag in option.flags if flag.startswith("--")]
-        return next((flag for flag in long if flag in self.flags), long[0])
-
-    def spelled(self, items: Iterable[Item]) -> tuple[Item, ...]:
-        """The options under names that the server takes.
-
-        Raises:
-            BadInputError: the server has no name for one of them.
-        """
-        return tuple(own for item in items for own in divide(self._spelled(item)))
-
-    def _spelled(self, item: Item) -> tuple[str, ...]:
-        flag, option = item.spelling, item.option
-        match option and option.name, item.values:
-            case "flash-attn", _ if flag in self.bare:
-                return self._switched(item)
-            case "spec-type", (value,):
-                return self._drafting(flag, value)
-        if flag in self.flags:
-            return (item.flag, *item.values)
-        equal = self._loading(item)
-        if equal:
-            return equal
-        known = () if option is None else option.flags
-        spelling = next((one for one in known if one in self.flags), None)
-        if spelling is None:
-            raise self._unknown(item.flag)
-        return (spelling, *item.values)
-
-    def _loading(self, item: Item) -> tuple[str, ...]:
-        """The mode of loading as switches, or a switch as that; nothing where it has no words."""
-        if item.name == LOAD_MODE.name:
-            words = tuple(f"--{name}" for name in LOAD_MODES.get(item.value, ()))
-            return words if self.flags.issuperset(words) else ()
-        words = RENAMES[item.name].words if item.name in RENAMES else ()
-        return words if words and words[0] == LOAD_MODE.long_flag in self.flags else ()
-
-    def _unknown(self, what: str) -> BadInputError:
-        return BadInputError(
-            f"{self.program} does not take {what}; leave it out, or give another --server-bin"
-        )
-
-    def _drafting(self, flag: str, value: str) -> tuple[str, ...]:
-        """The drafter kinds; nothing where the draft model alone selects them."""
-        drafter, _, settings = value.partition(":")
-        if flag not in self.flags and settings and drafter == "draft":
-            pairs = (setting.partition("=") for setting in settings.split(","))
-            words = [w for key, _, text in pairs for w in (_IK_FLAGS[key], text)]
-            return words_of(self.spelled(divide(words)))
-        if flag not in self.flags and value != MODEL_KIND:
-            raise self._unknown(f"{flag} {value}")
-        if flag in self.flags and (settings or not self.drafters):
-            return (flag, value)
-        # Builds whose list lacks it draft with a draft model wherever one is given.
-        named = [one for one in value.split(",") if one in self.drafters or one != MODEL_KIND]
-        return (flag, ",".join(map(self._drafter, named))) if named else ()
-
-    def _drafter(self, name: str) -> str:
-        for known in (name, IK_KINDS.get(name, name)):
-            if known in self.drafters:
-                return known
-        raise self._unknown(f"--spec-type {name}")
-
-    def _switched(self, item: Item) -> tuple[str, ...]:
-        """``-fa`` for builds before autumn 2025, which have it as a switch that is off."""
-        wanted = FLASH_ATTENTION.get(item.values[0]) if item.values else "on"
-        if wanted == FlashAttention.AUTO:
-            raise BadInputError(
-                f"{item.flag} takes no value in {self.program}, which cannot choose by itself; "
-                "measure with -fa on or -fa off"
-            )
-        return (item.flag,) if wanted == FlashAttention.ON else ()
 
 
 def drafters_of(placeholder: str) -> frozenset[str]:

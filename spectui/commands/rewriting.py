@@ -3,14 +3,14 @@
 import re
 import shlex
 from collections.abc import Iterable
-from itertools import takewhile
+from difflib import get_close_matches
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, own_options, to_ik_stages
 from spectui.commands.finding import Edits
-from spectui.commands.items import DASHES, Item, words_of
-from spectui.commands.reader import Reader
-from spectui.commands.renames import LENGTHS, RENAMES, load_mode
+from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide, words_of
+from spectui.commands.reader import Accepted, Reader
+from spectui.commands.renames import IK_KINDS, LENGTHS, RENAMES, load_mode
 from spectui.commands.server_options import (
     PREFIX,
     Arity,
@@ -18,14 +18,21 @@ from spectui.commands.server_options import (
     every_flag,
     server_option,
 )
+from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.dialect import Dialect
+from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
 from spectui.options.placement import LOAD_MODE, LOAD_MODES
+from spectui.options.setup import FlashAttention
 
 _ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
 _LOADING = ("no-mmap", "mmap", "mlock")
 """Switches that ``--load-mode`` replaced."""
+_IK_FLAGS = {one.ik[-1]: one.flags[0] for one in numbers_of(DraftSimple)}
+"""Options of ik_llama.cpp before its ``--spec-type`` took settings."""
+_ALIKE = 0.9
+"""Similarity of two names, from 0 to 1, above which one is a typo of the other."""
 
 
 def meant_by(item: Item) -> tuple[str, ...] | None:
@@ -73,8 +80,8 @@ def likely(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...
     of_draft = _of_draft(bare, reader)
     if of_draft is not None:
         return (of_draft, *item.values)
-    for flag in (*sorted(reader.flags), *sorted(every_flag() - reader.flags)):
-        if _is_typo(bare, flag):
+    for flags in (reader.flags, every_flag() - reader.flags):
+        for flag in get_close_matches(bare, sorted(flags), 1, _ALIKE):
             meant = item.renamed(flag)
             words = meant.words if flag in reader.flags else instead_of(meant, command, reader)
             if words:
@@ -96,19 +103,8 @@ def likely_variable(name: str, reader: Reader) -> str | None:
     spelled = name.removeprefix(PREFIX).lower().replace("_", "-")
     options = (server_option(f"{dashes}{spelled}") for dashes in ("--", "-"))
     named = (one.variable for one in options if one is not None)
-    alike = (one for one in sorted(reader.variables) if _is_typo(name, one))
+    alike = get_close_matches(name, sorted(reader.variables), 1, _ALIKE)
     return next((one for one in (*named, *alike) if one in reader.variables), None)
-
-
-def _is_typo(name: str, meant: str) -> bool:
-    """Whether one letter is missing, too many or wrong, or two neighbours have changed places."""
-    pairs = zip(name, meant, strict=False)
-    start = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
-    one, other = name[start:], meant[start:]
-    swapped = one[1::-1] + one[2:]
-    return name != meant and (
-        other in {one[1:], swapped} or one == other[1:] or one[1:] == other[1:]
-    )
 
 
 def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:
@@ -119,13 +115,9 @@ def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str,
         return (other, *item.values)
     if item.server is None and item.option is None:
         return meant_by(item)
-    match reader.dialect:
-        case Dialect.LLAMA_CPP:
-            return _current(item, command)
-        case Dialect.LEGACY:
-            return _modes(item, reader)
-        case Dialect.IK:
-            return () if is_of_stage(item) else _modes(item, reader)
+    if reader.is_current and not (item.name == LOAD_MODE.name and not reader.takes(item.flag)):
+        return _current(item, command)
+    return () if reader.dialect is Dialect.IK and is_of_stage(item) else _modes(item, reader)
 
 
 def merged(item: Item, command: ServerCommand, reader: Reader) -> Edits:
@@ -182,3 +174,67 @@ def _load_mode(item: Item, command: ServerCommand) -> tuple[str, ...]:
 def _modes(item: Item, reader: Reader) -> tuple[str, ...]:
     switches = LOAD_MODES.get(item.value, ()) if item.name == LOAD_MODE.name else ()
     return tuple(flag for name in switches if reader.takes(flag := f"--{name}"))
+
+
+def spelled(items: Iterable[Item], accepted: Accepted) -> tuple[Item, ...]:
+    """The options under names that a binary takes.
+
+    Raises:
+        BadInputError: it has no name for one of them.
+    """
+    own = ServerCommand(items=tuple(items))
+    return tuple(one for item in own.items for one in divide(_spelled(item, own, accepted)))
+
+
+def _spelled(item: Item, command: ServerCommand, accepted: Accepted) -> tuple[str, ...]:
+    if item.name == "flash-attn" and item.spelling in accepted.bare:
+        return _switched(item, accepted)
+    if item.name == "spec-type" and item.values:
+        return _drafting(item, accepted)
+    if item.spelling in accepted.flags:
+        return (item.flag, *item.values)
+    words = instead_of(item, command, Reader(dialect=accepted.dialect, accepted=accepted))
+    if not words:
+        raise _untaken(item.flag, accepted)
+    return words
+
+
+def _untaken(what: str, accepted: Accepted) -> BadInputError:
+    return BadInputError(
+        f"{accepted.program} does not take {what}; leave it out, or give another --server-bin"
+    )
+
+
+def _drafting(item: Item, accepted: Accepted) -> tuple[str, ...]:
+    """The drafter kinds; nothing where the draft model alone selects them."""
+    flag, value = item.spelling, item.value
+    drafter, _, settings = value.partition(":")
+    if flag not in accepted.flags and settings and drafter == "draft":
+        pairs = (setting.partition("=") for setting in settings.split(","))
+        words = [w for key, _, text in pairs for w in (_IK_FLAGS[key], text)]
+        return words_of(spelled(divide(words), accepted))
+    if flag not in accepted.flags and value != MODEL_KIND:
+        raise _untaken(f"{flag} {value}", accepted)
+    if flag in accepted.flags and (settings or not accepted.drafters):
+        return (flag, value)
+    # Builds whose list lacks it draft with a draft model wherever one is given.
+    named = [one for one in value.split(",") if one in accepted.drafters or one != MODEL_KIND]
+    return (flag, ",".join(_drafter(one, accepted) for one in named)) if named else ()
+
+
+def _drafter(name: str, accepted: Accepted) -> str:
+    for known in (name, IK_KINDS.get(name, name)):
+        if known in accepted.drafters:
+            return known
+    raise _untaken(f"--spec-type {name}", accepted)
+
+
+def _switched(item: Item, accepted: Accepted) -> tuple[str, ...]:
+    """``-fa`` for builds before autumn 2025, which have it as a switch that is off."""
+    wanted = FLASH_ATTENTION.get(item.values[0]) if item.values else "on"
+    if wanted == FlashAttention.AUTO:
+        raise BadInputError(
+            f"{item.flag} takes no value in {accepted.program}, which cannot choose by itself; "
+            "measure with -fa on or -fa off"
+        )
+    return (item.flag,) if wanted == FlashAttention.ON else ()

@@ -199,11 +199,20 @@ def table(name: str) -> list[str]:
 @cache
 def _lines() -> tuple[_Line, ...]:
     # Of two tables the first counts: it is the one whose program spectui runs.
-    names = [*Dialect, LATER, *(f"{dialect}-gone" for dialect in Dialect), _PROGRAMS]
-    return tuple(_line(text, name) for name in names for text in table(name))
+    tables: dict[str, Dialect | None] = {
+        **{str(dialect): dialect for dialect in Dialect},
+        LATER: Dialect.LLAMA_CPP,
+        **{f"{dialect}-gone": dialect for dialect in Dialect},
+        _PROGRAMS: None,
+    }
+    return tuple(
+        _line(text, dialect, is_later=name == LATER)
+        for name, dialect in tables.items()
+        for text in table(name)
+    )
 
 
-def _line(text: str, name: str) -> _Line:
+def _line(text: str, dialect: Dialect | None, *, is_later: bool) -> _Line:
     taken, _, when = text.partition(" % ")
     own, _, programs = taken.partition(" & ")
     words = own.split()
@@ -218,10 +227,10 @@ def _line(text: str, name: str) -> _Line:
         is_file=any(values),
         is_harmless=words[0] == _HARMLESS,
         variable=next((f"{PREFIX}{word[1:]}" for word in words if word.startswith("$")), None),
-        until="" if name == LATER else when,
-        since=when if name == LATER else "",
+        until="" if is_later else when,
+        since=when if is_later else "",
         programs=tuple(programs.split()),
-        dialect=None if name == _PROGRAMS else Dialect(re.sub("-(gone|later)$", "", name)),
+        dialect=dialect,
     )
 
 

@@ -15,7 +15,7 @@ from spectui.commands.programs import as_server, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.renames import SERVED
-from spectui.commands.rewriting import passed_on
+from spectui.commands.rewriting import passed_on, spelled
 from spectui.commands.takeover import names_model, prints_and_ends, taken_options
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
@@ -49,7 +49,7 @@ def translated(
     written = _corrected(_without(command, overruled), reader, always=corrects)
     items = written.items
     if reader.accepted is not None:
-        items = reader.accepted.spelled(items)
+        items = spelled(items, reader.accepted)
     return Launch(
         name=_name(command),
         command=replace(written, items=items),

@@ -14,39 +14,32 @@ from spectui.options.placement import MODEL, MODEL_DRAFT, PLACEMENT
 from spectui.options.setup import SamplingConfig
 
 
-def _sampler(
-    flags: str, values: Values, field: str, variable: str | None = None, help_text: str = ""
-) -> Option:
+def _sampler(flags: str, values: Values, field: str, help_text: str) -> Option:
     return Option(
         flags=tuple(flags.split()),
         values=values,
         help=help_text,
-        variables=(variable, None),
         default=default_of(SamplingConfig, field),
         is_written=False,
     )
 
 
-TEMPERATURE = _sampler(
-    "--temp --temperature", Decimal(0), "temp", "TEMPERATURE", "Temperature; 0 is greedy."
-)
+TEMPERATURE = _sampler("--temp --temperature", Decimal(0), "temp", "Temperature; 0 is greedy.")
 SAMPLING = (
-    _sampler("--top-k", Whole(0), "top_k", "TOP_K", "Draw from the N likeliest; 0 for all."),
+    _sampler("--top-k", Whole(0), "top_k", "Draw from the N likeliest; 0 for all."),
     _sampler(
         "--top-p",
         Decimal(0, 1),
         "top_p",
-        "TOP_P",
         "Draw from the likeliest that have this probability together; 1 for all.",
     ),
     _sampler(
         "--min-p",
         Decimal(0, 1),
         "min_p",
-        "MIN_P",
         "Draw from those with this share of the likeliest one's probability; 0 for all.",
     ),
-    _sampler("--seed -s", Whole(0, 2**32 - 1), "seed", None, "Of sampling, and of the search."),
+    _sampler("--seed -s", Whole(0, 2**32 - 1), "seed", "Of sampling, and of the search."),
     Option(
         flags=("--ignore-eos",),
         values=Switch(),
@@ -69,9 +62,7 @@ SHARED_BY_NGRAMS = tuple(
 
 
 def _number(number: Number) -> Option:
-    found = Option(
-        flags=number.flags, values=number.values, help=number.help, variables=number.variables
-    )
+    found = Option(flags=number.flags, values=number.values, help=number.help)
     return replace(found, default=number.default)
 
 
@@ -98,7 +89,6 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         flags=("--spec-type", "--spec-stage"),
         help="What drafts.",
-        variables=("SPEC_TYPE", None),
     ),
     Option(flags=("--spec-default",), values=Switch(), is_ours=False),
     *(Option(flags=(f"--{name}",), is_ours=False) for name in SHARED_BY_NGRAMS),
@@ -108,9 +98,3 @@ OPTIONS: tuple[Option, ...] = (
 """Everything that the export writes or that spectui's command line has."""
 
 BY_FLAG = {flag: option for option in OPTIONS for flag in option.flags}
-BY_VARIABLE = {
-    variable: option
-    for option in OPTIONS
-    for variable in (option.variable, option.legacy_variable)
-    if variable is not None
-}

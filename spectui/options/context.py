@@ -5,7 +5,6 @@ Names as in ``options.catalogue``.
 
 from dataclasses import replace
 
-from spectui.options.dialect import IK
 from spectui.options.option import Option, Switch, Whole, Words, default_of
 from spectui.options.setup import ContextOptions, CpuOptions, FlashAttention, Numa
 
@@ -16,7 +15,6 @@ THREADS = Option(
     flags=("-t", "--threads"),
     values=Whole(0, MAX_THREADS),
     help="Compute threads (default: one per physical core, efficiency cores left out).",
-    variables=("THREADS", "THREADS"),
     default=default_of(ContextOptions, "threads"),
     metavar="N",
     shows_default=False,
@@ -53,14 +51,12 @@ CPU_MASK = Option(
     help="Processors for the compute threads, as hexadecimal bits.",
     metavar="M",
     repeats=True,
-    lacking=IK,
 )
 CPU_RANGE = Option(
     flags=("--cpu-range", "-Cr"),
     help="Processors for them, beside those of --cpu-mask.",
     metavar="LO-HI",
     repeats=True,
-    lacking=IK,
 )
 CPU_STRICT = Option(
     flags=("--cpu-strict",),
@@ -69,7 +65,6 @@ CPU_STRICT = Option(
     default=int(CpuOptions().strict),
     metavar="0|1",
     shows_default=False,
-    lacking=IK,
 )
 PRIO = Option(
     flags=("--prio",),
@@ -78,7 +73,6 @@ PRIO = Option(
     default=default_of(CpuOptions, "prio"),
     metavar="N",
     shows_default=False,
-    lacking=IK,
 )
 POLL = Option(
     flags=("--poll",),
@@ -86,7 +80,6 @@ POLL = Option(
     help="How long they wait awake for work, from 0 to 100.",
     default=default_of(CpuOptions, "poll"),
     metavar="N",
-    lacking=IK,
 )
 
 
@@ -102,7 +95,6 @@ NUMA = Option(
     flags=("--numa",),
     values=Words(tuple(map(str, Numa))),
     help="Spread the threads over the nodes of a machine that has several.",
-    variables=("NUMA", "NUMA"),
 )
 CPU = (
     *(CPU_MASK, CPU_RANGE, CPU_STRICT, PRIO, POLL),
@@ -113,14 +105,11 @@ SWA_FULL = Option(
     flags=("--swa-full",),
     values=Switch(),
     help="Let layers with a sliding window remember the whole context.",
-    variables=("SWA_FULL", "SWA_FULL"),
-    lacking=IK,
 )
 CTX_SIZE = Option(
     flags=("-c", "--ctx-size"),
     values=Whole(1),
     help="Tokens that the context holds.",
-    variables=("CTX_SIZE", "CTX_SIZE"),
     default=default_of(ContextOptions, "ctx_size"),
     metavar="N",
 )
@@ -130,7 +119,6 @@ CONTEXT = (
         flags=("-b", "--batch-size"),
         values=Whole(1),
         help="Most tokens per decode.",
-        variables=("BATCH", "BATCH"),
         default=default_of(ContextOptions, "batch_size"),
         metavar="N",
     ),
@@ -138,7 +126,6 @@ CONTEXT = (
         flags=("-ub", "--ubatch-size"),
         values=Whole(1),
         help="Most tokens computed at once.",
-        variables=("UBATCH", "UBATCH"),
         default=default_of(ContextOptions, "ubatch_size"),
         metavar="N",
     ),
@@ -146,7 +133,6 @@ CONTEXT = (
         flags=("-fa", "--flash-attn"),
         values=Words(tuple(map(str, FlashAttention))),
         help="Flash attention.",
-        variables=("FLASH_ATTN", "FLASH_ATTN"),
         default=default_of(ContextOptions, "flash_attn"),
     ),
     *(*THREAD_COUNTS, *CPU, NUMA, SWA_FULL),

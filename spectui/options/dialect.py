@@ -18,6 +18,3 @@ class Dialect(StrEnum):
 
 NGRAM_DIALECTS = frozenset({Dialect.LLAMA_CPP})
 """Those that take n-gram drafters and MTP in any row: a search for others must leave these out."""
-IK = frozenset({Dialect.IK})
-OLDER = frozenset({Dialect.LEGACY, Dialect.IK})
-"""Those that lack what llama.cpp got lately."""

@@ -21,8 +21,6 @@ class Facts:
     """spectui's own spelling first, current llama.cpp's last; empty for ``--spec-KIND-NAME``."""
     shared: tuple[str, ...] = ()
     """Options in its place when all n-gram drafters shared them (until spring 2026)."""
-    variables: tuple[str | None, str | None] = (None, None)
-    """Variables of current builds and of those before spring 2026, without their ``LLAMA_ARG_``."""
     old_default: float | None = None
     """Default until spring 2026, and in ik_llama.cpp; None for today's."""
     bounds_drafts: bool = False

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, fields
 
-from spectui.options.dialect import Dialect
-
 INT_MAX = 2**31 - 1
 """llama.cpp's sizes and counts are 32-bit."""
 
@@ -71,11 +69,6 @@ class Option:
     """Whether it may be given several times."""
     written: str = ""
     """Flag that exports write for current llama.cpp; empty for the first, as for other builds."""
-    lacking: frozenset[Dialect] = frozenset()
-    """Dialects without it, or where it means something else."""
-    variables: tuple[str | None, str | None] = (None, None)
-    """Environment variables of current builds and of those before spring 2026, without their
-    ``LLAMA_ARG_``."""
     is_ours: bool = True
     """spectui's command line has it, under ``name``."""
     is_written: bool = True
@@ -92,16 +85,6 @@ class Option:
         return self.name.replace("-", "_")
 
     @property
-    def variable(self) -> str | None:
-        """Environment variable of current builds."""
-        return _variable(self.variables[0])
-
-    @property
-    def legacy_variable(self) -> str | None:
-        """Environment variable of builds before spring 2026."""
-        return _variable(self.variables[1])
-
-    @property
     def long_flag(self) -> str:
         """The long spelling that old and current builds share."""
         return next(flag for flag in self.flags if flag.startswith("--"))
@@ -110,26 +93,6 @@ class Option:
     def is_switch(self) -> bool:
         """Whether it takes no value."""
         return isinstance(self.values, Switch)
-
-    def flag_in(self, dialect: Dialect) -> str | None:
-        """The flag that an export writes in that dialect; None where it has no such option."""
-        if dialect in self.lacking:
-            return None
-        return self.written if dialect is Dialect.LLAMA_CPP and self.written else self.flags[0]
-
-    def variable_in(self, dialect: Dialect) -> str | None:
-        """The variable of that dialect; None where it has none, as ik_llama.cpp never has."""
-        match dialect:
-            case Dialect.LLAMA_CPP:
-                return self.variable
-            case Dialect.LEGACY:
-                return self.legacy_variable
-            case Dialect.IK:
-                return None
-
-
-def _variable(name: str | None) -> str | None:
-    return None if name is None else f"LLAMA_ARG_{name}"
 
 
 def default_of(configuration: type, field: str) -> object:

@@ -3,7 +3,6 @@
 Names as in ``options.catalogue``.
 """
 
-from spectui.options.dialect import IK, OLDER
 from spectui.options.option import File, Layers, Option, Switch, Whole, Words, default_of
 from spectui.options.setup import (
     CACHE_TYPES,
@@ -18,9 +17,7 @@ from spectui.options.setup import (
 _MAX_LAYERS = 1024
 
 
-def _cache_type(
-    flags: str, what: str, variable: str, legacy: str, *, written: str = "", more: str = ""
-) -> Option:
+def _cache_type(flags: str, what: str, *, written: str = "", more: str = "") -> Option:
     # Target and draft have the same defaults.
     key = "cache_type_k" if what.endswith("K") else "cache_type_v"
     return Option(
@@ -28,7 +25,6 @@ def _cache_type(
         values=Words(CACHE_TYPES),
         help=f"Type of the {what} cache{more}.",
         metavar="TYPE",
-        variables=(variable, legacy),
         default=default_of(ModelOptions, key),
         written=written,
     )
@@ -38,13 +34,11 @@ MODEL = Option(
     flags=("-m", "--model"),
     values=File(),
     help="The target, a GGUF file.",
-    variables=("MODEL", "MODEL"),
 )
 MODEL_DRAFT = Option(
     flags=("-md", "--model-draft", "--spec-draft-model"),
     values=File(),
     help="A draft, a GGUF file. May be repeated: each is a candidate.",
-    variables=("SPEC_DRAFT_MODEL", "MODEL_DRAFT"),
     repeats=True,
     written="--spec-draft-model",
 )
@@ -52,7 +46,6 @@ GPU_LAYERS = Option(
     flags=("-ngl", "--gpu-layers", "--n-gpu-layers"),
     values=Layers(),
     help="Layers of the target on the GPU (default: all that fit, see --fit).",
-    variables=("N_GPU_LAYERS", "N_GPU_LAYERS"),
     default=default_of(ModelOptions, "n_gpu_layers"),
     shows_default=False,
 )
@@ -60,7 +53,6 @@ GPU_LAYERS_DRAFT = Option(
     flags=("-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft", "--spec-draft-ngl"),
     values=Layers(),
     help="Layers of the draft on the GPU (default: all).",
-    variables=("N_GPU_LAYERS_DRAFT", "N_GPU_LAYERS_DRAFT"),
     default=default_of(ModelOptions, "n_gpu_layers"),
     shows_default=False,
     written="--spec-draft-ngl",
@@ -68,13 +60,11 @@ GPU_LAYERS_DRAFT = Option(
 RPC = Option(
     flags=("--rpc",),
     help="Servers of llama.cpp's RPC backend, whose devices are used like GPUs of this machine.",
-    variables=("RPC", "RPC"),
     metavar="HOST:PORT,...",
 )
 DEVICE = Option(
     flags=("-dev", "--device"),
     help="Devices for the target, such as CUDA0,RPC0, or none (default: all).",
-    variables=("DEVICE", "DEVICE"),
     metavar="NAME,...",
 )
 DEVICE_DRAFT = Option(
@@ -86,21 +76,18 @@ DEVICE_DRAFT = Option(
 TENSOR_SPLIT = Option(
     flags=("-ts", "--tensor-split"),
     help="Shares of the layers by device, such as 3,1 (default: by free memory).",
-    variables=("TENSOR_SPLIT", "TENSOR_SPLIT"),
     metavar="N0,N1,...",
 )
 SPLIT_MODE = Option(
     flags=("-sm", "--split-mode"),
     values=Words(tuple(map(str, SplitMode))),
     help="What devices share of a model: layers, nothing, or rows of every matrix.",
-    variables=("SPLIT_MODE", "SPLIT_MODE"),
     default=default_of(Devices, "split_mode"),
 )
 MAIN_GPU = Option(
     flags=("-mg", "--main-gpu"),
     values=Whole(0),
     help="Index of the device that has all with --split-mode none.",
-    variables=("MAIN_GPU", "MAIN_GPU"),
     default=default_of(Devices, "main"),
     metavar="INDEX",
     shows_default=False,
@@ -109,18 +96,15 @@ NO_KV_OFFLOAD = Option(
     flags=("-nkvo", "--no-kv-offload"),
     values=Switch(),
     help="Keep the caches in RAM.",
-    variables=("NO_KV_OFFLOAD", "NO_KV_OFFLOAD"),
 )
 NO_OP_OFFLOAD = Option(
     flags=("--no-op-offload",),
     values=Switch(),
     help="Compute with weights of RAM on the processor, for large batches too.",
-    lacking=IK,
 )
 OVERRIDE_TENSOR = Option(
     flags=("-ot", "--override-tensor"),
     help="Put tensors whose name matches into a buffer type, such as exps=CPU.",
-    variables=("OVERRIDE_TENSOR", None),
     metavar="PATTERN=BUFFER",
     repeats=True,
 )
@@ -128,27 +112,22 @@ CPU_MOE = Option(
     flags=("--cpu-moe", "-cmoe"),
     values=Switch(),
     help="Keep all expert weights in RAM.",
-    variables=("CPU_MOE", "CPU_MOE"),
 )
 N_CPU_MOE = Option(
     flags=("--n-cpu-moe", "-ncmoe"),
     values=Whole(0, _MAX_LAYERS),
     help="Keep the expert weights of the first N layers in RAM.",
-    variables=("N_CPU_MOE", "N_CPU_MOE"),
     default=default_of(ModelOptions, "n_cpu_moe"),
     metavar="N",
     shows_default=False,
-    lacking=IK,
 )
 MOE_CACHE_MIB = Option(
     flags=("--moe-cache-mib",),
     values=Whole(0, 1 << 20),
     help="MiB of GPU memory for the experts in RAM that were used last (default: none).",
-    variables=("MOE_CACHE_MIB", None),
     default=default_of(ContextOptions, "moe_cache_mib"),
     metavar="N",
     shows_default=False,
-    lacking=OLDER,
 )
 OVERRIDE_TENSOR_DRAFT = Option(
     flags=("-otd", "--override-tensor-draft", "--spec-draft-override-tensor"),
@@ -156,26 +135,21 @@ OVERRIDE_TENSOR_DRAFT = Option(
     metavar="PATTERN=BUFFER",
     repeats=True,
     written="--spec-draft-override-tensor",
-    lacking=IK,
 )
 CPU_MOE_DRAFT = Option(
     flags=("--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"),
     values=Switch(),
     help="Keep all expert weights of the draft in RAM.",
-    variables=("SPEC_DRAFT_CPU_MOE", "CPU_MOE_DRAFT"),
     written="--spec-draft-cpu-moe",
-    lacking=IK,
 )
 N_CPU_MOE_DRAFT = Option(
     flags=("--n-cpu-moe-draft", "-ncmoed", "--spec-draft-n-cpu-moe", "--spec-draft-ncmoe"),
     values=Whole(0, _MAX_LAYERS),
     help="Keep the expert weights of the draft's first N layers in RAM.",
-    variables=("SPEC_DRAFT_N_CPU_MOE", "N_CPU_MOE_DRAFT"),
     default=default_of(ModelOptions, "n_cpu_moe"),
     metavar="N",
     shows_default=False,
     written="--spec-draft-n-cpu-moe",
-    lacking=IK,
 )
 OVERRIDE_KV = Option(
     flags=("--override-kv", "-okv"),
@@ -190,29 +164,24 @@ NO_MMAP = Option(
     flags=("--no-mmap",),
     values=Switch(),
     help="Read the models instead of mapping them.",
-    variables=(None, "NO_MMAP"),
 )
 N_CPU_FFN = Option(
     flags=("--n-cpu-ffn", "-ncffn"),
     values=Whole(0, _MAX_LAYERS),
     help="Keep the dense FFN weights of the target's first N layers in RAM.",
-    variables=("N_CPU_FFN", None),
     default=default_of(ModelOptions, "n_cpu_ffn"),
     metavar="N",
     shows_default=False,
-    lacking=OLDER,
 )
 MLOCK = Option(
     flags=("--mlock",),
     values=Switch(),
     help="Lock the weights that are in RAM there.",
-    variables=(None, "MLOCK"),
 )
 DIRECT_IO = Option(
     flags=("--direct-io", "-dio"),
     values=Switch(),
     help="Read the models past the page cache, instead of mapping them.",
-    lacking=IK,
 )
 LOAD_MODES: dict[str, tuple[str, ...]] = {
     "auto": (),
@@ -227,81 +196,61 @@ LOAD_MODE = Option(
     flags=("--load-mode", "-lm"),
     values=Words(tuple(LOAD_MODES)),
     help="One word in place of --no-mmap, --mlock and --direct-io (default: auto).",
-    variables=("LOAD_MODE", None),
-    lacking=OLDER,
 )
 LAZY_MODE = Option(
     flags=("--lazy-mode", "-lzm"),
     values=Words(tuple(map(str, LazyMode))),
     help="Read rows of some tables from disk when they are looked up.",
-    variables=("LAZY_MODE", None),
     default=default_of(ModelOptions, "lazy_mode"),
-    lacking=OLDER,
 )
 NO_REPACK = Option(
     flags=("--no-repack", "-nr"),
     values=Switch(),
     help="Leave weights in RAM as they are in the file.",
-    variables=("NO_REPACK", None),
-    lacking=IK,
 )
 NO_HOST = Option(
     flags=("--no-host",),
     values=Switch(),
     help="Keep weights out of the memory that a GPU's driver reserves in RAM.",
-    variables=("NO_HOST", "NO_HOST"),
-    lacking=IK,
 )
 LOADING = (NO_MMAP, MLOCK, DIRECT_IO, LOAD_MODE)
 """How weights come into RAM: the first three, or the last for all of them."""
 CACHE_TYPE_K = _cache_type(
     "-ctk --cache-type-k",
     "target's K",
-    "CACHE_TYPE_K",
-    "CACHE_TYPE_K",
     more=f": {', '.join(CACHE_TYPES)}",
 )
-CACHE_TYPE_V = _cache_type("-ctv --cache-type-v", "target's V", "CACHE_TYPE_V", "CACHE_TYPE_V")
+CACHE_TYPE_V = _cache_type("-ctv --cache-type-v", "target's V")
 CACHE_TYPE_K_DRAFT = _cache_type(
     "-ctkd --cache-type-k-draft --spec-draft-type-k",
     "draft's K",
-    "SPEC_DRAFT_CACHE_TYPE_K",
-    "CACHE_TYPE_K_DRAFT",
     written="--spec-draft-type-k",
 )
 CACHE_TYPE_V_DRAFT = _cache_type(
     "-ctvd --cache-type-v-draft --spec-draft-type-v",
     "draft's V",
-    "SPEC_DRAFT_CACHE_TYPE_V",
-    "CACHE_TYPE_V_DRAFT",
     written="--spec-draft-type-v",
 )
 FIT = Option(
     flags=("-fit", "--fit"),
     values=Words(("on", "off")),
     help="Put as many layers and experts on devices as fit, where -ngl, -ts and -ot are not given.",
-    variables=("FIT", None),
     default="on",
     is_written=False,
-    lacking=IK,
 )
 FIT_TARGET = Option(
     flags=("-fitt", "--fit-target"),
     help="MiB that --fit leaves free on each device (default: 1024).",
-    variables=("FIT_TARGET", None),
     metavar="MIB0,MIB1,...",
     is_written=False,
-    lacking=IK,
 )
 FIT_CTX = Option(
     flags=("-fitc", "--fit-ctx"),
     values=Whole(1),
     help="Shortest context to which --fit shortens one whose size is not given.",
-    variables=("FIT_CTX", None),
     default=default_of(Fit, "min_ctx"),
     metavar="N",
     is_written=False,
-    lacking=IK,
 )
 FITTING = (FIT, FIT_TARGET, FIT_CTX)
 """Options by which llama-server chooses a placement. A command's own remain as they stand."""

@@ -37,7 +37,7 @@ def extra(text: str) -> tuple[str, ...]:
 
 
 def test_no_two_options_share_a_name() -> None:
-    names = [name for o in OPTIONS for name in (*o.flags, o.variable) if name]
+    names = [name for option in OPTIONS for name in option.flags]
     assert len(names) == len(set(names))
 
 

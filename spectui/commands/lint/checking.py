@@ -9,10 +9,10 @@ from spectui.commands.lint.caches import caches_rule, serving_rule
 from spectui.commands.lint.drafters import drafters_rule
 from spectui.commands.lint.kinds import kinds_rule
 from spectui.commands.lint.lengths import lengths_rule, ngrams_rule
+from spectui.commands.lint.misread import misread_rule
 from spectui.commands.lint.placement import placement_rule
 from spectui.commands.lint.programs import program_rule
-from spectui.commands.lint.spelling import home_rule, repeats_rule, spelling_rule
-from spectui.commands.lint.values import values_rule
+from spectui.commands.lint.spelling import repeats_rule, spelling_rule
 from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
 from spectui.severity import Severity
@@ -23,9 +23,8 @@ _RULES: tuple[Rule, ...] = (
     program_rule,
     lengths_rule,
     spelling_rule,
-    home_rule,
     kinds_rule,
-    values_rule,
+    misread_rule,
     repeats_rule,
     drafters_rule,
     ngrams_rule,

@@ -42,8 +42,6 @@ _BOUNDS: dict[type[NgramDrafter], tuple[str, str]] = {
     NgramMod: ("n_min", "n_max"),
 }
 """Numbers of n-gram drafters that bound their drafts: the shortest, and the longest."""
-_SHORTEST_MATCH = 16
-"""Tokens below which llama-server warns about ``ngram-mod``."""
 _UNREAD = {
     "spec-ngram-simple-min-hits": "ngram-simple looks up no counts",
     # common_ngram_map_draft
@@ -59,10 +57,7 @@ def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _changed(command, reader)
     yield from _shorter_than_shortest(command, reader)
     yield from _never(command)
-    if command.value("spec-draft-sampling") == "probabilistic":
-        yield from _of_sampled(command)
-    else:
-        yield from _to_the_end(command)
+    yield from _least_probability(command)
     yield from _large_batches(command, reader)
 
 
@@ -127,30 +122,28 @@ def _never(command: ServerCommand) -> Iterator[Finding]:
             )
 
 
-def _to_the_end(command: ServerCommand) -> Iterator[Finding]:
+def _least_probability(command: ServerCommand) -> Iterator[Finding]:
+    """Find a least probability that ends no draft, or that does not decide."""
     found, p_min = command.last("draft-p-min"), command.number("draft-p-min")
     longest = command.number("draft-max")
-    if found is None or p_min is None or longest is None or longest < _LONG or p_min > 0:
+    if found is None or p_min is None:
         return
-    at, item = found
-    yield note(
-        (at, item),
-        f"all {longest:.0f} tokens of a draft are computed, however unlikely they are",
-        f"{item.shown} {item.value} ends no draft early; spectui tune finds what pays",
-        write=(item.flag, OLD_LENGTHS["draft-p-min"]),
-    )
-
-
-def _of_sampled(command: ServerCommand) -> Iterator[Finding]:
-    """Find a least probability beside drafts whose tokens are sampled."""
-    found, p_min = command.last("draft-p-min"), command.number("draft-p-min")
-    if found is not None and p_min is not None and p_min > 0:
-        yield warning(
+    item = found[1]
+    if command.value("spec-draft-sampling") == "probabilistic":
+        if p_min > 0:
+            yield warning(
+                found,
+                f"{item.text} ends drafts by a probability that does not decide",
+                "since llama.cpp b12364 a sampled token is accepted as often as draft and target "
+                "agree (1 - TV), which the draft's top probability does not tell",
+                write=(item.flag, "0"),
+            )
+    elif longest is not None and longest >= _LONG and p_min <= 0:
+        yield note(
             found,
-            f"{found[1].text} ends drafts by a probability that does not decide",
-            "since llama.cpp b12364 a sampled token is accepted as often as draft and target agree "
-            "(1 - TV), which the draft's top probability does not tell",
-            write=(found[1].flag, "0"),
+            f"all {longest:.0f} tokens of a draft are computed, however unlikely they are",
+            f"{item.shown} {item.value} ends no draft early; spectui tune finds what pays",
+            write=(item.flag, OLD_LENGTHS["draft-p-min"]),
         )
 
 
@@ -206,8 +199,6 @@ def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             yield _idle(at, item, _UNREAD[item.name])
     if kinds and all(kind.startswith("ngram-") for kind in kinds):
         yield from _lengths(command, kinds, reader)
-    if kind_of(NgramMod) in kinds:
-        yield from _short_match(command)
     for drafter, bounds in _BOUNDS.items():
         if kind_of(drafter) in kinds:
             yield from _all_dropped(command, *(number_of(drafter, name) for name in bounds))
@@ -255,16 +246,3 @@ def _number(command: ServerCommand, number: Number) -> float:
     """The command's number, 0 included, or else the server's default."""
     found = command.number(number.option)
     return number.default if found is None else found
-
-
-def _short_match(command: ServerCommand) -> Iterator[Finding]:
-    match = command.last("spec-ngram-mod-n-match")
-    n_match = command.number("spec-ngram-mod-n-match")
-    if match is not None and n_match is not None and n_match < _SHORTEST_MATCH:
-        yield warning(
-            match,
-            f"{match[1].shown} {match[1].value} is short",
-            f"below {_SHORTEST_MATCH} tokens chance matches draft what is refused, and "
-            "llama-server warns of it",
-            write=(match[1].flag, "24"),
-        )

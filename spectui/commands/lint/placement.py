@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, note, warning
-from spectui.commands.measured import is_ignored
 from spectui.commands.reader import Reader
 from spectui.options.reading import tensor_pattern
 from spectui.options.setup import EXPERTS
@@ -16,7 +15,6 @@ _EXPERT = re.compile(rf"blk\.(\d+)\.{EXPERTS}")
 def placement_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on a draft that is kept apart, and on placements without effect."""
     yield from _draft_in_ram(command, reader)
-    yield from _idle_threads(command)
     if command.target_tensors is not None:
         yield from _unmatched(command, "the model", command.target_tensors, "")
     if command.draft_tensors is not None:
@@ -36,14 +34,6 @@ def _draft_in_ram(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         "takes little of a GPU's memory",
         write=(found[1].flag, "99"),
     )
-
-
-def _idle_threads(command: ServerCommand) -> Iterator[Finding]:
-    """Find options of a draft's threads that llama-server reads and does not apply."""
-    for at, item in enumerate(command.items):
-        if is_ignored(item):
-            why = "llama-server takes the number of a draft's threads (-td, -tbd), and no more"
-            yield warning((at, item), f"{item.text} does nothing", why, write=())
 
 
 def _unmatched(

@@ -8,7 +8,7 @@ from itertools import pairwise
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
 from spectui.commands.finding import Finding, Topic, about, error, warning
-from spectui.commands.home import is_named_so, shell_line
+from spectui.commands.home import shell_line
 from spectui.commands.items import DASHES, Item, divide
 from spectui.commands.programs import SERVER, program_of, started_by
 from spectui.commands.reader import Reader
@@ -177,19 +177,6 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
                 replacement=None if words is None else shell_line(words),
                 edits=edits,
                 at=at,
-            )
-
-
-def home_rule(command: ServerCommand, _reader: Reader) -> Iterator[Finding]:
-    """Yield a finding for every path whose ``~`` no shell replaces."""
-    for at, item in enumerate(command.items):
-        if item.is_path and any(map(is_named_so, item.values)):
-            yield warning(
-                (at, item),
-                f"{item.flag} {item.value} is in a folder called ~, and not in the home folder",
-                "only a shell replaces ~, and not in quotes; the server looks for such a folder "
-                "where it is started: write the whole path",
-                topic=Topic.MISREAD,
             )
 
 

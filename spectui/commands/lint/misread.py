@@ -1,10 +1,12 @@
-"""Rules for values that a server takes without a word, and reads otherwise than they look."""
+"""Rules for what a server takes without a word, and reads otherwise than it looks."""
 
 import re
 from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Topic, warning
+from spectui.commands.home import is_named_so
+from spectui.commands.measured import is_ignored
 from spectui.commands.reader import Reader
 from spectui.options.dialect import Dialect
 
@@ -23,9 +25,11 @@ _JINJA_KNOWS = "chatml"
 _SIZE = re.compile(r"(\d+)([kmg]|(?:_\d+)+)", re.IGNORECASE)
 
 
-def values_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    """Yield findings on values that the reader misreads; what it refuses, it judges itself."""
+def misread_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on what the reader misreads or ignores; what it refuses, it judges itself."""
+    yield from _home(command)
     yield from _sizes(command, reader)
+    yield from _idle_threads(command)
     if reader.dialect is Dialect.LLAMA_CPP:
         yield from _literal_template(command)
 
@@ -61,3 +65,24 @@ def _literal_template(command: ServerCommand) -> Iterator[Finding]:
         f"beside {_NO_JINJA} alone; without it the model's own template is taken",
         write=(),
     )
+
+
+def _home(command: ServerCommand) -> Iterator[Finding]:
+    """Yield a finding for every path whose ``~`` no shell replaces."""
+    for at, item in enumerate(command.items):
+        if item.is_path and any(map(is_named_so, item.values)):
+            yield warning(
+                (at, item),
+                f"{item.flag} {item.value} is in a folder called ~, and not in the home folder",
+                "only a shell replaces ~, and not in quotes; the server looks for such a folder "
+                "where it is started: write the whole path",
+                topic=Topic.MISREAD,
+            )
+
+
+def _idle_threads(command: ServerCommand) -> Iterator[Finding]:
+    """Find options of a draft's threads that llama-server reads and does not apply."""
+    for at, item in enumerate(command.items):
+        if is_ignored(item):
+            why = "llama-server takes the number of a draft's threads (-td, -tbd), and no more"
+            yield warning((at, item), f"{item.text} does nothing", why, write=())
