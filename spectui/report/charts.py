@@ -85,8 +85,7 @@ class Row:
 
     label: str
     speedup: float
-    low: float | None = None
-    high: float | None = None
+    interval: tuple[float, float] | None = None
     is_strong: bool = False
 
 
@@ -100,7 +99,7 @@ class Forest:
     def scale(self) -> Scale:
         """Its scale."""
         told = [row.speedup for row in self.rows if row.speedup]
-        ends = [end for row in self.rows for end in (row.low, row.high) if end]
+        ends = [end for row in self.rows for end in row.interval or () if end]
         # An interval of too few prompts may reach from nothing to a hundredfold.
         low, high = min(1.0, *told) / _FARTHEST, max(1.0, *told) * _FARTHEST
         return scale_of([*told, *(min(max(end, low), high) for end in ends)])

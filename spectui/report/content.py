@@ -11,18 +11,17 @@ import msgspec
 
 from spectui.known import Known
 from spectui.measure.arm import Arm
-from spectui.measure.observed import Observed
+from spectui.measure.observed import Observed, totals
 from spectui.measure.promise import Promise
 from spectui.measure.verdict import Answer, Verdict
 from spectui.report.document import (
-    BestPart,
     CategoryPart,
     ConfigPart,
     EnginePart,
     ModelPart,
-    Parts,
-    Throughput,
+    SidePart,
     TuneDocument,
+    read_document,
 )
 from spectui.report.settings import arm_of
 from spectui.tune.outcome import Gain
@@ -74,8 +73,6 @@ class Content:
     states: Mapping[TrialState, int]
     """Number of trials by their state."""
     predicted: Mapping[Arm, float]
-    is_partly_predicted: bool
-    """Whether only the best predictions were kept."""
     prompts: Known[str]
     """The prompts in words."""
     searched_by: tuple[str, ...]
@@ -97,11 +94,6 @@ class Content:
         return _HEADLINES[self.verdict.answer or usual]
 
     @property
-    def setting(self) -> str | None:
-        """The best setting in words."""
-        return None if self.best is None else self.best.label
-
-    @property
     def rates(self) -> tuple[float, float] | None:
         """Tokens per second without and with the best setting; None where one is not known."""
         off, on = self.document.baseline, self.document.best
@@ -119,11 +111,11 @@ def content_of(study: StoredStudy, searched_by: Sequence[str] = ()) -> Content:
     """
     kept = None if study.report is None else study.report.document
     outcome = study.outcome
-    parts = Parts(kept, _ENDED_EARLY if outcome is None else _NOT_KEPT)
-    document = _completed(parts.document, study)
-    predicted, is_partly = _predicted(study, document)
+    document, reasons = read_document(kept, _ENDED_EARLY if outcome is None else _NOT_KEPT)
+    document = _completed(document, study)
+    predicted = {} if study.predictions is None else study.predictions.by_arm()
+    predicted = {arm: one for arm, one in predicted.items() if isfinite(one) and one > 0}
     best = None if document.best is None else arm_of(document.best.params)
-    names = [field.name for field in msgspec.structs.fields(TuneDocument)]
     return Content(
         study=study.name,
         ended=None if outcome is None else outcome.ended,
@@ -131,19 +123,18 @@ def content_of(study: StoredStudy, searched_by: Sequence[str] = ()) -> Content:
         gain=None if outcome is None else _told(outcome.gain, document.best),
         best=best,
         document=document,
-        reasons={name: parts.reason(name) for name in names},
+        reasons=reasons,
         tried=_tried(study.trials, predicted),
         n_later=_later(study),
         states=Counter(record.state for record in study.trials),
         predicted=predicted,
-        is_partly_predicted=is_partly,
         prompts=_prompts(study.promise),
         searched_by=tuple(searched_by),
         source=study,
     )
 
 
-def _told(gain: Gain | None, best: BestPart | None) -> Gain | None:
+def _told(gain: Gain | None, best: SidePart | None) -> Gain | None:
     """The gain without what cannot be: it is cut at what the accepted tokens can give."""
     if gain is None or not isfinite(gain.speedup) or gain.speedup <= 0:
         return None
@@ -175,7 +166,10 @@ def _promised(promise: Promise) -> dict[str, object]:
     case, sampling = promise.case, promise.case.sampling
     draft = None if case.draft is None else case.draft.path
     arm = Arm(draft=None if draft is None else draft.stem, speculation=case.speculation)
-    off, on = _rates(promise.observed)
+    sums = totals(promise.observed)
+    by_category: dict[str, list[Observed]] = {}
+    for one in promise.observed:
+        by_category.setdefault(one.measurement.category, []).append(one)
     return {
         "target": ModelPart(path=str(case.target.path)),
         "drafts": () if draft is None else (ModelPart(path=str(draft), name=draft.stem),),
@@ -190,49 +184,21 @@ def _promised(promise: Promise) -> dict[str, object]:
             min_p=sampling.min_p,
             ignore_eos=sampling.ignore_eos,
         ),
-        "baseline": Throughput(tokens_per_s=off),
-        "best": BestPart(tokens_per_s=on, params=arm.document()),
-        "per_category": _categories(promise.observed),
+        "baseline": SidePart(tokens_per_s=sums.baseline_tokens_per_s),
+        "best": SidePart(tokens_per_s=sums.tokens_per_s, params=arm.document()),
+        "per_category": tuple(_category(*members) for members in by_category.items()),
     }
 
 
-def _rates(observed: Sequence[Observed]) -> tuple[float | None, float | None]:
-    """Tokens per second without and with speculation."""
-    measured = [one.measurement for one in observed]
-    off_s = sum(one.baseline_s for one in measured)
-    on_s = sum(one.speculative_s for one in measured)
-    off = sum(one.baseline_tokens for one in measured) / off_s if off_s > 0 else None
-    on = sum(one.speculative_tokens for one in measured) / on_s if on_s > 0 else None
-    return off, on
-
-
-def _categories(observed: Sequence[Observed]) -> tuple[CategoryPart, ...]:
-    by_name: dict[str, list[Observed]] = {}
-    for one in observed:
-        by_name.setdefault(one.measurement.category, []).append(one)
-    return tuple(_category(name, members) for name, members in by_name.items())
-
-
 def _category(name: str, members: Sequence[Observed]) -> CategoryPart:
-    off, on = _rates(members)
-    n_drafted = sum(one.n_drafted for one in members)
+    sums = totals(members)
+    off, on = sums.baseline_tokens_per_s, sums.tokens_per_s
     return CategoryPart(
         category=name,
         n_prompts=len({one.measurement.prompt_id for one in members}),
         speedup=on / off if off and on else None,
-        acceptance_rate=sum(one.n_accepted for one in members) / n_drafted if n_drafted else None,
+        acceptance_rate=sums.acceptance_rate,
     )
-
-
-def _predicted(study: StoredStudy, document: TuneDocument) -> tuple[Mapping[Arm, float], bool]:
-    """Predictions by setting, and whether these are only the best ones."""
-    if study.predictions is not None:
-        found = study.predictions.by_arm()
-        return {arm: value for arm, value in found.items() if isfinite(value) and value > 0}, False
-    listed = document.forecasts or ()
-    arms = [(arm_of(one.params), one.speedup) for one in listed]
-    kept = {arm: speedup for arm, speedup in arms if arm is not None and speedup > 0}
-    return kept, len(listed) < (document.n_replayed or 0)
 
 
 def _tried(trials: Sequence[TrialRecord], predicted: Mapping[Arm, float]) -> tuple[Tried, ...]:

@@ -4,24 +4,23 @@ from spectui.format import (
     bytes_text,
     count_text,
     counted,
-    duration_text,
     percent_text,
     rate_text,
     times_text,
 )
 from spectui.known import Known
-from spectui.monitor.disturbance import Cause, Kind
+from spectui.options.setup import SamplingConfig
 from spectui.report.charts import Bars, bar, waterfall
 from spectui.report.content import Content
-from spectui.report.document import CausePart, ModelPart
-from spectui.report.section import MOST, Cells, Section, Table
-from spectui.report.words import file_name, label_of, short, temperature_text
+from spectui.report.document import ModelPart
+from spectui.report.section import MOST, Section, Table, facts
+from spectui.report.words import file_name, label_of, short, time_text
 from spectui.tune.trials import TrialState
 
 _MOST_TRIALS = 25
-_MOST_CAUSES = 8
 _DRAWN = 0.001
 """Share of a round below which a part is not drawn."""
+_LONGEST_NOTE = 600
 
 _PARTS = (
     ("the draft guesses", "draft"),
@@ -38,39 +37,36 @@ def round_section(content: Content) -> Known[Section]:
     found = content.document.explanation_terms
     if found is None:
         return Known(None, content.reasons["explanation_terms"])
-    seconds = [(f"{label}", name, getattr(found.round_s, name)) for label, name in _PARTS]
+    seconds = [(label, name, found.round_s.get(name, 0.0)) for label, name in _PARTS]
     total_s = sum(one[-1] for one in seconds)
-    shown = [one for one in seconds if one[-1] > 0.001 * total_s]
+    shown = [one for one in seconds if one[-1] > _DRAWN * total_s]
     labelled = [
-        (f"{label}: {_ms(s)}, {percent_text(s / total_s)}", name, s) for label, name, s in shown
+        (f"{label}: {time_text(s)}, {percent_text(s / total_s)}", name, s)
+        for label, name, s in shown
     ]
     alone_s = found.speedup * total_s
     emitted = f"{found.tokens_per_round:.2f} tokens"
     bars = (
         *waterfall(labelled),
-        bar(f"the whole round: {_ms(total_s)} for {emitted}", ("total", total_s)),
-        bar(f"the target alone: {_ms(alone_s)} for as many", ("alone", alone_s)),
+        bar(f"the whole round: {time_text(total_s)} for {emitted}", ("total", total_s)),
+        bar(f"the target alone: {time_text(alone_s)} for as many", ("alone", alone_s)),
     )
-    rows = (
+    rows = [
         ("tokens guessed per round", f"{found.drafted_per_round:.2f}"),
         ("tokens written per round", f"{found.tokens_per_round:.2f}"),
         ("α: chance that a guess is accepted", f"{found.alpha:.2f}"),
         ("c: a guess over a token of the target", f"{found.c:.3g}"),
         ("V(n)/V(1): the check over a token of the target", f"{found.verify_ratio:.2f}"),
         ("most that any draft could give", times_text(found.speedup_limit)),
-    )
+    ]
     text = content.document.explanation
     return Known(
         Section(
             bars=Bars(bars=bars),
-            table=Table(heads=("", ""), rows=rows),
+            table=facts(rows),
             notes=() if text is None else (text,),
         )
     )
-
-
-def _ms(seconds: float) -> str:
-    return f"{1000 * seconds:.3g} ms"
 
 
 def trials_section(content: Content) -> Known[Section]:
@@ -127,43 +123,12 @@ def _left_out(content: Content, *, n_shown: int, n_measured: int) -> str:
 
 
 def conditions_section(content: Content) -> Known[Section]:
-    """What disturbed the measurement."""
+    """What disturbed the measurement, as ``tune`` said it."""
     found = content.document.conditions
     if found is None:
         return Known(None, content.reasons["conditions"])
-    seen = found.disturbance
-    share = "" if seen.disturbed_share is None else f" ({percent_text(seen.disturbed_share)})"
-    rows = [
-        ("watched", duration_text(seen.watched_s)),
-        ("disturbed", f"{duration_text(seen.disturbed_s)}{share}"),
-    ]
-    if found.drift is not None:
-        rows.append(("the machine's own speed moved by", percent_text(found.drift)))
-    rows.append(("trials repeated in vain, as it was unsteady", str(found.n_noisy)))
-    before, after = found.temperature_before_c, found.temperature_after_c
-    if before is not None and after is not None:
-        rows.append(("hottest sensor, before and after", f"{before:.0f} °C, {after:.0f} °C"))
-    notes = [_cause_text(one) for one in seen.causes[:_MOST_CAUSES]]
-    if len(seen.causes) > _MOST_CAUSES:
-        notes.append(f"{counted(len(seen.causes) - _MOST_CAUSES, 'further cause')} left out.")
-    if not seen.causes:
-        notes.append("Nothing disturbed it.")
-    return Known(Section(table=Table(heads=("", ""), rows=tuple(rows)), notes=tuple(notes)))
-
-
-def _cause_text(part: CausePart) -> str:
-    try:
-        kind = Kind(part.kind)
-    except ValueError:
-        return f"{short(part.kind)} for {duration_text(part.seconds)}."
-    cause = Cause(
-        kind=kind,
-        name=None if part.name is None else short(part.name),
-        n_processes=part.n_processes,
-        seconds=part.seconds,
-        share=part.share,
-    )
-    return f"{cause.text[0].upper()}{cause.text[1:]}."
+    notes = [short(one, _LONGEST_NOTE) for one in found.notes[:MOST]]
+    return Known(Section(notes=tuple(notes) or ("Nothing disturbed it.",)))
 
 
 def machine_section(content: Content) -> Known[Section]:
@@ -171,14 +136,14 @@ def machine_section(content: Content) -> Known[Section]:
     rows = [*_hardware(content), *_models(content), *_versions(content)]
     if not rows:
         return Known(None, content.reasons["machine"])
-    return Known(Section(table=Table(heads=("", ""), rows=tuple(rows), n_words=2)))
+    return Known(Section(table=facts(rows, n_words=2)))
 
 
-def _hardware(content: Content) -> list[Cells]:
+def _hardware(content: Content) -> list[tuple[str, str]]:
     found = content.document.machine
     if found is None:
         return []
-    rows: list[Cells] = [
+    rows: list[tuple[str, str]] = [
         ("processor", f"{short(found.cpu)}, {counted(found.n_cores, 'core')}"),
         ("memory", bytes_text(found.memory_bytes)),
         ("GPUs", short(", ".join(map(short, found.gpus[:16]))) or "none"),
@@ -188,9 +153,9 @@ def _hardware(content: Content) -> list[Cells]:
     return rows
 
 
-def _models(content: Content) -> list[Cells]:
+def _models(content: Content) -> list[tuple[str, str]]:
     target, drafts = content.document.target, content.document.drafts
-    rows: list[Cells] = [] if target is None else [("target", _model_text(target))]
+    rows: list[tuple[str, str]] = [] if target is None else [("target", _model_text(target))]
     used = None if content.best is None else content.best.draft
     return rows + [
         ("draft" if one.name == used else "draft, not chosen", _model_text(one))
@@ -209,9 +174,9 @@ def _model_text(model: ModelPart) -> str:
     return ", ".join(told)
 
 
-def _versions(content: Content) -> list[Cells]:
+def _versions(content: Content) -> list[tuple[str, str]]:
     document = content.document
-    rows: list[Cells] = []
+    rows: list[tuple[str, str]] = []
     if document.spectui is not None:
         rows.append(("spectui", short(document.spectui)))
     engine, server = document.engine, document.server
@@ -225,7 +190,7 @@ def _versions(content: Content) -> list[Cells]:
         rows.append(("llama-cpp-python", short(engine.llama_cpp_python)))
     config = document.config
     if config is not None:
-        sampling = temperature_text(config.temp)
+        sampling = SamplingConfig(temp=config.temp).label
         if config.temp > 0:
             sampling += f", top-k {config.top_k}, top-p {config.top_p:g}, min-p {config.min_p:g}"
         rows.append(("sampling", f"{sampling}, seed {config.seed}"))
@@ -233,6 +198,4 @@ def _versions(content: Content) -> list[Cells]:
         if content.prompts.value is not None:
             prompts += f": {short(content.prompts.value)}"
         rows.append(("prompts", prompts))
-    if document.time is not None:
-        rows.append(("the search took", duration_text(document.time.took_s)))
     return rows
