@@ -1,5 +1,8 @@
 """Sections on what the gain rests on: rounds, trials, disturbances, the machine."""
 
+from collections.abc import Iterator
+from itertools import islice
+
 from spectui.format import (
     bytes_text,
     count_text,
@@ -10,7 +13,7 @@ from spectui.format import (
 )
 from spectui.known import Known
 from spectui.options.setup import SamplingConfig
-from spectui.report.charts import Bars, bar, waterfall
+from spectui.report.charts import Bars, bar
 from spectui.report.content import Content
 from spectui.report.document import ModelPart
 from spectui.report.section import MOST, Section, Table, facts
@@ -22,14 +25,15 @@ _DRAWN = 0.001
 """Share of a round below which a part is not drawn."""
 _LONGEST_NOTE = 600
 
-_PARTS = (
-    ("the draft guesses", "draft"),
-    ("it reads what was checked", "second_draft_pass"),
-    ("the target checks", "verify"),
-    ("tokens are chosen", "sample"),
-    ("wrong guesses are taken back", "rollback"),
-    ("everything else", "other"),
-)
+_PARTS = {
+    "draft": "the draft guesses",
+    "second_draft_pass": "it reads what was checked",
+    "verify": "the target checks",
+    "sample": "tokens are chosen",
+    "rollback": "wrong guesses are taken back",
+    "other": "everything else",
+}
+"""Parts of a round, in their order."""
 
 
 def round_section(content: Content) -> Known[Section]:
@@ -37,20 +41,19 @@ def round_section(content: Content) -> Known[Section]:
     found = content.document.explanation_terms
     if found is None:
         return Known(None, content.reasons["explanation_terms"])
-    seconds = [(label, name, found.round_s.get(name, 0.0)) for label, name in _PARTS]
-    total_s = sum(one[-1] for one in seconds)
-    shown = [one for one in seconds if one[-1] > _DRAWN * total_s]
-    labelled = [
-        (f"{label}: {time_text(s)}, {percent_text(s / total_s)}", name, s)
-        for label, name, s in shown
-    ]
-    alone_s = found.speedup * total_s
-    emitted = f"{found.tokens_per_round:.2f} tokens"
-    bars = (
-        *waterfall(labelled),
-        bar(f"the whole round: {time_text(total_s)} for {emitted}", ("total", total_s)),
+    seconds = {name: found.round_s.get(name, 0.0) for name in _PARTS}
+    total_s = sum(seconds.values())
+    bars, start_s = [], 0.0
+    for name, label in _PARTS.items():
+        if seconds[name] > _DRAWN * total_s:
+            told = f"{label}: {time_text(seconds[name])}, {percent_text(seconds[name] / total_s)}"
+            bars.append(bar(told, (name, seconds[name]), start_s=start_s))
+            start_s += seconds[name]
+    tokens, alone_s = f"{found.tokens_per_round:.2f} tokens", found.speedup * total_s
+    bars += [
+        bar(f"the whole round: {time_text(total_s)} for {tokens}", ("total", total_s)),
         bar(f"the target alone: {time_text(alone_s)} for as many", ("alone", alone_s)),
-    )
+    ]
     rows = [
         ("tokens guessed per round", f"{found.drafted_per_round:.2f}"),
         ("tokens written per round", f"{found.tokens_per_round:.2f}"),
@@ -60,13 +63,8 @@ def round_section(content: Content) -> Known[Section]:
         ("most that any draft could give", times_text(found.speedup_limit)),
     ]
     text = content.document.explanation
-    return Known(
-        Section(
-            bars=Bars(bars=bars),
-            table=facts(rows),
-            notes=() if text is None else (text,),
-        )
-    )
+    notes = () if text is None else (text,)
+    return Known(Section(bars=Bars(bars=tuple(bars)), table=facts(rows), notes=notes))
 
 
 def trials_section(content: Content) -> Known[Section]:
@@ -89,37 +87,16 @@ def trials_section(content: Content) -> Known[Section]:
         for one in shown
     )
     heads = ("setting", "measured", "predicted", "tokens/s", "accepted", "trial")
-    notes = [_left_out(content, n_shown=len(shown), n_measured=len(measured))]
-    notes += [
+    told = "1 trial in all" if len(content.tried) == 1 else f"{len(content.tried):,} trials in all"
+    if len(content.tried) > len(shown):
+        told += f"; {len(content.tried) - len(shown):,} that were slower or not measured left out"
+    failed = (
         f"Trial {one.record.number}, {label_of(one.record.arm)}: {short(one.record.error, 300)}"
         for one in content.tried
         if one.record.state is TrialState.FAIL and one.record.error
-    ][:3]
+    )
     table = Table(heads=heads, rows=rows) if rows else None
-    return Known(Section(table=table, notes=tuple(notes)))
-
-
-_STATE_WORDS = {
-    TrialState.FAIL: "failed",
-    TrialState.PRUNED: "had no room in memory",
-    TrialState.INTERRUPTED: "stopped",
-    TrialState.RUNNING: "running",
-}
-
-
-def _left_out(content: Content, *, n_shown: int, n_measured: int) -> str:
-    others = [
-        f"{content.states[state]:,} {words}"
-        for state, words in _STATE_WORDS.items()
-        if content.states.get(state)
-    ]
-    told = "1 trial in all" if len(content.tried) == 1 else f"{len(content.tried):,} trials in all"
-    if others:
-        told += f", of which {', '.join(others)}"
-    if n_measured > n_shown:
-        told += f"; the {n_shown} best are shown, and {n_measured - n_shown:,} slower ones left out"
-    later = f" {content.n_later:,} of them came after the verdict." if content.n_later else ""
-    return f"{told}.{later}"
+    return Known(Section(table=table, notes=(f"{told}.", *islice(failed, 3))))
 
 
 def conditions_section(content: Content) -> Known[Section]:
@@ -133,69 +110,63 @@ def conditions_section(content: Content) -> Known[Section]:
 
 def machine_section(content: Content) -> Known[Section]:
     """Hardware, models, versions and sampling."""
-    rows = [*_hardware(content), *_models(content), *_versions(content)]
+    rows = [*_hardware(content), *_models(content), *_versions(content), *_workload(content)]
     if not rows:
         return Known(None, content.reasons["machine"])
     return Known(Section(table=facts(rows, n_words=2)))
 
 
-def _hardware(content: Content) -> list[tuple[str, str]]:
+def _hardware(content: Content) -> Iterator[tuple[str, str]]:
     found = content.document.machine
-    if found is None:
-        return []
-    rows: list[tuple[str, str]] = [
-        ("processor", f"{short(found.cpu)}, {counted(found.n_cores, 'core')}"),
-        ("memory", bytes_text(found.memory_bytes)),
-        ("GPUs", short(", ".join(map(short, found.gpus[:16]))) or "none"),
-    ]
-    if found.driver is not None:
-        rows.append(("driver", short(found.driver)))
-    return rows
+    if found is not None:
+        yield "processor", f"{short(found.cpu)}, {counted(found.n_cores, 'core')}"
+        yield "memory", bytes_text(found.memory_bytes)
+        yield "GPUs", short(", ".join(map(short, found.gpus[:16]))) or "none"
+        if found.driver is not None:
+            yield "driver", short(found.driver)
 
 
-def _models(content: Content) -> list[tuple[str, str]]:
+def _models(content: Content) -> Iterator[tuple[str, str]]:
     target, drafts = content.document.target, content.document.drafts
-    rows: list[tuple[str, str]] = [] if target is None else [("target", _model_text(target))]
+    if target is not None:
+        yield "target", _model_text(target)
     used = None if content.best is None else content.best.draft
-    return rows + [
-        ("draft" if one.name == used else "draft, not chosen", _model_text(one))
-        for one in (drafts or ())[:MOST]
-    ]
+    for one in (drafts or ())[:MOST]:
+        yield "draft" if one.name == used else "draft, not chosen", _model_text(one)
 
 
 def _model_text(model: ModelPart) -> str:
-    told = [file_name(model)]
-    if model.arch is not None:
-        told.append(short(model.arch))
-    if model.n_params is not None:
-        told.append(f"{count_text(model.n_params)} parameters")
-    if model.size_bytes is not None:
-        told.append(bytes_text(model.size_bytes))
-    return ", ".join(told)
+    n_params, n_bytes = model.n_params, model.size_bytes
+    told = (
+        file_name(model),
+        None if model.arch is None else short(model.arch),
+        None if n_params is None else f"{count_text(n_params)} parameters",
+        None if n_bytes is None else bytes_text(n_bytes),
+    )
+    return ", ".join(filter(None, told))
 
 
-def _versions(content: Content) -> list[tuple[str, str]]:
+def _versions(content: Content) -> Iterator[tuple[str, str]]:
     document = content.document
-    rows: list[tuple[str, str]] = []
-    if document.spectui is not None:
-        rows.append(("spectui", short(document.spectui)))
     engine, server = document.engine, document.server
+    if document.spectui is not None:
+        yield "spectui", short(document.spectui)
     if server is not None:
-        rows.append(("measured by", f"llama-server {short(server.version or '')}".strip()))
+        yield "measured by", f"llama-server {short(server.version or '')}".strip()
     elif engine is not None:
-        rows.append(("measured by", f"llama.cpp {short(engine.llama_cpp)}, in spectui itself"))
+        yield "measured by", f"llama.cpp {short(engine.llama_cpp)}, in spectui itself"
     if engine is not None and engine.library is not None:
-        rows.append(("library", short(engine.library.without_folder)))
+        yield "library", short(engine.library.without_folder)
     if engine is not None and engine.llama_cpp_python is not None:
-        rows.append(("llama-cpp-python", short(engine.llama_cpp_python)))
-    config = document.config
+        yield "llama-cpp-python", short(engine.llama_cpp_python)
+
+
+def _workload(content: Content) -> Iterator[tuple[str, str]]:
+    config, prompts = content.document.config, content.prompts.value
     if config is not None:
         sampling = SamplingConfig(temp=config.temp).label
         if config.temp > 0:
             sampling += f", top-k {config.top_k}, top-p {config.top_p:g}, min-p {config.min_p:g}"
-        rows.append(("sampling", f"{sampling}, seed {config.seed}"))
-        prompts = f"{config.n_prompts}, {config.n_predict} tokens each"
-        if content.prompts.value is not None:
-            prompts += f": {short(content.prompts.value)}"
-        rows.append(("prompts", prompts))
-    return rows
+        yield "sampling", f"{sampling}, seed {config.seed}"
+        of_whom = "" if prompts is None else f": {short(prompts)}"
+        yield "prompts", f"{config.n_prompts}, {config.n_predict} tokens each{of_whom}"

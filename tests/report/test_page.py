@@ -128,8 +128,7 @@ def test_ten_thousand_trials_and_long_words_fit() -> None:
     check_inert(page_of(content(found=found, trials=many_trials(2000), name="n" * 500)))
     failed = TrialRecord(number=9, state=TrialState.FAIL, arm=BEST, error="it <broke>; mend it")
     page = page_of(content(trials=(*many_trials(9_999), failed)))
-    for told in ("1 failed", "it <broke>; mend it"):
-        assert told in page.text
+    assert "it <broke>; mend it" in page.text
     assert "10,000 trials in all" in page.text
     assert "left out" in page.text
     rows = [one for one in page.all("th") if one.attributes.get("scope") == "row"]
