@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -24,14 +23,6 @@ _MOST_CHARACTERS = 4000
 _BRIEF = 10
 _PIECES = re.compile(r" (?=--?[A-Za-z])")
 """Where a command may be broken into lines: before its options."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A step to measure it again."""
-
-    what: str
-    command: str | None = None
 
 
 def render_page(content: Content) -> str:
@@ -62,7 +53,8 @@ def render_page(content: Content) -> str:
     )
 
 
-def _steps(content: Content, command: str | None) -> tuple[Step, ...]:
+def _steps(content: Content, command: str | None) -> dict[str, str | None]:
+    """Commands to measure it again, by what they do; None for what needs none."""
     again = None if command is None else bench_command(content, command, own_prompts(content))
     search = verify = None
     if content.searched_by:
@@ -74,10 +66,11 @@ def _steps(content: Content, command: str | None) -> tuple[Step, ...]:
         "Measure the setting of the verdict alone.": again,
         "Hold the verdict against your own llama-server.": verify,
     }
-    steps = [Step(what=what, command=one) for what, one in commands.items() if one is not None]
+    steps: dict[str, str | None] = {}
     if (version := content.document.spectui) is not None:
-        steps.insert(0, Step(what=f"Install spectui {short(version)}."))
-    return tuple(steps) or (Step(what="The study does not keep how it was searched."),)
+        steps[f"Install spectui {short(version)}."] = None
+    steps |= {what: one for what, one in commands.items() if one is not None}
+    return steps or {"The study does not keep how it was searched.": None}
 
 
 @cache
