@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Iterable, Iterator
 
 HIDDEN = "***"
 """Stands for a secret."""
@@ -31,6 +32,18 @@ def hidden(name: str, value: str) -> str:
         return f'{match[1]}"{HIDDEN}"' if is_secret(match[2]) else match[0]
 
     return _ENTRY.sub(entry, without_passwords(value))
+
+
+def without_secrets(words: Iterable[str]) -> Iterator[str]:
+    """The words of a command as they may be printed: values of options that are secrets hidden."""
+    option = ""
+    for word in words:
+        name, sign, value = word.partition("=")
+        if word.startswith("-") and sign:
+            yield f"{name}={hidden(name, value)}"
+        else:
+            yield hidden(option if option.startswith("-") else "", word)
+        option = word
 
 
 def environment_without_secrets() -> dict[str, str]:

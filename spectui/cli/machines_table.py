@@ -1,20 +1,15 @@
 """The table of the machines that share a study of a database."""
 
-import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from spectui.cli.drawing import Words, drawn, table
-from spectui.commands.arguments import server_arguments
-from spectui.commands.items import divide, words_of
+from spectui.commands.launch import placement_text
 from spectui.format import rate_text
 from spectui.measure.arm import Arm
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
 from spectui.measure.speedup import gain_text
-from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND
-from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.tune.studies.listing import StudyEntry
 
 
@@ -39,7 +34,7 @@ def _rows(machines: Sequence[StudyEntry]) -> Iterator[tuple[str, ...]]:
         if one.outcome is not None and setup is not None:
             yield (
                 f"{one.machine or '-'}\n{one.name}",
-                _placement(setup) or "-",
+                placement_text(setup) or "-",
                 *_measured(one.promise),
                 f"{one.outcome.ended.astimezone():%Y-%m-%d}",
             )
@@ -58,16 +53,3 @@ def _measured(promise: Promise | None) -> Iterator[str]:
     yield arm.label
     yield rate_text(sums.tokens_per_s)
     yield gain_text(promise.speedup)
-
-
-def _placement(setup: Setup) -> str:
-    """llama-server's options for the target's place and threads, where they are no defaults."""
-    # The length of the context is that of all machines.
-    usual = _items(ModelOptions(path=Path("m")), ContextOptions(ctx_size=setup.context.ctx_size))
-    return " ".join(one for one in _items(setup.target, setup.context) if one not in usual)
-
-
-def _items(target: ModelOptions, context: ContextOptions) -> list[str]:
-    words = server_arguments(target, None, context, None, dialect=Dialect.LLAMA_CPP)
-    kept = [one for one in divide(words) if not one.is_path and one.flag != "--rpc"]
-    return [shlex.join(words_of([one])) for one in kept]

@@ -18,7 +18,7 @@ from spectui.format import printable
 from spectui.options import context, placement
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAMS, DrafterSetting, DraftSimple, numbers_of
-from spectui.options.setup import Setup
+from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.options.speculation import Speculation
 
 _LISTENING = ("--host", "--port")
@@ -280,3 +280,16 @@ def told(speculation: Speculation) -> dict[str, object]:
 
 def _drafter(drafter: DrafterSetting) -> dict[str, object]:
     return {"kind": drafter.label, **drafter.numbers}
+
+
+def placement_text(setup: Setup) -> str:
+    """llama-server's options for the target's place and threads, where they are no defaults."""
+    # The length of the context is no place.
+    usual = _places(ModelOptions(path=Path("m")), ContextOptions(ctx_size=setup.context.ctx_size))
+    return " ".join(one for one in _places(setup.target, setup.context) if one not in usual)
+
+
+def _places(target: ModelOptions, context: ContextOptions) -> list[str]:
+    words = server_arguments(target, None, context, None, dialect=Dialect.LLAMA_CPP)
+    kept = [one for one in divide(words) if not one.is_path and one.flag != "--rpc"]
+    return [shlex.join(words_of([one])) for one in kept]

@@ -6,7 +6,7 @@ bring hundreds of kilobytes.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from spectui.report.words import time_text
@@ -85,8 +85,7 @@ class Row:
 
     label: str
     speedup: float
-    low: float | None = None
-    high: float | None = None
+    interval: tuple[float, float] | None = None
     is_strong: bool = False
 
 
@@ -100,7 +99,7 @@ class Forest:
     def scale(self) -> Scale:
         """Its scale."""
         told = [row.speedup for row in self.rows if row.speedup]
-        ends = [end for row in self.rows for end in (row.low, row.high) if end]
+        ends = [end for row in self.rows for end in row.interval or () if end]
         # An interval of too few prompts may reach from nothing to a hundredfold.
         low, high = min(1.0, *told) / _FARTHEST, max(1.0, *told) * _FARTHEST
         return scale_of([*told, *(min(max(end, low), high) for end in ends)])
@@ -141,20 +140,10 @@ class Bars:
         return Seconds(most=1.04 * max((bar.end_s for bar in self.bars), default=0.0))
 
 
-def bar(label: str, *pieces: tuple[str, float]) -> Bar:
-    """A bar of pieces, one behind the other."""
-    found, start_s = [], 0.0
+def bar(label: str, *pieces: tuple[str, float], start_s: float = 0.0) -> Bar:
+    """A bar of pieces (name, seconds), one behind the other."""
+    found = []
     for name, seconds in pieces:
         found.append(Piece(name=name, start_s=start_s, seconds=seconds))
         start_s += seconds
     return Bar(label=label, pieces=tuple(found))
-
-
-def waterfall(parts: Sequence[tuple[str, str, float]]) -> tuple[Bar, ...]:
-    """A bar for each (label, name, seconds), which begins where the one before it ends."""
-    found, start_s = [], 0.0
-    for label, name, seconds in parts:
-        piece = Piece(name=name, start_s=start_s, seconds=seconds)
-        found.append(Bar(label=label, pieces=(piece,)))
-        start_s += seconds
-    return tuple(found)

@@ -1,82 +1,65 @@
 """Commands of a report: the whole one for its user, and one that tells nothing private."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from spectui.commands.command import Start
-from spectui.commands.launch import ExportSetup, Launch
+from spectui.commands.launch import ExportSetup
 from spectui.errors import SpectuiError
 from spectui.format import printable
 from spectui.known import Known
 from spectui.options.setup import ModelOptions
 from spectui.report.content import Content
-from spectui.secret import hidden
-from spectui.tune.outcome import Outcome
-
-_NONE = "the search ended before it advised anything"
+from spectui.secret import hidden, without_secrets
 
 
 def own_command(content: Content) -> Known[str]:
     """The advised command, for a shell of whoever searched: without secrets, ``~`` for home."""
     outcome = content.source.outcome
-    if outcome is None:
-        return Known(None, _NONE)
-    return _written(outcome.exported(), outcome)
+    return _written(content, None if outcome is None else outcome.exported())
 
 
 def public_command(content: Content) -> Known[str]:
     """The advised command with names of files alone, and without a user's own options."""
     outcome = content.source.outcome
     if outcome is None:
-        return Known(None, _NONE)
-    setup = ExportSetup(
-        target=_public(outcome.target),
-        draft=None if outcome.draft is None else _public(outcome.draft),
-        context=outcome.context,
-        speculation=outcome.speculation,
-        given=outcome.given,
+        return _written(content, None)
+    setup = replace(
+        outcome.exported(),
+        target=public(outcome.target),
+        draft=None if outcome.draft is None else public(outcome.draft),
+        extra=(),
         start=Start(),
-        name=outcome.target.path.stem,
     )
-    return _written(setup, outcome)
+    return _written(content, setup)
 
 
-def _public(model: ModelOptions) -> ModelOptions:
+def public(model: ModelOptions) -> ModelOptions:
     """The model without folders, addresses, and texts that a user typed."""
     devices = replace(model.devices, rpc=(), names=None) if model.devices.rpc else model.devices
     return replace(model, path=Path(model.path.name), devices=devices, override_kv=())
 
 
-def _written(setup: ExportSetup, outcome: Outcome) -> Known[str]:
+def _written(content: Content, setup: ExportSetup | None) -> Known[str]:
+    outcome = content.source.outcome
+    if setup is None or outcome is None:
+        return Known(None, "the search ended before it advised anything")
     try:
-        return Known(_text(setup.launch(outcome.dialect)))
+        launch = setup.launch(outcome.dialect)
     except SpectuiError as error:
         return Known(None, str(error))
-
-
-def _text(launch: Launch) -> str:
     variables = "".join(
         f"{name}={shlex.quote(hidden(name, value))} " for name, value in launch.start.environment
     )
-    return f"{printable(variables)}{shell_text((*launch.start.program, *launch.arguments))}"
+    words = shell_text((*launch.start.program, *launch.arguments))
+    return Known(f"{printable(variables)}{words}")
 
 
 def shell_text(words: Sequence[str]) -> str:
     """Words for a POSIX shell: ``~`` stands for the home folder, ``***`` for secrets."""
-    return printable(" ".join(map(_quoted, _without_secrets(words))))
-
-
-def _without_secrets(words: Sequence[str]) -> Iterator[str]:
-    option = ""
-    for word in words:
-        name, sign, value = word.partition("=")
-        if word.startswith("-") and sign:
-            yield f"{name}={hidden(name, value)}"
-        else:
-            yield hidden(option if option.startswith("-") else "", word)
-        option = word
+    return printable(" ".join(map(_quoted, without_secrets(words))))
 
 
 def _quoted(word: str) -> str:

@@ -1,8 +1,8 @@
 """Contents of a report: what a stored study says, whatever it is printed as."""
 
-from collections import Counter
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from math import isfinite
 from pathlib import Path
@@ -11,35 +11,19 @@ import msgspec
 
 from spectui.known import Known
 from spectui.measure.arm import Arm
-from spectui.measure.observed import Observed
+from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
 from spectui.measure.verdict import Answer, Verdict
-from spectui.report.document import (
-    BestPart,
-    CategoryPart,
-    ConfigPart,
-    EnginePart,
-    ModelPart,
-    Parts,
-    Throughput,
-    TuneDocument,
-)
+from spectui.report.document import ModelPart, SidePart, TuneDocument, read_document
 from spectui.report.settings import arm_of
 from spectui.tune.outcome import Gain
 from spectui.tune.studies.transfer import StoredStudy
-from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
+from spectui.tune.trials import TrialRecord, speedup_estimate
 
 _ENDED_EARLY = "the search ended before it had found a verdict; its command goes on from there"
 _NOT_KEPT = "it was searched on the screen or by an older spectui, neither of which keeps this"
-_HEADLINES = {
-    Answer.USE: "Use it",
-    Answer.OFF: "Leave it off",
-    Answer.NO_DIFFERENCE: "No difference worth having",
-    Answer.UNDECIDED: "Not decided",
-}
-
-_BEGINNINGS = ("Use it", "Turn it off", "Not decided")
-"""Of verdicts, where the rest of the sentence only adds to it."""
+_ADVICE = re.compile("Use it( for [^:]*(?=:))?|Turn it off|Leave it off|Not decided")
+"""How sentences of verdicts begin; answers that are too short for it are part of the advice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,13 +53,7 @@ class Content:
     """Why parts of the document are missing, by name."""
     tried: tuple[Tried, ...]
     """Trials, the fastest first; what was not measured comes last."""
-    n_later: int
-    """Trials since the verdict, which knows nothing of them."""
-    states: Mapping[TrialState, int]
-    """Number of trials by their state."""
     predicted: Mapping[Arm, float]
-    is_partly_predicted: bool
-    """Whether only the best predictions were kept."""
     prompts: Known[str]
     """The prompts in words."""
     searched_by: tuple[str, ...]
@@ -87,27 +65,23 @@ class Content:
         """The answer in a few words."""
         if self.verdict is None:
             return "No verdict yet"
+        if self.verdict.answer is Answer.NO_DIFFERENCE:
+            return "No difference worth having"
         # The sentence says it, where an older spectui kept no answer as well.
-        reason = self.verdict.reason
-        for words in _BEGINNINGS:
-            if reason.startswith(words):
-                # Answers that are too short for it are part of the advice.
-                return reason.partition(":")[0] if reason.startswith(f"{words} for ") else words
-        usual = Answer.USE if self.verdict.use_speculation else Answer.OFF
-        return _HEADLINES[self.verdict.answer or usual]
-
-    @property
-    def setting(self) -> str | None:
-        """The best setting in words."""
-        return None if self.best is None else self.best.label
+        advice = _ADVICE.match(self.verdict.reason)
+        if advice is not None:
+            return advice[0]
+        return "Use it" if self.verdict.use_speculation else "Not decided"
 
     @property
     def rates(self) -> tuple[float, float] | None:
         """Tokens per second without and with the best setting; None where one is not known."""
         off, on = self.document.baseline, self.document.best
-        if off is None or on is None or not off.tokens_per_s or not on.tokens_per_s:
-            return None
-        return off.tokens_per_s, on.tokens_per_s
+        found = (off and off.tokens_per_s, on and on.tokens_per_s)
+        if self.source.promise is not None and off is None:
+            sums = totals(self.source.promise.observed)
+            found = sums.baseline_tokens_per_s, sums.tokens_per_s
+        return (found[0], found[1]) if found[0] and found[1] else None
 
 
 def content_of(study: StoredStudy, searched_by: Sequence[str] = ()) -> Content:
@@ -119,120 +93,44 @@ def content_of(study: StoredStudy, searched_by: Sequence[str] = ()) -> Content:
     """
     kept = None if study.report is None else study.report.document
     outcome = study.outcome
-    parts = Parts(kept, _ENDED_EARLY if outcome is None else _NOT_KEPT)
-    document = _completed(parts.document, study)
-    predicted, is_partly = _predicted(study, document)
+    document, reasons = read_document(kept, _ENDED_EARLY if outcome is None else _NOT_KEPT)
+    if document.target is None and outcome is not None:
+        own = ModelPart(path=str(outcome.target.path))
+        document = msgspec.structs.replace(document, target=own)
+    predicted = {} if study.predictions is None else study.predictions.by_arm()
+    predicted = {arm: one for arm, one in predicted.items() if isfinite(one) and one > 0}
     best = None if document.best is None else arm_of(document.best.params)
-    names = [field.name for field in msgspec.structs.fields(TuneDocument)]
+    if document.best is None and study.promise is not None:
+        case = study.promise.case
+        draft = None if case.draft is None else case.draft.path.stem
+        best = Arm(draft=draft, speculation=case.speculation)
     return Content(
         study=study.name,
         ended=None if outcome is None else outcome.ended,
         verdict=None if outcome is None else outcome.verdict,
-        gain=None if outcome is None else _told(outcome.gain, document.best),
+        gain=None if outcome is None else _credible(outcome.gain, document.best),
         best=best,
         document=document,
-        reasons={name: parts.reason(name) for name in names},
+        reasons=reasons,
         tried=_tried(study.trials, predicted),
-        n_later=_later(study),
-        states=Counter(record.state for record in study.trials),
         predicted=predicted,
-        is_partly_predicted=is_partly,
         prompts=_prompts(study.promise),
         searched_by=tuple(searched_by),
         source=study,
     )
 
 
-def _told(gain: Gain | None, best: BestPart | None) -> Gain | None:
+def _credible(gain: Gain | None, best: SidePart | None) -> Gain | None:
     """The gain without what cannot be: it is cut at what the accepted tokens can give."""
-    if gain is None or not isfinite(gain.speedup) or gain.speedup <= 0:
+    numbers = () if gain is None else (gain.speedup, gain.low or 1.0, gain.high or 1.0)
+    is_noise = best is not None and best.speedup_is_noise
+    if gain is None or is_noise or not all(isfinite(one) and one > 0 for one in numbers):
         return None
-    if best is not None and best.speedup_is_noise:
-        return None
-    ends = [
-        end if end is not None and isfinite(end) and end > 0 else None
-        for end in (gain.low, gain.high)
-    ]
     most = best.speedup_at_most if best is not None and best.speedup_is_capped else None
-    low, high = (end if end is None or most is None else min(end, most) for end in ends)
-    speedup = gain.speedup if most is None else min(gain.speedup, most)
-    return Gain(speedup=speedup, low=low, high=high, n_prompts=gain.n_prompts)
-
-
-def _completed(document: TuneDocument, study: StoredStudy) -> TuneDocument:
-    """The document with what outcome and promise tell, where it lacks that."""
-    found: dict[str, object] = {}
-    if study.outcome is not None:
-        found["target"] = ModelPart(path=str(study.outcome.target.path))
-    if study.promise is not None:
-        found |= _promised(study.promise)
-    missing = {name: value for name, value in found.items() if getattr(document, name) is None}
-    return msgspec.structs.replace(document, **missing)
-
-
-def _promised(promise: Promise) -> dict[str, object]:
-    """Parts of a document that a promise tells."""
-    case, sampling = promise.case, promise.case.sampling
-    draft = None if case.draft is None else case.draft.path
-    arm = Arm(draft=None if draft is None else draft.stem, speculation=case.speculation)
-    off, on = _rates(promise.observed)
-    return {
-        "target": ModelPart(path=str(case.target.path)),
-        "drafts": () if draft is None else (ModelPart(path=str(draft), name=draft.stem),),
-        "engine": EnginePart(llama_cpp=promise.llama_cpp, library=promise.library),
-        "config": ConfigPart(
-            n_predict=case.n_predict,
-            n_prompts=len(promise.prompt_ids),
-            temp=sampling.temp,
-            seed=sampling.seed,
-            top_k=sampling.top_k,
-            top_p=sampling.top_p,
-            min_p=sampling.min_p,
-            ignore_eos=sampling.ignore_eos,
-        ),
-        "baseline": Throughput(tokens_per_s=off),
-        "best": BestPart(tokens_per_s=on, params=arm.document()),
-        "per_category": _categories(promise.observed),
-    }
-
-
-def _rates(observed: Sequence[Observed]) -> tuple[float | None, float | None]:
-    """Tokens per second without and with speculation."""
-    measured = [one.measurement for one in observed]
-    off_s = sum(one.baseline_s for one in measured)
-    on_s = sum(one.speculative_s for one in measured)
-    off = sum(one.baseline_tokens for one in measured) / off_s if off_s > 0 else None
-    on = sum(one.speculative_tokens for one in measured) / on_s if on_s > 0 else None
-    return off, on
-
-
-def _categories(observed: Sequence[Observed]) -> tuple[CategoryPart, ...]:
-    by_name: dict[str, list[Observed]] = {}
-    for one in observed:
-        by_name.setdefault(one.measurement.category, []).append(one)
-    return tuple(_category(name, members) for name, members in by_name.items())
-
-
-def _category(name: str, members: Sequence[Observed]) -> CategoryPart:
-    off, on = _rates(members)
-    n_drafted = sum(one.n_drafted for one in members)
-    return CategoryPart(
-        category=name,
-        n_prompts=len({one.measurement.prompt_id for one in members}),
-        speedup=on / off if off and on else None,
-        acceptance_rate=sum(one.n_accepted for one in members) / n_drafted if n_drafted else None,
-    )
-
-
-def _predicted(study: StoredStudy, document: TuneDocument) -> tuple[Mapping[Arm, float], bool]:
-    """Predictions by setting, and whether these are only the best ones."""
-    if study.predictions is not None:
-        found = study.predictions.by_arm()
-        return {arm: value for arm, value in found.items() if isfinite(value) and value > 0}, False
-    listed = document.forecasts or ()
-    arms = [(arm_of(one.params), one.speedup) for one in listed]
-    kept = {arm: speedup for arm, speedup in arms if arm is not None and speedup > 0}
-    return kept, len(listed) < (document.n_replayed or 0)
+    if most is None:
+        return gain
+    low, high = (end and min(end, most) for end in (gain.low, gain.high))
+    return replace(gain, speedup=min(gain.speedup, most), low=low, high=high)
 
 
 def _tried(trials: Sequence[TrialRecord], predicted: Mapping[Arm, float]) -> tuple[Tried, ...]:
@@ -242,12 +140,6 @@ def _tried(trials: Sequence[TrialRecord], predicted: Mapping[Arm, float]) -> tup
         for speedup in [estimate if estimate is not None and isfinite(estimate) else None]
     ]
     return tuple(sorted(found, key=lambda one: (one.speedup is None, -(one.speedup or 0.0))))
-
-
-def _later(study: StoredStudy) -> int:
-    """Trials since the report was printed; 0 where it is not known."""
-    told = None if study.report is None else study.report.document.get("trials")
-    return max(0, len(study.trials) - len(told)) if isinstance(told, list) else 0
 
 
 def _prompts(promise: Promise | None) -> Known[str]:

@@ -22,6 +22,13 @@ Count = Annotated[int, Meta(ge=0, le=int(_LARGEST))]
 Interval = tuple[Amount, Amount]
 
 
+class Gained(Struct, frozen=True, kw_only=True):
+    """A speedup with its interval, as ``Speedup.document`` has them."""
+
+    speedup: Amount | None = None
+    speedup_ci95: Interval | None = None
+
+
 class Times(Struct, frozen=True):
     """Seconds without and with speculation."""
 
@@ -29,25 +36,26 @@ class Times(Struct, frozen=True):
     on: Amount
 
 
-class RequestPart(Struct, frozen=True):
+class RequestPart(Gained, frozen=True, kw_only=True):
     """A whole request."""
 
     n_prompt: Count
     n_answer: Count
     time_to_first_token_s: Times
     total_s: Times
-    speedup: Amount
-    speedup_ci95: Interval | None = None
     break_even: Count | None = None
     is_extrapolated: bool = False
 
+    @property
+    def shape(self) -> str:
+        """Lengths of prompt and answer."""
+        return f"{self.n_prompt:,} + {self.n_answer:,} tokens"
 
-class DepthPart(Struct, frozen=True):
+
+class DepthPart(Gained, frozen=True, kw_only=True):
     """The best setting behind prompts of one length; 0 is for the prompts as they are."""
 
     depth: Count
-    speedup: Amount
-    speedup_ci95: Interval | None = None
     acceptance_rate: Amount | None = None
     token_s: Amount | None = None
 
@@ -61,24 +69,42 @@ class TemperaturePart(Struct, frozen=True):
     acceptance_rate: Amount | None = None
 
 
-class CategoryPart(Struct, frozen=True):
+class CategoryPart(Gained, frozen=True, kw_only=True):
     """The best setting on one category of prompts."""
 
     category: str
     n_prompts: Count
-    speedup: Amount | None = None
     acceptance_rate: Amount | None = None
 
 
-class RoundSeconds(Struct, frozen=True):
-    """Seconds of the parts of a mean round."""
+class SlotsPart(Gained, frozen=True, kw_only=True):
+    """The best setting with a number of slots."""
 
-    draft: Amount
-    second_draft_pass: Amount
-    verify: Amount
-    sample: Amount
-    rollback: Amount
-    other: Amount
+    n_slots: Count
+    off_all_tokens_per_s: Amount | None = None
+    on_all_tokens_per_s: Amount | None = None
+
+
+class StandingPart(Gained, frozen=True, kw_only=True):
+    """A setting of the last race."""
+
+    params: Json
+    n_timed: Count | None = None
+
+
+class ServedPart(Struct, frozen=True):
+    """A setting that was measured again on the user's llama-server."""
+
+    params: Json
+    delivered: Gained | None = None
+
+
+class PlacingPart(Struct, frozen=True):
+    """The place in which the target is fastest by itself."""
+
+    best: dict[str, int | str]
+    """What differs from the user's command; empty for nothing."""
+    decoding: Gained | None = None
 
 
 class RoundPart(Struct, frozen=True):
@@ -89,42 +115,20 @@ class RoundPart(Struct, frozen=True):
     drafted_per_round: Amount
     tokens_per_round: Amount
     verify_ratio: Amount
-    round_s: RoundSeconds
+    round_s: dict[str, Amount]
+    """Seconds by the part of the round."""
     speedup: Amount
     speedup_limit: Amount
-
-
-class CausePart(Struct, frozen=True):
-    """A cause of disturbance."""
-
-    kind: str
-    name: str | None = None
-    n_processes: Count = 1
-    seconds: Amount = 0.0
-    share: Amount | None = None
-
-
-class DisturbancePart(Struct, frozen=True):
-    """What the rest of the machine did meanwhile."""
-
-    watched_s: Amount
-    disturbed_s: Amount = 0.0
-    disturbed_share: Amount | None = None
-    causes: tuple[CausePart, ...] = ()
 
 
 class ConditionsPart(Struct, frozen=True):
     """Conditions of the measurement."""
 
-    disturbance: DisturbancePart
-    drift: Amount | None = None
-    n_noisy: Count = 0
-    temperature_before_c: Amount | None = None
-    temperature_after_c: Amount | None = None
+    notes: tuple[str, ...]
 
 
 class MachinePart(Struct, frozen=True):
-    """The hardware."""
+    """The hardware: as ``Machine``, with bounds."""
 
     cpu: str
     n_cores: Count
@@ -165,80 +169,14 @@ class ConfigPart(Struct, frozen=True):
     ignore_eos: bool = False
 
 
-class Throughput(Struct, frozen=True):
-    """Throughput of one side."""
+class SidePart(Struct, frozen=True):
+    """The target alone, or the best setting."""
 
     tokens_per_s: Amount | None = None
-
-
-class BestPart(Throughput, frozen=True):
-    """The best setting."""
-
     params: Json = {}
     speedup_at_most: Amount | None = None
     speedup_is_noise: bool = False
     speedup_is_capped: bool = False
-
-
-class StandingPart(Struct, frozen=True):
-    """A setting of the last race."""
-
-    params: Json
-    n_timed: Count | None = None
-    speedup: Amount | None = None
-    speedup_ci95: Interval | None = None
-
-
-class GainPart(Struct, frozen=True):
-    """A speedup with its interval."""
-
-    speedup: Amount
-    speedup_ci95: Interval | None = None
-
-
-class PlacingPart(Struct, frozen=True):
-    """The place in which the target is fastest by itself."""
-
-    best: dict[str, int | str]
-    """What differs from the user's command; empty for nothing."""
-    decoding: GainPart | None = None
-
-
-class ForecastPart(Struct, frozen=True):
-    """A replayed setting."""
-
-    params: Json
-    speedup: Amount
-
-
-class SlotsPart(Struct, frozen=True):
-    """The best setting with a number of slots."""
-
-    n_slots: Count
-    off_all_tokens_per_s: Amount | None = None
-    on_all_tokens_per_s: Amount | None = None
-    speedup: Amount | None = None
-    speedup_ci95: Interval | None = None
-
-
-class DeliveredPart(Struct, frozen=True):
-    """What a llama-server gave."""
-
-    speedup: Amount | None = None
-    speedup_ci95: Interval | None = None
-
-
-class ServedPart(Struct, frozen=True):
-    """A setting that was measured again on the user's llama-server."""
-
-    params: Json
-    delivered: DeliveredPart | None = None
-
-
-class SpentPart(Struct, frozen=True):
-    """Time of the search."""
-
-    took_s: Amount
 
 
 class ServerPart(Struct, frozen=True):
@@ -257,12 +195,9 @@ class TuneDocument(Struct, frozen=True, kw_only=True):
     target: ModelPart | None = None
     drafts: tuple[ModelPart, ...] | None = None
     config: ConfigPart | None = None
-    baseline: Throughput | None = None
+    baseline: SidePart | None = None
     placing: PlacingPart | None = None
-    best: BestPart | None = None
-    forecasts: tuple[ForecastPart, ...] | None = None
-    n_replayed: Count | None = None
-    time: SpentPart | None = None
+    best: SidePart | None = None
     finalists: tuple[StandingPart, ...] | None = None
     requests: tuple[RequestPart, ...] | None = None
     depths: tuple[DepthPart, ...] | None = None
@@ -277,33 +212,32 @@ class TuneDocument(Struct, frozen=True, kw_only=True):
     served: tuple[ServedPart, ...] | None = None
 
 
-class Parts:
-    """A study's document, and why each missing part is missing."""
+def read_document(kept: Json | None, missing: str) -> tuple[TuneDocument, dict[str, str]]:
+    """Decode what is kept, part by part.
 
-    def __init__(self, kept: Json | None, missing: str) -> None:
-        """Decode it; ``missing`` says why there is no document, where there is none."""
-        self._reasons: dict[str, str] = {}
-        self._missing = missing
-        found: dict[str, Any] = {}
-        if kept is not None and not _is_plain(kept):
-            kept, self._missing = None, "the study's document holds numbers that are none"
-        for field in msgspec.structs.fields(TuneDocument):
-            value = None if kept is None else kept.get(field.name)
-            if kept is not None and value is None:
-                reason = kept.get(f"{field.name}_reason")
-                if isinstance(reason, str):
-                    self._reasons[field.name] = reason[:_REASON]
-                continue
-            try:
-                found[field.name] = msgspec.convert(value, field.type)
-            except (msgspec.ValidationError, UnicodeError):
-                # Half a surrogate cannot be said in the error either.
-                self._reasons[field.name] = "what is kept of it is not as spectui writes it"
-        self.document = TuneDocument(**found)
+    Args:
+        kept: the document; None where there is none.
+        missing: why there is none, or why an older one lacks a part.
 
-    def reason(self, name: str) -> str:
-        """Why a part is missing."""
-        return self._reasons.get(name, self._missing)
+    Returns:
+        The document, and why each missing part is missing, by name.
+    """
+    if kept is not None and not _is_plain(kept):
+        kept, missing = None, "the study's document holds numbers that are none"
+    found: dict[str, Any] = {}
+    reasons: dict[str, str] = {}
+    for field in msgspec.structs.fields(TuneDocument):
+        name, value = field.name, None if kept is None else kept.get(field.name)
+        reason = None if kept is None else kept.get(f"{field.name}_reason")
+        reasons[name] = reason[:_REASON] if isinstance(reason, str) else missing
+        if value is None:
+            continue
+        try:
+            found[name] = msgspec.convert(value, field.type)
+        except (msgspec.ValidationError, UnicodeError):
+            # Half a surrogate cannot be said in the error either.
+            reasons[name] = "what is kept of it is not as spectui writes it"
+    return TuneDocument(**found), reasons
 
 
 def _is_plain(kept: Json) -> bool:

@@ -1,36 +1,39 @@
 """Sections on what the gain rests on: rounds, trials, disturbances, the machine."""
 
+from collections.abc import Iterator
+from itertools import islice
+
 from spectui.format import (
     bytes_text,
     count_text,
     counted,
-    duration_text,
     percent_text,
     rate_text,
     times_text,
 )
 from spectui.known import Known
-from spectui.monitor.disturbance import Cause, Kind
-from spectui.report.charts import Bars, bar, waterfall
+from spectui.options.setup import SamplingConfig
+from spectui.report.charts import Bars, bar
 from spectui.report.content import Content
-from spectui.report.document import CausePart, ModelPart
-from spectui.report.section import MOST, Cells, Section, Table
-from spectui.report.words import file_name, label_of, short, temperature_text
+from spectui.report.document import ModelPart
+from spectui.report.section import MOST, Section, Table, facts
+from spectui.report.words import file_name, label_of, short, time_text
 from spectui.tune.trials import TrialState
 
 _MOST_TRIALS = 25
-_MOST_CAUSES = 8
 _DRAWN = 0.001
 """Share of a round below which a part is not drawn."""
+_LONGEST_NOTE = 600
 
-_PARTS = (
-    ("the draft guesses", "draft"),
-    ("it reads what was checked", "second_draft_pass"),
-    ("the target checks", "verify"),
-    ("tokens are chosen", "sample"),
-    ("wrong guesses are taken back", "rollback"),
-    ("everything else", "other"),
-)
+_PARTS = {
+    "draft": "the draft guesses",
+    "second_draft_pass": "it reads what was checked",
+    "verify": "the target checks",
+    "sample": "tokens are chosen",
+    "rollback": "wrong guesses are taken back",
+    "other": "everything else",
+}
+"""Parts of a round, in their order."""
 
 
 def round_section(content: Content) -> Known[Section]:
@@ -38,39 +41,30 @@ def round_section(content: Content) -> Known[Section]:
     found = content.document.explanation_terms
     if found is None:
         return Known(None, content.reasons["explanation_terms"])
-    seconds = [(f"{label}", name, getattr(found.round_s, name)) for label, name in _PARTS]
-    total_s = sum(one[-1] for one in seconds)
-    shown = [one for one in seconds if one[-1] > 0.001 * total_s]
-    labelled = [
-        (f"{label}: {_ms(s)}, {percent_text(s / total_s)}", name, s) for label, name, s in shown
+    seconds = {name: found.round_s.get(name, 0.0) for name in _PARTS}
+    total_s = sum(seconds.values())
+    bars, start_s = [], 0.0
+    for name, label in _PARTS.items():
+        if seconds[name] > _DRAWN * total_s:
+            told = f"{label}: {time_text(seconds[name])}, {percent_text(seconds[name] / total_s)}"
+            bars.append(bar(told, (name, seconds[name]), start_s=start_s))
+            start_s += seconds[name]
+    tokens, alone_s = f"{found.tokens_per_round:.2f} tokens", found.speedup * total_s
+    bars += [
+        bar(f"the whole round: {time_text(total_s)} for {tokens}", ("total", total_s)),
+        bar(f"the target alone: {time_text(alone_s)} for as many", ("alone", alone_s)),
     ]
-    alone_s = found.speedup * total_s
-    emitted = f"{found.tokens_per_round:.2f} tokens"
-    bars = (
-        *waterfall(labelled),
-        bar(f"the whole round: {_ms(total_s)} for {emitted}", ("total", total_s)),
-        bar(f"the target alone: {_ms(alone_s)} for as many", ("alone", alone_s)),
-    )
-    rows = (
+    rows = [
         ("tokens guessed per round", f"{found.drafted_per_round:.2f}"),
         ("tokens written per round", f"{found.tokens_per_round:.2f}"),
         ("α: chance that a guess is accepted", f"{found.alpha:.2f}"),
         ("c: a guess over a token of the target", f"{found.c:.3g}"),
         ("V(n)/V(1): the check over a token of the target", f"{found.verify_ratio:.2f}"),
         ("most that any draft could give", times_text(found.speedup_limit)),
-    )
+    ]
     text = content.document.explanation
-    return Known(
-        Section(
-            bars=Bars(bars=bars),
-            table=Table(heads=("", ""), rows=rows),
-            notes=() if text is None else (text,),
-        )
-    )
-
-
-def _ms(seconds: float) -> str:
-    return f"{1000 * seconds:.3g} ms"
+    notes = () if text is None else (text,)
+    return Known(Section(bars=Bars(bars=tuple(bars)), table=facts(rows), notes=notes))
 
 
 def trials_section(content: Content) -> Known[Section]:
@@ -93,146 +87,86 @@ def trials_section(content: Content) -> Known[Section]:
         for one in shown
     )
     heads = ("setting", "measured", "predicted", "tokens/s", "accepted", "trial")
-    notes = [_left_out(content, n_shown=len(shown), n_measured=len(measured))]
-    notes += [
+    told = "1 trial in all" if len(content.tried) == 1 else f"{len(content.tried):,} trials in all"
+    if len(content.tried) > len(shown):
+        told += f"; {len(content.tried) - len(shown):,} that were slower or not measured left out"
+    failed = (
         f"Trial {one.record.number}, {label_of(one.record.arm)}: {short(one.record.error, 300)}"
         for one in content.tried
         if one.record.state is TrialState.FAIL and one.record.error
-    ][:3]
+    )
     table = Table(heads=heads, rows=rows) if rows else None
-    return Known(Section(table=table, notes=tuple(notes)))
-
-
-_STATE_WORDS = {
-    TrialState.FAIL: "failed",
-    TrialState.PRUNED: "had no room in memory",
-    TrialState.INTERRUPTED: "stopped",
-    TrialState.RUNNING: "running",
-}
-
-
-def _left_out(content: Content, *, n_shown: int, n_measured: int) -> str:
-    others = [
-        f"{content.states[state]:,} {words}"
-        for state, words in _STATE_WORDS.items()
-        if content.states.get(state)
-    ]
-    told = "1 trial in all" if len(content.tried) == 1 else f"{len(content.tried):,} trials in all"
-    if others:
-        told += f", of which {', '.join(others)}"
-    if n_measured > n_shown:
-        told += f"; the {n_shown} best are shown, and {n_measured - n_shown:,} slower ones left out"
-    later = f" {content.n_later:,} of them came after the verdict." if content.n_later else ""
-    return f"{told}.{later}"
+    return Known(Section(table=table, notes=(f"{told}.", *islice(failed, 3))))
 
 
 def conditions_section(content: Content) -> Known[Section]:
-    """What disturbed the measurement."""
+    """What disturbed the measurement, as ``tune`` said it."""
     found = content.document.conditions
     if found is None:
         return Known(None, content.reasons["conditions"])
-    seen = found.disturbance
-    share = "" if seen.disturbed_share is None else f" ({percent_text(seen.disturbed_share)})"
-    rows = [
-        ("watched", duration_text(seen.watched_s)),
-        ("disturbed", f"{duration_text(seen.disturbed_s)}{share}"),
-    ]
-    if found.drift is not None:
-        rows.append(("the machine's own speed moved by", percent_text(found.drift)))
-    rows.append(("trials repeated in vain, as it was unsteady", str(found.n_noisy)))
-    before, after = found.temperature_before_c, found.temperature_after_c
-    if before is not None and after is not None:
-        rows.append(("hottest sensor, before and after", f"{before:.0f} °C, {after:.0f} °C"))
-    notes = [_cause_text(one) for one in seen.causes[:_MOST_CAUSES]]
-    if len(seen.causes) > _MOST_CAUSES:
-        notes.append(f"{counted(len(seen.causes) - _MOST_CAUSES, 'further cause')} left out.")
-    if not seen.causes:
-        notes.append("Nothing disturbed it.")
-    return Known(Section(table=Table(heads=("", ""), rows=tuple(rows)), notes=tuple(notes)))
-
-
-def _cause_text(part: CausePart) -> str:
-    try:
-        kind = Kind(part.kind)
-    except ValueError:
-        return f"{short(part.kind)} for {duration_text(part.seconds)}."
-    cause = Cause(
-        kind=kind,
-        name=None if part.name is None else short(part.name),
-        n_processes=part.n_processes,
-        seconds=part.seconds,
-        share=part.share,
-    )
-    return f"{cause.text[0].upper()}{cause.text[1:]}."
+    notes = [short(one, _LONGEST_NOTE) for one in found.notes[:MOST]]
+    return Known(Section(notes=tuple(notes) or ("Nothing disturbed it.",)))
 
 
 def machine_section(content: Content) -> Known[Section]:
     """Hardware, models, versions and sampling."""
-    rows = [*_hardware(content), *_models(content), *_versions(content)]
+    rows = [*_hardware(content), *_models(content), *_versions(content), *_workload(content)]
     if not rows:
         return Known(None, content.reasons["machine"])
-    return Known(Section(table=Table(heads=("", ""), rows=tuple(rows), n_words=2)))
+    return Known(Section(table=facts(rows, n_words=2)))
 
 
-def _hardware(content: Content) -> list[Cells]:
+def _hardware(content: Content) -> Iterator[tuple[str, str]]:
     found = content.document.machine
-    if found is None:
-        return []
-    rows: list[Cells] = [
-        ("processor", f"{short(found.cpu)}, {counted(found.n_cores, 'core')}"),
-        ("memory", bytes_text(found.memory_bytes)),
-        ("GPUs", short(", ".join(map(short, found.gpus[:16]))) or "none"),
-    ]
-    if found.driver is not None:
-        rows.append(("driver", short(found.driver)))
-    return rows
+    if found is not None:
+        yield "processor", f"{short(found.cpu)}, {counted(found.n_cores, 'core')}"
+        yield "memory", bytes_text(found.memory_bytes)
+        yield "GPUs", short(", ".join(map(short, found.gpus[:16]))) or "none"
+        if found.driver is not None:
+            yield "driver", short(found.driver)
 
 
-def _models(content: Content) -> list[Cells]:
+def _models(content: Content) -> Iterator[tuple[str, str]]:
     target, drafts = content.document.target, content.document.drafts
-    rows: list[Cells] = [] if target is None else [("target", _model_text(target))]
+    if target is not None:
+        yield "target", _model_text(target)
     used = None if content.best is None else content.best.draft
-    return rows + [
-        ("draft" if one.name == used else "draft, not chosen", _model_text(one))
-        for one in (drafts or ())[:MOST]
-    ]
+    for one in (drafts or ())[:MOST]:
+        yield "draft" if one.name == used else "draft, not chosen", _model_text(one)
 
 
 def _model_text(model: ModelPart) -> str:
-    told = [file_name(model)]
-    if model.arch is not None:
-        told.append(short(model.arch))
-    if model.n_params is not None:
-        told.append(f"{count_text(model.n_params)} parameters")
-    if model.size_bytes is not None:
-        told.append(bytes_text(model.size_bytes))
-    return ", ".join(told)
+    n_params, n_bytes = model.n_params, model.size_bytes
+    told = (
+        file_name(model),
+        None if model.arch is None else short(model.arch),
+        None if n_params is None else f"{count_text(n_params)} parameters",
+        None if n_bytes is None else bytes_text(n_bytes),
+    )
+    return ", ".join(filter(None, told))
 
 
-def _versions(content: Content) -> list[Cells]:
+def _versions(content: Content) -> Iterator[tuple[str, str]]:
     document = content.document
-    rows: list[Cells] = []
-    if document.spectui is not None:
-        rows.append(("spectui", short(document.spectui)))
     engine, server = document.engine, document.server
+    if document.spectui is not None:
+        yield "spectui", short(document.spectui)
     if server is not None:
-        rows.append(("measured by", f"llama-server {short(server.version or '')}".strip()))
+        yield "measured by", f"llama-server {short(server.version or '')}".strip()
     elif engine is not None:
-        rows.append(("measured by", f"llama.cpp {short(engine.llama_cpp)}, in spectui itself"))
+        yield "measured by", f"llama.cpp {short(engine.llama_cpp)}, in spectui itself"
     if engine is not None and engine.library is not None:
-        rows.append(("library", short(engine.library.without_folder)))
+        yield "library", short(engine.library.without_folder)
     if engine is not None and engine.llama_cpp_python is not None:
-        rows.append(("llama-cpp-python", short(engine.llama_cpp_python)))
-    config = document.config
+        yield "llama-cpp-python", short(engine.llama_cpp_python)
+
+
+def _workload(content: Content) -> Iterator[tuple[str, str]]:
+    config, prompts = content.document.config, content.prompts.value
     if config is not None:
-        sampling = temperature_text(config.temp)
+        sampling = SamplingConfig(temp=config.temp).label
         if config.temp > 0:
             sampling += f", top-k {config.top_k}, top-p {config.top_p:g}, min-p {config.min_p:g}"
-        rows.append(("sampling", f"{sampling}, seed {config.seed}"))
-        prompts = f"{config.n_prompts}, {config.n_predict} tokens each"
-        if content.prompts.value is not None:
-            prompts += f": {short(content.prompts.value)}"
-        rows.append(("prompts", prompts))
-    if document.time is not None:
-        rows.append(("the search took", duration_text(document.time.took_s)))
-    return rows
+        yield "sampling", f"{sampling}, seed {config.seed}"
+        of_whom = "" if prompts is None else f": {short(prompts)}"
+        yield "prompts", f"{config.n_prompts}, {config.n_predict} tokens each{of_whom}"

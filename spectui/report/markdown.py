@@ -10,11 +10,11 @@ from pathlib import Path
 from spectui import __version__
 from spectui.format import counted, printable
 from spectui.measure.verdict import Answer
-from spectui.report import summary
 from spectui.report.commands import bench_command, own_prompts, public_command
 from spectui.report.content import Content
 from spectui.report.section import Section, Table
 from spectui.report.sections import SECTIONS
+from spectui.report.summary import head_of
 from spectui.report.words import short
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]|~])")
@@ -23,18 +23,8 @@ _LINKED = re.compile(r"(?<=[@#])(?=\w)|(?<=\bwww)(?=\.)|(?<=:)(?=//)", re.IGNORE
 _PARTING = "\N{WORD JOINER}"
 """Nobody sees it."""
 _LONGEST = 1500
-_SHOWN = (
-    "requests",
-    "round",
-    "categories",
-    "depth",
-    "temperatures",
-    "slots",
-    "trials",
-    "conditions",
-    "machine",
-)
-"""Sections that are told; charts have no place here."""
+_CHARTS = frozenset({"gain", "map"})
+"""Sections that are little without their charts, which have no place here."""
 _MOST_ROWS = 12
 
 
@@ -44,26 +34,26 @@ def render_markdown(content: Content) -> str:
 
 
 def _study(content: Content) -> Iterator[str]:
-    gain = summary.speedup_text(content)
-    told = "" if gain is None else f": {gain} {summary.gain_words(content)}"
-    yield f"## {content.headline}{escaped(told)}"
+    head = head_of(content)
+    told = "" if head.gain is None else f": {head.gain} {head.gain_words}"
+    yield f"## {head.headline}{escaped(told)}"
     yield ""
-    if content.gain is not None:
-        yield f"{escaped(summary.certainty(content))}."
+    if head.gain is not None:
+        yield f"{escaped(head.interval)}."
         yield ""
     if content.verdict is None or content.verdict.answer is Answer.UNDECIDED:
-        yield escaped(summary.reason(content))
+        yield escaped(head.reason)
         yield ""
-    yield f"{escaped(summary.who(content))}"
+    yield escaped(head.who)
     yield ""
-    for tile in summary.tiles(content):
+    for tile in head.tiles:
         on = "" if tile.on is None else f" → **{escaped(tile.on)}**"
         yield f"- {escaped(tile.name)}: {escaped(tile.off)}{on}"
     yield ""
     yield from _commands(content)
     for section in SECTIONS:
         known = section.read(content)
-        if known.value is not None and section.name in _SHOWN:
+        if known.value is not None and section.name not in _CHARTS:
             yield from _section(section.title, section.name, known.value)
 
 

@@ -3,8 +3,6 @@
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -14,12 +12,10 @@ from markupsafe import Markup
 
 from spectui import __version__
 from spectui.format import factor, printable, times_text
-from spectui.known import Known
-from spectui.report import summary
 from spectui.report.commands import bench_command, own_command, own_prompts, shell_text
 from spectui.report.content import Content
-from spectui.report.section import Section
-from spectui.report.sections import SECTIONS, Topic
+from spectui.report.sections import SECTIONS
+from spectui.report.summary import head_of
 from spectui.report.words import short, time_text
 
 _MOST_CHARACTERS = 4000
@@ -29,43 +25,15 @@ _PIECES = re.compile(r" (?=--?[A-Za-z])")
 """Where a command may be broken into lines: before its options."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """A step to measure it again."""
-
-    what: str
-    command: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """What stands at the top and in the commands."""
-
-    tone: str
-    headline: str
-    gain: str | None
-    gain_words: str
-    interval: str
-    reason: str
-    tiles: tuple[summary.Tile, ...]
-    who: str
-    command: str | None
-    command_reason: str | None
-    steps: tuple[Step, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lack:
-    """A part that is missing, and why."""
-
-    title: str
-    reason: str
-
-
 def render_page(content: Content) -> str:
     """Render a study."""
     found = [(topic, topic.read(content)) for topic in SECTIONS]
+    lacks: dict[str, list[str]] = {}
+    for topic, known in found:
+        if known.value is None:
+            lacks.setdefault((known.reason or "").rstrip("."), []).append(topic.title)
     style, script = (Markup(_file(name)) for name in ("style.css", "copy.js"))  # noqa: S704 - the package's own files
+    command = own_command(content)
     return (
         _environment()
         .get_template("page.html.jinja")
@@ -76,62 +44,33 @@ def render_page(content: Content) -> str:
             script=script,
             style_hash=_digest(style),
             script_hash=_digest(script),
-            study=_head(content),
+            head=head_of(content),
+            command=command,
+            steps=_steps(content, command.value),
             sections=[(topic, known.value) for topic, known in found if known.value is not None],
-            lacks=_lacks(found),
+            lacks=lacks,
         )
     )
 
 
-def _lacks(found: Sequence[tuple[Topic, Known[Section]]]) -> tuple[Lack, ...]:
-    """Sections that the study does not have, by the reason why."""
-    titles: dict[str, list[str]] = {}
-    for topic, known in found:
-        if known.value is None:
-            titles.setdefault((known.reason or "").rstrip("."), []).append(topic.title)
-    return tuple(Lack(title=", ".join(told), reason=reason) for reason, told in titles.items())
-
-
-def _head(content: Content) -> Head:
-    command = own_command(content)
-    return Head(
-        tone=summary.tone(content),
-        headline=content.headline,
-        gain=summary.speedup_text(content),
-        gain_words=summary.gain_words(content),
-        interval=summary.certainty(content),
-        reason=summary.reason(content),
-        tiles=summary.tiles(content),
-        who=summary.who(content),
-        command=command.value,
-        command_reason=command.reason,
-        steps=_steps(content, command.value),
-    )
-
-
-def _steps(content: Content, command: str | None) -> tuple[Step, ...]:
-    steps = []
-    found = content.document
-    if found.spectui is not None:
-        binding = None if found.engine is None else found.engine.llama_cpp_python
-        with_binding = "" if binding is None else f" with llama-cpp-python {short(binding)}"
-        steps.append(Step(what=f"Install spectui {short(found.spectui)}{with_binding}."))
-    if content.searched_by:
-        words = ["spectui", "tune", *content.searched_by]
-        steps.append(
-            Step(what="Search again, with the options of this search.", command=shell_text(words))
-        )
+def _steps(content: Content, command: str | None) -> dict[str, str | None]:
+    """Commands to measure it again, by what they do; None for what needs none."""
     again = None if command is None else bench_command(content, command, own_prompts(content))
-    if again is not None:
-        steps.append(Step(what="Measure the setting of the verdict alone.", command=again))
+    search = verify = None
+    if content.searched_by:
+        search = shell_text(("spectui", "tune", *content.searched_by))
     if content.source.promise is not None:
-        words = ["spectui", "verify", content.study, "--server-bin", "llama-server"]
-        steps.append(
-            Step(what="Hold the verdict against your own llama-server.", command=shell_text(words))
-        )
-    if not steps:
-        steps.append(Step(what="The study does not keep how it was searched."))
-    return tuple(steps)
+        verify = shell_text(("spectui", "verify", content.study, "--server-bin", "llama-server"))
+    commands = {
+        "Search again, with the options of this search.": search,
+        "Measure the setting of the verdict alone.": again,
+        "Hold the verdict against your own llama-server.": verify,
+    }
+    steps: dict[str, str | None] = {}
+    if (version := content.document.spectui) is not None:
+        steps[f"Install spectui {short(version)}."] = None
+    steps |= {what: one for what, one in commands.items() if one is not None}
+    return steps or {"The study does not keep how it was searched.": None}
 
 
 @cache

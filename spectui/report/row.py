@@ -1,13 +1,16 @@
 """The report as one row of a table that many people share: facts alone, nothing private."""
 
+from dataclasses import replace
 from pathlib import PurePath
 
+from spectui.commands.launch import placement_text
+from spectui.format import rate_text
 from spectui.models.files import quantisation
+from spectui.report.commands import public
 from spectui.report.content import Content
-from spectui.report.document import ModelPart
 from spectui.report.markdown import escaped
-from spectui.report.summary import speedup_text
-from spectui.report.words import file_name, interval_text, short, temperature_text
+from spectui.report.summary import head_of
+from spectui.report.words import file_name, interval_text, label_of, short
 
 _UNKNOWN = "–"
 
@@ -25,60 +28,36 @@ def render_row(content: Content) -> str:
 
 def _cells(content: Content) -> dict[str, str | None]:
     """Cells by the head of their column; None for what the study does not keep."""
-    found = content.document
-    models = [one for one in (found.target, _draft(content)) if one is not None]
+    document, gain = content.document, content.gain
+    used = None if content.best is None else content.best.draft
+    draft = next((one for one in document.drafts or () if used and one.name == used), None)
+    names = [file_name(one) for one in (document.target, draft) if one is not None]
+    quants = [quantisation(PurePath(name).stem) or _UNKNOWN for name in names]
+    off, on = content.rates or (None, None)
+    interval = None if gain is None else interval_text(gain.interval)
     return {
-        "models": " + ".join(map(file_name, models)) or None,
-        "quantisation": " + ".join(map(_quantisation, models)) or None,
-        "machine": _machine(content),
-        "setting": None if content.setting is None else short(content.setting),
-        "speedup (95 %)": _gain(content),
-        "prompts": _prompts(content),
-        "sampling": None if found.config is None else temperature_text(found.config.temp),
-        "versions": _versions(content),
-        "date": None if content.ended is None else f"{content.ended:%Y-%m-%d}",
+        "GPU": _hardware(content),
+        "model": " + ".join(names) or None,
+        "quant": " + ".join(quants) or None,
+        "placement": _placement(content),
+        "off, tokens/s": rate_text(off),
+        "on, tokens/s": rate_text(on),
+        "speedup (95 %)": None if gain is None else f"{head_of(content).gain} ({interval})",
+        "setting": None if content.best is None else label_of(content.best),
     }
 
 
-def _draft(content: Content) -> ModelPart | None:
-    used = None if content.best is None else content.best.draft
-    drafts = content.document.drafts or ()
-    return next((one for one in drafts if used is not None and one.name == used), None)
-
-
-def _quantisation(model: ModelPart) -> str:
-    return quantisation(PurePath(file_name(model)).stem) or _UNKNOWN
-
-
-def _machine(content: Content) -> str | None:
+def _hardware(content: Content) -> str | None:
+    """The GPUs; the processor where there are none."""
     machine = content.document.machine
     if machine is None:
         return None
-    return ", ".join(map(short, (f"{machine.cpu} ({machine.n_cores} cores)", *machine.gpus[:8])))
+    return ", ".join(map(short, machine.gpus[:8] or (f"none: {machine.cpu}",)))
 
 
-def _gain(content: Content) -> str | None:
-    gain = content.gain
-    if gain is None:
+def _placement(content: Content) -> str | None:
+    """llama-server's options for where the target lies; None where they are its defaults."""
+    outcome = content.source.outcome
+    if outcome is None:
         return None
-    return f"{speedup_text(content)} ({interval_text(gain.low, gain.high)})"
-
-
-def _prompts(content: Content) -> str | None:
-    gain, promise, config = content.gain, content.source.promise, content.document.config
-    if gain is None:
-        return None
-    told = str(gain.n_prompts)
-    if promise is not None:
-        told += " of a chat" if promise.is_chat else " own" if promise.prompts else " of the suite"
-    return told if config is None else f"{told}, {config.n_predict} tokens each"
-
-
-def _versions(content: Content) -> str | None:
-    found = content.document
-    told = [] if found.spectui is None else [f"spectui {found.spectui}"]
-    if found.server is not None:
-        told.append(f"llama-server {found.server.version or ''}".strip())
-    elif found.engine is not None:
-        told.append(f"llama.cpp {found.engine.llama_cpp}")
-    return ", ".join(map(short, told)) or None
+    return short(placement_text(replace(outcome, target=public(outcome.target)))) or None

@@ -20,6 +20,11 @@ class Table:
     """Leading columns that hold words; the others hold numbers."""
 
 
+def facts(rows: list[tuple[str, str]], n_words: int = 1) -> Table:
+    """A table of names and values, which needs no head."""
+    return Table(heads=("", ""), rows=tuple(rows), n_words=n_words)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
     """What a study says in a section."""

@@ -2,10 +2,11 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from spectui.format import counted, times_text
 from spectui.measure.arm import Arm
+from spectui.options.speculation import Speculation
 from spectui.report.content import Content
 from spectui.report.settings import arm_of
 
@@ -19,10 +20,10 @@ _SHORT = 60
 class Cell:
     """Settings that share a place of the map: the best prediction and the best measurement."""
 
-    predicted: float | None = None
-    measured: float | None = None
-    n_settings: int = 0
-    is_best: bool = False
+    predicted: float | None
+    measured: float | None
+    n_settings: int
+    is_best: bool
     """Whether the setting of the verdict is among them."""
 
     @property
@@ -84,28 +85,17 @@ def _step(speedup: float, end: float, n_shades: int) -> int:
     return min(max(math.ceil(share * n_shades), 1), n_shades)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """A setting's place: its panel, and its coordinates there."""
-
-    panel: tuple[str, str, str]
-    """Title, and what the axes are."""
-    column: float
-    row: float | str
-
-
 def settings_map(content: Content) -> SettingsMap | None:
     """Lay the settings of a study out; None where nothing was predicted or measured."""
     measured = _measured(content)
-    arms = list(dict.fromkeys((*content.predicted, *measured)))
-    members: dict[tuple[str, str, str], list[tuple[_Place, Arm]]] = {}
-    for arm in arms:
-        place = _place(arm)
-        if place is not None:
-            members.setdefault(place.panel, []).append((place, arm))
+    members: dict[_Titles, list[_Place]] = {}
+    for arm in dict.fromkeys((*content.predicted, *measured)):
+        if arm.speculation is not None:
+            titles, column, row = _place(arm, arm.speculation)
+            members.setdefault(titles, []).append((column, row, arm))
     if not members:
         return None
-    panels = [_panel(title, places, content, measured) for title, places in members.items()]
+    panels = [_panel(titles, places, content, measured) for titles, places in members.items()]
     panels.sort(key=lambda one: (not any(c.is_best for c in one.cells.values()), -one.best))
     speedups = [cell.speedup for one in panels for cell in one.cells.values() if cell.speedup > 0]
     return SettingsMap(
@@ -131,40 +121,42 @@ def _measured(content: Content) -> dict[Arm, float]:
     return found
 
 
-def _place(arm: Arm) -> _Place | None:
-    how = arm.speculation
-    if how is None:
-        return None
+_Titles = tuple[str, str, str]
+"""Of a panel: its title, and what columns and rows are."""
+_Place = tuple[float, float | str, Arm]
+"""Column and row of a setting."""
+
+
+def _place(arm: Arm, how: Speculation) -> tuple[_Titles, float, float | str]:
     model = how.model
     if model is None:
-        panel = "N-gram drafters, which need no model", "longest draft, in tokens", "drafter"
-        return _Place(panel=panel, column=how.own.longest, row=arm.drafter)
+        titles = "N-gram drafters, which need no model", "longest draft, in tokens", "drafter"
+        return titles, how.own.longest, arm.drafter
     name = (arm.draft or how.own.kind)[:_SHORT]
     if how.ahead:
-        panel = f"{name} behind n-gram drafters", "draft_max", "asked before it"
-        return _Place(panel=panel, column=model.draft_max, row=how.ahead[0].kind)
-    panel = f"{name}", "draft_max", "p_min"
-    return _Place(panel=panel, column=model.draft_max, row=model.draft_p_min)
+        titles = f"{name} behind n-gram drafters", "draft_max", "asked before it"
+        return titles, model.draft_max, how.ahead[0].kind
+    return (name, "draft_max", "p_min"), model.draft_max, model.draft_p_min
 
 
 def _panel(
-    titles: tuple[str, str, str],
-    places: Sequence[tuple[_Place, Arm]],
-    content: Content,
-    measured: Mapping[Arm, float],
+    titles: _Titles, places: Sequence[_Place], content: Content, measured: Mapping[Arm, float]
 ) -> Panel:
-    title, across, upwards = titles
-    columns = _groups([place.column for place, _ in places], _MOST_COLUMNS)
-    rows = _groups([place.row for place, _ in places], _MOST_ROWS)
-    cells: dict[tuple[int, int], Cell] = {}
-    for place, arm in places:
-        at = columns[place.column], rows[place.row]
-        cells[at] = _joined(
-            cells.get(at, Cell()),
-            predicted=content.predicted.get(arm),
-            measured=measured.get(arm),
-            is_best=arm == content.best,
+    columns = _groups([column for column, _row, _arm in places], _MOST_COLUMNS)
+    rows = _groups([row for _column, row, _arm in places], _MOST_ROWS)
+    arms: dict[tuple[int, int], list[Arm]] = {}
+    for column, row, arm in places:
+        arms.setdefault((columns[column], rows[row]), []).append(arm)
+    cells = {
+        at: Cell(
+            predicted=_highest(content.predicted, members),
+            measured=_highest(measured, members),
+            n_settings=len(members),
+            is_best=content.best in members,
         )
+        for at, members in arms.items()
+    }
+    title, across, upwards = titles
     return Panel(
         title=title,
         across=across,
@@ -175,14 +167,8 @@ def _panel(
     )
 
 
-def _joined(cell: Cell, *, predicted: float | None, measured: float | None, is_best: bool) -> Cell:
-    return replace(
-        cell,
-        predicted=max(filter(None, (cell.predicted, predicted)), default=None),
-        measured=max(filter(None, (cell.measured, measured)), default=None),
-        n_settings=cell.n_settings + 1,
-        is_best=cell.is_best or is_best,
-    )
+def _highest(speedups: Mapping[Arm, float], arms: Sequence[Arm]) -> float | None:
+    return max((speedups[one] for one in arms if one in speedups), default=None)
 
 
 def _groups(values: Sequence[float | str], most: int) -> dict[float | str, int]:

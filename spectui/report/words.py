@@ -19,16 +19,9 @@ def short(text: str, most: int = _LABEL) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def interval_text(low: float | None, high: float | None) -> str:
-    """Ends of an interval, or that there is none."""
-    if low is None or high is None:
-        return "no interval"
-    return f"{times_text(low)} to {times_text(high)}"
-
-
-def temperature_text(temp: float) -> str:
-    """How tokens are drawn."""
-    return "greedy" if temp <= 0 else f"temperature {temp:g}"
+def interval_text(interval: tuple[float, float] | None) -> str:
+    """Ends of an interval of speedups, or that there is none."""
+    return "no interval" if interval is None else " to ".join(map(times_text, interval))
 
 
 def file_name(model: ModelPart) -> str:

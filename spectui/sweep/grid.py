@@ -15,11 +15,11 @@ from spectui.toml_files import read_toml
 _Sentence = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class GridFile(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"
-):
-    """Contents of a grid file."""
+class Grid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
+    """A grid, as a file has it."""
 
+    name: str = ""
+    """That of its file; empty for the options of the command line."""
     description: _Sentence
     """Description of the grid in a sentence."""
     source: str = ""
@@ -38,12 +38,6 @@ class GridFile(
         for text in (self.description, self.source, *self.notes):
             if not " ".join(text.splitlines()).replace("\t", " ").isprintable():
                 raise ValueError(f"{text!r} has characters that cannot be printed")
-
-
-class Grid(GridFile, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """A grid and its name."""
-
-    name: str
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -99,8 +93,8 @@ def find_grid(name: str) -> Grid:
 
 
 def _read(path: Path) -> Grid:
-    found = read_toml(path, GridFile, other="the name of a grid", advice=_advice)
-    return Grid(name=path.stem, **msgspec.structs.asdict(found))
+    found = read_toml(path, Grid, other="the name of a grid", advice=_advice)
+    return msgspec.structs.replace(found, name=path.stem)
 
 
 def _advice(problem: str) -> str:
@@ -110,7 +104,7 @@ def _advice(problem: str) -> str:
         return "leave it out for what the command says, or give values"
     if "unknown field" not in problem:
         return "correct it"
-    fields = msgspec.structs.fields(Axes if is_axis else GridFile)
+    fields = msgspec.structs.fields(Axes if is_axis else Grid)
     return f"there are {', '.join(field.encode_name for field in fields)}"
 
 
@@ -128,7 +122,7 @@ def given_grid(name: str | None, typed: Mapping[str, tuple[object, ...]]) -> Gri
     if name is not None:
         grid = find_grid(name)
     elif _is_grid(typed):
-        grid = Grid(name="", description="The options of the command line.", cells=(Axes(),))
+        grid = Grid(description="The options of the command line.", cells=(Axes(),))
     else:
         raise UsageError(
             "say what to measure: axes such as --draft-max 2,4,8 and --draft-p-min 0,0.5, or a "

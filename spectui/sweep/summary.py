@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cached_property
 
 from spectui.documents import Json, or_reason
@@ -19,28 +18,6 @@ from spectui.sweep.record import NO_ROUNDS, PromptRun, VisitRecord, VisitState
 _NOTHING = "nothing was decoded"
 _UNMEASURED = "nothing was measured"
 UNWATCHED = "the machine was not watched"
-
-
-class Against(StrEnum):
-    """Result of comparing a cell with the target alone, by its interval."""
-
-    FASTER = "faster"
-    SLOWER = "slower"
-    NOT_TOLD_APART = "not told apart"
-    NOISE = "noise"
-    """Faster than the accepted tokens can explain."""
-    UNKNOWN = "no interval"
-
-
-def against_off(speedup: Speedup | None) -> Against:
-    """Classify a speedup by its interval."""
-    if speedup is not None and speedup.is_noise:
-        return Against.NOISE
-    if speedup is None or speedup.low is None or speedup.high is None:
-        return Against.UNKNOWN
-    if speedup.low > 1:
-        return Against.FASTER
-    return Against.SLOWER if speedup.high < 1 else Against.NOT_TOLD_APART
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +160,6 @@ class CellSummary:
             **or_reason("acceptance_rate", sums.acceptance_rate, NOTHING_DRAFTED),
             **or_reason("mean_accepted_length", rounds.mean_accepted_length, NO_ROUNDS),
             **self.speedup_document(),
-            "against_off": str(against_off(self.speedup)),
             **lossless_document(self.check),
             "runs": [
                 run.document(record.visit.repeat + 1)

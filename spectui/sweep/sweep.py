@@ -170,15 +170,13 @@ class Sweep:
 
         Args:
             summaries: ``summaries()``. ``cells`` has for each its ``name``, ``config``, ``state``,
-                sums, ``speedup`` with its interval, what that says ``against_off``, and ``runs``, a
-                row per prompt and repeat. ``best_per_drafter`` and ``best_per_category`` name cells
-                by their index.
+                sums, ``speedup`` with its interval, and ``runs``, a row per prompt and
+                repeat. ``best_per_drafter`` and ``best_per_category`` name cells by their index.
             notes: what of the command of ``--from`` is not measured.
             interrupted: whether it was stopped.
         """
         setup = self.setup
         seen = disturbance_of(summaries)
-        index = {one.cell: number for number, one in enumerate(summaries)}
         return {
             "name": self.name,
             "grid": self._grid_document(),
@@ -195,20 +193,7 @@ class Sweep:
             "notes": [*notes, *filter(None, [self.prompts_note])],
             **or_reason("disturbance", seen and seen.document(), UNWATCHED),
             "cells": [one.document() for one in summaries],
-            "best_per_drafter": [
-                {"drafter": drafter, "cell": index[one.cell], "name": one.name}
-                for drafter, one in best_per_drafter(summaries).items()
-            ],
-            "best_per_category": [
-                {
-                    "cell": index[one.cell],
-                    "category": category,
-                    "name": one.name,
-                    **one.speedup_document(),
-                    **or_reason("acceptance_rate", one.totals.acceptance_rate, NOTHING_DRAFTED),
-                }
-                for category, one in best_per_category(summaries).items()
-            ],
+            **_best_document(summaries),
         }
 
     def _grid_document(self) -> Json:
@@ -268,6 +253,26 @@ class Sweep:
         store.append(record)
         self.pending = self.pending[1:]
         on_event(record)
+
+
+def _best_document(summaries: Sequence[CellSummary]) -> Json:
+    index = {one.cell: number for number, one in enumerate(summaries)}
+    return {
+        "best_per_drafter": [
+            {"drafter": drafter, "cell": index[one.cell], "name": one.name}
+            for drafter, one in best_per_drafter(summaries).items()
+        ],
+        "best_per_category": [
+            {
+                "cell": index[one.cell],
+                "category": category,
+                "name": one.name,
+                **one.speedup_document(),
+                **or_reason("acceptance_rate", one.totals.acceptance_rate, NOTHING_DRAFTED),
+            }
+            for category, one in best_per_category(summaries).items()
+        ],
+    }
 
 
 def _is_stored(name: str) -> bool:

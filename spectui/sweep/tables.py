@@ -216,7 +216,7 @@ def _plain(text: str) -> str:
 
 _COLUMNS = (
     "n_repeats,n_prompts,off_tokens_per_s,on_tokens_per_s,speedup,speedup_low,speedup_high,"
-    "against_off,n_drafted,n_accepted,n_rounds,acceptance_rate,mean_accepted_length,n_noisy,error"
+    "n_drafted,n_accepted,n_rounds,acceptance_rate,mean_accepted_length,n_noisy,error"
 )
 """Columns of the file, but for those that say which cell it is."""
 

@@ -31,6 +31,11 @@ class Gain:
     high: float | None
     n_prompts: int
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Its ends; None where there is none."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome(Setup):

@@ -12,7 +12,6 @@ from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import Answer, Verdict, doubt, judge
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
-from spectui.sweep.summary import Against, against_off
 from spectui.tune.served import preferred
 from spectui.verify.comparison import Agreement, agreement, verdict
 
@@ -155,7 +154,6 @@ def test_noise_leaves_open_whether_a_promise_holds() -> None:
     assert agreement(NOISE, promised, None) is Agreement.OPEN
     told = verdict(promised, NOISE)
     assert "whether the promise holds is open: the tokens that were accepted can give" in told
-    assert against_off(NOISE) is Against.NOISE
 
 
 def test_nothing_is_told_above_what_can_be_and_documents_keep_what_was_measured() -> None:

@@ -128,8 +128,7 @@ def test_ten_thousand_trials_and_long_words_fit() -> None:
     check_inert(page_of(content(found=found, trials=many_trials(2000), name="n" * 500)))
     failed = TrialRecord(number=9, state=TrialState.FAIL, arm=BEST, error="it <broke>; mend it")
     page = page_of(content(trials=(*many_trials(9_999), failed)))
-    for told in ("1 failed", "it <broke>; mend it"):
-        assert told in page.text
+    assert "it <broke>; mend it" in page.text
     assert "10,000 trials in all" in page.text
     assert "left out" in page.text
     rows = [one for one in page.all("th") if one.attributes.get("scope") == "row"]
@@ -155,8 +154,6 @@ def test_a_study_without_a_document_says_what_it_lacks() -> None:
     assert "What is not here" in {one.text for one in page.all("h2")}
     assert "older spectui" in page.text
     assert "only what was measured is on the map" in page.text
-    page = page_of(content_of(replace(study(), predictions=None)))
-    assert "only the best 50 of 1,215 predictions" in page.text
     page = page_of(content_of(replace(bare, outcome=None, trials=())))
     assert page.one("h1").text == "No verdict yet"
 
@@ -198,7 +195,7 @@ def test_hostile_texts_stay_texts_in_markdown_and_rows(word: str) -> None:
     assert len(plain.encode()) < 65_000
     for text in (plain, row):
         assert not re.search("<script|<img|\x1b", text)
-    assert [len(re.findall(r"(?<!\\)\|", line)) for line in row.splitlines()] == [10, 10, 10]
+    assert [len(re.findall(r"(?<!\\)\|", line)) for line in row.splitlines()] == [9, 9, 9]
 
 
 def cells_of(text: str) -> dict[str, str]:
@@ -210,17 +207,14 @@ def test_a_row_tells_facts_alone() -> None:
     found = document()
     found["target"]["path"] = "/home/me/Big-Q4_K_M.gguf"
     assert cells_of(render_row(content(found=found))) == {
-        "models": "Big-Q4\\_K\\_M.gguf + close.gguf",
-        "quantisation": "Q4\\_K\\_M + –",
-        "machine": "A processor (4 cores)",
-        "setting": "close: max 10, min 0, p\\_min 0.00",
+        "GPU": "none: A processor",
+        "model": "Big-Q4\\_K\\_M.gguf + close.gguf",
+        "quant": "Q4\\_K\\_M + –",
+        "placement": "-t 1",
+        "off, tokens/s": "100.0",
+        "on, tokens/s": "276.5",
         "speedup (95 %)": "3.02× (2.37× to 3.68×)",
-        "prompts": "8, 24 tokens each",
-        "sampling": "greedy",
-        "versions": escaped(
-            f"spectui {found['spectui']}, llama.cpp {found['engine']['llama_cpp']}"
-        ),
-        "date": "2026-05-01",
+        "setting": "close: max 10, min 0, p\\_min 0.00",
     }
     bare = cells_of(render_row(content_of(replace(study(), report=None, outcome=None))))
     assert set(bare.values()) == {"–"}
@@ -269,5 +263,5 @@ def test_a_scale_holds_what_it_is_made_for() -> None:
 
 
 def test_an_interval_of_nothing_does_not_stretch_the_scale() -> None:
-    wide = Forest(rows=(Row(label="a", speedup=1.2, low=1e-3, high=500.0),))
+    wide = Forest(rows=(Row(label="a", speedup=1.2, interval=(1e-3, 500.0)),))
     assert math.log(wide.scale.high / wide.scale.low) < math.log(30)
