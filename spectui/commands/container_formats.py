@@ -184,8 +184,9 @@ def _uses_gpu(launch: Launch) -> bool:
 
 
 def _notes(launch: Launch, items: Sequence[Item]) -> Iterator[str]:
-    others = words_of(item for item in items if item.name not in MOUNTED)
-    if any(word.startswith("/") for word in others):
+    others = [item for item in items if item.name not in MOUNTED]
+    has_file = any(item.is_path and item.value for item in others)
+    if has_file or any(word.startswith("/") for word in words_of(others)):
         yield "files in your own arguments have to be mounted too"
     if not launch.has_gpu and launch.command.value("gpu-layers") not in {None, "0"}:
         yield (

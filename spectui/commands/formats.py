@@ -10,7 +10,7 @@ from spectui.commands.arguments import puts_elsewhere
 from spectui.commands.command import INI
 from spectui.commands.container_formats import compose, llama_swap
 from spectui.commands.home import shell_word
-from spectui.commands.items import Item
+from spectui.commands.items import PLACING, Item
 from spectui.commands.launch import Launch, commented, slug
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import NEGATION, PREFIX, canonical
@@ -21,9 +21,6 @@ from spectui.options.dialect import Dialect
 
 _OTHERS = {"--api-key": "LLAMA_API_KEY", "-hft": "HF_TOKEN", "--hf-token": "HF_TOKEN"}
 """Variables with names unlike those of their options."""
-_PLACING = ("override-tensor", "cpu-moe", "n-cpu-moe", "n-cpu-ffn")
-"""Options of which the first that matches a tensor applies, in the order of llama-server's table,
-in which it reads variables."""
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _SECTION = re.compile(r"[^\]\s]([^\]]*[^\]\s])?")
 _READS_IT = "--models-preset"
@@ -41,7 +38,7 @@ def variables_file(launch: Launch) -> str:
         raise BadInputError(
             f"{dialect} reads no environment variables about drafting; choose another format"
         )
-    check_placing(launch, "variables", in_order=_PLACING)
+    check_placing(launch, "variables", in_order=PLACING)
     assigned = {name: shell_word(value) for name, value in launch.start.environment}
     for name, value in _assigned(launch):
         if name in assigned:
@@ -67,10 +64,10 @@ def check_placing(launch: Launch, where: str, *, in_order: tuple[str, ...] = ())
     Raises:
         BadInputError: there are such placements.
     """
-    placing = [item for item in launch.command.items if _name(item) in _PLACING]
+    placing = [item for item in launch.command.items if _name(item) in PLACING]
     names = [_name(item) for item in placing]
-    is_kept = bool(in_order) and names == sorted(names, key=_PLACING.index)
-    moved = (one.value for one in placing if _name(one) == _PLACING[0])
+    is_kept = bool(in_order) and names == sorted(names, key=PLACING.index)
+    moved = (one.value for one in placing if _name(one) == PLACING[0])
     if len(set(names)) > 1 and not is_kept and any(map(puts_elsewhere, moved)):
         flags = " and ".join(dict.fromkeys(item.flag for item in placing))
         raise BadInputError(
@@ -81,7 +78,7 @@ def check_placing(launch: Launch, where: str, *, in_order: tuple[str, ...] = ())
 
 def _name(item: Item) -> str:
     server = item.server
-    return "" if server is None else server.long_flag.lstrip("-")
+    return "" if server is None else server.long_flag
 
 
 def _assigned(launch: Launch) -> Iterator[tuple[str, str]]:
@@ -135,9 +132,17 @@ def preset_file(launch: Launch) -> str:
     entry = launch.command.entry(INI)
     entries = {**_entries(own), **({} if entry is None else entry.settings)}
     lines = "".join(f"{key} = {value}\n" for key, value in entries.items())
-    start = (f"start it with: {launch.start.text} {_READS_IT} FILE",)
+    name = _section(launch)
+    start = (f"start it with: {launch.start.text} {_READS_IT} FILE", *_renamed(name))
     comments = commented((*own.comments, *start), ";")
-    return f"{comments}version = 1\n\n[{_section(launch)}]\n{lines}"
+    return f"{comments}version = 1\n\n[{name}]\n{lines}"
+
+
+def _renamed(name: str) -> Iterator[str]:
+    """Yield the name that the router gives to a section with a tag (``canonical_tag``)."""
+    base, colon, tag = name.rpartition(":")
+    if colon and tag != tag.upper():
+        yield f"clients have to ask for {base}:{tag.upper()}: the router writes tags in capitals"
 
 
 def _section(launch: Launch) -> str:

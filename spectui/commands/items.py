@@ -195,6 +195,25 @@ def _is_option(word: str) -> bool:
     return word.startswith(("-", *DASHES)) and not _NUMBER.match(word)
 
 
+PLACING = ("--override-tensor", "--cpu-moe", "--n-cpu-moe", "--n-cpu-ffn")
+"""Options of which the first that matches a tensor applies, in the order of llama-server's table.
+Variables are read in it (``common_params_parse_ex``)."""
+
+
+def placed(items: Iterable[Item], order: Sequence[str]) -> list[Item]:
+    """The items, with those named in ``order`` in that order, in the places that they had."""
+    listed = list(items)
+    ranks = [_rank(item, order) for item in listed]
+    moved = iter(sorted((n for n in range(len(listed)) if ranks[n] >= 0), key=ranks.__getitem__))
+    return [listed[next(moved)] if ranks[n] >= 0 else item for n, item in enumerate(listed)]
+
+
+def _rank(item: Item, order: Sequence[str]) -> int:
+    """Place of an item's option in ``order``; -1 where it is not in there."""
+    name = None if item.server is None else item.server.long_flag
+    return order.index(name) if name in order else -1
+
+
 def stands_for_option(variable: str) -> bool:
     """Whether some llama-server reads a variable in place of an option."""
     return option_of_variable(variable) is not None

@@ -257,6 +257,20 @@ services:
 networks: {default: {name: stack_default}}
 """
 """As ``docker compose config`` prints it."""
+SWAP = r"""macros:
+  server: "llama-server \\\n  --port ${PORT}"
+  common: "\n# of all\n-ngl 99 \\\n-fa on"
+  4090-args: -dev CUDA0
+  size: 5
+models:
+  a:
+    env: ["LLAMA_ARG_CTX_SIZE=${size}"]
+    cmd: |
+      # not ${this}
+      ${server} ${common}
+      ${4090-args} -m m/a
+"""
+"""With comments and line ends in macros."""
 
 
 @table(
@@ -267,6 +281,16 @@ networks: {default: {name: stack_default}}
         ("llama-server -m a ^\n  -c 5", "-m a -c 5"),
         ('["llama-server", "-m", "a", "-c", "5"]', "-m a -c 5"),
         (CONFIG, "-m /srv/models/a --alias '$5' -c 5"),
+        # Variables are read in the order of llama-server's table, and a negation before its option.
+        (
+            "LLAMA_ARG_CPU_MOE=1 LLAMA_ARG_OVERRIDE_TENSOR=exps=CUDA0 llama-server -m a",
+            "--override-tensor exps=CUDA0 --cpu-moe -m a",
+        ),
+        (
+            "LLAMA_ARG_NO_KV_OFFLOAD=0 LLAMA_ARG_KV_OFFLOAD=1 llama-server -m a",
+            "--no-kv-offload -m a",
+        ),
+        (SWAP, "--ctx-size 5 -ngl 99 -fa on -dev CUDA0 -m m/a"),
     ],
 )
 def test_other_forms_of_commands(text: str, words: str) -> None:

@@ -291,7 +291,7 @@ def test_compose_mounts_one_folder_once_and_follows_links(tmp_path: Path) -> Non
     setup = changed(
         target=ModelOptions(path=tmp_path / "one.gguf"),
         draft=ModelOptions(path=tmp_path / "two.gguf"),
-        extra=("--mmproj", "/elsewhere/x.gguf"),
+        extra=("--mmproj", "elsewhere.gguf"),
     )
     text = current(setup, Format.COMPOSE)
     [service] = yaml.safe_load(text)["services"].values()

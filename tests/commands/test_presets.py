@@ -37,6 +37,11 @@ def errors(text: str, folder: Path) -> list[str]:
         # Of two keys of an option the last counts, of two names the last by name.
         ("ctx-size = 1\nctx-size = 2", ["--ctx-size", "2"]),
         ("ctx-size = 1\nc = 2", ["--ctx-size", "1"]),
+        # The first placement that matches counts, in the order of the options' first names.
+        (
+            "override-tensor = exps=CUDA0\nctx-size = 1\ncpu-moe = on",
+            ["--cpu-moe", "--ctx-size", "1", "--override-tensor", "exps=CUDA0"],
+        ),
     ],
 )
 def test_what_the_router_passes(entries: str, arguments: list[str], tmp_path: Path) -> None:

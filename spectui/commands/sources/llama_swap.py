@@ -16,7 +16,7 @@ from spectui.commands.sources.shell import unwrapped
 from spectui.commands.sources.source import IMAGES
 from spectui.errors import BadInputError
 
-_MACRO = re.compile(r"\$\{(env\.)?([A-Za-z_][A-Za-z0-9_-]*)\}")
+_MACRO = re.compile(r"\$\{(env\.)?([A-Za-z0-9_-]+)\}")
 _PORT = "${PORT}"
 _DEEPEST = 8
 """Deepest nesting of macros."""
@@ -38,9 +38,11 @@ def read_swap(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     name = chosen(_servers(models, common), wanted, path, "model", models)
     model = models[name]
     macros = _macros(name, model, common)
-    words = plain_words(_replaced(_text(model["cmd"]), macros, Replacement()))
+    bounded = Replacement()
+    words = plain_words(_text(_replaced(_uncommented(model["cmd"]), macros, bounded)))
     listed = model.get("env")
-    given = map(ASSIGNMENT.fullmatch, map(str, listed if isinstance(listed, list) else ()))
+    variables = map(str, listed if isinstance(listed, list) else ())
+    given = (ASSIGNMENT.fullmatch(_replaced(one, macros, bounded)) for one in variables)
     environment = {match[1]: match[2] for match in given if match is not None}
     command = unwrapped(words, {**environment, "PORT": _PORT})
     own = tuple(pair for pair in command.environment if pair != ("PORT", _PORT))
@@ -80,11 +82,11 @@ def _servers(models: Tree, common: dict[str, str]) -> Iterator[str]:
     """Names of the models whose command starts llama-server, as far as its macros are known."""
     bounded = Replacement()
     for name, model in models.items():
-        text = _text(model["cmd"])
+        text = _uncommented(model["cmd"])
         with suppress(BadInputError):
             # What is wrong with its macros is told once it is chosen.
             text = _replaced(text, _macros(name, model, common), bounded, keeps_unknown=True)
-        words = re.split(r"[\s'\"]+", text)
+        words = re.split(r"[\s'\"]+", _text(text))
         if names_server(words) or any(IMAGES.search(word) for word in words):
             yield name
 
@@ -95,9 +97,14 @@ def _macros(name: str, model: Tree, common: dict[str, str]) -> Mapping[str, str]
 
 
 def _text(command: str) -> str:
-    """The command on one line, without comments."""
-    lines = (line for line in command.splitlines() if not line.strip().startswith("#"))
+    """The command on one line, without the comments of its macros (``SanitizeCommand``)."""
+    lines = _uncommented(command).splitlines()
     return " ".join(line.rstrip().removesuffix("\\") for line in lines)
+
+
+def _uncommented(text: str) -> str:
+    """The text without lines that are comments (``StripComments``)."""
+    return "\n".join(line for line in text.split("\n") if not line.strip().startswith("#"))
 
 
 def _named(macros: object) -> dict[str, str]:
@@ -126,7 +133,7 @@ def _replaced(
             raise BadInputError(
                 f"the llama-swap file uses {match[0]}, which {which}; put there what it stands for"
             )
-        return bounded.of(found.replace("\n", " "))
+        return bounded.of(found)
 
     for _ in range(_DEEPEST):
         before, text = text, _MACRO.sub(value, text)

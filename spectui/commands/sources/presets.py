@@ -8,7 +8,7 @@ from pathlib import Path
 from spectui.commands.command import INI, Entry, ServerCommand
 from spectui.commands.finding import Finding
 from spectui.commands.home import with_paths_read
-from spectui.commands.items import divide
+from spectui.commands.items import divide, placed
 from spectui.commands.server_options import (
     FALSE,
     PREFIX,
@@ -35,6 +35,9 @@ _OF_THE_ROUTER = frozenset({_VERSION, "load-on-startup", "stop-timeout", "dedup-
 _SERVED = frozenset({"--model", "--model-url", "--hf-repo", "--docker-repo"})
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+(:[\w.-]+)?")
 _TWO_VALUES = 2
+_PLACING = ("--cpu-moe", "--n-cpu-ffn", "--n-cpu-moe", "--override-tensor")
+"""Options of which the first that matches a tensor applies, in the router's order: that of their
+first spellings (``common_preset::options`` is a map)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +127,7 @@ def preset_command(presets: Presets, path: Path, wanted: str | None) -> ServerCo
         words = ["-hf", name, *words]
     kept = {one.key: one.value for one in given.values() if one.key in _OF_THE_ROUTER - {_VERSION}}
     entry = Entry(format=INI, name=None if name == _EVERY else name, settings=kept)
-    items = map(with_paths_read, divide(words))
+    items = map(with_paths_read, placed(divide(words), _PLACING))
     return replace(ServerCommand.of(items), entries=(entry,), remarks=tuple(remarks))
 
 

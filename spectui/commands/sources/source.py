@@ -2,7 +2,7 @@
 
 import os.path
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
@@ -11,9 +11,11 @@ from spectui.commands.finding import Finding
 from spectui.commands.home import is_at_home, path_of, with_paths_read
 from spectui.commands.items import (
     FILE_LISTS,
+    PLACING,
     Item,
     divide,
     items_of_variable,
+    placed,
     stands_for_option,
 )
 from spectui.commands.programs import (
@@ -21,6 +23,14 @@ from spectui.commands.programs import (
     file_name,
     names_server,
     place_of_program,
+)
+from spectui.commands.server_options import (
+    FALSE,
+    NEGATION,
+    PREFIX,
+    TRUE,
+    Arity,
+    option_of_variable,
 )
 from spectui.commands.sources.files import Replacement
 from spectui.errors import BadInputError
@@ -83,9 +93,12 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
         )
     if not words and not own:
         raise BadInputError("the command has no arguments; give one such as llama-server -m FILE")
-    of_variables = (item for pair in own.items() for item in items_of_variable(*pair))
+    counting = {name: value for name, value in own.items() if _negated(name) not in own}
+    of_variables = (item for pair in counting.items() for item in items_of_variable(*pair))
+    items = (*placed(of_variables, PLACING), *divide(words[start:]))
     return replace(
-        ServerCommand.of(map(with_paths_read, (*of_variables, *divide(words[start:])))),
+        ServerCommand.of(map(with_paths_read, items)),
+        remarks=tuple(_remarks_on(own)),
         prelude=tuple(map(before_arguments, prelude)) or ServerCommand().prelude,
         environment=tuple(
             (name, _value_of(name, value))
@@ -93,6 +106,38 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
             if name not in _OF_SHELLS and name not in own
         ),
     )
+
+
+def _negated(variable: str) -> str:
+    """The variable that llama-server looks at first (``common_arg::get_value_from_env``)."""
+    return f"{NEGATION}{variable.removeprefix(PREFIX)}"
+
+
+def _remarks_on(variables: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what llama-server does not heed of variables that stand for options."""
+    for name, value in variables.items():
+        option = option_of_variable(name)
+        if (other := _negated(name)) in variables:
+            yield Finding(
+                flag=name,
+                severity=Severity.WARNING,
+                what=f"{name}={value} does not count",
+                why=f"llama-server looks at {other} first, whatever its value",
+                replacement="",
+            )
+        elif (
+            option is not None
+            and option.arity is Arity.NONE
+            and not name.startswith(NEGATION)
+            and value not in TRUE | FALSE
+        ):
+            yield Finding(
+                flag=name,
+                severity=Severity.WARNING,
+                what=f"{name}={value} switches nothing on",
+                why=f"llama-server takes {', '.join(sorted(TRUE))} for on, and ignores the rest",
+                replacement=f"{name}=1",
+            )
 
 
 def before_arguments(word: str) -> str:
