@@ -16,6 +16,7 @@ from spectui.commands.reader import Reader
 from spectui.commands.recognition import recognise
 from spectui.commands.renames import SERVED
 from spectui.commands.rewriting import passed_on, spelled
+from spectui.commands.server_options import canonical, flags_of
 from spectui.commands.takeover import names_model, prints_and_ends, taken_options
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
@@ -120,7 +121,8 @@ def _is_certain(finding: Finding, reader: Reader) -> bool:
     if finding.topic is Topic.CONTRADICTION:
         return False
     # What a binary lacks of its dialect is not left out, but refused.
-    is_lacking = reader.accepted is not None and reader.takes(finding.flag) is False
+    is_of_dialect = canonical(finding.flag) in flags_of(reader.dialect)
+    is_lacking = is_of_dialect and reader.takes(finding.flag) is False
     return any(finding.edits.values()) or not (finding.edits and is_lacking)
 
 
