@@ -13,7 +13,7 @@ from spectui.errors import BadInputError
 from spectui.format import counted, duration_text, percent_text, rate_text, times_text
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.options.drafters import MODEL_KIND
-from spectui.sweep.cells import Cell
+from spectui.sweep.cells import COLUMNS, Cell
 from spectui.sweep.drawing import draw
 from spectui.sweep.expand import expand, n_loads
 from spectui.sweep.grid import Grid
@@ -92,14 +92,18 @@ def whole_plan(sweep: Sweep) -> str:
 
 
 def _order(sweep: Sweep) -> str:
-    heads = (Words(head=one) for one in ("cell", "draft", "place", "task"))
-    columns: list[str | Words] = ["#", *heads]
     cells = [visit.cell for visit in sweep.pending]
+    heads: list[str | Words] = ["#", Words(head="cell"), Words(head="draft"), *COLUMNS]
     rows = (
-        (str(n), sweep.cells[one], one.arm.draft or "–", one.place.text, one.task.text)
+        (
+            str(n),
+            sweep.cells[one],
+            one.arm.draft or "–",
+            *(column(one) for column in COLUMNS.values()),
+        )
         for n, one in enumerate(cells, start=1)
     )
-    return drawn(table(columns, rows)) if cells else ""
+    return drawn(table(heads, rows)) if cells else ""
 
 
 def progress_line(record: VisitRecord, sweep: Sweep) -> str:

@@ -2,7 +2,7 @@
 
 import math
 
-from spectui.format import counted, percent_text, rate_text, times_text
+from spectui.format import counted, percent_text, rate_text, time_text, times_text
 from spectui.known import Known
 from spectui.options.setup import SamplingConfig
 from spectui.report.charts import Bars, Forest, Row, bar
@@ -11,7 +11,7 @@ from spectui.report.document import Gained, RequestPart
 from spectui.report.section import MOST, Cells, Section, Table
 from spectui.report.settings import arm_of
 from spectui.report.settings_map import settings_map
-from spectui.report.words import interval_text, label_of, short, time_text
+from spectui.report.words import interval_text, label_of, short
 from spectui.tune.race import forecast_error
 
 _SHORTEST = 2

@@ -9,6 +9,7 @@ from spectui.format import (
     counted,
     percent_text,
     rate_text,
+    time_text,
     times_text,
 )
 from spectui.known import Known
@@ -17,7 +18,7 @@ from spectui.report.charts import Bars, bar
 from spectui.report.content import Content
 from spectui.report.document import ModelPart
 from spectui.report.section import MOST, Section, Table, facts
-from spectui.report.words import file_name, label_of, short, time_text
+from spectui.report.words import file_name, label_of, short
 from spectui.tune.trials import TrialState
 
 _MOST_TRIALS = 25

@@ -11,12 +11,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from spectui import __version__
-from spectui.format import factor, printable, times_text
+from spectui.format import factor, printable, time_text, times_text
 from spectui.report.commands import bench_command, own_command, own_prompts, shell_text
 from spectui.report.content import Content
 from spectui.report.sections import SECTIONS
 from spectui.report.summary import head_of
-from spectui.report.words import short, time_text
+from spectui.report.words import short
 
 _MOST_CHARACTERS = 4000
 """Of a text of others; real ones are shorter."""

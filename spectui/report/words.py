@@ -1,12 +1,10 @@
 """Words and numbers of reports."""
 
-from spectui.format import duration_text, times_text
+from spectui.format import times_text
 from spectui.measure.arm import Arm
 from spectui.report.document import ModelPart
 
 _LABEL = 120
-_MINUTE_S = 60
-_MS, _US = 1e-3, 1e-6
 
 
 def label_of(arm: Arm | None) -> str:
@@ -27,12 +25,3 @@ def interval_text(interval: tuple[float, float] | None) -> str:
 def file_name(model: ModelPart) -> str:
     """Name of a model's file, without its folder."""
     return short(model.path.replace("\\", "/").rpartition("/")[2])
-
-
-def time_text(seconds: float) -> str:
-    """A time in three digits."""
-    if seconds >= _MINUTE_S:
-        return duration_text(seconds)
-    if seconds >= 1 or seconds == 0:
-        return f"{seconds:.3g} s"
-    return f"{seconds / _MS:.3g} ms" if seconds >= _MS else f"{seconds / _US:.3g} µs"

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from spectui.documents import Json, or_reason
-from spectui.format import counted
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import MTP_KIND, numbers_of
 from spectui.options.speculation import Speculation
@@ -26,13 +25,6 @@ class Place:
         """Types of the cache; one where K and V have the same."""
         return "/".join(dict.fromkeys((self.cache_type_k, self.cache_type_v)))
 
-    @property
-    def text(self) -> str:
-        """Text for tables."""
-        threads = f"{counted(self.threads, 'thread')}, " if self.threads else ""
-        slots = f", {counted(self.n_slots, 'slot')}" if self.n_slots > 1 else ""
-        return f"{threads}KV {self.cache_type}{slots}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
@@ -42,12 +34,6 @@ class Task:
     """Tokens per prompt; None if every prompt keeps its own length."""
     temp: float = 0.0
     n_predict: int = 64
-
-    @property
-    def text(self) -> str:
-        """Text for tables."""
-        length = "" if self.prompt_length is None else f"prompts of {self.prompt_length}, "
-        return f"{length}temp {self.temp:g}, {self.n_predict} tokens"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +108,7 @@ def coordinates(cell: Cell) -> dict[str, str | int | float]:
 Columns = Mapping[str, Callable[[Cell], str]]
 """Values of cells by a heading."""
 
-_COLUMNS: Columns = {
+COLUMNS: Columns = {
     "threads": lambda cell: str(cell.place.threads or "auto"),
     "KV": lambda cell: cell.place.cache_type,
     "slots": lambda cell: str(cell.place.n_slots),
@@ -130,6 +116,7 @@ _COLUMNS: Columns = {
     "temp": lambda cell: f"{cell.task.temp:g}",
     "n": lambda cell: str(cell.task.n_predict),
 }
+"""What a cell has beside its drafter."""
 
 
 def varying(cells: Iterable[Cell]) -> Columns:
@@ -137,7 +124,7 @@ def varying(cells: Iterable[Cell]) -> Columns:
     found = tuple(cells)
     return {
         heading: column
-        for heading, column in _COLUMNS.items()
+        for heading, column in COLUMNS.items()
         if len({column(cell) for cell in found}) > 1
     }
 

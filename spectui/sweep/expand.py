@@ -1,7 +1,8 @@
 """The cells of a grid, and the random order in which they are measured. Pure."""
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import TypeVar
 
@@ -183,27 +184,20 @@ def ordered(cells: Iterable[Cell], repeats: int, seed: int) -> tuple[Visit, ...]
     """
     visits: list[Visit] = []
     unique = sorted(dict.fromkeys(cells), key=lambda cell: repr(coordinates(cell)))
+    models = sorted({cell.arm.draft for cell in unique if cell.arm.draft is not None}) or [""]
     for repeat in range(repeats):
         chance = random.Random(f"{seed}/{repeat}")  # noqa: S311 - an order is no secret
-        for block in _shuffled_blocks(unique, lambda cell: cell.place, chance):
-            models = sorted({cell.arm.draft for cell in block if cell.arm.draft is not None})
-            loaded = {cell: cell.arm.draft or chance.choice(models or [""]) for cell in block}
-            for group in _shuffled_blocks(block, loaded.__getitem__, chance):
-                visits += [Visit(cell=cell, repeat=repeat) for cell in group]
+        ranks: dict[object, float] = defaultdict(chance.random)
+        keys = {
+            cell: (
+                ranks[cell.place],
+                ranks[cell.place, cell.arm.draft or chance.choice(models)],
+                chance.random(),
+            )
+            for cell in unique
+        }
+        visits += [Visit(cell=cell, repeat=repeat) for cell in sorted(unique, key=keys.__getitem__)]
     return tuple(visits)
-
-
-def _shuffled_blocks(
-    cells: Sequence[Cell], key: Callable[[Cell], Place | str], chance: random.Random
-) -> list[list[Cell]]:
-    blocks: dict[Place | str, list[Cell]] = {}
-    for cell in cells:
-        blocks.setdefault(key(cell), []).append(cell)
-    shuffled = list(blocks.values())
-    chance.shuffle(shuffled)
-    for block in shuffled:
-        chance.shuffle(block)
-    return shuffled
 
 
 def n_loads(visits: Sequence[Visit]) -> int:
