@@ -21,7 +21,8 @@ def _by_kind() -> Mapping[str, frozenset[str]]:
     ``place`` and ``model`` place a model or change it, ``beside`` runs beside it, ``choice``
     changes which tokens are chosen. ``neutral=N`` has no effect at N; ``off`` affects the speed, or
     the prompts, when it is switched off. llama-server reads what is ``ignored`` and never applies
-    it. Each ``tuning-variable`` of llama.cpp, its backends and their libraries selects devices,
+    it. What is ``made-up`` replaces the target's judgement of drafts by chance. Each
+    ``tuning-variable`` of llama.cpp, its backends and their libraries selects devices,
     sizes and ways to compute: none names a file or a library. A ``path-variable`` holds paths.
     """
     found: dict[str, set[str]] = {}
@@ -37,6 +38,11 @@ def _is(name: str, *kinds: str) -> bool:
 def is_ignored(item: Item) -> bool:
     """Whether llama-server reads the option and never applies it."""
     return _is(_long(item), "ignored")
+
+
+def is_made_up(item: Item) -> bool:
+    """Whether the option replaces the target's judgement of drafts by chance."""
+    return _is(_long(item), "made-up")
 
 
 def own_arguments(words: Sequence[str]) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from spectui.commands.drafting import (
     old_lengths,
     told_apart,
 )
-from spectui.commands.items import FLASH_ATTENTION, Item, words_of
+from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
+from spectui.commands.measured import is_made_up
 from spectui.commands.renames import LENGTHS, SERVED
 from spectui.commands.server_options import new_names
 from spectui.errors import BadInputError
@@ -176,11 +177,12 @@ class Takeover:
     def served(self) -> tuple[str, ...]:
         """Its own arguments for a server that is started in its place.
 
-        What it leaves to its server is left to that one as well.
+        What it leaves to its server is left to that one as well; the target judges drafts there.
         """
         settled = self.typed | self.settled.options.keys()
         left = (flag for name, flag in _LAYER_FLAGS.items() if name not in settled)
-        return (*self.extra, *(word for flag in left for word in (flag, "auto")))
+        own = words_of(item for item in divide(self.extra) if not is_made_up(item))
+        return (*own, *(word for flag in left for word in (flag, "auto")))
 
     def to_setup(self) -> Setup:
         """The setup that the command runs, as far as spectui measures it.

@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from spectui.closing import Closing
+from spectui.commands.items import divide, words_of
 from spectui.commands.launch import ExportSetup
 from spectui.commands.measured import own_arguments
 from spectui.documents import Json, or_reason
@@ -27,6 +28,8 @@ from spectui.server.help_text import Version
 from spectui.server.process import LlamaServer
 
 _CACHE = "--cache-ram"
+SYNTHETIC_RATES = "--spec-synth-rates"
+"""Option by which a llama-server accepts drafted tokens at random, for measurements alone."""
 _WARM_UP_TEXT = "The quick brown fox"
 
 
@@ -49,8 +52,10 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
         name="spectui",
         accepted=accepted,
     ).arguments(binary.dialect)
+    # No export has them: they make acceptance up, which shows what rounds cost.
+    rates = words_of(item for item in divide(setup.extra) if item.spelling == SYNTHETIC_RATES)
     cache = (_CACHE, "0") if _CACHE in accepted.flags else ()
-    return (*written, "-np", str(setup.n_slots), *cache)
+    return (*written, *rates, "-np", str(setup.n_slots), *cache)
 
 
 _MOST_OF_NAME = 80

@@ -18,6 +18,7 @@ from spectui.engine.commands import Generate
 from spectui.errors import DoesNotFitError, HopelessError, ServerError
 from spectui.measure.arm import Arm
 from spectui.measure.server_backend import ServerBackend
+from spectui.measure.servers import SYNTHETIC_RATES
 from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import MTP_KIND, DraftSimple
@@ -30,7 +31,6 @@ from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.space import SearchSpace
 from spectui.tune.tracing import NO_DEADLINES, Deadlines
 
-_RATES = "--spec-synth-rates"
 _TURNS = 6
 """Answers of which every length's price is the median."""
 _FEWEST_TURNS = 3
@@ -128,8 +128,8 @@ def why_unforecast(
         return "n-gram drafters are not forecast through llama-server"
     if others:
         return f"{others[0]} drafts to its full length even where fewer tokens are wanted"
-    if _RATES not in binary.accepted.flags:
-        return f"{binary.path} has no {_RATES}, with which a server shows what rounds cost"
+    if SYNTHETIC_RATES not in binary.accepted.flags:
+        return f"{binary.path} has no {SYNTHETIC_RATES}, with which a server shows what rounds cost"
     if n_slots > 1:
         return "rounds of several slots share their batches"
     if redoes_rounds:
@@ -273,7 +273,7 @@ class ServedForecaster:
         sampling = replace(workload.sampling, ignore_eos=True)
         workload = replace(workload, n_predict=longest + 2, sampling=sampling)
         items = [workload.items[n % len(workload.items)] for n in range(_TURNS)]
-        rates = _RATES, ",".join(["0"] * longest)
+        rates = SYNTHETIC_RATES, ",".join(["0"] * longest)
         ladders, alone = list[Sequence[Round]](), list[Sequence[Round]]()
         for n, item in enumerate(items):
             if n >= _FEWEST_TURNS and not self._until.has_time():
@@ -291,7 +291,7 @@ class ServedForecaster:
         if told != {(longest * (longest + 1) // 2, 0)}:
             raise ServerError(
                 f"llama-server does not draft {longest}, {longest - 1}, ... 0 tokens, none of them "
-                f"accepted, with {_RATES}"
+                f"accepted, with {SYNTHETIC_RATES}"
             )
         return list(zip(alone, ladders, strict=True))
 

@@ -49,9 +49,11 @@ def test_what_loads_code_is_not_set(
         ([], "-ngl -1 -ngld 5", "-ngl auto"),
         ([], "-ngl -2 -ngld all", ""),
         (["-ngl", "7"], "-ngl auto", "-ngld auto"),
+        # No server of a measurement makes acceptance up.
+        ([], "-ngl 9 -ngld 9 --spec-synth-rates 1,1 --spec-synth-len 2 -kvu", "-kvu"),
     ],
 )
-def test_layers_are_left_to_the_server_where_the_command_does(
+def test_what_a_command_leaves_to_its_server_and_adds_to_it(
     typed: list[str], said: str, left: str
 ) -> None:
     line = f"llama-server -m t.gguf -md d.gguf {said}"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, kind_by_name, kind_of_draft
 from spectui.commands.finding import Finding, about, error, warning
+from spectui.commands.measured import is_made_up
 from spectui.commands.reader import Reader
 from spectui.commands.renames import (
     BY_LAYERS,
@@ -27,8 +28,6 @@ _FOUND_OUT = (MTP_KIND, "draft-dflash", "draft-dspark")
 _SIGN_OF_MTP = ".nextn.eh_proj.weight"
 """Tensor of a file's last layer by which llama-server recognises MTP layers
 (``common_speculative_types_from_gguf``)."""
-_MADE_UP = ("spec-synth-len", "spec-synth-rates")
-"""Options that replace the target's judgement of drafts by chance."""
 _OF_THE_DRAFT = re.compile(r".+-draft|spec-draft-.+|spec-replace")
 """Names of options for a draft model."""
 _OF_DRAFTING = (
@@ -45,8 +44,8 @@ def drafters_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         yield from _without_model(command)
     elif not command.has("draft-params"):
         yield from _without_draft(command, reader)
-    for at, item in command.all(*_MADE_UP):
-        if reader.takes(item.flag):
+    for at, item in enumerate(command.items):
+        if is_made_up(item) and reader.takes(item.flag):
             yield error(
                 (at, item),
                 f"{item.shown} makes acceptance up",
