@@ -132,7 +132,7 @@ def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand:
 
 
 def _of_shell(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
-    plain, changes = as_typed(text)
+    plain, changes = as_typed(text, is_file=script is not None)
     found = read_shell(plain, script=script, wanted=wanted)
     if not changes:
         return found

@@ -1,28 +1,41 @@
 """Finds the one command that starts llama-server in a shell command or a script.
 
-Scripts of simple commands are understood: assignments, ``export``, ``cd``, ``set``, and commands
-that change nothing for the server. All that decides or changes what is run is refused by its line.
+The tree of the text is walked once, as a shell runs it: assignments, ``export``, ``cd``, ``set``,
+functions, and commands that change nothing for the server. What a condition or a loop may change
+is known no more behind it, and refused by its line where the server's command needs it.
 """
 
-import os
+import os.path
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 from spectui.commands.command import ASSIGNMENT, ServerCommand
 from spectui.commands.finding import Finding
 from spectui.commands.home import HOME, is_at_home, path_of, text_of
-from spectui.commands.programs import names_server
+from spectui.commands.programs import SERVER, names_server
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.containers import Container, docker_run, outside
-from spectui.commands.sources.files import Replacement, SeveralError
+from spectui.commands.sources.files import chosen
 from spectui.commands.sources.pasted import MOST_CHARACTERS
-from spectui.commands.sources.refusals import INSTEAD
-from spectui.commands.sources.shell_text import Assignment, ShellCommand, ShellText, Value
+from spectui.commands.sources.refusals import PLACEHOLDER
+from spectui.commands.sources.shell_words import (
+    CALLER,
+    FOLDER,
+    WORDS,
+    Environment,
+    Expander,
+    Script,
+    Value,
+    words_of,
+)
 from spectui.commands.sources.source import (
     CONTAINERS,
+    OF_SHELLS,
     before_arguments,
     below,
     check_program,
@@ -30,141 +43,488 @@ from spectui.commands.sources.source import (
     left_out,
 )
 from spectui.errors import BadInputError
-from spectui.format import printable
 from spectui.secret import hidden
 from spectui.severity import Severity
 
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
 _REFUSED = {
-    **dict.fromkeys(("if", "then", "elif", "else", "fi", "case", "esac", "test"), "a condition"),
-    **dict.fromkeys(("for", "while", "until", "select", "do", "done"), "a loop"),
-    **dict.fromkeys(("break", "continue"), "a part of a loop"),
-    **dict.fromkeys(("function", "return", "local", "shift"), "a part of a function"),
-    **dict.fromkeys(("!", "{", "}", "coproc"), "a group of commands"),
     **dict.fromkeys(("source", "."), "another script, which may set anything"),
-    **dict.fromkeys(("eval", "builtin", "command"), "a command in another's words"),
-    **dict.fromkeys(("read", "mapfile", "readarray", "getopts", "let"), "input of the script"),
-    **dict.fromkeys(("alias", "unalias", "unset", "enable"), "a change of names"),
+    **dict.fromkeys(("eval", "builtin"), "a command in another's words"),
+    **dict.fromkeys(("alias", "unalias", "enable", "let"), "a change that only a shell follows"),
     **dict.fromkeys(("pushd", "popd"), "a change of folders other than 'cd'"),
-    **dict.fromkeys(("exit", "logout"), "an end of the script"),
+    **dict.fromkeys(("export", "readonly", "declare", "typeset", "local"), "in quotes"),
+    "coproc": "a group of commands",
 }
 """Commands that decide or change what is run, with their descriptions."""
-_SETTING = frozenset({"export", "readonly", "declare", "typeset"})
 _SUCCEEDING = frozenset(
     {":", "true", "echo", "printf", "mkdir", "sleep", "ulimit", "umask", "trap"}
 )
 _ASIDE = _SUCCEEDING | frozenset(
-    {"shopt", "wait", "false", "module", "conda", "systemctl", "service", "journalctl"}
+    {"shopt", "wait", "false", "test", "[", "module", "conda", "systemctl", "service"}
     | {"chmod", "chown", "rm", "mv", "cp", "ln", "install", "cat", "tee", "ls", "which", "type"}
-    | {"kill", "pkill", "killall", "pgrep", "grep", "tail"}
+    | {"kill", "pkill", "killall", "pgrep", "grep", "tail", "break", "continue", "journalctl"}
 )
 """Commands beside the server's start in scripts, or that only mention a program."""
 _ASSUMING = frozenset({"sudo", "doas"})
+_READING = frozenset({"read", "mapfile", "readarray", "getopts"})
+"""Commands that set variables to what nobody knows before."""
+_ENDING = frozenset({"exit", "return", "logout"})
 _HARMLESS = re.compile(r"[-+][euvxEm]*o?|errexit|nounset|pipefail|verbose|xtrace")
 """Options of ``set`` that only print, or end a script."""
+_DECLARED = re.compile(r"-[argx]+")
+"""Options of ``declare`` that change no value."""
+_EFFECT = re.compile(r":?=[^}\n]*\}|\(\([^\n]*?(?:[^=!<>]=[^=]|\+\+|--)|\$\[|\blet\b")
+"""What may set a variable within a word that is not read."""
+_CLAUSES = frozenset({"elif_clause", "else_clause", "case_item"})
+_OF_REDIRECTIONS = frozenset(
+    {"file_descriptor", "heredoc_start", "heredoc_body", "heredoc_end", "process_substitution"}
+)
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
 _TAKE_A_LINE = frozenset({"tmux", "screen", "su", "runuser", "script", "watch", "ssh", "xterm"})
 """Programs that hand a command in one word to a shell."""
 _MOST_COMMANDS = 1000
 _LONGEST_FOLDER = 4096
-_TIMING = "time"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Candidate:
     """A possible server command, with the shell's state at that point."""
 
-    command: ShellCommand
-    reaching: Mapping[str, str]
+    line: int
+    is_server: bool
+    """Whether it names llama-server."""
+    words: list[str] = field(default_factory=list)
+    variables: Mapping[str, str] = field(default_factory=dict)
     """Variables that reach the command."""
-    hidden: frozenset[str]
-    """Variables of llama-server that are set but not exported."""
-    folder: str
+    folder: str = ""
+    beside: list[str] = field(default_factory=list)
+    """Its redirections, and the rest of what is the shell's alone, as they stand in the text."""
+    takes_caller: bool = False
+    problem: BadInputError | None = None
+    """Why it cannot be read."""
 
 
 class _Session:
-    """Variables and folder of a shell between its commands."""
+    """Walks a script, with the environment of its shell."""
 
-    def __init__(self, variables: Mapping[str, str]) -> None:
-        self.values: dict[str, Value] = dict(variables)
-        self._folder = ""
-        """Folder after ``cd``; empty if unchanged."""
-        self._exported = set(variables)
-        self._exports_all = False
-        self._added = Replacement()
+    def __init__(self, script: Script, environment: Environment) -> None:
+        self.script = script
+        self.candidates: list[_Candidate] = []
+        self._expander = Expander(script, environment)
+        self.n_commands = 0
+        self._line = 0
+        """Line of the call of the function that is walked; 0 outside of functions."""
+        self._is_over = False
+        self._is_list = False
+        """Whether the text is a list of arguments, whose lines are no commands."""
 
-    def texts(self) -> dict[str, str]:
-        """Variables that are no lists, without the folder."""
-        values = {name: value for name, value in self.values.items() if isinstance(value, str)}
-        return {name: value for name, value in values.items() if name != "PWD"}
+    @property
+    def environment(self) -> Environment:
+        """What the shell knows at this point."""
+        return self._expander.environment
 
-    def candidate(self, command: ShellCommand) -> _Candidate:
-        """The command with the session's present state."""
-        texts = self.texts()
-        return _Candidate(
-            command=command,
-            reaching={name: v for name, v in texts.items() if name in self._exported},
-            hidden=frozenset(n for n in texts.keys() - self._exported if n.startswith(PREFIX)),
-            folder=self._folder,
-        )
-
-    def take(self, command: ShellCommand) -> bool:
-        """Apply a command of the shell itself; return whether it is one.
+    def walk(self, node: "Node") -> bool:
+        """Take a statement as a shell would; return whether it surely succeeds.
 
         Raises:
-            BadInputError: it is one, but used in an unknown way.
+            BadInputError: it may change anything, or is unknown.
         """
-        if not command.words:
-            for one in command.assignments:
-                self._assign(one, command)
-            return True
-        first, *words = command.words
-        if first not in {"cd", "set", *_SETTING}:
+        if self._is_over:
             return False
-        if command.assignments:
-            raise _refused(command, f"a variable is set for {first!r} alone")
-        if first == "cd":
-            self._go(words, command)
-        elif first == "set":
-            self._set(words, command)
-        for word in words if first in _SETTING else ():
-            name, equals, value = word.partition("=")
-            if ASSIGNMENT.fullmatch(f"{name}=") is None:
-                raise _refused(command, f"{word!r} is no plain assignment")
-            if equals:
-                self._assign(Assignment(name=name, value=value, adds=False), command)
-            self._exported |= {name} if first == "export" else set()
+        known = self._by_type.get(node.type)
+        if known is not None:
+            return known(self, node)
+        if node.type not in WORDS:
+            raise self.script.foreign(node.start_byte)
+        self._check_effect(node)
+        return False
+
+    def walk_functions(self) -> None:
+        """Walk functions that nothing calls, as files of a shell's own have them."""
+        for body in self.environment.functions.values():
+            if not isinstance(body, BadInputError) and SERVER in self.script.source(body):
+                self.walk(body)
+
+    # Statements, by the names of the grammar's nodes.
+
+    def _sequence_of(self, node: "Node") -> bool:
+        return self._sequence(node.children)
+
+    def _compound_statement(self, node: "Node") -> bool:
+        if node.children[0].type != "{":
+            raise self.script.foreign(node.start_byte)
+        return self._sequence(node.children)
+
+    def _function_definition(self, node: "Node") -> bool:
+        [name] = node.children_by_field_name("name")
+        [self.environment.functions[self.script.source(name)]] = node.children_by_field_name("body")
         return True
 
-    def _assign(self, one: Assignment, command: ShellCommand) -> None:
-        before = self.values.get(one.name)
-        if before is not None and isinstance(before, str) != isinstance(one.value, str):
-            raise _refused(command, f"{one.name} is a text and a list")
-        if not one.adds or before is None:
-            self.values[one.name] = one.value
-        elif isinstance(before, list):
-            before.extend(one.value)
-        else:
-            self.values[one.name] = self._added.of(f"{before}{one.value}")
-        self._exported |= {one.name} if self._exports_all else set()
+    def _subshell(self, node: "Node") -> bool:
+        self._apart(node.children)
+        return False
 
-    def _go(self, words: Sequence[str], command: ShellCommand) -> None:
-        if len(words) != 1 or words[0].startswith("-") or "CDPATH" in self.values:
-            raise _refused(command, "'cd' is known with one folder")
-        to = words[0] if words[0].startswith(HOME) else os.path.join(self._folder, words[0])  # noqa: PTH118 - as a shell does
-        self._folder = os.path.normpath(to)
-        if len(self._folder) > _LONGEST_FOLDER:
-            raise _refused(command, "the name of the folder is too long")
-        is_at_home = self._folder.startswith(HOME)
-        if to.startswith(HOME) and not is_at_home:
-            raise _refused(command, "'cd' leads above the home folder, which only a shell knows")
-        self.values["PWD"] = self._folder if is_at_home else os.path.abspath(self._folder)  # noqa: PTH100 - links stay
+    def _unsure(self, node: "Node") -> bool:
+        self._sequence(node.children)
+        return False
 
-    def _set(self, words: Sequence[str], command: ShellCommand) -> None:
-        match words:
+    def _list(self, node: "Node") -> bool:
+        left, sign, right = (child for child in node.children if child.type != "comment")
+        if sign.type == "||":
+            return self.walk(left) or self._perhaps([right], right, "the command before it")
+        parts = [right]
+        while left.type == "list" and left.children[1].type == "&&":
+            parts.insert(0, left.children[-1])
+            left = left.children[0]
+        for n, part in enumerate([left, *parts]):
+            if not self.walk(part):
+                return self._perhaps(parts[n:], part, "the command beside it")
+        return True
+
+    def _pipeline(self, node: "Node") -> bool:
+        first, *others = node.named_children
+        for one in self._apart([first]):
+            one.beside.append(_on_one_line(self.script.between(first.end_byte, node.end_byte)))
+        n_before = len(self.candidates)
+        if any(one.is_server for one in self._apart(others)):
+            raise self.script.refusal(node, "what stands in front of a pipe gives it more words")
+        del self.candidates[n_before:]
+        return False
+
+    def _redirected_statement(self, node: "Node") -> bool:
+        body, redirects = node.named_children[0], node.children_by_field_name("redirect")
+        more = [word for one in redirects for word in _words_behind(one)]
+        beside = " ".join(map(self._redirection, redirects))
+        if body in redirects:
+            return False
+        if more and body.type != "command":
+            raise self.script.foreign(more[0].start_byte)
+        n_before = len(self.candidates)
+        is_sure = self._command(body, more) if more else self.walk(body)
+        for one in self.candidates[n_before:]:
+            one.beside.append(beside)
+        return is_sure
+
+    def _depending(self, node: "Node") -> bool:
+        """Walk the branches of a condition, or the body of a loop."""
+        what = repr(node.children[0].type)
+        variable = node.child_by_field_name("variable")
+        if variable is not None:
+            name = self.script.source(variable)
+            self.environment.values[name] = self._undecided(node, what, f"${name}")
+        branches: list[list[Node]] = [[]]
+        for child in node.children:
+            branches += [[]] if child.type in _CLAUSES else []
+            branches[-1].append(child)
+        n_before = len(self.candidates)
+        # What one round of a loop changes is unknown in the next.
+        for _ in range(1 if len(branches) > 1 else 2):
+            del self.candidates[n_before:]
+            for branch in branches:
+                self._perhaps(branch, node, what)
+        return False
+
+    def _variable_assignment(self, node: "Node") -> bool:
+        name, sign, *values = node.children
+        if name.type != "variable_name":
+            raise self.script.foreign(node.start_byte)
+        value = self._value_of(values[0]) if values else ""
+        self._assign(self.script.source(name), value, node, adds=sign.type == "+=")
+        return not isinstance(value, BadInputError)
+
+    def _declaration_command(self, node: "Node") -> bool:
+        first, *others = node.children
+        is_exported = first.type == "export"
+        for child in others:
+            if child.type == "variable_assignment":
+                self._variable_assignment(child)
+                words = [self.script.source(child.children[0])]
+            else:
+                is_name = child.type == "variable_name"
+                words = [self.script.source(child)] if is_name else self._expander.words([child])
+            for word in words:
+                name, equals, value = word.partition("=")
+                is_exported |= bool(_DECLARED.fullmatch(word)) and "x" in word
+                if not _DECLARED.fullmatch(word) and not ASSIGNMENT.fullmatch(f"{name}="):
+                    raise self.script.refusal(node, f"{word!r} is no plain assignment")
+                if equals:
+                    self._assign(name, value, node, adds=False)
+                self.environment.exported |= {name} if is_exported else set()
+        return True
+
+    def _command(self, node: "Node", more: Sequence["Node"] = ()) -> bool:
+        self.n_commands += 1
+        if self.n_commands > _MOST_COMMANDS:
+            raise self.script.refusal(node, f"more than {_MOST_COMMANDS} commands stand before it")
+        nodes, problem = [*words_of(node), *more], None
+        beside = [self._redirection(c) for c in node.children if c.type.endswith("_redirect")]
+        self._expander.lacks_caller = False
+        try:
+            words = self._expander.words(nodes)
+        except BadInputError as error:
+            behind = (word for one in nodes[1:] for word in self.script.source(one).split())
+            words, problem = [*self._expander.words(nodes[:1]), *behind], error
+        if words[:1] == ["time"]:
+            n_timing = 1 + (words[1:2] == ["-p"])
+            beside.insert(0, " ".join(words[:n_timing]))
+            words = words[n_timing:]
+        if not words or self._continues(node, words):
+            return problem is None
+        is_sure = self._own(node, words, problem)
+        if is_sure is None and not _is_aside(words):
+            self.candidates.append(self._candidate(node, words, beside, problem))
+            self._is_over = words[0] == "exec"
+            return False
+        if problem is not None:
+            self._check_effect(node)
+        return words[0] in _SUCCEEDING if is_sure is None else is_sure
+
+    _by_type: ClassVar[Mapping[str, Callable[["_Session", "Node"], bool]]] = {
+        **dict.fromkeys(("program", "do_group", "comment", "variable_assignments"), _sequence_of),
+        **dict.fromkeys(("else_clause", "elif_clause", "case_item"), _sequence_of),
+        **dict.fromkeys(("if_statement", "case_statement"), _depending),
+        **dict.fromkeys(("while_statement", "for_statement"), _depending),
+        "negated_command": _unsure,
+        "compound_statement": _compound_statement,
+        "function_definition": _function_definition,
+        "subshell": _subshell,
+        "list": _list,
+        "pipeline": _pipeline,
+        "redirected_statement": _redirected_statement,
+        "variable_assignment": _variable_assignment,
+        "declaration_command": _declaration_command,
+        "command": _command,
+    }
+
+    # What they are made of
+
+    def _sequence(self, nodes: Sequence["Node"]) -> bool:
+        is_sure = True
+        for node, behind in zip_longest(nodes, nodes[1:]):
+            sign = "" if behind is None else behind.type
+            if node.is_named and sign == "&":
+                for one in self._apart([node]):
+                    one.beside.append("&")
+            elif node.is_named:
+                is_sure = self.walk(node)
+            if behind is not None and sign in {";", "&"} and self.candidates:
+                self._check_end(behind)
+        return is_sure
+
+    def _apart(self, nodes: Sequence["Node"]) -> list[_Candidate]:
+        """Walk statements in a subshell; return the candidates among them."""
+        environment, is_over, n_before = self.environment, self._is_over, len(self.candidates)
+        self._expander.environment = environment.copy()
+        self._sequence(nodes)
+        self._expander.environment, self._is_over = environment, is_over
+        return self.candidates[n_before:]
+
+    def _perhaps(self, nodes: Sequence["Node"], at: "Node", what: str) -> bool:
+        """Walk statements that may run, or may not, or often."""
+        before, is_over = self.environment.copy(), self._is_over
+        self._sequence(nodes)
+        self._is_over = is_over
+        self.environment.doubt(before, lambda name: self._undecided(at, what, name))
+        return False
+
+    def _undecided(self, at: "Node", what: str, name: str) -> BadInputError:
+        return self.script.refusal(at, f"{name} depends on {what}")
+
+    def _check_end(self, end: "Node") -> None:
+        """Refuse ``;`` or ``&`` in the middle of a word, where quotes were forgotten.
+
+        Raises:
+            BadInputError: it is.
+        """
+        at = self.script.at(end.start_byte)
+        around = self.script.text[at - 1 : at] + self.script.text[at + 1 : at + 2]
+        if len(around.strip()) > 1 and self.candidates[-1].is_server:
+            raise self.script.refusal(
+                end,
+                f"{end.type!r} in the midst of a word ends the command for a shell; put the word "
+                "in quotes, or blanks around the sign",
+            )
+
+    def _check_effect(self, node: "Node") -> None:
+        """Make sure that what is not read sets no variable.
+
+        Raises:
+            BadInputError: it may.
+        """
+        if _EFFECT.search(self.script.source(node)):
+            raise self.script.foreign(node.start_byte)
+
+    def _redirection(self, node: "Node") -> str:
+        """The text of a redirection, without the words behind it."""
+        at = self.script.at(node.start_byte)
+        parts = {child.type for child in node.named_children}
+        if PLACEHOLDER.match(self.script.text, at) or parts - _OF_REDIRECTIONS - WORDS:
+            raise self.script.foreign(node.start_byte)
+        self._check_effect(node)
+        end = next((one.start_byte for one in _words_behind(node)), node.end_byte)
+        return _on_one_line(self.script.between(node.start_byte, end))
+
+    def _value_of(self, node: "Node") -> Value:
+        """The value of an assignment, or why nobody knows it."""
+        try:
+            if node.type == "array":
+                return self._expander.words([c for c in node.named_children if c.type != "comment"])
+            return self._expander.text(node)
+        except BadInputError as error:
+            self._check_effect(node)
+            return error
+
+    def _assign(self, name: str, value: Value, node: "Node", *, adds: bool) -> None:
+        """Set a variable.
+
+        Raises:
+            BadInputError: its name is a shell's own, or it is a text and a list.
+        """
+        self._expander.check_name(name, node)
+        before = self.environment.values.get(name) if adds else None
+        if isinstance(before, BadInputError):
+            return
+        if isinstance(before, list) and isinstance(value, list):
+            value = [*before, *value]
+        elif isinstance(before, str) and isinstance(value, str):
+            value = self._expander.bounded.of(f"{before}{value}")
+        elif before is not None and not isinstance(value, BadInputError):
+            raise self.script.refusal(node, f"{name} is a text and a list")
+        self.environment.values[name] = value
+        self.environment.exported |= {name} if self.environment.exports_all else set()
+
+    # Commands
+
+    def _continues(self, node: "Node", words: Sequence[str]) -> bool:
+        """Add words to a list of arguments, whose lines are no commands; return whether it is one.
+
+        Raises:
+            BadInputError: the line begins with an option, but its command ended before.
+        """
+        is_option = self.script.source(node).startswith("-")
+        before = node.prev_sibling
+        if self.n_commands == 1:
+            self._is_list = is_option
+        elif self._is_list and self.candidates and (before is None or before.type != ";"):
+            self.candidates[-1].words += words
+            return True
+        elif is_option and not self._is_list:
+            raise self.script.refusal(
+                node,
+                "it begins with an option, but no backslash ends the line before, or that is a "
+                "remark, so that the command ends there for a shell; put a backslash there, and no "
+                "remarks between",
+            )
+        return False
+
+    def _own(self, node: "Node", words: list[str], problem: BadInputError | None) -> bool | None:
+        """Take a command of the shell itself; return whether it succeeds, None for any other.
+
+        Raises:
+            BadInputError: it decides or changes what is run, or is used in an unknown way.
+        """
+        first, *others = words
+        function = self.environment.functions.get(first)
+        if first in _REFUSED or isinstance(function, BadInputError):
+            raise self.script.refusal(node, f"{first!r} is {_REFUSED.get(first, 'not known')}")
+        if first == "printf" and "-v" in others:
+            raise self.script.refusal(node, "'printf -v' sets a variable")
+        if first in _ENDING:
+            self._is_over = True
+            return False
+        if first in _READING:
+            for name in ("REPLY", "MAPFILE", *filter(str.isidentifier, others)):
+                self.environment.values[name] = self._undecided(node, repr(first), f"${name}")
+            return False
+        if function is None and first not in {"cd", "set", "shift"}:
+            return None
+        if problem is not None:
+            raise problem
+        if any(child.type == "variable_assignment" for child in node.children):
+            raise self.script.refusal(node, f"a variable is set for {first!r} alone")
+        if function is not None:
+            return self._call(function, words, node)
+        (self._go if first == "cd" else self._set)(words, node)
+        return True
+
+    def _call(self, body: "Node", words: list[str], node: "Node") -> bool:
+        """Walk a function. What it sets is unknown behind it: its own variables are gone."""
+        before, line, is_over = self.environment.copy(), self._line, self._is_over
+        self._line = line or self.script.line(node)
+        self.environment.values[CALLER] = words[1:]
+        is_sure = self.walk(body)
+        self.environment.values[CALLER] = before.values.get(CALLER, [])
+        self._line, self._is_over = line, is_over
+        self.environment.doubt(before, lambda name: self._undecided(node, f"{words[0]}()", name))
+        return is_sure
+
+    def _go(self, words: Sequence[str], node: "Node") -> None:
+        values = self.environment.values
+        if len(words) != 2 or words[1].startswith("-") or "CDPATH" in values:  # noqa: PLR2004
+            raise self.script.refusal(node, "'cd' is known with one folder")
+        folder = self._expander.below(words[1])
+        if len(folder) > _LONGEST_FOLDER:
+            raise self.script.refusal(node, "the name of the folder is too long")
+        if words[1].startswith(HOME) and not folder.startswith(HOME):
+            what = "'cd' leads above the home folder, which only a shell knows"
+            raise self.script.refusal(node, what)
+        values[FOLDER] = folder
+
+    def _set(self, words: Sequence[str], node: "Node") -> None:
+        match list(words[1:]):
             case [("-a" | "+a") as flag] | [("-o" | "+o") as flag, "allexport"]:
-                self._exports_all = flag.startswith("-")
-            case _ if not all(map(_HARMLESS.fullmatch, words)):
-                raise _refused(command, "'set' may change what is run")
+                self.environment.exports_all = flag.startswith("-")
+            case ["--", *given] if words[0] == "set":
+                self.environment.values[CALLER] = given
+            case options if words[0] == "shift" or not all(map(_HARMLESS.fullmatch, options)):
+                raise self.script.refusal(node, f"{words[0]!r} may change what is run")
+
+    def _candidate(
+        self, node: "Node", words: list[str], beside: list[str], problem: BadInputError | None
+    ) -> _Candidate:
+        one = _Candidate(
+            line=self._line or self.script.line(node),
+            is_server=names_server(words),
+            words=words,
+            beside=beside,
+            takes_caller=self._expander.lacks_caller,
+            problem=problem,
+        )
+        outer = self.environment
+        self._expander.environment = outer.copy()
+        try:
+            assignments = [c for c in node.children if c.type == "variable_assignment"]
+            for child in assignments:
+                self._variable_assignment(child)
+            names = [self.script.source(child.children[0]) for child in assignments]
+            own = [f"{name}={self._expander.text_of(name, node)}" for name in names]
+            one.words = [*own, *words]
+            one.variables = dict(self._reaching(node, names))
+            one.folder = self._expander.below("")
+        except BadInputError as error:
+            one.problem = problem or error
+        self._expander.environment = outer
+        return one
+
+    def _reaching(self, node: "Node", own: Collection[str]) -> Iterator[tuple[str, str]]:
+        """Yield the variables that reach a command from before it.
+
+        Raises:
+            BadInputError: one is not known, or one of llama-server is not exported.
+        """
+        for name, value in self.environment.values.items():
+            if name in OF_SHELLS or name in own or isinstance(value, list):
+                continue
+            if name in self.environment.exported:
+                yield name, self._expander.text_of(name, node)
+            elif name.startswith(PREFIX):
+                raise self.script.refusal(
+                    node,
+                    f"{name} is set before it, but not exported, so that the program does not get "
+                    "it; write export in front of it",
+                )
 
 
 def read_shell(
@@ -173,6 +533,7 @@ def read_shell(
     *,
     script: Path | None = None,
     wanted: str | None = None,
+    given: Sequence[str] | None = None,
 ) -> ServerCommand:
     """Read a shell command, or a script of one that starts llama-server.
 
@@ -181,6 +542,7 @@ def read_shell(
         variables: what is exported already.
         script: the file that it stands in; None for what is typed.
         wanted: the line on which the command starts, of several; None for the only one.
+        given: words of its caller; None if nobody knows.
 
     Raises:
         BadInputError: it holds several such commands, is larger than a command can be, or a
@@ -188,167 +550,60 @@ def read_shell(
     """
     if len(text) > MOST_CHARACTERS:
         raise BadInputError("the command is too large; give one that a server can be given")
-    session = _Session(variables or {})
-    origin = "" if script is None else str(script)
-    found = list(_candidates(text, session, origin))
-    candidates = [one for one in found if one is not None]
-    if not candidates and found:
+    environment = Environment(dict(variables or {}), set(variables or {}))
+    if given is not None:
+        environment.values[CALLER] = list(given)
+    session = _Session(Script(text, str(script or "")), environment)
+    session.walk(session.script.root)
+    found = session.candidates
+    if not found:
+        session.walk_functions()
+    if not found and session.n_commands and SERVER in text:
         raise BadInputError(
             "it names llama-server, but none of its commands starts one; give the command that does"
         )
-    if not candidates:
+    if not found:
         # A file of assignments alone is an environment.
-        return unwrapped((), session.texts())
-    one = _only(candidates, origin, wanted)
-    own = (f"{name}={value}" for name, value in _own_variables(one))
-    server = unwrapped((*own, *one.command.words), one.reaching, one.folder)
-    lost = map(_without_quotes, one.command.bare_patterns)
-    left = map(left_out, filter(None, [" ".join(one.command.beside)]))
-    torn = _torn(one.command.torn)
-    server = replace(server, remarks=(*server.remarks, *torn, *lost, *left))
+        values = environment.values.items()
+        return unwrapped((), {n: v for n, v in values if isinstance(v, str) and n != FOLDER})
+    named = [one for one in found if one.is_server] or found
+    line = chosen([str(one.line) for one in named], wanted, script, "command")
+    one = next(one for one in named if str(one.line) == line)
+    if one.problem is not None:
+        raise one.problem
+    server = unwrapped(one.words, one.variables, one.folder)
+    beside = " ".join(filter(None, one.beside))
+    remarks = (*([left_out(beside)] if beside else []), *([_CALLERS] if one.takes_caller else []))
+    server = replace(server, remarks=(*server.remarks, *remarks))
     # A container has its own folder.
     is_inside = server.inside is not None or not one.folder
     return server if is_inside else below(server, path_of(one.folder))
 
 
-def _candidates(text: str, session: _Session, origin: str) -> Iterator[_Candidate | None]:
-    """Yield commands that may start the server, and None for others that name it."""
-    changed: ShellCommand | None = None
-    """A change of the session within the present chain (``a && b``)."""
-    doubtful: ShellCommand | None = None
-    """A command that runs only if a previous one succeeded."""
-    is_sure, has_server = True, False
-    for n, command in enumerate(_connected(ShellText(text, session.values, origin))):
-        if n == _MOST_COMMANDS:
-            raise _refused(command, f"more than {_MOST_COMMANDS} commands stand before it")
-        if session.take(command):
-            if command.joint.startswith("|"):
-                raise _refused(command, "what stands in front of a pipe changes nothing behind it")
-            changed = command
-            doubtful = doubtful if is_sure else command
-        elif _is_aside(command):
-            is_sure = is_sure and command.words[0] in _SUCCEEDING
-            if names_server(command.words):
-                yield None
-        else:
-            is_sure, has_server = False, has_server or names_server(command.words)
-            yield session.candidate(command)
-        if command.joint != "&&":
-            lost = changed if command.joint == "&" else doubtful
-            if lost is not None and not has_server:
-                raise _refused(lost, "whether it takes effect depends on the commands beside it")
-            changed, doubtful, is_sure, has_server = None, None, True, False
+_CALLERS = Finding(
+    flag='"$@"',
+    severity=Severity.NOTE,
+    what='"$@" stands for nothing here',
+    why="what the caller of the script gives it besides is not known",
+)
 
 
-def _connected(text: ShellText) -> Iterator[ShellCommand]:
-    """Yield the commands, each with what the shell makes of it beside running it."""
-    piped: ShellCommand | None = None
-    """The command whose output the present one reads."""
-    for command in text.commands():
-        if command.words[:1] == [_TIMING]:
-            n_timing = 1 + (command.words[1:2] == ["-p"])
-            command.beside.append(" ".join(command.words[:n_timing]))
-            del command.words[:n_timing]
-        if piped is not None:
-            piped.beside += ["|", *map(shlex.quote, command.words), *command.beside]
-        head = piped or command
-        head.beside += ["&"] if command.joint == "&" else []
-        piped = head if command.joint.startswith("|") else None
-        yield command
-
-
-def _is_aside(command: ShellCommand) -> bool:
-    """Whether the command is a side step of the script, not the server's start.
-
-    Raises:
-        BadInputError: it decides or changes what is run.
-    """
-    first, *others = command.words
-    meaning = _REFUSED.get(first)
-    if meaning is not None:
-        raise _refused(command, f"{first!r} is {meaning}")
-    if first == "printf" and "-v" in others:
-        raise _refused(command, "'printf -v' sets a variable")
+def _is_aside(words: Sequence[str]) -> bool:
+    """Whether a command is a side step of the script, not the server's start."""
+    first, *others = words
     if first in _ASSUMING and others:
         first = others[0]
-    return first in _ASIDE or (first == "exec" and not others)
+    is_asking = first == "command" and others[:1] in (["-v"], ["-V"])
+    return is_asking or first in _ASIDE or (first == "exec" and not others)
 
 
-def _only(candidates: Sequence[_Candidate], origin: str, wanted: str | None) -> _Candidate:
-    """Return the single command that starts the server.
-
-    Raises:
-        BadInputError: there are several, or its variables do not reach it.
-    """
-    named = [one for one in candidates if names_server(one.command.words)] or candidates
-    lines = [one.command.place.rpartition(" ")[2] for one in named]
-    if wanted is not None and wanted not in lines:
-        raise BadInputError(
-            f"{origin}: no command that starts llama-server begins on line {wanted}; "
-            f"such lines are {', '.join(lines)}"
-        )
-    if wanted is None and len(named) > 1:
-        which = f"as {origin}:LINE, with {', '.join(lines)}" if origin else "without the others"
-        raise SeveralError(
-            lines if origin else [],
-            f"{named[0].command.place}: {len(named)} commands may start llama-server, on the lines "
-            f"{', '.join(lines)}; give the one that is meant {which}",
-        )
-    one = named[0 if wanted is None else lines.index(wanted)]
-    for before in candidates[: candidates.index(one)]:
-        if before.command.words[0] == "exec":
-            raise _refused(before.command, "'exec' ends the script")
-    return one
+def _words_behind(redirect: "Node") -> list["Node"]:
+    """Words of the command that the grammar counts among a redirection's."""
+    return redirect.children_by_field_name("destination")[1:]
 
 
-def _own_variables(one: _Candidate) -> Iterator[tuple[str, str]]:
-    """Variables that stand before the command.
-
-    Raises:
-        BadInputError: one is a list, or those of llama-server do not reach it.
-    """
-    hidden = one.hidden.difference(assigned.name for assigned in one.command.assignments)
-    if hidden:
-        raise BadInputError(
-            f"{one.command.place}: {min(hidden)} is set before it, but not exported, so that the "
-            "program does not get it; write export in front of it"
-        )
-    for assigned in one.command.assignments:
-        if assigned.adds or isinstance(assigned.value, list):
-            raise _refused(one.command, f"{assigned.name} is a list or an addition")
-        yield assigned.name, assigned.value
-
-
-def _without_quotes(pattern: str) -> Finding:
-    """Remark on a tensor pattern that is taken with the backslashes that its author meant."""
-    return Finding(
-        flag="-ot",
-        severity=Severity.WARNING,
-        what=f"-ot {printable(pattern)} has no quotes",
-        why="a shell takes the backslashes of it; it is read with them here",
-        replacement=f"-ot {shlex.quote(pattern)}",
-    )
-
-
-def _torn(joints: Sequence[tuple[int, bool]]) -> Iterator[Finding]:
-    """Yield a remark on the lines that a backslash does not join for a shell."""
-    if not joints:
-        return
-    line, is_remark = joints[0]
-    sign = "a remark" if is_remark else "a blank"
-    more = f", and on {len(joints) - 1} more" if len(joints) > 1 else ""
-    yield Finding(
-        flag="\\",
-        severity=Severity.ERROR,
-        what=f"{sign} stands behind the backslash on line {line}{more}",
-        why="only a backslash that ends its line joins it with the next; here the command ends for "
-        "a shell, and what follows is another one",
-        replacement="\\",
-    )
-
-
-def _refused(command: ShellCommand, what: str) -> BadInputError:
-    return BadInputError(f"{command.place}: {what}; {INSTEAD}")
+def _on_one_line(text: str) -> str:
+    return " ".join(re.split(r"(?:\\\n|\s)+", text.strip()))
 
 
 def unwrapped(
