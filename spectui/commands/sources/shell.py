@@ -8,7 +8,7 @@ is known no more behind it, and refused by its line where the server's command n
 import os.path
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -25,12 +25,12 @@ from spectui.commands.sources.pasted import MOST_CHARACTERS
 from spectui.commands.sources.refusals import PLACEHOLDER
 from spectui.commands.sources.shell_words import (
     CALLER,
+    EXPORTS_ALL,
     FOLDER,
     WORDS,
     Environment,
     Expander,
     Script,
-    Value,
     words_of,
 )
 from spectui.commands.sources.source import (
@@ -77,6 +77,7 @@ _DECLARED = re.compile(r"-[argx]+")
 """Options of ``declare`` that change no value."""
 _EFFECT = re.compile(r":?=[^}\n]*\}|\(\([^\n]*?(?:[^=!<>]=[^=]|\+\+|--)|\$\[|\blet\b")
 """What may set a variable within a word that is not read."""
+_LOOPS = frozenset({"while_statement", "for_statement"})
 _CLAUSES = frozenset({"elif_clause", "else_clause", "case_item"})
 _OF_REDIRECTIONS = frozenset(
     {"file_descriptor", "heredoc_start", "heredoc_body", "heredoc_end", "process_substitution"}
@@ -134,7 +135,7 @@ class _Session:
         if self._is_over:
             return False
         known = self._by_type.get(node.type)
-        if known is not None:
+        if known is not None and self.script.source(node)[:2] != "((":
             return known(self, node)
         if node.type not in WORDS:
             raise self.script.foreign(node.start_byte)
@@ -143,31 +144,20 @@ class _Session:
 
     def walk_functions(self) -> None:
         """Walk functions that nothing calls, as files of a shell's own have them."""
-        for body in self.environment.functions.values():
-            if not isinstance(body, BadInputError) and SERVER in self.script.source(body):
+        for body in list(self.environment.values()):
+            if not isinstance(body, str | list | BadInputError):
                 self.walk(body)
-
-    # Statements, by the names of the grammar's nodes.
 
     def _sequence_of(self, node: "Node") -> bool:
         return self._sequence(node.children)
 
-    def _compound_statement(self, node: "Node") -> bool:
-        if node.children[0].type != "{":
-            raise self.script.foreign(node.start_byte)
-        return self._sequence(node.children)
-
     def _function_definition(self, node: "Node") -> bool:
-        [name] = node.children_by_field_name("name")
-        [self.environment.functions[self.script.source(name)]] = node.children_by_field_name("body")
+        [name], [body] = map(node.children_by_field_name, ("name", "body"))
+        self.environment[f"{self.script.source(name)}()"] = body
         return True
 
     def _subshell(self, node: "Node") -> bool:
         self._apart(node.children)
-        return False
-
-    def _unsure(self, node: "Node") -> bool:
-        self._sequence(node.children)
         return False
 
     def _list(self, node: "Node") -> bool:
@@ -213,14 +203,14 @@ class _Session:
         variable = node.child_by_field_name("variable")
         if variable is not None:
             name = self.script.source(variable)
-            self.environment.values[name] = self._undecided(node, what, f"${name}")
+            self.environment[name] = self._undecided(node, what, name)
         branches: list[list[Node]] = [[]]
         for child in node.children:
             branches += [[]] if child.type in _CLAUSES else []
             branches[-1].append(child)
         n_before = len(self.candidates)
         # What one round of a loop changes is unknown in the next.
-        for _ in range(1 if len(branches) > 1 else 2):
+        for _ in range(2 if node.type in _LOOPS else 1):
             del self.candidates[n_before:]
             for branch in branches:
                 self._perhaps(branch, node, what)
@@ -251,7 +241,8 @@ class _Session:
                     raise self.script.refusal(node, f"{word!r} is no plain assignment")
                 if equals:
                     self._assign(name, value, node, adds=False)
-                self.environment.exported |= {name} if is_exported else set()
+                if is_exported:
+                    self.environment[f"export {name}"] = ""
         return True
 
     def _command(self, node: "Node", more: Sequence["Node"] = ()) -> bool:
@@ -282,12 +273,12 @@ class _Session:
         return words[0] in _SUCCEEDING if is_sure is None else is_sure
 
     _by_type: ClassVar[Mapping[str, Callable[["_Session", "Node"], bool]]] = {
-        **dict.fromkeys(("program", "do_group", "comment", "variable_assignments"), _sequence_of),
+        **dict.fromkeys(("program", "do_group", "comment"), _sequence_of),
+        **dict.fromkeys(("variable_assignments", "compound_statement"), _sequence_of),
         **dict.fromkeys(("else_clause", "elif_clause", "case_item"), _sequence_of),
         **dict.fromkeys(("if_statement", "case_statement"), _depending),
         **dict.fromkeys(("while_statement", "for_statement"), _depending),
-        "negated_command": _unsure,
-        "compound_statement": _compound_statement,
+        "negated_command": _depending,
         "function_definition": _function_definition,
         "subshell": _subshell,
         "list": _list,
@@ -297,8 +288,6 @@ class _Session:
         "declaration_command": _declaration_command,
         "command": _command,
     }
-
-    # What they are made of
 
     def _sequence(self, nodes: Sequence["Node"]) -> bool:
         is_sure = True
@@ -316,28 +305,25 @@ class _Session:
     def _apart(self, nodes: Sequence["Node"]) -> list[_Candidate]:
         """Walk statements in a subshell; return the candidates among them."""
         environment, is_over, n_before = self.environment, self._is_over, len(self.candidates)
-        self._expander.environment = environment.copy()
+        self._expander.environment = Environment(environment)
         self._sequence(nodes)
         self._expander.environment, self._is_over = environment, is_over
         return self.candidates[n_before:]
 
     def _perhaps(self, nodes: Sequence["Node"], at: "Node", what: str) -> bool:
         """Walk statements that may run, or may not, or often."""
-        before, is_over = self.environment.copy(), self._is_over
+        before, is_over = Environment(self.environment), self._is_over
         self._sequence(nodes)
         self._is_over = is_over
         self.environment.doubt(before, lambda name: self._undecided(at, what, name))
         return False
 
     def _undecided(self, at: "Node", what: str, name: str) -> BadInputError:
-        return self.script.refusal(at, f"{name} depends on {what}")
+        shown = f"${name}" if name.isidentifier() or name == CALLER else name
+        return self.script.refusal(at, f"{shown} depends on {what}")
 
     def _check_end(self, end: "Node") -> None:
-        """Refuse ``;`` or ``&`` in the middle of a word, where quotes were forgotten.
-
-        Raises:
-            BadInputError: it is.
-        """
+        """Refuse ``;`` or ``&`` in the middle of a word, where quotes were forgotten."""
         at = self.script.at(end.start_byte)
         around = self.script.text[at - 1 : at] + self.script.text[at + 1 : at + 2]
         if len(around.strip()) > 1 and self.candidates[-1].is_server:
@@ -348,11 +334,7 @@ class _Session:
             )
 
     def _check_effect(self, node: "Node") -> None:
-        """Make sure that what is not read sets no variable.
-
-        Raises:
-            BadInputError: it may.
-        """
+        """Make sure that what is not read sets no variable."""
         if _EFFECT.search(self.script.source(node)):
             raise self.script.foreign(node.start_byte)
 
@@ -366,7 +348,7 @@ class _Session:
         end = next((one.start_byte for one in _words_behind(node)), node.end_byte)
         return _on_one_line(self.script.between(node.start_byte, end))
 
-    def _value_of(self, node: "Node") -> Value:
+    def _value_of(self, node: "Node") -> str | list[str] | BadInputError:
         """The value of an assignment, or why nobody knows it."""
         try:
             if node.type == "array":
@@ -376,14 +358,12 @@ class _Session:
             self._check_effect(node)
             return error
 
-    def _assign(self, name: str, value: Value, node: "Node", *, adds: bool) -> None:
-        """Set a variable.
-
-        Raises:
-            BadInputError: its name is a shell's own, or it is a text and a list.
-        """
+    def _assign(
+        self, name: str, value: str | list[str] | BadInputError, node: "Node", *, adds: bool
+    ) -> None:
+        """Set a variable."""
         self._expander.check_name(name, node)
-        before = self.environment.values.get(name) if adds else None
+        before = self.environment.get(name) if adds else None
         if isinstance(before, BadInputError):
             return
         if isinstance(before, list) and isinstance(value, list):
@@ -392,17 +372,12 @@ class _Session:
             value = self._expander.bounded.of(f"{before}{value}")
         elif before is not None and not isinstance(value, BadInputError):
             raise self.script.refusal(node, f"{name} is a text and a list")
-        self.environment.values[name] = value
-        self.environment.exported |= {name} if self.environment.exports_all else set()
-
-    # Commands
+        self.environment[name] = value
+        if self.environment.known(EXPORTS_ALL):
+            self.environment[f"export {name}"] = ""
 
     def _continues(self, node: "Node", words: Sequence[str]) -> bool:
-        """Add words to a list of arguments, whose lines are no commands; return whether it is one.
-
-        Raises:
-            BadInputError: the line begins with an option, but its command ended before.
-        """
+        """Add words to a list of arguments, of which no line is a command; return whether so."""
         is_option = self.script.source(node).startswith("-")
         before = node.prev_sibling
         if self.n_commands == 1:
@@ -420,15 +395,11 @@ class _Session:
         return False
 
     def _own(self, node: "Node", words: list[str], problem: BadInputError | None) -> bool | None:
-        """Take a command of the shell itself; return whether it succeeds, None for any other.
-
-        Raises:
-            BadInputError: it decides or changes what is run, or is used in an unknown way.
-        """
+        """Take a command of the shell itself; return whether it succeeds, None for any other."""
         first, *others = words
-        function = self.environment.functions.get(first)
-        if first in _REFUSED or isinstance(function, BadInputError):
-            raise self.script.refusal(node, f"{first!r} is {_REFUSED.get(first, 'not known')}")
+        function = self.environment.known(f"{first}()")
+        if first in _REFUSED:
+            raise self.script.refusal(node, f"{first!r} is {_REFUSED[first]}")
         if first == "printf" and "-v" in others:
             raise self.script.refusal(node, "'printf -v' sets a variable")
         if first in _ENDING:
@@ -436,7 +407,7 @@ class _Session:
             return False
         if first in _READING:
             for name in ("REPLY", "MAPFILE", *filter(str.isidentifier, others)):
-                self.environment.values[name] = self._undecided(node, repr(first), f"${name}")
+                self.environment[name] = self._undecided(node, repr(first), name)
             return False
         if function is None and first not in {"cd", "set", "shift"}:
             return None
@@ -444,25 +415,25 @@ class _Session:
             raise problem
         if any(child.type == "variable_assignment" for child in node.children):
             raise self.script.refusal(node, f"a variable is set for {first!r} alone")
-        if function is not None:
+        if function is not None and not isinstance(function, str | list):
             return self._call(function, words, node)
         (self._go if first == "cd" else self._set)(words, node)
         return True
 
     def _call(self, body: "Node", words: list[str], node: "Node") -> bool:
         """Walk a function. What it sets is unknown behind it: its own variables are gone."""
-        before, line, is_over = self.environment.copy(), self._line, self._is_over
-        self._line = line or self.script.line(node)
-        self.environment.values[CALLER] = words[1:]
+        before, line, is_over = Environment(self.environment), self._line, self._is_over
+        self._line = line or node.start_point.row + 1
+        self.environment[CALLER] = words[1:]
         is_sure = self.walk(body)
-        self.environment.values[CALLER] = before.values.get(CALLER, [])
+        self.environment.pop(CALLER)
+        self.environment.update({CALLER: before[CALLER]} if CALLER in before else {})
         self._line, self._is_over = line, is_over
         self.environment.doubt(before, lambda name: self._undecided(node, f"{words[0]}()", name))
         return is_sure
 
     def _go(self, words: Sequence[str], node: "Node") -> None:
-        values = self.environment.values
-        if len(words) != 2 or words[1].startswith("-") or "CDPATH" in values:  # noqa: PLR2004
+        if len(words) != 2 or words[1].startswith("-") or "CDPATH" in self.environment:  # noqa: PLR2004
             raise self.script.refusal(node, "'cd' is known with one folder")
         folder = self._expander.below(words[1])
         if len(folder) > _LONGEST_FOLDER:
@@ -470,14 +441,14 @@ class _Session:
         if words[1].startswith(HOME) and not folder.startswith(HOME):
             what = "'cd' leads above the home folder, which only a shell knows"
             raise self.script.refusal(node, what)
-        values[FOLDER] = folder
+        self.environment[FOLDER] = folder
 
     def _set(self, words: Sequence[str], node: "Node") -> None:
         match list(words[1:]):
             case [("-a" | "+a") as flag] | [("-o" | "+o") as flag, "allexport"]:
-                self.environment.exports_all = flag.startswith("-")
+                self.environment[EXPORTS_ALL] = flag.removeprefix("+a").removeprefix("+o")
             case ["--", *given] if words[0] == "set":
-                self.environment.values[CALLER] = given
+                self.environment[CALLER] = given
             case options if words[0] == "shift" or not all(map(_HARMLESS.fullmatch, options)):
                 raise self.script.refusal(node, f"{words[0]!r} may change what is run")
 
@@ -485,7 +456,7 @@ class _Session:
         self, node: "Node", words: list[str], beside: list[str], problem: BadInputError | None
     ) -> _Candidate:
         one = _Candidate(
-            line=self._line or self.script.line(node),
+            line=self._line or node.start_point.row + 1,
             is_server=names_server(words),
             words=words,
             beside=beside,
@@ -493,32 +464,35 @@ class _Session:
             problem=problem,
         )
         outer = self.environment
-        self._expander.environment = outer.copy()
+        self._expander.environment = Environment(outer)
+        assignments = [child for child in node.children if child.type == "variable_assignment"]
+        names = [self.script.source(child.children[0]) for child in assignments]
         try:
-            assignments = [c for c in node.children if c.type == "variable_assignment"]
             for child in assignments:
                 self._variable_assignment(child)
-            names = [self.script.source(child.children[0]) for child in assignments]
-            own = [f"{name}={self._expander.text_of(name, node)}" for name in names]
-            one.words = [*own, *words]
-            one.variables = dict(self._reaching(node, names))
+            one.words = [*(f"{n}={self._known_text(n, node)}" for n in names), *words]
+            for name in names:
+                self.environment.pop(name, None)
+            one.variables = dict(self._reaching(node))
             one.folder = self._expander.below("")
         except BadInputError as error:
             one.problem = problem or error
         self._expander.environment = outer
         return one
 
-    def _reaching(self, node: "Node", own: Collection[str]) -> Iterator[tuple[str, str]]:
-        """Yield the variables that reach a command from before it.
+    def _known_text(self, name: str, node: "Node") -> str:
+        value = self.environment.known(name)
+        if not isinstance(value, str):
+            raise self.script.refusal(node, f"{name} is a list or an addition")
+        return value
 
-        Raises:
-            BadInputError: one is not known, or one of llama-server is not exported.
-        """
-        for name, value in self.environment.values.items():
-            if name in OF_SHELLS or name in own or isinstance(value, list):
+    def _reaching(self, node: "Node") -> Iterator[tuple[str, str]]:
+        """Yield the variables that reach a command from before it."""
+        for name, value in self.environment.items():
+            if not name.isidentifier() or name in OF_SHELLS or isinstance(value, list):
                 continue
-            if name in self.environment.exported:
-                yield name, self._expander.text_of(name, node)
+            if self.environment.known(f"export {name}") is not None:
+                yield name, self._known_text(name, node)
             elif name.startswith(PREFIX):
                 raise self.script.refusal(
                     node,
@@ -550,9 +524,9 @@ def read_shell(
     """
     if len(text) > MOST_CHARACTERS:
         raise BadInputError("the command is too large; give one that a server can be given")
-    environment = Environment(dict(variables or {}), set(variables or {}))
-    if given is not None:
-        environment.values[CALLER] = list(given)
+    environment = Environment(variables or {})
+    environment |= {f"export {name}": "" for name in variables or {}}
+    environment |= {} if given is None else {CALLER: list(given)}
     session = _Session(Script(text, str(script or "")), environment)
     session.walk(session.script.root)
     found = session.candidates
@@ -564,8 +538,8 @@ def read_shell(
         )
     if not found:
         # A file of assignments alone is an environment.
-        values = environment.values.items()
-        return unwrapped((), {n: v for n, v in values if isinstance(v, str) and n != FOLDER})
+        values = {n: v for n, v in environment.items() if n.isidentifier() and n != FOLDER}
+        return unwrapped((), {n: v for n, v in values.items() if isinstance(v, str)})
     named = [one for one in found if one.is_server] or found
     line = chosen([str(one.line) for one in named], wanted, script, "command")
     one = next(one for one in named if str(one.line) == line)
