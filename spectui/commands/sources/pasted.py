@@ -31,7 +31,6 @@ _CONTINUED = re.compile(r"(?m)([\\`^][ \t]*\r?\n)>{1,2}[ \t]*(?=-)")
 """A line that a shell asks for with a prompt of its own; no file to write to begins with a dash."""
 _OF_WINDOWS = re.compile(
     r"\"[^\"]*\"|'[^']*'|[ \t](?P<joint>[\^`])[ \t]*\r?(?=\n[ \t]*[^ \t\r\n])"
-    r"|(?P<last>[ \t][\^`])(?=\s*\Z)"
     r"|(?<![^\s=])(?P<path>(?:[A-Za-z]:|\.{1,2})\\\w[^\s'\"<>|&;]*"
     r"|[\w.-]+\\[\w.\\-]+\.(?:exe|gguf))(?=\s|\Z)"
 )
@@ -64,6 +63,12 @@ _PART = re.compile(
 _BLANK, _NOTHING = re.compile(f"[{_BLANKS}]+"), re.compile(f"[{_UNSEEN}]")
 _CHANGED = re.compile(f"[{_STRANGE}{_DOUBLE}{_SINGLE}{DASHES}]")
 _BEHIND = re.compile(r"(?:\A|[ \t\n])(--?[A-Za-z][\w-]*)[ \t=]+\Z")
+_TORN = (
+    "only a backslash that ends its line joins it with the next; here the command ends for a "
+    "shell, and what follows is another one"
+)
+_BARE = "a shell takes the backslashes of it; it is read with them here"
+_WEB = "web pages put it there; a shell takes it for a part of the word"
 _LONGEST_OPTION = 64
 _MOST_TOLD = 8
 MOST_CHARACTERS = 1 << 18
@@ -88,32 +93,27 @@ def unfenced(text: str) -> str:
         lines = _code(lines)
     lines = _typed(lines)
     text = _CONTINUED.sub(r"\1", _inline("\n".join(lines)))
-    return _OF_WINDOWS.sub(_for_a_shell, text)
+    return _OF_WINDOWS.sub(_for_a_shell, re.sub(r"[ \t][\^`]\s*\Z", "", text))
 
 
 def _typed(lines: list[str]) -> list[str]:
     """The lines without the prompts of a terminal, and without what it printed between them."""
-    first = next((line for line in lines if line.strip()), "")
-    if _PROMPT.match(first) is None:
+    if _PROMPT.match(next(filter(str.strip, lines), "")) is None:
         return lines
-    is_joined = [False, *(line.rstrip().endswith(_JOINTS) for line in lines)]
-    prompts = [
-        None if joined else _PROMPT.match(line)
-        for line, joined in zip(lines, is_joined[:-1], strict=True)
-    ]
-    names_it = any(found and _SERVER in line for line, found in zip(lines, prompts, strict=True))
-    kept, is_typed = [], True
-    for line, found, joined in zip(lines, prompts, is_joined[:-1], strict=True):
-        is_typed = is_typed if joined else found is not None or not names_it
+    names_it = any(_SERVER in line for line in lines if _PROMPT.match(line))
+    kept, is_typed, is_joined = list[str](), True, False
+    for line in lines:
+        found = None if is_joined else _PROMPT.match(line)
+        is_typed = is_typed if is_joined else found is not None or not names_it
         kept.append(line[found.end() if found else 0 :] if is_typed else "")
+        is_joined = line.rstrip().endswith(_JOINTS)
     return kept
 
 
 def _for_a_shell(match: re.Match[str]) -> str:
     """A line's end or a path of Windows as a shell reads it."""
-    if match["joint"] or match["last"]:
-        return " \\" if match["joint"] else ""
-    return match[0] if match["path"] is None else f"'{match['path']}'"
+    path = match["path"]
+    return " \\" if match["joint"] else match[0] if path is None else f"'{path}'"
 
 
 def _inline(text: str) -> str:
@@ -173,82 +173,53 @@ class _Reading:
     """Reads a text as its author typed it, from its beginning on."""
 
     def __init__(self, *, is_file: bool) -> None:
-        self._findings: list[Finding] = []
+        self.findings: list[Finding] = []
         self._is_file = is_file
-        self._line, self._at, self._n_told = 1, 0, 0
+        self._line, self._at, self._n_more = 1, 0, 0
 
     def replaced(self, match: re.Match[str]) -> str:
         """The part of the text, with plain blanks and quotes where a server would stop."""
         text, start = match.string, match.start()
         self._line += text.count("\n", self._at, start)
         self._at = start
+        signs = _CHANGED.findall(match[0])
         if match["torn"]:
-            self._tell(_torn(match["torn"], self._line))
+            sign = "a remark" if "#" in match["torn"] else named(signs[0]) if signs else "a blank"
+            self._tell(
+                "\\", f"{sign} stands behind the backslash on line {self._line}", _TORN, "\\"
+            )
             return "\\\n"
         if match["pattern"] and not self._is_file:
-            if "\\" in match["pattern"]:
-                self._tell(_without_quotes(match["option"], match["pattern"]))
-            return f"{match['option']} {shlex.quote(match['pattern'])}"
+            option, pattern = match["option"], match["pattern"]
+            meant = f"{option} {shlex.quote(pattern)}"
+            if "\\" in pattern:
+                self._tell(option, f"{option} {printable(pattern)} has no quotes", _BARE, meant)
+            return meant
         if not (match["quote"] or match["dash"] or match["word"]):
             return match[0]
         found = _BEHIND.search(text[max(0, start - _LONGEST_OPTION) : start])
         option = "" if found is None else found[1]
         meant = _meant(match, option)
-        signs = _CHANGED.findall(match[0])
         if meant != match[0] or not _JOINERS.issuperset(signs):
-            self._tell(_strange(signs[0], match[0], meant, option, self._line))
+            behind = f" behind {option}" if option else ""
+            what = f"{named(signs[0])} stands in {match[0]!r}{behind} on line {self._line}"
+            is_error = meant != match[0]
+            ends = "the server stops at that" if is_error else "so it is read"
+            replacement = meant.strip() if is_error else None
+            self._tell(option or match[0], what, f"{_WEB}, and {ends}", replacement)
         return meant
 
-    def _tell(self, finding: Finding) -> None:
-        self._n_told += 1
-        if self._n_told <= _MOST_TOLD:
-            self._findings.append(finding)
-
-    def told(self) -> tuple[Finding, ...]:
-        """The findings; the last one counts those that were too many."""
-        n_more = self._n_told - len(self._findings)
-        if not n_more:
-            return tuple(self._findings)
-        *first, last = self._findings
-        return *first, replace(last, what=f"{last.what} and {n_more} more")
-
-
-def _torn(behind: str, line: int) -> Finding:
-    """A backslash that joins no lines, since it does not end its own."""
-    signs = _CHANGED.findall(behind)
-    sign = "a remark" if "#" in behind else named(signs[0]) if signs else "a blank"
-    return Finding(
-        flag="\\",
-        severity=Severity.ERROR,
-        what=f"{sign} stands behind the backslash on line {line}",
-        why="only a backslash that ends its line joins it with the next; here the command ends for "
-        "a shell, and what follows is another one",
-        replacement="\\",
-    )
-
-
-def _without_quotes(option: str, pattern: str) -> Finding:
-    """A tensor pattern that is taken with the backslashes that its author meant."""
-    return Finding(
-        flag=option,
-        severity=Severity.WARNING,
-        what=f"{option} {printable(pattern)} has no quotes",
-        why="a shell takes the backslashes of it; it is read with them here",
-        replacement=f"{option} {shlex.quote(pattern)}",
-    )
-
-
-def _strange(sign: str, word: str, meant: str, option: str, line: int) -> Finding:
-    behind = f" behind {option}" if option else ""
-    is_error = meant != word
-    ends = ", and the server stops at that" if is_error else ", and so it is read"
-    return Finding(
-        flag=option or word,
-        severity=Severity.ERROR if is_error else Severity.WARNING,
-        what=f"{named(sign)} stands in {word!r}{behind} on line {line}",
-        why=f"web pages put it there; a shell takes it for a part of the word{ends}",
-        replacement=meant.strip() if is_error else None,
-    )
+    def _tell(self, flag: str, what: str, why: str, replacement: str | None) -> None:
+        is_warning = replacement is None or why == _BARE
+        severity = Severity.WARNING if is_warning else Severity.ERROR
+        if len(self.findings) < _MOST_TOLD:
+            one = Finding(flag=flag, severity=severity, what=what, why=why, replacement=replacement)
+            self.findings.append(one)
+            return
+        self._n_more += 1
+        last = self.findings[-1]
+        told = last.what.removesuffix(f" and {self._n_more - 1} more")
+        self.findings[-1] = replace(last, what=f"{told} and {self._n_more} more")
 
 
 def as_typed(text: str, *, is_file: bool = False) -> tuple[str, tuple[Finding, ...]]:
@@ -264,7 +235,7 @@ def as_typed(text: str, *, is_file: bool = False) -> tuple[str, tuple[Finding, .
         return text, ()
     reading = _Reading(is_file=is_file)
     meant = _PART.sub(reading.replaced, text.replace("\r\n", "\n"))
-    return meant, reading.told()
+    return meant, tuple(reading.findings)
 
 
 def _meant(match: re.Match[str], option: str) -> str:

@@ -9,7 +9,7 @@ import os.path
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -91,20 +91,18 @@ _LONGEST_FOLDER = 4096
 
 @dataclass(slots=True, kw_only=True)
 class _Candidate:
-    """A possible server command, with the shell's state at that point."""
+    """A possible server command, with what the shell knows at that point."""
 
     line: int
     is_server: bool
     """Whether it names llama-server."""
-    words: list[str] = field(default_factory=list)
-    variables: Mapping[str, str] = field(default_factory=dict)
+    words: list[str]
+    variables: Mapping[str, str]
     """Variables that reach the command."""
-    folder: str = ""
-    beside: list[str] = field(default_factory=list)
+    folder: str
+    beside: list[str]
     """Its redirections, and the rest of what is the shell's alone, as they stand in the text."""
-    takes_caller: bool = False
-    problem: BadInputError | None = None
-    """Why it cannot be read."""
+    takes_caller: bool
 
 
 class _Session:
@@ -117,6 +115,8 @@ class _Session:
         self.n_commands = 0
         self._line = 0
         """Line of the call of the function that is walked; 0 outside of functions."""
+        self.unread: BadInputError | None = None
+        """Why another program's words could not be read."""
         self._is_over = False
         self._is_list = False
         """Whether the text is a list of arguments, whose lines are no commands."""
@@ -184,15 +184,10 @@ class _Session:
         return False
 
     def _redirected_statement(self, node: "Node") -> bool:
-        body, redirects = node.named_children[0], node.children_by_field_name("redirect")
-        more = [word for one in redirects for word in _words_behind(one)]
-        beside = " ".join(map(self._redirection, redirects))
-        if body in redirects:
-            return False
-        if more and body.type != "command":
-            raise self.script.foreign(more[0].start_byte)
         n_before = len(self.candidates)
-        is_sure = self._command(body, more) if more else self.walk(body)
+        redirects = node.children_by_field_name("redirect")
+        beside = " ".join(map(self._redirection, redirects))
+        is_sure = self._sequence([child for child in node.children if child not in redirects])
         for one in self.candidates[n_before:]:
             one.beside.append(beside)
         return is_sure
@@ -228,28 +223,22 @@ class _Session:
         first, *others = node.children
         is_exported = first.type == "export"
         for child in others:
+            source = self.script.source(child)
             if child.type == "variable_assignment":
                 self._variable_assignment(child)
-                words = [self.script.source(child.children[0])]
-            else:
-                is_name = child.type == "variable_name"
-                words = [self.script.source(child)] if is_name else self._expander.words([child])
-            for word in words:
-                name, equals, value = word.partition("=")
-                is_exported |= bool(_DECLARED.fullmatch(word)) and "x" in word
-                if not _DECLARED.fullmatch(word) and not ASSIGNMENT.fullmatch(f"{name}="):
-                    raise self.script.refusal(node, f"{word!r} is no plain assignment")
-                if equals:
-                    self._assign(name, value, node, adds=False)
-                if is_exported:
-                    self.environment[f"export {name}"] = ""
+            elif _DECLARED.fullmatch(source):
+                is_exported |= "x" in source
+            elif child.type != "variable_name":
+                raise self.script.refusal(node, f"{source!r} is no plain assignment")
+            if is_exported:
+                self.environment[f"export {source.partition('=')[0].rstrip('+')}"] = ""
         return True
 
-    def _command(self, node: "Node", more: Sequence["Node"] = ()) -> bool:
+    def _command(self, node: "Node") -> bool:
         self.n_commands += 1
         if self.n_commands > _MOST_COMMANDS:
             raise self.script.refusal(node, f"more than {_MOST_COMMANDS} commands stand before it")
-        nodes, problem = [*words_of(node), *more], None
+        nodes, problem = words_of(node), None
         beside = [self._redirection(c) for c in node.children if c.type.endswith("_redirect")]
         self._expander.lacks_caller = False
         try:
@@ -257,6 +246,7 @@ class _Session:
         except BadInputError as error:
             behind = (word for one in nodes[1:] for word in self.script.source(one).split())
             words, problem = [*self._expander.words(nodes[:1]), *behind], error
+            self._check_effect(node)
         if words[:1] == ["time"]:
             n_timing = 1 + (words[1:2] == ["-p"])
             beside.insert(0, " ".join(words[:n_timing]))
@@ -264,13 +254,19 @@ class _Session:
         if not words or self._continues(node, words):
             return problem is None
         is_sure = self._own(node, words, problem)
-        if is_sure is None and not _is_aside(words):
-            self.candidates.append(self._candidate(node, words, beside, problem))
-            self._is_over = words[0] == "exec"
-            return False
-        if problem is not None:
-            self._check_effect(node)
-        return words[0] in _SUCCEEDING if is_sure is None else is_sure
+        if is_sure is not None or _is_aside(words):
+            return words[0] in _SUCCEEDING if is_sure is None else is_sure
+        self._is_over = words[0] == "exec"
+        outer = self.environment
+        try:
+            self.candidates += [self._candidate(node, words, beside)] if problem is None else []
+        except BadInputError as error:
+            problem = error
+        self._expander.environment = outer
+        if problem is not None and names_server(words):
+            raise problem
+        self.unread = problem or self.unread
+        return False
 
     _by_type: ClassVar[Mapping[str, Callable[["_Session", "Node"], bool]]] = {
         **dict.fromkeys(("program", "do_group", "comment"), _sequence_of),
@@ -339,14 +335,16 @@ class _Session:
             raise self.script.foreign(node.start_byte)
 
     def _redirection(self, node: "Node") -> str:
-        """The text of a redirection, without the words behind it."""
+        """The text of a redirection."""
         at = self.script.at(node.start_byte)
         parts = {child.type for child in node.named_children}
         if PLACEHOLDER.match(self.script.text, at) or parts - _OF_REDIRECTIONS - WORDS:
             raise self.script.foreign(node.start_byte)
+        if len(node.children_by_field_name("destination")) > 1:
+            what = "words stand behind a redirection; write it at the end of the command"
+            raise self.script.refusal(node, what)
         self._check_effect(node)
-        end = next((one.start_byte for one in _words_behind(node)), node.end_byte)
-        return _on_one_line(self.script.between(node.start_byte, end))
+        return _on_one_line(self.script.source(node))
 
     def _value_of(self, node: "Node") -> str | list[str] | BadInputError:
         """The value of an assignment, or why nobody knows it."""
@@ -452,33 +450,24 @@ class _Session:
             case options if words[0] == "shift" or not all(map(_HARMLESS.fullmatch, options)):
                 raise self.script.refusal(node, f"{words[0]!r} may change what is run")
 
-    def _candidate(
-        self, node: "Node", words: list[str], beside: list[str], problem: BadInputError | None
-    ) -> _Candidate:
-        one = _Candidate(
-            line=self._line or node.start_point.row + 1,
-            is_server=names_server(words),
-            words=words,
-            beside=beside,
-            takes_caller=self._expander.lacks_caller,
-            problem=problem,
-        )
-        outer = self.environment
-        self._expander.environment = Environment(outer)
+    def _candidate(self, node: "Node", words: list[str], beside: list[str]) -> _Candidate:
         assignments = [child for child in node.children if child.type == "variable_assignment"]
         names = [self.script.source(child.children[0]) for child in assignments]
-        try:
-            for child in assignments:
-                self._variable_assignment(child)
-            one.words = [*(f"{n}={self._known_text(n, node)}" for n in names), *words]
-            for name in names:
-                self.environment.pop(name, None)
-            one.variables = dict(self._reaching(node))
-            one.folder = self._expander.below("")
-        except BadInputError as error:
-            one.problem = problem or error
-        self._expander.environment = outer
-        return one
+        self._expander.environment = Environment(self.environment)
+        for child in assignments:
+            self._variable_assignment(child)
+        own = [f"{name}={self._known_text(name, node)}" for name in names]
+        for name in names:
+            self.environment.pop(name, None)
+        return _Candidate(
+            line=self._line or node.start_point.row + 1,
+            is_server=names_server(words),
+            words=[*own, *words],
+            variables=dict(self._reaching(node)),
+            folder=self._expander.below(""),
+            beside=beside,
+            takes_caller=self._expander.lacks_caller,
+        )
 
     def _known_text(self, name: str, node: "Node") -> str:
         value = self.environment.known(name)
@@ -532,6 +521,8 @@ def read_shell(
     found = session.candidates
     if not found:
         session.walk_functions()
+    if not found and session.unread is not None:
+        raise session.unread
     if not found and session.n_commands and SERVER in text:
         raise BadInputError(
             "it names llama-server, but none of its commands starts one; give the command that does"
@@ -543,8 +534,6 @@ def read_shell(
     named = [one for one in found if one.is_server] or found
     line = chosen([str(one.line) for one in named], wanted, script, "command")
     one = next(one for one in named if str(one.line) == line)
-    if one.problem is not None:
-        raise one.problem
     server = unwrapped(one.words, one.variables, one.folder)
     beside = " ".join(filter(None, one.beside))
     remarks = (*([left_out(beside)] if beside else []), *([_CALLERS] if one.takes_caller else []))
@@ -569,11 +558,6 @@ def _is_aside(words: Sequence[str]) -> bool:
         first = others[0]
     is_asking = first == "command" and others[:1] in (["-v"], ["-V"])
     return is_asking or first in _ASIDE or (first == "exec" and not others)
-
-
-def _words_behind(redirect: "Node") -> list["Node"]:
-    """Words of the command that the grammar counts among a redirection's."""
-    return redirect.children_by_field_name("destination")[1:]
 
 
 def _on_one_line(text: str) -> str:
