@@ -33,7 +33,7 @@ _MOST_OPENED = 2000
 _PLAIN = re.compile(
     r"(?:[^ \t\r\n\\'\"$`~*?\[{<>()|&;^%:\x01-\x08\x0b\x0c\x0e-\x1f\x7f]++"
     r"|(?<=[^ \t\n=;&|<>(])~|\{\}|:(?!~)|%(?!\w+%)|\^(?![ \t]*(?:\n|\Z))"
-    r"|\\(?:\n|[^A-Za-z0-9\n]))++",
+    r"|\\(?:\n|[^A-Za-z0-9\n])|\$(?![A-Za-z_0-9{(\[@*#?$!'\"-]))++",
     re.DOTALL,
 )
 """Text without quotes that stands for itself."""
@@ -202,12 +202,8 @@ class Expander:
         """The text of a node where no words are split, as in an assignment."""
         return self._text(node, is_first=True, splits=False).replace(_KEEP, "")
 
-    def value(self, name: str, node: "Node") -> str | list[str] | None:
-        """The value of a variable; None if it is not set.
-
-        Raises:
-            BadInputError: only a run would tell.
-        """
+    def _value(self, name: str, node: "Node") -> str | list[str] | None:
+        """The value of a variable; None if it is not set."""
         self.check_name(name, node)
         value = self.environment.known(CALLER if name.isdecimal() else name)
         if name.isdecimal():
@@ -281,7 +277,7 @@ class Expander:
             home, at = str(self.environment.known("HOME") or HOME), at + 1
         plain = _PLAIN.match(text, at, end)
         stop = at if plain is None else plain.end()
-        if stop != end and text[at:end] != "$":
+        if stop != end:
             raise self.script.foreign(
                 start_byte + len(text[self.script.at(start_byte) : stop].encode())
             )
@@ -324,11 +320,7 @@ class Expander:
         return _BLANKS.sub(_BREAK, value)
 
     def _expanded(self, node: "Node", *, is_list: bool = False) -> str | list[str]:
-        """What ``$NAME``, ``${NAME}`` with a default, a list, or a known command stands for.
-
-        Raises:
-            BadInputError: it is not set, no list is possible here, or only a run would tell.
-        """
+        """What ``$NAME``, ``${NAME}`` with a default, a list, or a known command stands for."""
         source = self.script.source(node)
         if source in _SCRIPTS and self.script.origin:
             return self.script.origin
@@ -338,7 +330,7 @@ class Expander:
         if found is None:
             raise self.script.foreign(node.start_byte)
         name = found["name"]
-        value = self.value(name, node)
+        value = self._value(name, node)
         if found["sign"]:
             value = self._with_default(value, found, node)
         if value is None and name.isdecimal():
@@ -382,11 +374,7 @@ class Expander:
         return text
 
     def _output(self, node: "Node") -> str:
-        """What a command within a command prints: a folder, a program's path, the script's place.
-
-        Raises:
-            BadInputError: any other command, whose output only a run would tell.
-        """
+        """What a command within a command prints: a folder, or a program's path."""
         known = None
         with suppress(BadInputError):
             match [
@@ -395,9 +383,9 @@ class Expander:
                 for one in (part.children if part.type == "list" else [part])
             ]:
                 case [one] if one.type == "command":
-                    known = self._printed(self.words(words_of(one)))
+                    known = self._printed(self.words(words_of(one.children)))
                 case [first, sign, last] if sign.type == "&&":
-                    words = [self.words(words_of(one)) for one in (first, last)]
+                    words = [self.words(words_of(one.children)) for one in (first, last)]
                     if words[0][:1] == ["cd"] and words[1][:1] == ["pwd"]:
                         known = self._absolute(words[0][1])
         if known is None:
@@ -428,11 +416,11 @@ def _expansions(node: "Node") -> list["Node"]:
     return [one for child in node.children for one in _expansions(child)]
 
 
-def words_of(command: "Node") -> list["Node"]:
-    """The nodes of a command's words: its name, and its arguments."""
+def words_of(parts: Sequence["Node"]) -> list["Node"]:
+    """The nodes of a command's words among its parts: its name, and its arguments."""
     left = ("variable_assignment", "comment")
     return [
-        child.children[0] if child.type == "command_name" else child
-        for child in command.children
-        if child.type not in left and not child.type.endswith("_redirect")
+        part.children[0] if part.type == "command_name" else part
+        for part in parts
+        if part.type not in left and not part.type.endswith("_redirect")
     ]
