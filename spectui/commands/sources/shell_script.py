@@ -368,7 +368,11 @@ class Session(Expander):
         parts = list(node.children)
         for n in range(len(parts) - 1, 0, -1):
             gap = self.script.between(parts[n - 1].end_byte, parts[n].start_byte)
-            if "\n" in gap.replace("\\\n", ""):
+            gap = gap.replace("\\\n", "")
+            if not gap and parts[n - 1].type == "variable_assignment":
+                what = "an assignment that is misread; put its value in one pair of quotes"
+                raise self.script.refusal(parts[n - 1], what)
+            if "\n" in gap:
                 for one in parts[:n]:
                     if one.type != "variable_assignment":
                         raise self.script.foreign(one.start_byte)
