@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
+from time import process_time
 from typing import TYPE_CHECKING, Union
 
 from spectui.commands.home import HOME
@@ -28,8 +29,8 @@ EXPORTS_ALL = "set -a"
 _BREAK, _KEEP = "\0 ", "\0-"
 """The end of a word, and a word that is one even if it is empty; no text has a NUL but ``HOME``."""
 _MOST_WORDS = 10_000
-_MOST_OPENED = 2000
-"""Parentheses above which the grammar takes seconds."""
+_LONGEST_S, _CHUNK = 3, 1 << 16
+"""Seconds of the processor after which a text is given up, which is no command of anybody."""
 _PLAIN = re.compile(
     r"(?:[^ \t\r\n\\'\"$`~*?\[{<>()|&;^%:\x01-\x08\x0b\x0c\x0e-\x1f\x7f]++"
     r"|(?<=[^ \t\n=;&|<>(])~|\{\}|:(?!~)|%(?!\w+%)|\^(?![ \t]*(?:\n|\Z))"
@@ -119,10 +120,22 @@ class Script:
             lambda m: f"'{m[1]}'" if m[1] else m[0], text.removeprefix("\N{BYTE ORDER MARK}")
         )
         self.origin = origin
-        if self.text.count("(") > _MOST_OPENED:
-            raise BadInputError("the command has too many parentheses; give a plain one")
         self._bytes = self.text.encode("utf-8", "surrogatepass")
-        self.root = _parser().parse(self._bytes).root_node
+        end_s = process_time() + _LONGEST_S
+        try:
+            self.root = (
+                _parser()
+                .parse(
+                    lambda at, _point: self._bytes[at : at + _CHUNK],
+                    progress_callback=lambda *_state: process_time() > end_s,
+                )
+                .root_node
+            )
+        except ValueError as error:
+            _parser().reset()
+            raise BadInputError(
+                "the command is no shell's, or takes too long to read; give a plain one"
+            ) from error
         if self.root.has_error:
             raise self._unread()
 
@@ -157,6 +170,7 @@ class Script:
         node = self.root
         while node.type != "ERROR" and not node.is_missing:
             node = next(child for child in node.children if child.has_error or child.is_missing)
+        node = node.parent if node.is_missing and node.parent is not None else node
         row = node.start_point.row
         for found in PLACEHOLDER.finditer(self.text):
             if self.text.count("\n", 0, found.start()) == row:
