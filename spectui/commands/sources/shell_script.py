@@ -168,7 +168,12 @@ class Session(Expander):
         n_before = len(self.candidates)
         redirects = node.children_by_field_name("redirect")
         beside = " ".join(map(self._redirection, redirects))
-        is_sure = self._sequence([child for child in node.children if child not in redirects])
+        # The grammar counts the words behind a redirection among its own.
+        more = [n for one in redirects for n in one.children_by_field_name("destination")[1:]]
+        left = [child for child in node.children if child not in redirects]
+        if more and [child.type for child in left] != ["command"]:
+            raise self.script.foreign(more[0].start_byte)
+        is_sure = self._command(left[0], more) if more else self._sequence(left)
         for one in self.candidates[n_before:]:
             one.beside.append(beside)
         return is_sure
@@ -215,12 +220,12 @@ class Session(Expander):
                 self.environment[f"export {source.partition('=')[0].rstrip('+')}"] = ""
         return True
 
-    def _command(self, node: "Node") -> bool:
+    def _command(self, node: "Node", more: Sequence["Node"] = ()) -> bool:
         self.n_commands += 1
         if self.n_commands > _MOST_COMMANDS:
             raise self.script.refusal(node, f"more than {_MOST_COMMANDS} commands stand before it")
         parts = self._on_last_line(node)
-        nodes, problem = words_of(parts), None
+        nodes, problem = [*words_of(parts), *more], None
         beside = [self._redirection(part) for part in parts if part.type.endswith("_redirect")]
         self.lacks_caller = False
         try:
@@ -329,11 +334,9 @@ class Session(Expander):
         parts = {child.type for child in node.named_children}
         if PLACEHOLDER.match(self.script.text, at) or parts - _OF_REDIRECTIONS - WORDS:
             raise self.script.foreign(node.start_byte)
-        if len(node.children_by_field_name("destination")) > 1:
-            what = "words stand behind a redirection; write it at the end of the command"
-            raise self.script.refusal(node, what)
         self._check_effect(node)
-        return _on_one_line(self.script.source(node))
+        ends = [one.start_byte for one in node.children_by_field_name("destination")[1:]]
+        return _on_one_line(self.script.between(node.start_byte, min([*ends, node.end_byte])))
 
     def _value_of(self, node: "Node") -> str | list[str] | BadInputError:
         """The value of an assignment, or why nobody knows it."""
