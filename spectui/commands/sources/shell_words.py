@@ -120,6 +120,8 @@ class Script:
             lambda m: f"'{m[1]}'" if m[1] else m[0], text.removeprefix("\N{BYTE ORDER MARK}")
         )
         self.origin = origin
+        # A joint with nothing behind it.
+        self.text = re.sub(r"(?<!\\)\\\n\s*\Z", "\n", self.text)
         self._bytes = self.text.encode("utf-8", "surrogatepass")
         end_s = process_time() + _LONGEST_S
         try:
