@@ -70,14 +70,18 @@ class SeveralError(BadInputError):
 
 
 def chosen(
-    names: Iterable[str], wanted: str | None, path: Path, what: str, others: Collection[str] = ()
+    names: Iterable[str],
+    wanted: str | None,
+    path: Path | None,
+    what: str,
+    others: Collection[str] = (),
 ) -> str:
     """The name of the requested entry, as in ``FILE:NAME``, or of the only one.
 
     Args:
         names: names of entries that run llama-server.
         wanted: the name behind the file's name.
-        path: path of the file.
+        path: path of the file; None for what is typed, of which none can be named.
         what: the entries are.
         others: names of all entries, of which one may run it without saying so.
 
@@ -85,6 +89,12 @@ def chosen(
         BadInputError: there is none of that name, none at all, or several and none was named.
     """
     found = list(names)
+    if path is None and len(found) > 1:
+        raise SeveralError(
+            [],
+            f"{len(found)} {what}s may start llama-server ({_listed(found)}); give one of them "
+            "alone",
+        )
     if wanted is not None:
         if wanted in found or wanted in others:
             return wanted

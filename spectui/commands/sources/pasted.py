@@ -5,14 +5,15 @@ Lines stay where they are, so that messages count them as their reader does.
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import replace
 
 from spectui.commands.finding import Finding
 from spectui.commands.items import DASHES
 from spectui.commands.programs import is_server_today, names_server
 from spectui.commands.server_options import server_option
 from spectui.errors import BadInputError
-from spectui.format import named
+from spectui.format import named, printable
+from spectui.options.placement import OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT
 from spectui.severity import Severity
 
 _SERVER = "llama-server"
@@ -20,11 +21,18 @@ _OF_A_FILE = re.compile(r"(?:services|models)[ \t]*:|\[[\w*./:-]+\][ \t]*$")
 """A line of YAML, of a unit or of a preset."""
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]*)?(```|~~~)")
 _QUOTED_LINE = re.compile(r"[ \t]*>[ \t]?")
-_CONTINUED = re.compile(r"(?m)(\\[ \t]*\r?\n)>[ \t]*(?=-)")
+_PROMPT = re.compile(
+    r"[ \t]*(?:\([^()\n]*\)[ \t]*)?(?:[$%>»\u276f\u279c]|\[?[\w.-]+@[\w.-]+[^\n$#%>]*[$#%>]"
+    r"|(?:PS )?[A-Za-z]:\\[^\n>]*>)[ \t]+(?=[^ \t\n])"
+)
+_JOINTS = ("\\", "`", "^")
+"""Signs that join a line with the next one, in the shells that people copy from."""
+_CONTINUED = re.compile(r"(?m)([\\`^][ \t]*\r?\n)>{1,2}[ \t]*(?=-)")
 """A line that a shell asks for with a prompt of its own; no file to write to begins with a dash."""
 _OF_WINDOWS = re.compile(
     r"\"[^\"]*\"|'[^']*'|[ \t](?P<joint>[\^`])[ \t]*\r?(?=\n[ \t]*[^ \t\r\n])"
-    r"|(?<![^\s=])(?P<path>(?:[A-Za-z]:|\.{1,2})\\\w[^\s'\"<>|&;]*)(?=\s|\Z)"
+    r"|(?<![^\s=])(?P<path>(?:[A-Za-z]:|\.{1,2})\\\w[^\s'\"<>|&;]*"
+    r"|[\w.-]+\\[\w.\\-]+\.(?:exe|gguf))(?=\s|\Z)"
 )
 """Quotes, and what a shell of Windows has in place of ``\\`` at a line's end and in paths."""
 _CODE = re.compile(r"(?<![^\s(\[*_])(`{1,2})(?!`)([^`]*?)\1(?!`)")
@@ -36,13 +44,17 @@ _UNSEEN = "\u00ad\u200b\u200e\u200f\u2060\u2066\u2067\u2068\u2069\ufeff" + "".jo
 _JOINERS = frozenset("\u200c\u200d")
 """Parts of words of some scripts, but only within them."""
 _STRANGE = "".join((_BLANKS, _UNSEEN, *_JOINERS))
+_TAKE_PATTERNS = [f for one in (OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT) for f in one.flags]
 _DOUBLE, _SINGLE = "\u201c\u201d\u201e\u201f", "\u2018\u2019\u201a\u201b"
 _DASHED = rf"[{DASHES}]+(?P<bare>\d|[A-Za-z][\w-]*)"
 _LEADING = re.compile(rf"\A{_DASHED}")
 _PART = re.compile(
-    rf"\\[^{_STRANGE}]|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:(?<=[ \t\n])|\A)#[^\n]*"
+    rf"\\(?P<torn>[ \t{_BLANKS}]+(?:#[^\n]*)?)\n(?=[ \t{_BLANKS}]*-)"
+    rf"|\\[^{_STRANGE}]|'[^']*'|\"(?:\\.|[^\"\\])*\"|(?:(?<=[ \t\n])|\A)#[^\n]*"
     rf"|(?:(?<=[ \t\n=({_BLANKS}])|\A)(?P<quote>[{_DOUBLE}](?P<double>[^{_DOUBLE}\n]*)[{_DOUBLE}]"
     rf"|[{_SINGLE}](?P<single>[^{_SINGLE}\n]*)[{_SINGLE}])"
+    rf"|(?<![^ \t\n])(?P<option>{'|'.join(_TAKE_PATTERNS)})[ \t]+(?P<pattern>[^\s'\"$`;&<>|=]*"
+    r"[|()*?\[\\][^\s'\"$`;&<>]*=[^\s'\"$`;&<>|]+)(?=\s|\Z)"
     rf"|(?<![^ \t\r\n'\"\\{_BLANKS}])(?P<dash>{_DASHED})"
     rf"|(?<![^ \t\r\n'\"\\])(?P<word>[^ \t\r\n'\"\\{_STRANGE}]*+[{_STRANGE}][^ \t\r\n'\"\\]*)",
     re.DOTALL,
@@ -51,6 +63,12 @@ _PART = re.compile(
 _BLANK, _NOTHING = re.compile(f"[{_BLANKS}]+"), re.compile(f"[{_UNSEEN}]")
 _CHANGED = re.compile(f"[{_STRANGE}{_DOUBLE}{_SINGLE}{DASHES}]")
 _BEHIND = re.compile(r"(?:\A|[ \t\n])(--?[A-Za-z][\w-]*)[ \t=]+\Z")
+_TORN = (
+    "only a backslash that ends its line joins it with the next; here the command ends for a "
+    "shell, and what follows is another one"
+)
+_BARE = "a shell takes the backslashes of it; it is read with them here"
+_WEB = "web pages put it there; a shell takes it for a part of the word"
 _LONGEST_OPTION = 64
 _MOST_TOLD = 8
 MOST_CHARACTERS = 1 << 18
@@ -73,8 +91,23 @@ def unfenced(text: str) -> str:
         lines = [_QUOTED_LINE.sub("", line, count=1) for line in lines]
     if any(map(_FENCE.match, lines)):
         lines = _code(lines)
+    lines = _typed(lines)
     text = _CONTINUED.sub(r"\1", _inline("\n".join(lines)))
-    return _OF_WINDOWS.sub(_for_a_shell, text)
+    return _OF_WINDOWS.sub(_for_a_shell, re.sub(r"[ \t][\^`]\s*\Z", "", text))
+
+
+def _typed(lines: list[str]) -> list[str]:
+    """The lines without the prompts of a terminal, and without what it printed between them."""
+    if _PROMPT.match(next(filter(str.strip, lines), "")) is None:
+        return lines
+    names_it = any(_SERVER in line for line in lines if _PROMPT.match(line))
+    kept, is_typed, is_joined = list[str](), True, False
+    for line in lines:
+        found = None if is_joined else _PROMPT.match(line)
+        is_typed = is_typed if is_joined else found is not None or not names_it
+        kept.append(line[found.end() if found else 0 :] if is_typed else "")
+        is_joined = line.rstrip().endswith(_JOINTS)
+    return kept
 
 
 def _for_a_shell(match: re.Match[str]) -> str:
@@ -129,76 +162,80 @@ def _code(lines: list[str]) -> list[str]:
             "one of them"
         )
     kept = {at for block in named_so or blocks for at in block}
+    for block in (named_so or blocks)[:-1]:
+        if block and lines[block[0]].lstrip().startswith("-"):
+            # Arguments alone, which those of the next block do not belong to.
+            lines[block[-1]] = lines[block[-1]].rstrip(" \\") + " ;"
     return [line if at in kept else "" for at, line in enumerate(lines)]
-
-
-@dataclass(slots=True)
-class _Change:
-    """A text that was read as its author typed it, or that may not be what its author meant."""
-
-    sign: str
-    word: str
-    meant: str
-    line: int
-    option: str
-    """The option that it stands behind; empty for none."""
-    is_error: bool
-    count: int = 1
-    """Number of places that it stands for, the others behind it."""
-
-    def remark(self) -> Finding:
-        behind = f" behind {self.option}" if self.option else ""
-        more = f" and {self.count - 1} more" if self.count > 1 else ""
-        ends = ", and the server stops at that" if self.is_error else ", and so it is read"
-        return Finding(
-            flag=self.option or self.word,
-            severity=Severity.ERROR if self.is_error else Severity.WARNING,
-            what=f"{named(self.sign)} stands in {self.word!r}{behind} on line {self.line}{more}",
-            why=f"web pages put it there; a shell takes it for a part of the word{ends}",
-            replacement=self.meant if self.is_error else None,
-        )
 
 
 class _Reading:
     """Reads a text as its author typed it, from its beginning on."""
 
-    def __init__(self) -> None:
-        self.changes: list[_Change] = []
-        self._line, self._at = 1, 0
+    def __init__(self, *, is_file: bool) -> None:
+        self.findings: list[Finding] = []
+        self._is_file = is_file
+        self._line, self._at, self._n_more = 1, 0, 0
 
     def replaced(self, match: re.Match[str]) -> str:
         """The part of the text, with plain blanks and quotes where a server would stop."""
-        if not (match["quote"] or match["dash"] or match["word"]):
-            return match[0]
         text, start = match.string, match.start()
         self._line += text.count("\n", self._at, start)
         self._at = start
+        signs = _CHANGED.findall(match[0])
+        if match["torn"]:
+            sign = "a remark" if "#" in match["torn"] else named(signs[0]) if signs else "a blank"
+            self._tell(
+                "\\", f"{sign} stands behind the backslash on line {self._line}", _TORN, "\\"
+            )
+            return "\\\n"
+        if match["pattern"] and not self._is_file:
+            option, pattern = match["option"], match["pattern"]
+            meant = f"{option} {shlex.quote(pattern)}"
+            if "\\" in pattern:
+                self._tell(option, f"{option} {printable(pattern)} has no quotes", _BARE, meant)
+            return meant
+        if not (match["quote"] or match["dash"] or match["word"]):
+            return match[0]
         found = _BEHIND.search(text[max(0, start - _LONGEST_OPTION) : start])
         option = "" if found is None else found[1]
         meant = _meant(match, option)
-        is_error = meant != match[0]
-        signs = _CHANGED.findall(match[0])
-        if is_error or not _JOINERS.issuperset(signs):
-            self._tell(_Change(signs[0], match[0], meant.strip(), self._line, option, is_error))
+        if meant != match[0] or not _JOINERS.issuperset(signs):
+            behind = f" behind {option}" if option else ""
+            what = f"{named(signs[0])} stands in {match[0]!r}{behind} on line {self._line}"
+            is_error = meant != match[0]
+            ends = "the server stops at that" if is_error else "so it is read"
+            replacement = meant.strip() if is_error else None
+            self._tell(option or match[0], what, f"{_WEB}, and {ends}", replacement)
         return meant
 
-    def _tell(self, change: _Change) -> None:
-        if len(self.changes) == _MOST_TOLD:
-            self.changes[-1].count += 1
-        else:
-            self.changes.append(change)
+    def _tell(self, flag: str, what: str, why: str, replacement: str | None) -> None:
+        is_warning = replacement is None or why == _BARE
+        severity = Severity.WARNING if is_warning else Severity.ERROR
+        if len(self.findings) < _MOST_TOLD:
+            one = Finding(flag=flag, severity=severity, what=what, why=why, replacement=replacement)
+            self.findings.append(one)
+            return
+        self._n_more += 1
+        last = self.findings[-1]
+        told = last.what.removesuffix(f" and {self._n_more - 1} more")
+        self.findings[-1] = replace(last, what=f"{told} and {self._n_more} more")
 
 
-def as_typed(text: str) -> tuple[str, tuple[Finding, ...]]:
+def as_typed(text: str, *, is_file: bool = False) -> tuple[str, tuple[Finding, ...]]:
     """The text with plain blanks and quotes where a server would stop, and remarks on the others.
 
     What stands in plain quotes stays.
+
+    Args:
+        text: a command, or what holds one.
+        is_file: whether every plain sign is the shell's; quotes of a typed command may be lost.
     """
-    if text.isascii() or len(text) > MOST_CHARACTERS:
+    if len(text) > MOST_CHARACTERS:
         return text, ()
-    reading = _Reading()
-    meant = _PART.sub(reading.replaced, text)
-    return meant, tuple(one.remark() for one in reading.changes)
+    reading = _Reading(is_file=is_file)
+    meant = _PART.sub(reading.replaced, text.replace("\r\n", "\n"))
+    return meant, tuple(reading.findings)
 
 
 def _meant(match: re.Match[str], option: str) -> str:

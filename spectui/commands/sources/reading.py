@@ -4,6 +4,7 @@ import json
 import re
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -132,26 +133,19 @@ def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand:
 
 
 def _of_shell(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
-    plain, changes = as_typed(text)
+    plain, changes = as_typed(text, is_file=script is not None)
     found = read_shell(plain, script=script, wanted=wanted)
-    if not changes:
-        return found
+    is_same, words = False, " ".join((*found.ahead, *found.arguments))
+    if any(one.severity is Severity.ERROR for one in changes):
+        with suppress(BadInputError):
+            is_same = read_shell(text, script=script, wanted=wanted) == found
     # What stands beside the server's command is none of its problems.
-    words = " ".join((*found.ahead, *found.arguments))
-    is_same = _is_read_as(found, text, script, wanted)
     concerning = (
         one
         for one in changes
         if (one.flag in words if one.severity is Severity.WARNING else not is_same)
     )
     return replace(found, remarks=(*concerning, *found.remarks))
-
-
-def _is_read_as(command: ServerCommand, text: str, script: Path | None, wanted: str | None) -> bool:
-    try:
-        return read_shell(text, script=script, wanted=wanted) == command
-    except BadInputError:
-        return False
 
 
 def _of_yaml(text: str, path: Path, wanted: str | None) -> ServerCommand | None:

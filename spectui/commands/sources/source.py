@@ -52,7 +52,7 @@ OF_LLAMA = (
 PROCESS = "pid:"
 """What stands before the number of a process, in place of a command."""
 _WRAPPERS = frozenset({"env", "exec"})
-_OF_SHELLS = frozenset({"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "TERM", "_"})
+OF_SHELLS = frozenset({"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "TERM", "_"})
 """Variables of the session rather than of the command."""
 _UNIFIED = frozenset({"llama", "llama.exe"})
 """The program that starts the server if ``serve`` follows."""
@@ -103,7 +103,7 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
         environment=tuple(
             (name, _value_of(name, value))
             for name, value in variables.items()
-            if name not in _OF_SHELLS and name not in own
+            if name not in OF_SHELLS and name not in own
         ),
     )
 
