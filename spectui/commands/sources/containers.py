@@ -19,7 +19,7 @@ from spectui.commands.home import is_at_home, text_of
 from spectui.commands.items import stands_for_option
 from spectui.commands.programs import names_server
 from spectui.commands.sources.files import Tree
-from spectui.commands.sources.source import CONTAINERS, with_paths
+from spectui.commands.sources.source import CONTAINERS, runs_other, with_paths
 from spectui.errors import BadInputError
 
 _FULL_IMAGE = re.compile(r":full\b")
@@ -278,6 +278,8 @@ def docker_run(words: Sequence[str], folder: Path) -> Container | None:
         if not _keep(service, flag, text_of(value)):
             left.append(flag)
     image = words[at] if at < len(words) else ""
+    if runs_other(image) and "entrypoint" not in service and not names_server(words[at + 1 :]):
+        raise BadInputError(f"the image {image} contains no llama-server; give another command")
     service = {"image": image, **service, "command": list(words[at + 1 :])}
     told = f"left out, since spectui knows no word of Compose for it: {', '.join(left)}"
     before = (ASSIGNMENT.fullmatch(word) for word in words[:program])

@@ -40,7 +40,8 @@ from spectui.severity import Severity
 IMAGES = re.compile(r"llama[._-]?(cpp|server)")
 """Pattern in the names of container images."""
 _OTHERS = re.compile(
-    r"(python|pypy)[\d.]*|vllm|ollama|sglang|lmdeploy|node|java|nginx|caddy|(ba|da|z|fi)?sh|ssh"
+    r"(python|pypy)[\d.]*|vllm|ollama|sglang|lmdeploy|koboldcpp[\w-]*|mistralrs[\w-]*|llama-swap|"
+    r"text-generation-webui|tabbyapi|node|java|nginx|caddy|redis|(ba|da|z|fi)?sh|ssh"
 )
 """Programs that take other options, or a script."""
 CONTAINERS = frozenset({"docker", "docker-compose", "podman"})
@@ -177,7 +178,7 @@ def check_program(words: Sequence[str]) -> int:
     program = file_name(words[start - 1]) if start else ""
     if start:
         check_options_alike(words[start - 1])
-    if _OTHERS.fullmatch(program):
+    if _OTHERS.fullmatch(program.removesuffix(".exe")):
         raise BadInputError(f"the command starts {program}, which is no llama-server; give another")
     return start
 
