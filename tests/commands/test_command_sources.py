@@ -279,7 +279,7 @@ models:
         (".\\llama-server.exe -m D:\\x --alias 'D:\\y'", "-m 'D:\\x' --alias 'D:\\y'"),
         ("llama-server -m a `\r\n  -c 5", "-m a -c 5"),
         ("llama-server -m a ^\n  -c 5", "-m a -c 5"),
-        ('["llama-server", "-m", "a", "-c", "5"]', "-m a -c 5"),
+        ('["llama-server", "-m", "a", "-c", 5]', "-m a -c 5"),
         (CONFIG, "-m /srv/models/a --alias '$5' -c 5"),
         # Variables are read in the order of llama-server's table, and a negation before its option.
         (

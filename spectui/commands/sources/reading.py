@@ -30,6 +30,8 @@ _FILE = re.compile(
 """Text that is meant as a file even if there is none."""
 _SCRIPT = "#!"
 _YAML = re.compile(r"(?m)^(services|models)[ \t]*:")
+_LIST = re.compile(r"\s*\[\s*\"")
+"""The beginning of a list of texts in JSON, and of nothing that a shell runs."""
 _PASTE = Path("the paste")
 """Stands for the file of a text that was pasted."""
 _QUOTED = re.compile(r"'.*'|\".*\"")
@@ -190,14 +192,19 @@ def _of_json(text: str, path: Path | None) -> ServerCommand | None:
     None if the text is no JSON.
 
     Raises:
-        BadInputError: it is another document.
+        BadInputError: it is another document, or a list that is broken.
     """
     try:
         tree = json.loads(text) if text.lstrip().startswith(("{", "[")) else None
-    except (ValueError, RecursionError):
-        return None
-    if _are_texts(tree):
-        return unwrapped(tree, {})
+    except (ValueError, RecursionError) as error:
+        if _LIST.match(text) is None:
+            return None
+        raise BadInputError(
+            f"{path or 'the command'} begins as a JSON list of words, and is none ({error}); mend "
+            "it, or give the plain command"
+        ) from error
+    if isinstance(tree, list) and all(isinstance(one, str | int | float) for one in tree):
+        return unwrapped([one if isinstance(one, str) else json.dumps(one) for one in tree], {})
     if not isinstance(tree, dict):
         return None
     if _are_texts(tree.get("args")):
