@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import string
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 
@@ -23,6 +24,8 @@ _OTHERS = {"--api-key": "LLAMA_API_KEY", "-hft": "HF_TOKEN", "--hf-token": "HF_T
 """Variables with names unlike those of their options."""
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _SECTION = re.compile(r"[^\]\s]([^\]]*[^\]\s])?")
+_TAG = re.compile(r"[-.]([A-Za-z0-9_]+)$")
+_CAPITALS = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
 _READS_IT = "--models-preset"
 _CUTS = re.compile(r"[;#\r\n]|^[ \t]|[ \t]$")
 
@@ -141,8 +144,11 @@ def preset_file(launch: Launch) -> str:
 def _renamed(name: str) -> Iterator[str]:
     """Yield the name that the router gives to a section with a tag (``canonical_tag``)."""
     base, colon, tag = name.rpartition(":")
-    if colon and tag != tag.upper():
-        yield f"clients have to ask for {base}:{tag.upper()}: the router writes tags in capitals"
+    suffix = _TAG.search(tag)
+    # Letters beyond ASCII stay as they are there.
+    called = (suffix[1] if suffix else tag).translate(_CAPITALS)
+    if colon and called != tag:
+        yield f"clients have to ask for {base}:{called}: the router writes tags so"
 
 
 def _section(launch: Launch) -> str:
