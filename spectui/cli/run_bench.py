@@ -113,8 +113,8 @@ def bench(given: Given) -> None:
     finally:
         progress.close()
     left_out = dict.fromkeys(filter(None, (one.workload.note for one in run.comparisons)))
-    notes = (*unmeasured, *read.notes, *run.notes, *left_out)
-    run = replace(run, notes=notes, requests=given["requests"])
+    said, notes = (*unmeasured, *read.notes), (*run.notes, *left_out)
+    run = replace(run, said=said, notes=notes, requests=given["requests"])
     if not is_running:
         run = replace(run, next_words=tuple(tune_words(given.words)))
     report(run, options.json_path, is_sweep=job.n_kinds > 1)
