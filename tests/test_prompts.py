@@ -24,7 +24,7 @@ def write(path: Path, data: bytes) -> Path:
 
 
 BAD_LINES = {
-    b'{"prompt": "a"': "invalid JSON (Expecting ',' delimiter in column 15)",
+    b'{"prompt": "a"': "invalid JSON (Expecting ',' delimiter: column 15); mend or drop the",
     b'{"prompt": "\\ud800 x"}': r"a \ud800 to \udfff without its other half is no",
     b"[" * 100_000: "invalid JSON (nested too deeply",
     b"9" * 5_000: "invalid JSON (nested too deeply, or a number too long)",
@@ -73,12 +73,14 @@ def test_no_prompts_are_an_error(tmp_path: Path) -> None:
     write(tmp_path / "prompts.yaml", b"a: b")
     write(tmp_path / "prompts.csv", b"a,b\n1,2")
     write(tmp_path / "broken.json", b'[\n{"prompt": "a"},\n{]')
+    write(tmp_path / "cut.json", b'{\n"prompt":\n')
     for name, reason in (
         ("missing.jsonl", "cannot read the prompts in .*missing.jsonl .*; check"),
         ("x" * 300 + ".txt", "cannot read the prompts in .*; check"),
         ("empty.jsonl", r"empty\.jsonl contains no prompts; write"),
         ("prompts.yaml", r"prompts\.yaml is not a prompt file; give a \.jsonl"),
         ("prompts.csv", r"prompts\.csv:1: no column prompt among a, b; name one so"),
+        ("cut.json", r"cut\.json:3: invalid JSON \(Expecting value: column 1\)"),
         ("broken.json", r"broken\.json:3: invalid JSON \(.*column 2\)"),
         ("folder", r"holds no \.jsonl, .* file; put"),
     ):
