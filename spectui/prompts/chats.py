@@ -100,13 +100,18 @@ def load_chats(paths: Sequence[Path]) -> Chats:
         # A log has the beginning of a chat again in each request.
         found.setdefault((one.messages, one.answer), one)
     if not found:
-        told = ", ".join(f"{n} {why}" for why, n in (+left_out).items())
+        told = reasons_text(left_out)
         answer = f"answer with text alone ({told})" if told else "answer"
         raise BadInputError(
             f"{', '.join(map(str, paths))}: there is no {answer} in it; give other chats"
         )
     left_out[REPEATED] += len(every) - len(found)
     return Chats(prompts=tuple(found.values()), left_out=+left_out)
+
+
+def reasons_text(left_out: Mapping[str, int]) -> str:
+    """How many were left out, by reason; empty for none."""
+    return ", ".join(f"{n} {why}" for why, n in left_out.items() if n)
 
 
 def _files(path: Path) -> list[Path]:
