@@ -191,6 +191,25 @@ def test_what_no_prompt_can_be_made_of_is_counted(tmp_path: Path) -> None:
     }
 
 
+def test_a_file_of_several_forms_is_read_whole_and_the_rest_is_counted(tmp_path: Path) -> None:
+    conv, rows = of_llama_server()
+    shared = {"conversations": [{"from": "human", "value": "x"}, {"from": "gpt", "value": "y"}]}
+    records = [
+        {"messages": [TALK[0], {"role": "assistant", "content": "z"}]},
+        {"event": "started"},
+        7,
+        *open_webui(),
+        lm_studio(),
+        {"conv": conv, "messages": rows},
+        {"name": "Ada", "is_user": False, "mes": "Hello there."},
+        shared,
+    ]
+    chats = read(tmp_path, records)
+    answers = [one.answer.split("\n")[-1] for one in chats.prompts]
+    assert sorted(answers) == [ANSWER, ANSWER, ANSWER, "y", "z"]
+    assert chats.left_out == {"in no known form": 2, "without a question": 1}
+
+
 def test_chats_take_turns(tmp_path: Path) -> None:
     other = [{"role": "user", "content": "And a target?"}, TALK[1]]
     chats = read(tmp_path, {"messages": TALK * 3}, {"messages": other}, lines=True)
@@ -201,17 +220,29 @@ def test_a_folder_of_exports(tmp_path: Path) -> None:
     read(tmp_path, {"messages": TALK}, name="a.json")
     (tmp_path / "below").mkdir()
     read(tmp_path, open_webui(params={"system": "Be short."}), name="below/b.json")
-    (tmp_path / ".hidden.json").write_text("x")
+    for name in (".hidden.json", "below/._b.json", "export.json.bak"):
+        (tmp_path / name).write_text("x")
     assert [one.id for one in load_chats([tmp_path]).prompts] == ["chat-1-1", "chat-2-1"]
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("PK\x03\x04", r"invalid JSON .*; unpack an archive first"),
-        ('{"a": 1}', "is no export of chats that spectui knows: it reads the JSON of Open WebUI"),
+        ("PK\x03\x04", r"x\.json is an archive; unpack it, and give the JSON in it"),
+        (
+            '[{"a": "b',
+            r"x\.json:1: invalid JSON .*; export the chats again: spectui reads the JSON",
+        ),
+        ('{"a": 1}', "is no export of chats; spectui reads the JSON of Open WebUI"),
         ("[]", "is no export"),
-        ('{"messages": [{"role": "user", "content": "x"}]}', "there is no answer with text alone"),
+        (
+            '{"messages": [{"role": "user", "content": "x"}]}',
+            "there is no answer in it; give other",
+        ),
+        (
+            '{"messages": [{"role": "assistant", "content": "x"}]}',
+            r"there is no answer with text alone \(1 without a question\) in it; give other chats",
+        ),
         ('{"conversations": [1]}', "a chat in it is damaged"),
         ('{"messages": 3}', "damaged"),
         ('{"messages": [{"role": "user", "content": {"a": 1}}]}', "damaged"),
@@ -223,6 +254,13 @@ def test_other_files_are_refused_in_one_sentence(tmp_path: Path, text: str, said
     path.write_text(text)
     with pytest.raises(BadInputError, match=said):
         load_chats([path])
+
+
+def test_an_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(
+        BadInputError, match=r"holds no \.json or \.jsonl file; put exports into it"
+    ):
+        load_chats([tmp_path])
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def write(path: Path, data: bytes) -> Path:
 
 
 BAD_LINES = {
-    b'{"prompt": "a"': "invalid JSON (Expecting ',' delimiter in column 15)",
+    b'{"prompt": "a"': "invalid JSON (Expecting ',' delimiter: column 15); mend or drop the",
     b'{"prompt": "\\ud800 x"}': r"a \ud800 to \udfff without its other half is no",
     b"[" * 100_000: "invalid JSON (nested too deeply",
     b"9" * 5_000: "invalid JSON (nested too deeply, or a number too long)",
@@ -32,13 +32,10 @@ BAD_LINES = {
     b'{"prompt": 7}': "prompt is no text",
     b'{"messages": 7, "temp": 1}': "no prompt among messages, temp",
     b"{}": "no prompt among no keys",
-    b'{"prompt": " \\n\\t"}': "the prompt is empty",
-    b'{"messages": [%b, {"role": "user", "content": " "}]}' % MESSAGE: "message 2 is empty",
     b'{"messages": [{"role": "User", "content": "a"}]}': "unknown role 'User' in message",
     b'{"messages": [{"content": "a"}]}': "unknown role None in message 1",
     b'{"messages": [{"role": "user", "content": {"a": 1}}]}': "message 1 is none of role and text",
     b'{"messages": ["a"]}': "message 1 is none of role and text",
-    b'{"id": "good", "prompt": "a"}': "duplicate id 'good'",
     b'{"prompt": "caf\xe9"}': "not UTF-8",
 }
 
@@ -76,12 +73,14 @@ def test_no_prompts_are_an_error(tmp_path: Path) -> None:
     write(tmp_path / "prompts.yaml", b"a: b")
     write(tmp_path / "prompts.csv", b"a,b\n1,2")
     write(tmp_path / "broken.json", b'[\n{"prompt": "a"},\n{]')
+    write(tmp_path / "cut.json", b'{\n"prompt":\n')
     for name, reason in (
         ("missing.jsonl", "cannot read the prompts in .*missing.jsonl .*; check"),
         ("x" * 300 + ".txt", "cannot read the prompts in .*; check"),
         ("empty.jsonl", r"empty\.jsonl contains no prompts; write"),
         ("prompts.yaml", r"prompts\.yaml is not a prompt file; give a \.jsonl"),
         ("prompts.csv", r"prompts\.csv:1: no column prompt among a, b; name one so"),
+        ("cut.json", r"cut\.json:3: invalid JSON \(Expecting value: column 1\)"),
         ("broken.json", r"broken\.json:3: invalid JSON \(.*column 2\)"),
         ("folder", r"holds no \.jsonl, .* file; put"),
     ):
@@ -96,18 +95,42 @@ def test_folder_is_read_in_order_of_names_and_not_recursively(tmp_path: Path) ->
     write(tmp_path / "ignored.md", b"\xff")
     (tmp_path / "sub").mkdir()
     write(tmp_path / "sub" / "d.txt", b"not read")
+    write(tmp_path / ".hidden.txt", b"not read")
+    write(tmp_path / "._a.jsonl", b"\xff")
     assert [prompt.id for prompt in load_prompts(tmp_path).prompts] == ["a", "b-1", "b-3", "c"]
 
 
-def test_duplicate_across_files_names_both_places(tmp_path: Path) -> None:
-    write(tmp_path / "a.jsonl", b'\n{"id": "b", "prompt": "x"}')
+def test_ids_that_clash_get_a_number(tmp_path: Path) -> None:
+    write(tmp_path / "a.csv", b"prompt\nw\n")
+    write(tmp_path / "a.jsonl", b'\n"x"\n' + lines({"id": "b", "prompt": "y"}))
     write(tmp_path / "b.txt", b"text")
-    with pytest.raises(BadInputError) as caught:
-        load_prompts(tmp_path)
-    assert str(caught.value) == (
-        f"{tmp_path / 'b.txt'}:1: duplicate id 'b', used before in {tmp_path / 'a.jsonl'}:2; "
-        "give every prompt an id of its own"
+    write(
+        tmp_path / "c.jsonl",
+        lines(*({"question_id": one, "turns": ["z"]} for one in (8, 8, "8-2"))),
     )
+    ids = [prompt.id for prompt in load_prompts(tmp_path).prompts]
+    assert ids == ["a-2", "a-2-2", "b", "b-2", "8", "8-2", "8-2-2"]
+
+
+def test_a_csv_that_is_none_is_refused_by_the_line_where_its_row_begins(tmp_path: Path) -> None:
+    for data, line, reason in (
+        (b'prompt\nhi\n"never closed\nhello\n', 3, "unexpected end of data"),
+        (b'"prompt\nhi\n', 1, "unexpected end of data"),
+        (b'sep=;\nid;prompt\na;"b\n";"c" d\n', 3, "';' expected after"),
+        (b"id,prompt\n1,hi, you\n", 2, "3 cells in 2 columns; put quotes around text with ','"),
+    ):
+        file = write(tmp_path / "a.csv", data)
+        with pytest.raises(BadInputError, match=rf"a\.csv:{line}: .*{reason}"):
+            load_prompts(file)
+
+
+@pytest.mark.parametrize("mark", ["", "sep={}\r\n"])
+@pytest.mark.parametrize("separator", list(",;\t|"))
+def test_a_csv_has_the_separator_of_its_header(tmp_path: Path, mark: str, separator: str) -> None:
+    rows = [["category", "prompt"], ["x", '"a, b; c\n|\t d"'], ["", "e"]]
+    text = mark.format(separator) + "\r\n".join(map(separator.join, rows))
+    found = load_prompts(write(tmp_path / "a.csv", text.encode())).prompts
+    assert [(one.category, one.text) for one in found] == [("x", "a, b; c\n|\t d"), ("user", "e")]
 
 
 def test_defaults_and_byte_order_mark(tmp_path: Path) -> None:
@@ -224,6 +247,21 @@ FORMS: dict[str, tuple[str, bytes, list[str], str, str | None]] = {
         "a-3",
         "1 prompt of a.jsonl: 2 left out, the first {file}:1: message 2 has tools",
     ),
+    "a CSV of one column": ("a.csv", b"prompt\nhi, you\n", ["hi, you"], "a-2", None),
+    "empty rows": (
+        "a.csv",
+        b"id,prompt,x\n1,hi,\n2, ,\n3\n\n4,ho,\n",
+        ["hi", "ho"],
+        "1",
+        "2 prompts of a.csv: passed over: x; 2 left out, the first {file}:3: the prompt is empty",
+    ),
+    "empty texts": (
+        "a.jsonl",
+        lines({"prompt": " \n"}, {"messages": [QUESTION, QUESTION | {"content": " "}]}, "hi"),
+        ["hi"],
+        "a-3",
+        "1 prompt of a.jsonl: 2 left out, the first {file}:1: the prompt is empty",
+    ),
     "a CSV": (
         "a.csv",
         b'ID,Prompt,Extra\nx,"hi\nho",1\n,hu,2\n',
@@ -261,6 +299,8 @@ def test_a_file_without_text_is_refused_by_its_first_line(tmp_path: Path) -> Non
         (CALL | {"role": "user"}, "message 1 has tools"),
         (IMAGE, "message 1 has images or files"),
         (CALL, "no question"),
+        (QUESTION | {"role": "system"}, "no question"),
+        (QUESTION | {"content": ""}, "message 1 is empty"),
     ):
         file = write(tmp_path / "a.jsonl", b"\n" + lines({"messages": [message]}))
         with pytest.raises(BadInputError, match=rf"a\.jsonl:2: {why}; give questions of text"):

@@ -43,6 +43,8 @@ class BenchRun:
     """How the target was altered, in a sentence; None if it was not."""
     notes: tuple[str, ...] = ()
     """Further remarks."""
+    said: tuple[str, ...] = ()
+    """Remarks that were printed before it began: in the document alone."""
     cause: str = NOISE
     """Cause of a speedup that speculation cannot have given."""
     next_words: tuple[str, ...] = ()
@@ -99,7 +101,7 @@ class BenchRun:
             **(found if self.untold is None else _without_counts(found, self.untold)),
             **known("requests", self.requests_of(one)),
             **self.backend,
-            "notes": list(self.notes),
+            "notes": [*self.said, *self.notes],
             **(slots_document(slots) if slots else {}),
         }
 

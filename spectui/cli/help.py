@@ -86,15 +86,15 @@ class Command(_WithExamples):
             with removed_refused(ctx):
                 return super().parse_args(ctx, args)
         except click.UsageError as error:
-            takes = {param.name for param in self.params}
+            takes = {option for param in self.params for option in param.opts}
             left_over = _LEFT_OVER.match(error.message)
             file = None if left_over is None else left_over[1]
             is_file = file is not None and os.path.isfile(file)  # noqa: PTH113 - as in app.py
-            if file is None or not is_file or not {"model", "command_line"} <= takes:
-                raise
-            option = "--from"
-            if file.endswith(".gguf"):
+            option = "--from" if is_file else None
+            if file is not None and file.endswith(".gguf"):
                 option = "-md" if {"-m", "--model"} & set(typed) else "-m"
+            if option not in takes:
+                raise
             raise click.UsageError(f"{error.message}; did you mean {option} {file}?", ctx) from None
 
     def __init__(self, *arguments: Any, without_effect: Iterable[str] = (), **more: Any) -> None:

@@ -2,9 +2,10 @@
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
 
 import psutil
 
@@ -19,19 +20,32 @@ from spectui.cli.scan_view import Findings, scan_view, shown
 from spectui.errors import BadInputError, SpectuiError, UsageError
 from spectui.llama.library import has_library
 from spectui.models.beside import Header, inspected, target_header
-from spectui.models.candidates import HubModel, Origin, Repository, candidates, choose_file
+from spectui.models.candidates import (
+    HubModel,
+    Origin,
+    Repository,
+    candidates,
+    choose_file,
+    of_quantisation,
+)
 from spectui.models.facts import ModelFacts, has_mtp_layers
 from spectui.models.files import FoundModel
 from spectui.models.gguf import check_file
 from spectui.models.ranking import DraftOption, ModelInspected, rank
 from spectui.monitor.machine import this_machine
 from spectui.paths import text_of
-from spectui.presets import ModelFiles, find_preset, takes
+from spectui.presets import ModelFiles, Preset, find_preset, takes
 
 if TYPE_CHECKING:
     from spectui.models.hub import Hub
 
-_REPOSITORY = re.compile(r"[\w.-]+/(?!.*\.toml\Z)[\w.-]+", re.ASCII)
+_ON_HUB = re.compile(
+    r"(?:(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/)?(?P<repository>[\w.-]+/[\w.-]+)"
+    r"(?::(?P<quant>[\w.-]+))?"
+    r"(?:/(?:(?:tree|blob|resolve)/(?P<revision>[^/?#]+)/?)?(?P<file>[^?#]*))?(?:[?#].*)?",
+    re.ASCII,
+)
+"""A repository, a quantisation of it as llama-server's ``-hf`` has it, or an address of the hub."""
 
 
 def open_hub(*, shows_progress: bool, instead: str) -> "Hub":
@@ -149,33 +163,90 @@ def fetch(what: str, file: str | None, *, quiet: bool) -> None:
     """Download a model, or a preset's target and its first draft, and print the paths.
 
     Args:
-        what: a repository as ``OWNER/NAME``, or a preset's name or path.
+        what: a repository as ``OWNER/NAME`` or ``OWNER/NAME:QUANT``, an address of the hub, or a
+            preset's name or path.
         file: the file's name in a repository.
         quiet: whether nothing is drawn meanwhile.
 
     Raises:
         BadInputError: there is no such file or preset, or no room for it.
         HubError: the hub cannot be reached, or fails.
-        UsageError: no file was named, or ``huggingface_hub`` is not installed.
+        UsageError: no file was named, or two, or ``huggingface_hub`` is not installed.
     """
-    preset = None if _REPOSITORY.fullmatch(what) else find_preset(what)
-    if preset is None and file is None:
-        hub = open_hub(shows_progress=False, instead="")
-        names = ", ".join(text_of(model.files[0]) for model in hub.models(what))
-        raise UsageError(f"models fetch {what}: name one of its files: {names or 'it has no GGUF'}")
-    lines = (
-        (shlex.join(["hf", "download", what, file or ""]),) if preset is None else preset.downloads
-    )
-    hub = open_hub(shows_progress=not quiet, instead=f"; {lines[0]} does the same")
-    wanted: list[tuple[HubModel, Path | None]]
-    if preset is None:
-        wanted = [(_model_of(hub, what, file or ""), None)]
+    if what.endswith(".toml") or "/" not in what:
+        _fetch_preset(find_preset(what), file, quiet=quiet)
+        return
+    wanted = _wanted(what, file)
+    if wanted.words:
+        line = shlex.join(["hf", "download", wanted.repository, *wanted.words])
+        hub = open_hub(shows_progress=not quiet, instead=f"; {line} does the same")
     else:
-        sources = (*((preset.target,) if preset.target else ()), *preset.draft[:1])
-        models = (model for source in sources for model in _models_of(hub, source))
-        wanted = [(model, preset.models_folder) for model in models]
-    for model, folder in wanted:
-        say(str(hub.fetch(model, folder, complain)))
+        hub = open_hub(shows_progress=False, instead="")
+    models = hub.models(wanted.repository)
+    names = ", ".join(text_of(model.files[0]) for model in models)
+    if not wanted.words:
+        raise UsageError(f"models fetch {what}: name one of its files: {names or 'it has no GGUF'}")
+    model = wanted.of(models)
+    if model is None:
+        name = text_of(wanted.file or wanted.quant)
+        raise BadInputError(f"{wanted.repository} has no {name}; it has {names or 'no GGUF model'}")
+    say(str(hub.fetch(model, None, complain)))
+
+
+class _Wanted(NamedTuple):
+    """A repository, and its file by name or by quantisation; both empty where none was named."""
+
+    repository: str
+    file: str
+    quant: str
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The file for ``hf download``."""
+        if self.quant:
+            return ("--include", f"*{self.quant}*")
+        return (self.file,) if self.file else ()
+
+    def of(self, models: Sequence[HubModel]) -> HubModel | None:
+        """The model that is meant; None for none."""
+        if self.quant:
+            return of_quantisation(models, self.quant)
+        for model in models:
+            if self.file in model.files or self.file in {
+                PurePosixPath(one).name for one in model.files
+            }:
+                return model
+        return None
+
+
+def _wanted(what: str, file: str | None) -> _Wanted:
+    found = _ON_HUB.fullmatch(what)
+    if found is None:
+        raise UsageError(
+            f"models fetch {what}: give OWNER/NAME of huggingface.co, OWNER/NAME:QUANT, or the "
+            "address of a repository or of a file there"
+        )
+    if found["revision"] not in {None, "main"}:
+        raise UsageError(
+            f"models fetch {what}: only files of main are fetched; hf download "
+            f"{found['repository']} --revision {found['revision']} FILE fetches others"
+        )
+    quant, own = found["quant"] or "", unquote(found["file"] or "").strip("/")
+    if (quant or own) and (file or (quant and own)):
+        raise UsageError(f"models fetch {what}: it names a file already; leave {file or own} out")
+    return _Wanted(found["repository"], file or own, quant)
+
+
+def _fetch_preset(preset: Preset, file: str | None, *, quiet: bool) -> None:
+    if file is not None:
+        raise UsageError(
+            f"models fetch {preset.name}: a preset's files are fetched; leave {file} out, or give "
+            f"OWNER/NAME in place of {preset.name}"
+        )
+    hub = open_hub(shows_progress=not quiet, instead=f"; {preset.downloads[0]} does the same")
+    sources = (*((preset.target,) if preset.target else ()), *preset.draft[:1])
+    for model in [model for source in sources for model in _models_of(hub, source)]:
+        say(str(hub.fetch(model, preset.models_folder, complain)))
 
 
 def _models_of(hub: "Hub", source: ModelFiles) -> Iterator[HubModel]:
@@ -186,12 +257,3 @@ def _models_of(hub: "Hub", source: ModelFiles) -> Iterator[HubModel]:
         if found is None:
             raise BadInputError(f"{source.repo} has no {glob}; look at the repository's files")
         yield found
-
-
-def _model_of(hub: "Hub", repository: str, file: str) -> HubModel:
-    models = hub.models(repository)
-    for model in models:
-        if file in model.files or file in {PurePosixPath(one).name for one in model.files}:
-            return model
-    names = ", ".join(text_of(model.files[0]) for model in models)
-    raise BadInputError(f"{repository} has no {text_of(file)}; it has {names or 'no GGUF model'}")

@@ -8,6 +8,7 @@ from spectui.cli.completing import presets
 from spectui.cli.help import Group
 from spectui.cli.options_common import QUIET, json_option
 from spectui.cli.values import Value
+from spectui.errors import UsageError
 from spectui.options.option import Whole
 
 _EXAMPLES = (
@@ -65,8 +66,7 @@ def scan(
     "--model",
     "target",
     type=click.Path(path_type=Path),
-    required=True,
-    help="Find drafts for it.",
+    help="Find drafts for it. Has to be given.",
 )
 @_CONTEXT
 @click.option(
@@ -79,7 +79,9 @@ def scan(
 )
 @json_option()
 @QUIET
-def find(*, target: Path, n_ctx: int, limit: int, json_path: str | None, quiet: bool) -> None:
+def find(
+    *, target: Path | None, n_ctx: int, limit: int, json_path: str | None, quiet: bool
+) -> None:
     """Ask Hugging Face's hub for drafts that fit a target; fetch none.
 
     Smaller models of its family, and files of MTP layers, EAGLE-3 and DFlash that were made for it.
@@ -87,6 +89,8 @@ def find(*, target: Path, n_ctx: int, limit: int, json_path: str | None, quiet: 
     """
     from spectui.cli.hub import find
 
+    if target is None:
+        raise UsageError("models find looks for drafts of a target; give its file with -m FILE")
     find(target, n_ctx=n_ctx, most=limit, json_path=json_path, quiet=quiet)
 
 
@@ -97,7 +101,8 @@ def find(*, target: Path, n_ctx: int, limit: int, json_path: str | None, quiet: 
 def fetch(*, what: str, file: str | None, quiet: bool) -> None:
     """Fetch FILE of REPO, or the target and the first draft of PRESET, and print the paths.
 
-    REPO is OWNER/NAME on Hugging Face's hub. Its files go to the hub's cache, a preset's to its
+    REPO is OWNER/NAME on Hugging Face's hub, OWNER/NAME:QUANT as llama-server's -hf takes it, or
+    the address of a repository or of a file there. Files go to the hub's cache, a preset's to its
     folder; what is there already stays. Needs huggingface_hub, as the extra hub brings it.
     """
     from spectui.cli.hub import fetch

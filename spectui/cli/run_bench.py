@@ -64,6 +64,7 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
+from spectui.prompts.chats import reasons_text
 from spectui.server.address import parse_address
 from spectui.server.binary import ServerBinary
 from spectui.server.client import LlamaClient
@@ -113,8 +114,10 @@ def bench(given: Given) -> None:
     finally:
         progress.close()
     left_out = dict.fromkeys(filter(None, (one.workload.note for one in run.comparisons)))
-    notes = (*unmeasured, *read.notes, *run.notes, *left_out)
-    run = replace(run, notes=notes, requests=given["requests"])
+    if chats is not None and chats.left_out:
+        left_out[f"chats: {reasons_text(chats.left_out)} left out"] = None
+    said, notes = (*unmeasured, *read.notes), (*run.notes, *left_out)
+    run = replace(run, said=said, notes=notes, requests=given["requests"])
     if not is_running:
         run = replace(run, next_words=tuple(tune_words(given.words)))
     report(run, options.json_path, is_sweep=job.n_kinds > 1)

@@ -53,7 +53,6 @@ def trace(given: Given, *, depth: int, out: Path | None, costs: bool, keep_text:
         )
     finally:
         progress.close()
-    notes = (*(f"NOTE: {one}." for one in read.notes), *notes)
     if costs:
         notes = (*_without_costs(recorded), *notes)
     _write(recorded, tracing, out, notes, keep_text=keep_text, options=options)

@@ -20,7 +20,7 @@ from spectui.measure.backend import again_after_a_death
 from spectui.measure.workload import WorkItem, Workload, tokenize
 from spectui.options.setup import SamplingConfig
 from spectui.prompts import AnsweredPrompt, Prompt
-from spectui.prompts.chats import REPEATED, Chats
+from spectui.prompts.chats import REPEATED, Chats, reasons_text
 from spectui.speculative.decoder import Stop
 
 MOST_ANSWERS = 48
@@ -176,5 +176,5 @@ def _told(taken: Sequence[WorkItem], names: Sequence[str], left_out: Mapping[str
     told = f"chats: {counted(len(taken), 'answer')}, {n_tokens:,} tokens of this model"
     if names:
         told = f"{told} (there {', '.join(names)})"
-    others = [f"{n} {why}" for why, n in left_out.items() if n]
-    return f"{told}; {', '.join(others)} left out" if others else told
+    others = reasons_text(left_out)
+    return f"{told}; {others} left out" if others else told

@@ -3,13 +3,14 @@
 ``forms.py`` has the forms that are read; what is wrong is named by file and line.
 """
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
 from spectui.errors import BadInputError
-from spectui.prompts.forms import LINE_FORM, SUFFIXES, TEXTS, FileReader, Located
+from spectui.prompts.forms import LINE_FORM, SUFFIXES, TEXTS, FileReader
 from spectui.prompts.prompt import AnsweredPrompt, ChatMessage, Prompt
 from spectui.reading import LARGE_BYTES, read_file
 
@@ -38,7 +39,7 @@ def builtin_suite() -> tuple[Prompt, ...]:
     Its categories take turns, so that the first N prompts cover as many of them as N allows.
     """
     data = resources.files("spectui.prompts").joinpath("suite.jsonl").read_bytes()
-    return _with_own_ids(FileReader(Path("suite.jsonl")).read(data))
+    return tuple(FileReader(Path("suite.jsonl")).read(data))
 
 
 def load_prompts(path: Path) -> PromptFile:
@@ -47,22 +48,22 @@ def load_prompts(path: Path) -> PromptFile:
     Raises:
         BadInputError: there is nothing to read, or a line is bad; then no prompt is returned.
     """
-    located: list[Located] = []
+    prompts: list[Prompt] = []
     notes: list[str] = []
     try:
         for file in _prompt_files(path):
             reader = FileReader(file)
             found = reader.read(read_file(file, LARGE_BYTES))
-            located += found
+            prompts += found
             notes += filter(None, [reader.note(len(found))])
     except OSError as error:
         raise BadInputError(
             f"cannot read the prompts in {error.filename or path} ({error.strerror}); "
             "check the path and its permissions"
         ) from error
-    if not located:
+    if not prompts:
         raise BadInputError(f"{path} contains no prompts; {LINE_FORM}")
-    return PromptFile(prompts=_with_own_ids(located), notes=tuple(notes))
+    return PromptFile(prompts=_with_own_ids(prompts), notes=tuple(notes))
 
 
 def _prompt_files(path: Path) -> list[Path]:
@@ -70,7 +71,9 @@ def _prompt_files(path: Path) -> list[Path]:
     if path.is_dir():
         # Folders only are left out, so that a dangling link is an error, not a lost prompt.
         files = [
-            file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and not file.is_dir()
+            file
+            for file in path.iterdir()
+            if file.suffix.lower() in SUFFIXES and file.name[0] != "." and not file.is_dir()
         ]
         if not files:
             raise BadInputError(f"{path} holds no {', '.join(SUFFIXES)} file; put prompts into it")
@@ -81,18 +84,14 @@ def _prompt_files(path: Path) -> list[Path]:
     return [path]
 
 
-def _with_own_ids(located: Iterable[Located]) -> tuple[Prompt, ...]:
-    """The prompts.
-
-    Raises:
-        BadInputError: two have the same id.
-    """
-    seen: dict[str, Located] = {}
-    for item in located:
-        first = seen.setdefault(item.prompt.id, item)
-        if first is not item:
-            raise BadInputError(
-                f"{item.where}: duplicate id {item.prompt.id!r}, used before in {first.where}; "
-                "give every prompt an id of its own"
-            )
-    return tuple(item.prompt for item in seen.values())
+def _with_own_ids(prompts: Iterable[Prompt]) -> tuple[Prompt, ...]:
+    """The prompts; an id that stood before gets a number: ``81``, ``81-2``."""
+    found: dict[str, Prompt] = {}
+    n_seen = Counter[str]()
+    for prompt in prompts:
+        name = prompt.id
+        while name in found:
+            n_seen[prompt.id] += 1
+            name = f"{prompt.id}-{n_seen[prompt.id] + 1}"
+        found[name] = replace(prompt, id=name)
+    return tuple(found.values())

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 from spectui.errors import BadInputError
 from spectui.prompts.prompt import AnsweredPrompt, ChatMessage
@@ -36,10 +37,16 @@ CATEGORY = "chats"
 """Category of these prompts."""
 REPEATED = "to the same prompt"
 """Why an answer is left out where another one is taken."""
+UNKNOWN = "in no known form"
+"""Why an entry of a file is left out where others are chats."""
 _KNOWN = (
-    "it reads the JSON of Open WebUI, LM Studio, llama-server's page, SillyTavern and ShareGPT, "
-    "and logs of OpenAI-style requests with their answers"
+    "spectui reads the JSON of Open WebUI, LM Studio, llama-server's page, SillyTavern and "
+    "ShareGPT, and logs of OpenAI-style requests with their answers"
 )
+_SUFFIXES = (".json", ".jsonl")
+"""Files of a folder that are read."""
+_ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b")
+"""Beginnings of ZIP and gzip."""
 _Chat = tuple[str, list[Json]]
 """Title, and messages."""
 _REASONING = re.compile(r"\s*<think>(.*?)</think>\s*", re.DOTALL)
@@ -59,7 +66,7 @@ class Chats:
     prompts: tuple[AnsweredPrompt, ...]
     """One answer of each chat after the other."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Number of answers that are no text alone, by reason."""
+    """Number of answers that are no text alone, and of entries that are no chats, by reason."""
 
 
 def load_chats(paths: Sequence[Path]) -> Chats:
@@ -74,7 +81,7 @@ def load_chats(paths: Sequence[Path]) -> Chats:
         for file in chain.from_iterable(map(_files, paths)):
             records = _records(file)
             try:
-                for title, messages in _chats_of(file, records):
+                for title, messages in _chats_of(file, records, left_out):
                     number = len(chats) + 1
                     chats.append(list(_answers(number, title, messages, left_out)))
             except _DAMAGE as error:
@@ -93,31 +100,54 @@ def load_chats(paths: Sequence[Path]) -> Chats:
         # A log has the beginning of a chat again in each request.
         found.setdefault((one.messages, one.answer), one)
     if not found:
+        told = reasons_text(left_out)
+        answer = f"answer with text alone ({told})" if told else "answer"
         raise BadInputError(
-            f"{', '.join(map(str, paths))}: there is no answer with text alone; give other chats"
+            f"{', '.join(map(str, paths))}: there is no {answer} in it; give other chats"
         )
     left_out[REPEATED] += len(every) - len(found)
     return Chats(prompts=tuple(found.values()), left_out=+left_out)
 
 
+def reasons_text(left_out: Mapping[str, int]) -> str:
+    """How many were left out, by reason; empty for none."""
+    return ", ".join(f"{n} {why}" for why, n in left_out.items() if n)
+
+
 def _files(path: Path) -> list[Path]:
-    return sorted(path.rglob("[!.]*.json*")) if path.is_dir() else [path]
+    if not path.is_dir():
+        return [path]
+    files = [
+        file
+        for file in path.rglob("*")
+        if file.suffix.lower() in _SUFFIXES
+        and not any(part.startswith(".") for part in file.relative_to(path).parts)
+    ]
+    if not files:
+        raise BadInputError(f"{path} holds no {' or '.join(_SUFFIXES)} file; put exports into it")
+    return sorted(files)
 
 
-def _chats_of(file: Path, records: Sequence[Json]) -> list[_Chat]:
-    for reader in _READERS:
-        if chats := reader(records):
-            return chats
-    raise BadInputError(f"{file} is no export of chats that spectui knows: {_KNOWN}")
+def _records(file: Path) -> list[object]:
+    """The values of a file: of its list, of its lines, or the file itself."""
+    data = read_file(file, LARGE_BYTES)
+    if data.startswith(_ARCHIVES):
+        raise BadInputError(f"{file} is an archive; unpack it, and give the JSON in it")
+    remedy = f"export the chats again: {_KNOWN}"
+    return [one.value for one in read_records(decoded(data, file), file, remedy)]
 
 
-def _records(file: Path) -> list[Json]:
-    """The objects of a file: of its list, of its lines, or the file itself."""
-    try:
-        records = read_records(decoded(read_file(file, LARGE_BYTES), file), file)
-        return [one.value for one in records if isinstance(one.value, dict)]
-    except BadInputError as error:
-        raise BadInputError(f"{error} ({_KNOWN}; unpack an archive first)") from error
+def _chats_of(file: Path, records: Sequence[object], left_out: Counter[str]) -> list[_Chat]:
+    """The chats of a file, by their forms; entries that are none are counted in ``left_out``."""
+    objects = [one for one in records if isinstance(one, dict)]
+    forms = [next((form for form in _FORMS if form.takes(one)), None) for one in objects]
+    found = list[_Chat]()
+    for form in _FORMS:
+        found += form.read([one for one, own in zip(objects, forms, strict=True) if own is form])
+    if not found:
+        raise BadInputError(f"{file} is no export of chats; {_KNOWN}")
+    left_out[UNKNOWN] += len(records) - len(objects) + forms.count(None)
+    return found
 
 
 def _sillytavern(records: Sequence[Json]) -> list[_Chat]:
@@ -132,7 +162,7 @@ def _sillytavern(records: Sequence[Json]) -> list[_Chat]:
         }
         for one in records
         # What it calls a system's is hidden from the model.
-        if "mes" in one and "is_user" in one and not one.get("is_system")
+        if "mes" in one and not one.get("is_system")
     ]
     title = next((one["character_name"] for one in records if "character_name" in one), "")
     return [(title, messages)] if messages else []
@@ -144,10 +174,10 @@ def _llama_server(records: Sequence[Json]) -> list[_Chat]:
     for one in records:
         if one.get("type") == "session":
             found.append((one, []))
-        elif one.get("type") == "message" and found:
-            found[-1][1].append(one["message"])
         elif "conv" in one:
             found.append((one["conv"], one["messages"]))
+        elif found:
+            found[-1][1].append(one["message"])
     return [
         (conv.get("name") or "", _path({m["id"]: m for m in messages}, conv.get("currNode") or ""))
         for conv, messages in found
@@ -156,9 +186,8 @@ def _llama_server(records: Sequence[Json]) -> list[_Chat]:
 
 def _open_webui(records: Sequence[Json]) -> list[_Chat]:
     """Chats with ``chat.history``, a tree of messages, or with ``chat.messages``."""
-    chats = [one["chat"] for one in records if isinstance(one.get("chat"), dict)]
     found = []
-    for one in chats:
+    for one in (record["chat"] for record in records):
         history = one.get("history") or {}
         tree = history.get("messages")
         messages = _path(tree, history.get("currentId") or "") if tree else one["messages"]
@@ -171,13 +200,10 @@ def _lm_studio(records: Sequence[Json]) -> list[_Chat]:
     """Chats whose messages have ``versions``; an answer's is made of steps."""
     found = []
     for one in records:
-        rows = one.get("messages") or []
-        if not any("versions" in row for row in rows):
-            continue
         fields = (one.get("perChatPredictionConfig") or {}).get("fields") or []
         told = [f["value"] for f in fields if f.get("key") == "llm.prediction.systemPrompt"]
         system = next(iter(told), one.get("systemPrompt"))
-        chosen = [row["versions"][row.get("currentlySelected") or 0] for row in rows]
+        chosen = [row["versions"][row.get("currentlySelected") or 0] for row in one["messages"]]
         messages = [_of_version(version) for version in chosen]
         found.append((one.get("name") or "", _behind(system, messages)))
     return found
@@ -202,9 +228,7 @@ def _requests(records: Sequence[Json]) -> list[_Chat]:
     found = []
     for one in records:
         request, response = unwrapped(one, "request", "body"), unwrapped(one, "response", "body")
-        rows = rows_of(request)
-        if rows is None:
-            continue
+        rows = rows_of(request) or []
         model = response.get("model") or request.get("model")
         answers = [choice["message"] for choice in (response.get("choices") or [])[:1]]
         title = str(one.get("id") or "")
@@ -280,11 +304,33 @@ def _parted(text: str) -> tuple[str, str]:
     return ("", text.strip()) if found is None else (found[1], text[found.end() :].strip())
 
 
-_READERS: tuple[Callable[[Sequence[Json]], list[_Chat]], ...] = (
-    _sillytavern,
-    _llama_server,
-    _open_webui,
-    _lm_studio,
-    _requests,
+_HEADER = frozenset({"character_name", "chat_metadata"})
+"""Keys of SillyTavern's first line."""
+
+
+class _Form(NamedTuple):
+    """A form of chats."""
+
+    takes: Callable[[Json], bool]
+    """Whether an entry of a file is of this form."""
+    read: Callable[[Sequence[Json]], list[_Chat]]
+
+
+_FORMS = (
+    _Form(
+        lambda one: {"mes", "is_user"} <= one.keys() or bool(_HEADER & one.keys()),
+        _sillytavern,
+    ),
+    _Form(
+        lambda one: (
+            "conv" in one
+            or one.get("type") == "session"
+            or (one.get("type") == "message" and isinstance(one.get("message"), dict))
+        ),
+        _llama_server,
+    ),
+    _Form(lambda one: isinstance(one.get("chat"), dict), _open_webui),
+    _Form(lambda one: any("versions" in row for row in one.get("messages") or ()), _lm_studio),
+    _Form(lambda one: rows_of(unwrapped(one, "request", "body")) is not None, _requests),
 )
-"""By shape, the most particular first."""
+"""The most particular first."""

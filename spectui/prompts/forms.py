@@ -2,9 +2,11 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterator
+from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from spectui.errors import BadInputError
 from spectui.format import counted
@@ -40,14 +42,11 @@ ENVELOPES = ("request", "body")
 _OF_MESSAGES = frozenset({"role", "from", "content", "value"})
 _NAMED = 6
 """Most keys that a note names."""
+_SEPARATORS = "\x1f,;\t|"
+"""Between the columns of a CSV, by number of columns; the first, which no text has, where one."""
+_EXCEL_MARK = re.compile(r"sep=(.)(?:\r?\n|\r)", re.IGNORECASE)
+"""First line of a CSV in which Excel names the separator."""
 _HALF_PAIR = r"a \ud800 to \udfff without its other half is no character"
-
-
-class Located(NamedTuple):
-    """A prompt, and where it stands."""
-
-    where: str
-    prompt: Prompt
 
 
 class FileReader:
@@ -60,7 +59,7 @@ class FileReader:
         self._passed: dict[str, None] = {}
         self._left: list[str] = []
 
-    def read(self, data: bytes) -> list[Located]:
+    def read(self, data: bytes) -> list[Prompt]:
         """The prompts.
 
         Raises:
@@ -71,7 +70,7 @@ class FileReader:
         if suffix in TEXTS:
             return [self._whole(text)]
         records = _rows(text, self._file) if suffix == ".csv" else read_records(text, self._file)
-        found = [Located(one.where, prompt) for one in records if (prompt := self._prompt(one))]
+        found = [prompt for one in records if (prompt := self._prompt(one))]
         if self._left and not found:
             raise BadInputError(f"{self._left[0]}; give questions of text alone")
         return found
@@ -88,19 +87,17 @@ class FileReader:
         head = f"{counted(n_prompts, 'prompt')} of {self._file.name}"
         return f"{head}: {'; '.join(told)}" if told else None
 
-    def _whole(self, text: str) -> Located:
-        where = f"{self._file}:1"
+    def _whole(self, text: str) -> Prompt:
         if not text.strip():
-            _refuse(where, "the prompt is empty; write it into the file")
+            _refuse(f"{self._file}:1", "the prompt is empty; write it into the file")
         n_lines = len(text.strip().split("\n"))
         if n_lines > 1:
             told = f"its {n_lines} lines are one (for several, one per line in a .jsonl)"
             self._taken[told] = None
-        prompt = Prompt(id=self._file.stem, category=DEFAULT_CATEGORY, text=text)
-        return Located(where, prompt)
+        return Prompt(id=self._file.stem, category=DEFAULT_CATEGORY, text=text)
 
     def _prompt(self, record: Record) -> Prompt | None:
-        """The prompt of a record; None where it is no text, which is kept for the note."""
+        """The prompt of a record; None where it has no question of text, which the note says."""
         where, value = record.where, record.value
         fields = {"prompt": value} if isinstance(value, str) else value
         if not isinstance(fields, dict):
@@ -113,7 +110,8 @@ class FileReader:
             why = f"{form} is no text" if form in request else f"no prompt among {keys}"
             _refuse(where, f"{why}; {LINE_FORM}")
         if isinstance(content, str) and not content.strip():
-            _refuse(where, "the prompt is empty; write its text or drop the line")
+            self._left.append(f"{where}: the prompt is empty")
+            return None
         outer = () if request is fields else fields
         known = {form, *ENVELOPES, *_IDS, "category"}
         self._passed.update(dict.fromkeys(key for key in (*outer, *request) if key not in known))
@@ -141,12 +139,13 @@ class FileReader:
             rows = rows[:-1]
             self._taken["without the last answer"] = None
         numbered = [*enumerate(rows, start=1)]
-        beyond = next(filter(None, (_beyond_text(where, n, row) for n, row in numbered)), None)
-        messages = [] if beyond else [self._message(where, n, row) for n, row in numbered]
+        problem = next(filter(None, (_problem(where, n, row) for n, row in numbered)), None)
+        messages = [] if problem else [self._message(where, n, row) for n, row in numbered]
         found = tuple(one for one in messages if one is not None)
-        if not found:
-            self._left.append(f"{where}: {beyond or 'no question'}")
-        return found
+        if any(one.role == "user" for one in found):
+            return found
+        self._left.append(f"{where}: {problem or 'no question'}")
+        return ()
 
     def _message(self, where: str, n: int, row: Json) -> ChatMessage | None:
         """A message; None for an empty one of the system's."""
@@ -156,42 +155,69 @@ class FileReader:
             _refuse(where, f"unknown role {role!r} in message {n}; use {', '.join(ROLES)}")
         if text.strip():
             return ChatMessage(role=str(role), content=text)
-        if role not in INSTRUCTING:
-            _refuse(where, f"message {n} is empty; write its content or drop the message")
         self._taken["without empty system messages"] = None
         return None
 
 
-def _beyond_text(where: str, n: int, row: Json) -> str | None:
-    """What a message has that is no text; None for nothing.
+def _problem(where: str, n: int, row: Json) -> str | None:
+    """Why a conversation with this message is left out; None where it is not.
 
     Raises:
         BadInputError: it is no message.
     """
     try:
-        text_of(row)
-        return None if (found := beyond_text(row)) is None else f"message {n} has {found}"
+        text, beyond = text_of(row), beyond_text(row)
     except (AttributeError, TypeError):
         _refuse(where, f"message {n} is none of role and text; {LINE_FORM}")
+    if beyond is not None:
+        return f"message {n} has {beyond}"
+    return None if text.strip() or role_of(row) in INSTRUCTING else f"message {n} is empty"
 
 
 def _rows(text: str, file: Path) -> Iterator[Record]:
     """Rows of a CSV with a column ``prompt``, as objects.
 
     Raises:
-        BadInputError: it has no such column, or is no CSV.
+        BadInputError: it has no such column, or a row is no CSV.
     """
-    rows = csv.DictReader(io.StringIO(text, newline=""), restkey="")
+    mark = _EXCEL_MARK.match(text)
+    n_before, text = (0, text) if mark is None else (1, text[mark.end() :])
+    line = n_before + 1
     try:
-        rows.fieldnames = [name.strip().lower() for name in rows.fieldnames or ()]
-        if "prompt" not in rows.fieldnames:
-            _refuse(
-                f"{file}:1", f"no column prompt among {', '.join(rows.fieldnames)}; name one so"
-            )
+        separator = _separator(text) if mark is None else mark[1]
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        header = _names(next(rows, []))
+        if "prompt" not in header:
+            _refuse(f"{file}:{line}", f"no column prompt among {', '.join(header)}; name one so")
+        line = n_before + rows.line_num + 1
         for row in rows:
-            yield Record(f"{file}:{rows.line_num}", rows.line_num, row)
+            where, line = f"{file}:{line}", n_before + rows.line_num + 1
+            if any(row[len(header) :]):
+                told = f"{len(row)} cells in {counted(len(header), 'column')}"
+                _refuse(where, f"{told}; put quotes around text with {separator!r} in it")
+            if row:
+                cells = chain(row, repeat(""))
+                yield Record(where, line - 1, dict(zip(header, cells, strict=False)))
     except csv.Error as error:
-        _refuse(f"{file}:{rows.line_num}", f"no CSV ({error}); write the prompts as JSONL")
+        _refuse(
+            f"{file}:{line}",
+            f"the row that begins here is no CSV ({error}); mend its quotes, or write JSONL",
+        )
+
+
+def _separator(text: str) -> str:
+    """The separator that makes the most columns of a header, one of them called ``prompt``."""
+
+    def fit(separator: str) -> tuple[bool, int]:
+        rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+        names = _names(next(rows, []))
+        return "prompt" in names, len(names)
+
+    return max(_SEPARATORS, key=fit)
+
+
+def _names(header: list[str]) -> list[str]:
+    return [name.strip().lower() for name in header]
 
 
 def _check_characters(where: str, prompt: Prompt) -> None:

@@ -5,6 +5,7 @@ Requests of OpenAI's interface, alone, in a batch or in a log, and ShareGPT's co
 
 import codecs
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ ROLES = (*INSTRUCTING, "user", "assistant", "tool")
 _SPELLINGS = {"human": "user", **dict.fromkeys(("gpt", "bing", "chatgpt"), "assistant")}
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 """Types of content parts that are text."""
+_ONE_VALUE = re.compile(r"\s*(?:\[|\{[ \t\r]*\n)")
+"""Beginning of a file that is one value, not one on each line."""
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -49,42 +52,46 @@ def decoded(data: bytes, file: Path) -> str:
         ) from error
 
 
-def read_records(text: str, file: Path) -> Iterator[Record]:
+def read_records(text: str, file: Path, remedy: str = "mend or drop the line") -> Iterator[Record]:
     """Values of a JSON array, of the lines of JSONL, or the only one of the file.
 
+    Args:
+        text: content of the file.
+        file: its path.
+        remedy: what to do where it is no JSON.
+
     Raises:
-        BadInputError: one is no JSON.
+        BadInputError: a value is no JSON.
     """
-    start = len(text) - len(text.lstrip())
     try:
         whole = json.loads(text)
     except (ValueError, RecursionError):
-        if text.startswith("[", start):
-            _parsed(text, file, 1)
+        if _ONE_VALUE.match(text):
+            _parsed(text, file, 1, remedy)
         # Not str.splitlines: JSON strings may contain the other line separators of Unicode.
         for number, line in enumerate(text.split("\n"), start=1):
             if line.strip():
-                yield Record(f"{file}:{number}", number, _parsed(line, file, number))
+                yield Record(f"{file}:{number}", number, _parsed(line, file, number, remedy))
         return
     if isinstance(whole, list):
         for number, one in enumerate(whole, start=1):
             yield Record(f"{file}, item {number}", number, one)
     else:
-        number = text.count("\n", 0, start) + 1
+        number = text.count("\n", 0, len(text) - len(text.lstrip())) + 1
         yield Record(f"{file}:{number}", number, whole)
 
 
-def _parsed(text: str, file: Path, line: int) -> object:
+def _parsed(text: str, file: Path, line: int, remedy: str) -> object:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         where = f"{file}:{line + error.lineno - 1}"
         raise BadInputError(
-            f"{where}: invalid JSON ({error.msg} in column {error.colno}); mend or drop the line"
+            f"{where}: invalid JSON ({error.msg}: column {error.colno}); {remedy}"
         ) from error
     except (ValueError, RecursionError) as error:
         raise BadInputError(
-            f"{file}:{line}: invalid JSON (nested too deeply, or a number too long); drop the line"
+            f"{file}:{line}: invalid JSON (nested too deeply, or a number too long); {remedy}"
         ) from error
 
 

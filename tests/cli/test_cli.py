@@ -167,6 +167,7 @@ def test_the_same_prompt_six_times_is_one(
     passed = "7 prompts of same.jsonl: passed over: answer"
     assert passed in found["notes"]
     assert f"{passed}\n" in spectui.err
+    assert "passed over" not in spectui.out, "is said once"
     if command == "sweep":
         assert {run["prompt"] for run in found["cells"][0]["runs"]} == {"a", "g"}
     else:

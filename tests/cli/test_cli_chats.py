@@ -90,8 +90,10 @@ def test_other_answers_to_the_same_prompts_are_another_study(
 def test_bench_takes_the_prompts_of_chats(
     pair: list[object], spectui: Spectui, export: Path
 ) -> None:
+    export.write_text(json.dumps([*json.loads(export.read_text()), {"event": "started"}]))
     assert spectui("bench", *pair, "--chats", export) == 0, spectui.err
     assert f"{N_CHATS} prompts" in spectui.out
+    assert "NOTE: chats: 1 in no known form left out." in spectui.out
 
 
 def test_chats_of_others_alone_are_an_error(

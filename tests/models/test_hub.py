@@ -231,8 +231,40 @@ def test_a_file_is_fetched_into_the_hubs_cache_once_and_a_cut_is_taken_up_again(
 
 
 @pytest.mark.parametrize(
+    ("what", "name"),
+    [
+        ("a/b:Q4_K_M", "x-Q4_K_M"),
+        ("a/b:ud-q4_k_m", "x-UD-Q4_K_M"),
+        ("hf.co/a/b:F16", "x-F16"),
+        ("https://huggingface.co/a/b:Q8_0", "f/x-Q8_0-00001-of-00002"),
+        (
+            "https://huggingface.co/a/b/blob/main/f/x-Q8_0-00002-of-00002.gguf",
+            "f/x-Q8_0-00001-of-00002",
+        ),
+        ("https://huggingface.co/a/b/resolve/main/x-F16.gguf?download=true", "x-F16"),
+        ("a/b/x-BF16.gguf", "x-BF16"),
+    ],
+)
+def test_a_file_is_fetched_by_its_quantisation_or_its_address(
+    spectui: Spectui, hub: LoopbackHub, small: Path, what: str, name: str
+) -> None:
+    own = ("Q4_K_M", "UD-Q4_K_M", "BF16", "F16")
+    names = (*(f"x-{one}" for one in own), *(f"f/x-Q8_0-{n:05}-of-00002" for n in (1, 2)))
+    names = (*names, "mtp-x-F16", "mmproj-Q8_0")
+    hub.repos["a/b"] = Repo(files={f"{one}.gguf": small for one in names})
+    assert spectui("models", "fetch", what) == 0, spectui.err
+    assert spectui.out.strip().endswith(f"/{name}.gguf")
+
+
+@pytest.mark.parametrize(
     "case",
     [
+        ("a/b:Q5", "", 3, "a/b has no Q5; it has x.gguf"),
+        ("https://huggingface.co/a/b/tree/main", "", 2, "name one of its files: x.gguf"),
+        ("a/b:Q5", "x.gguf", 2, "it names a file already; leave x.gguf out"),
+        ("a/b/resolve/v2/x.gguf", "", 2, "hf download a/b --revision v2 FILE fetches others"),
+        ("https://example.com/a/b", "", 2, "give OWNER/NAME of huggingface.co, OWNER/NAME:QUANT"),
+        ("qwen3-next-80b-a3b", "x.gguf", 2, "a preset's files are fetched; leave x.gguf out"),
         ("a/b", "y.gguf", 3, "a/b has no y.gguf; it has x.gguf"),
         ("a/b", "", 2, "name one of its files: x.gguf"),
         ("a/none", "x.gguf", 3, "has no such repository, or not for you"),
@@ -291,6 +323,13 @@ def test_without_huggingface_hub_its_line_is_there_to_copy(
     assert "install spectui with its extra hub" in spectui.err
     assert spectui("models", "fetch", "a/b", "x y.gguf") == 2
     assert "hf download a/b 'x y.gguf' does the same" in " ".join(spectui.err.split())
+
+
+def test_a_target_without_its_option_is_named_with_it(spectui: Spectui, target: Path) -> None:
+    assert spectui("models", "find", target) == 2
+    assert f"did you mean -m {target}?" in spectui.err
+    assert spectui("models", "find") == 2
+    assert "give its file with -m FILE" in spectui.err
 
 
 @pytest.mark.parametrize(
