@@ -46,7 +46,8 @@ def _of_one_context(command: ServerCommand) -> Iterator[Finding]:
     yield error(
         found,
         f"{' and '.join(of_models)} cannot draft beside each other",
-        "llama-server has one draft context, and ends while it loads; name one of them",
+        "llama-server has one draft context, and ends while it loads or drafts nothing; name one "
+        "of them",
         write=(found[1].flag, named) if kind in of_models else None,
     )
 
