@@ -109,6 +109,15 @@ def test_one_piece_of_advice_on_a_former_name() -> None:
     assert found("-m t --spec-draft-n-max 3") == [(WARNING, "--spec-draft-n-max", "")]
 
 
+def test_what_a_correction_adds_is_said_first() -> None:
+    for text in ("-m t --mtp -dio", "-m t --Model-draft d --no-mmap"):
+        report = check(read_command(text), CURRENT)
+        added = {one.flag for one in report.findings if None in one.edits}
+        assert {"--spec-draft-n-max", "--spec-draft-p-min"} <= added
+        given = {"-m", "--mtp", "-dio", "--model-draft", "--load-mode", "--spec-type"}
+        assert {item.flag for item in report.corrected.items} <= added | given
+
+
 def test_what_copies_no_weights_does_not_warn_of_it() -> None:
     text = f"{PAIR} --spec-draft-n-max 64 --spec-draft-p-min 0.5 -cmoe"
     [copied], [other] = (

@@ -17,6 +17,7 @@ from spectui.commands.renames import (
     NEED_DRAFT,
     SERVED,
 )
+from spectui.commands.rewriting import as_meant
 from spectui.commands.stages import BY_ITSELF
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
@@ -40,6 +41,7 @@ _OF_DRAFTING = (
 
 def drafters_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on drafts and drafters that do not match."""
+    command = as_meant(command)
     if command.has_draft:
         yield from _of_draft(command, reader)
         yield from _without_model(command)

@@ -22,7 +22,7 @@ from spectui.commands.finding import (
 from spectui.commands.items import Item
 from spectui.commands.reader import Reader
 from spectui.commands.renames import KINDS, MODEL_FLAGS, OF_MODELS
-from spectui.commands.rewriting import own_words
+from spectui.commands.rewriting import as_meant, own_words
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
@@ -54,6 +54,8 @@ _UNREAD = {
 
 def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on the draft lengths of models."""
+    # What is put right drafts, too.
+    command = as_meant(command)
     if not command.drafts_with_model:
         return
     if reader.dialect is not Dialect.IK:
