@@ -2,7 +2,8 @@
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 from spectui.commands.command import ServerCommand
@@ -27,7 +28,7 @@ from spectui.options.placement import LOAD_MODE, LOAD_MODES
 from spectui.options.setup import FlashAttention
 
 _ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
-_LOADING = ("no-mmap", "mmap", "mlock")
+_LOADING = ("no-mmap", "mmap", "mlock", "direct-io", "no-direct-io")
 """Switches that ``--load-mode`` replaced."""
 _IK_FLAGS = {one.ik[-1]: one.flags[0] for one in numbers_of(DraftSimple)}
 """Options of ik_llama.cpp before its ``--spec-type`` took settings."""
@@ -58,6 +59,18 @@ def meant_by(item: Item) -> tuple[str, ...] | None:
             n_needed = {Arity.ONE: 1, Arity.TWO: 2}.get(option.arity_of(spelling), 0)
             return None if len(values) < n_needed else (spelling, *values)
     return None
+
+
+def as_meant(command: ServerCommand) -> ServerCommand:
+    """The command with misspelled options under their names, each in its place."""
+    return replace(command, items=tuple(map(_as_meant, command.items)))
+
+
+def _as_meant(item: Item) -> Item:
+    is_known = item.server is not None or item.option is not None
+    words = None if is_known else meant_by(item)
+    meant = tuple(divide(words or ()))
+    return meant[0] if len(meant) == 1 else item
 
 
 def is_unknown(item: Item, reader: Reader) -> bool:
@@ -122,8 +135,11 @@ def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str,
 
 def merged(item: Item, command: ServerCommand, reader: Reader) -> Edits:
     """Edits that replace several items by one option; empty if the item stands alone."""
-    if reader.is_current and item.name in _LOADING and command.has("mlock"):
-        return {at: _load_mode(one, command) for at, one in command.all(*_LOADING)}
+    if reader.is_current and item.name in _LOADING:
+        given = list(command.all(*_LOADING, LOAD_MODE.name))
+        if len(given) > 1:
+            mode = _load_mode([one for _at, one in given])
+            return {at: mode if at == given[0][0] else () for at, _one in given}
     if reader.dialect is Dialect.IK and is_of_stage(item):
         return to_ik_stages(command)
     return {}
@@ -147,8 +163,9 @@ def _current(item: Item, command: ServerCommand) -> tuple[str, ...]:
         item.name in LENGTHS and is_ngrams and not command.drafts_with_model
     ):
         return own_words(item, command)
-    if item.name in {*_LOADING, LOAD_MODE.name} and command.has("mlock"):
-        return _load_mode(item, command)
+    if item.name in {*_LOADING, LOAD_MODE.name}:
+        given = [one for _at, one in command.all(*_LOADING, LOAD_MODE.name)] or [item]
+        return _load_mode(given) if item.name == given[0].name else ()
     renamed = RENAMES.get(item.name)
     is_off = item.is_negation and item.name not in {"no-mmap", "no-flash-attn"}
     return () if renamed is None or is_off else renamed.today(item.values)
@@ -163,12 +180,31 @@ def own_words(item: Item, command: ServerCommand) -> tuple[str, ...]:
     return tuple(word for name, values in found.items() for word in (f"--{name}", *values))
 
 
-def _load_mode(item: Item, command: ServerCommand) -> tuple[str, ...]:
-    """One option in place of ``--mlock`` and of what stands beside it."""
-    if item.name != "mlock":
-        return ()
-    is_read = command.has("no-mmap") or command.value(LOAD_MODE.name) == "none"
-    return (LOAD_MODE.long_flag, load_mode(("mlock", "no-mmap") if is_read else ("mlock",)))
+def _load_mode(given: Sequence[Item]) -> tuple[str, ...]:
+    """One option in place of the switches that it replaced, and of itself; none without effect.
+
+    Of ``--mmap`` and ``--no-mmap`` the last counts; ``--direct-io`` reads the file whatever they
+    say, and no mode has it beside ``--mlock``.
+    """
+    names = [name for one in given for name in _switches(one)]
+    direct = [name for name in names if name in {"direct-io", "no-direct-io"}]
+    mapped = [name for name in names if name in {"mmap", "no-mmap"}]
+    is_direct = direct[-1:] == ["direct-io"]
+    is_read = is_direct or mapped[-1:] == ["no-mmap"]
+    if "mlock" in names:
+        mode = load_mode(("mlock", "no-mmap") if is_read else ("mlock",))
+    elif is_direct:
+        mode = load_mode(("direct-io",))
+    else:
+        mode = load_mode(("no-mmap",)) if is_read else "".join(mapped[-1:])
+    return (LOAD_MODE.long_flag, mode) if mode else ()
+
+
+def _switches(item: Item) -> tuple[str, ...]:
+    """The switches that an option for loading stands for."""
+    if item.name != LOAD_MODE.name:
+        return (item.name,)
+    return LOAD_MODES.get(item.value) or ((item.value,) if item.value == "mmap" else ())
 
 
 def _modes(item: Item, reader: Reader) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Stages of ik_llama.cpp: a kind of drafter behind each ``--spec-type``, with its numbers.
 
-``ngram-mod:n_max=32,n_min=2`` is one. Of several the first drafts, and the next where it finds
-nothing. What the numbers may be, and which stages go together, its own parser judges.
+``ngram-mod:n_max=32,n_min=2`` is one. Of two the first drafts, and the next where it finds nothing.
+What the numbers may be, its own parser judges.
 """
 
 import re
@@ -15,6 +15,8 @@ UNFINISHED = "eagle3"
 """Kind that it takes, and that drafts nothing."""
 BY_ITSELF = (*NGRAM_KINDS, "suffix")
 """Kinds that need no model to draft."""
+_BEHIND = ("mtp", "draft")
+"""Kinds that may draft where one without a model finds nothing."""
 KNOWN_TO_IK = (NONE, *IK_KINDS.values(), UNFINISHED, *BY_ITSELF)
 _KEYS = (
     *("n_max", "n_min", "p_min", "heads", "mtp_heads", "cross_ctx", "dflash_cross_ctx"),
@@ -62,6 +64,25 @@ def read_stage(value: str) -> Stage:
             raise ValueError(f"it takes {', '.join(_KEYS)} behind the colon, and stops at {key!r}")
         stage.numbers[known] = text
     return stage
+
+
+def fault_of_chain(kinds: Sequence[str]) -> str | None:
+    """Why ik_llama.cpp refuses stages beside each other; None where it takes them.
+
+    See ``common_speculative_validate_chain``.
+    """
+    found = [kind for kind in kinds if kind != NONE]
+    match found:
+        case [] | [_]:
+            return None
+        case [first, second] if first == second:
+            return f"both are {first}, and two have to differ"
+        case [first, second]:
+            if first in BY_ITSELF and second in _BEHIND:
+                return None
+            behind = " or ".join(_BEHIND)
+            return f"the first of two has to draft without a model, and the second is {behind}"
+    return f"it takes two drafters at most, and there are {len(found)}"
 
 
 def in_order(stages: Sequence[Stage]) -> list[Stage]:

@@ -9,14 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.commands.command import ServerCommand
+from spectui.commands.finding import Topic
 from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.server_options import Arity, flags_of, server_option
 from spectui.commands.sources.reading import read_command
-from spectui.errors import BadInputError
+from spectui.errors import BadInputError, ServerError
 from spectui.options.dialect import Dialect
 from spectui.server.binary import examine
 from spectui.server.judge import Judge
+from spectui.server.process import LlamaServer
 from spectui.severity import Severity
 from tests.commands.test_commands import MACHINE, READ, asked
 from tests.commands.test_export import hostile
@@ -53,7 +55,15 @@ def test_nothing_is_said_of_a_good_command() -> None:
     assert found(f"{QUIET} --spec-draft-n-min 4") == found(f"{QUIET} -ngl 0 -ngld 0") == []
     assert put_right(QUIET) == QUIET
     assert found("-m m.gguf") == []
+    assert found("-m t -ngl all -ts 3,1/2 --temp 1e-1 -s -1 -n -1 -fitt 5,6 --min-p .05") == []
+    # A file for drafts may stand in the target's repository.
+    assert found(f"-hf org/a --spec-type draft-dflash -np 1 {LENGTHS}") == []
+    # The cache of a draft that is not there.
+    assert found("-m t -fa off -ctvd q8_0") == [(WARNING, "-ctvd", "")]
+    # It drops what ends too early, and no whole draft.
+    assert found("-m t -np 1 --spec-type ngram-mod --spec-ngram-mod-n-max 9") == []
     assert found("-m t -md d -ngl 99 --draft-max 4 --draft-p-min 0.5 -fa on", LEGACY) == []
+    assert found("-m t --reasoning off --reasoning auto --api-key-file a --api-key-file b") == []
     assert found("-m t -md d -ngl 99 --spec-type draft:n_max=4 -fa on -ger -rtr", IK) == []
     flags = frozenset({"-m", "-ngl", "-fa", "-fmoe"})
     binary = Accepted(program="ik", flags=flags, bare=frozenset({"-fa"}))
@@ -92,6 +102,29 @@ def test_every_option_in_other_spellings(flag: str) -> None:
     other = found(f"-m m --{flag[2:].replace('-', '_')} 7")
     assert [one[0] for one in other] == [one[0] for one in plain]
     assert (ERROR, flag) in {one[:2] for one in found(f"-m m {flag}=7")}
+
+
+def test_one_piece_of_advice_on_a_former_name() -> None:
+    assert found("-m t --draft-max 3") == [(ERROR, "--draft-max", "--spec-draft-n-max 3")]
+    assert found("-m t --spec-draft-n-max 3") == [(WARNING, "--spec-draft-n-max", "")]
+
+
+def test_what_a_correction_adds_is_said_first() -> None:
+    for text in ("-m t --mtp -dio", "-m t --Model-draft d --no-mmap"):
+        report = check(read_command(text), CURRENT)
+        added = {one.flag for one in report.findings if None in one.edits}
+        assert {"--spec-draft-n-max", "--spec-draft-p-min"} <= added
+        given = {"-m", "--mtp", "-dio", "--model-draft", "--load-mode", "--spec-type"}
+        assert {item.flag for item in report.corrected.items} <= added | given
+
+
+def test_what_copies_no_weights_does_not_warn_of_it() -> None:
+    text = f"{PAIR} --spec-draft-n-max 64 --spec-draft-p-min 0.5 -cmoe"
+    [copied], [other] = (
+        lint(read_command(one), CURRENT) for one in (text, f"{text} --no-op-offload")
+    )
+    assert (copied.topic, other.topic) == (Topic.LARGE_BATCH, None)
+    assert "copies" not in other.why
 
 
 def told_of(command: ServerCommand) -> list[tuple[Severity, str, str | None]]:
@@ -224,6 +257,21 @@ def test_the_real_server_stops_at_what_is_an_error(
 ) -> None:
     assert ERROR in {severity for severity, _flag, _replacement in found(f"-m m.gguf {text}")}
     assert not READ.search(asked(llama_server_binary, ["-m", "m.gguf", *text.split()], tmp_path))
+
+
+@pytest.mark.server
+@table("options", ["--spec-draft-n-max 0", "-fa off --spec-draft-type-v q8_0"])
+def test_the_real_server_ends_with_an_error_that_its_line_does_not_show(
+    options: str, tiny: TinyPath, tmp_path: Path, llama_server_binary: Path
+) -> None:
+    words = ["-m", str(tiny(TARGET)), "-md", str(tiny(TARGET)), "--spec-type", "draft-simple"]
+    words += ["-np", "1", "-c", "128", *options.split()]
+    assert ERROR in {one[0] for one in found(shlex.join(words))}
+    with (
+        pytest.raises(ServerError, match="ended"),
+        LlamaServer(llama_server_binary, words, log_path=tmp_path / "log") as server,
+    ):
+        server.complete([1, 2, 3], n_predict=8, ignore_eos=True)
 
 
 @pytest.mark.parametrize("dialect", list(Dialect))

@@ -82,8 +82,11 @@ def _draft_context(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 def _quantised_values(command: ServerCommand) -> Iterator[Finding]:
     found = command.last("flash-attn", "no-flash-attn")
-    cache = command.value("cache-type-v")
-    if found is None or cache is None or cache in FULL_PRECISION:
+    caches = [command.value("cache-type-v")]
+    if command.drafts_with_model:
+        caches.append(command.value("cache-type-v-draft"))
+    cache = next((one for one in caches if one is not None and one not in FULL_PRECISION), None)
+    if found is None or cache is None:
         return
     at, item = found
     if item.name == "no-flash-attn" or item.value.lower() in FALSE:
@@ -105,14 +108,17 @@ def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     if not command.kinds and not command.drafts_with_model:
         return
     found, slots = command.last("parallel"), command.number("parallel")
-    if found is None and reader.is_current:
+    is_default = found is None or (slots is not None and slots < 0)
+    if is_default and reader.is_current:
         yield Finding(
             flag="-np",
             severity=Severity.NOTE,
-            what=f"-np is not given, so that there are {_BY_DEFAULT} slots",
+            what=f"-np is {'not given' if found is None else '-1'}, so that there are "
+            f"{_BY_DEFAULT} slots",
             why="drafts pay best for one user at a time; caches with a sliding window or a "
             "recurrent state are kept for every slot; add -np 1 if there is one user, which "
             "neither a correction nor export does for you",
+            at=-1 if found is None else found[0],
         )
     elif found is not None and slots is not None and slots > 1:
         yield note(

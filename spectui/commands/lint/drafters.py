@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, kind_by_name, kind_of_draft
-from spectui.commands.finding import Finding, about, error, warning
+from spectui.commands.finding import Finding, about, error, note, warning
 from spectui.commands.measured import is_made_up
 from spectui.commands.reader import Reader
 from spectui.commands.renames import (
@@ -18,9 +18,10 @@ from spectui.commands.renames import (
     NEED_DRAFT,
     SERVED,
 )
+from spectui.commands.rewriting import as_meant
 from spectui.commands.stages import BY_ITSELF
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import MODEL_KIND, MTP_KIND
+from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 from spectui.severity import Severity
 
 _FOUND_OUT = (MTP_KIND, "draft-dflash", "draft-dspark")
@@ -39,6 +40,7 @@ _OF_DRAFTING = (
 
 def drafters_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on drafts and drafters that do not match."""
+    command = as_meant(command)
     if command.has_draft:
         yield from _of_draft(command, reader)
         yield from _without_model(command)
@@ -104,6 +106,14 @@ def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Ite
             "llama-server knows MTP layers by a tensor that some files lack, such as Gemma's, and "
             "then drafts nothing; with --spec-type it drafts with either",
         )
+    elif reader.is_current and kind_by_name(command) and command.value("spec-draft-hf"):
+        yield note(
+            (at, command.items[at]),
+            f"whether {shown} drafts depends on the files of its repository",
+            f"llama-server drafts if it finds a file there whose name or header tells the kind; "
+            f"with --spec-type {kind} it always does",
+            write=("--spec-type", kind),
+        )
     elif reader.is_current and (
         kind not in _FOUND_OUT or (kind == MTP_KIND and not _is_taken_for_mtp(command))
     ):
@@ -164,12 +174,15 @@ def _without_model(command: ServerCommand) -> Iterator[Finding]:
 
 def _without_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     kinds = command.kinds
-    does = "says so in its log once, and drafts nothing"
+    does = "starts, and drafts nothing with it"
     severity = Severity.WARNING
     if reader.dialect is Dialect.IK:
         does, severity = "stops without one", Severity.ERROR
+    # llama-server fetches drafts of these kinds from the target's repository, if they are there.
+    beside = HIDDEN_STATE_KINDS if reader.is_current and command.has("hf-repo") else ()
     for at, item in command.all("spec-type"):
-        needing = [kind for kind in item.value.partition(":")[0].split(",") if kind in NEED_DRAFT]
+        named = item.value.partition(":")[0].split(",")
+        needing = [kind for kind in named if kind in NEED_DRAFT.difference(beside)]
         if needing:
             yield about(
                 severity,
@@ -181,6 +194,9 @@ def _without_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     if any(kind in BY_LAYERS | NEED_DRAFT for kind in kinds):
         return
     for at, item in enumerate(command.items):
+        if reader.takes(item.flag) is False:
+            # It is told of its name first.
+            continue
         is_of_any = item.name in _OF_DRAFTING
         if not kinds if is_of_any else _OF_THE_DRAFT.fullmatch(item.name):
             what = f"{item.shown} is about a draft, and there is none"

@@ -15,7 +15,7 @@ from spectui.commands.renames import (
     MODEL_FLAGS,
     OF_MODELS,
 )
-from spectui.commands.stages import UNFINISHED, read_stage
+from spectui.commands.stages import UNFINISHED, fault_of_chain, read_stage
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND
@@ -31,6 +31,8 @@ def kinds_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             yield from _of_ik(at, item, command)
         elif reader.is_current:
             yield from _current(at, item)
+    if reader.dialect is Dialect.IK:
+        yield from _chain_of_ik(command)
     if reader.is_current:
         yield from _of_one_context(command)
 
@@ -46,7 +48,8 @@ def _of_one_context(command: ServerCommand) -> Iterator[Finding]:
     yield error(
         found,
         f"{' and '.join(of_models)} cannot draft beside each other",
-        "llama-server has one draft context, and ends while it loads; name one of them",
+        "llama-server has one draft context, and ends while it loads or drafts nothing; name one "
+        "of them",
         write=(found[1].flag, named) if kind in of_models else None,
     )
 
@@ -109,16 +112,19 @@ def _of_ik(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
     try:
         stage = read_stage(item.value)
     except ValueError as fault:
-        edits = to_ik_stages(command)
+        edits, why = to_ik_stages(command), str(fault)
         words = next(filter(None, edits.values()), ())
+        values = words[1::2]
         # What is no stage then either only its author can tell.
-        if not all(map(_is_stage, words[1::2])):
+        if not all(map(_is_stage, values)):
             edits, words = {}, ()
+        elif (unfit := fault_of_chain([read_stage(one).kind for one in values])) is not None:
+            edits, words, why = {}, (), f"{why}; {unfit}"
         yield Finding(
             flag=item.shown,
             severity=Severity.ERROR,
             what=f"ik_llama.cpp's llama-server knows no {item.flag} {item.value}",
-            why=str(fault),
+            why=why,
             replacement=shlex.join(words) if words else None,
             edits=edits,
             at=at,
@@ -131,6 +137,21 @@ def _of_ik(at: int, item: Item, command: ServerCommand) -> Iterator[Finding]:
                 "it takes the name, and has no drafter behind it",
                 write=(),
             )
+
+
+def _chain_of_ik(command: ServerCommand) -> Iterator[Finding]:
+    """Find stages that ik_llama.cpp does not take beside each other."""
+    found = list(command.all("spec-type"))
+    if not all(_is_stage(item.value) for _at, item in found):
+        return
+    kinds = [read_stage(item.value).kind for _at, item in found]
+    fault = fault_of_chain(kinds)
+    if fault is not None:
+        yield error(
+            found[-1],
+            f"ik_llama.cpp does not draft with {', '.join(kinds)}",
+            f"it stops: {fault}",
+        )
 
 
 def _is_stage(value: str) -> bool:

@@ -4,30 +4,36 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.drafting import NEW_LENGTHS, OLD_LENGTHS, assumed_lengths, drafting
+from spectui.commands.drafting import (
+    NEW_LENGTHS,
+    OLD_LENGTHS,
+    assumed_lengths,
+    drafting,
+    kind_of_draft,
+)
 from spectui.commands.finding import (
     OFFLOAD_BATCH,
     Finding,
     Topic,
+    error,
     note,
     warning,
 )
 from spectui.commands.items import Item
 from spectui.commands.reader import Reader
-from spectui.commands.renames import KINDS, MODEL_FLAGS
-from spectui.commands.rewriting import own_words
+from spectui.commands.renames import KINDS, MODEL_FLAGS, OF_MODELS
+from spectui.commands.rewriting import as_meant, own_words
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import (
+    MODEL_KIND,
+    MTP_KIND,
     NgramCache,
-    NgramDrafter,
-    NgramMod,
     NgramSimple,
     kind_of,
     ngram_of,
     number_of,
 )
-from spectui.options.number import Number
 from spectui.severity import Severity
 
 _LONG = 8
@@ -37,11 +43,8 @@ _SHORT = 4
 """Draft length that is proposed in place of a long one."""
 
 
-_BOUNDS: dict[type[NgramDrafter], tuple[str, str]] = {
-    NgramSimple: ("size_n", "size_m"),
-    NgramMod: ("n_min", "n_max"),
-}
-"""Numbers of n-gram drafters that bound their drafts: the shortest, and the longest."""
+_IN_BLOCKS = frozenset({"draft-dflash", "draft-dspark"})
+"""Kinds whose drafts are computed at once."""
 _UNREAD = {
     "spec-ngram-simple-min-hits": "ngram-simple looks up no counts",
     # common_ngram_map_draft
@@ -51,12 +54,14 @@ _UNREAD = {
 
 def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on the draft lengths of models."""
+    # What is put right drafts, too.
+    command = as_meant(command)
     if not command.drafts_with_model:
         return
     if reader.dialect is not Dialect.IK:
         yield from _changed(command, reader)
     yield from _shorter_than_shortest(command, reader)
-    yield from _never(command)
+    yield from _never(command, reader)
     yield from _least_probability(command)
     yield from _large_batches(command, reader)
 
@@ -98,28 +103,38 @@ def _shorter_than_shortest(command: ServerCommand, reader: Reader) -> Iterator[F
     )
 
 
-def _never(command: ServerCommand) -> Iterator[Finding]:
-    """Find lengths and probabilities with which nothing is ever drafted."""
-    longest, p_min = command.number("draft-max"), command.number("draft-p-min")
-    is_empty = longest is not None and longest < 1
-    for name, instead, is_wrong, why in (
-        ("draft-max", NEW_LENGTHS, is_empty, "a draft has no tokens, so that nothing is drafted"),
-        (
-            "draft-p-min",
-            OLD_LENGTHS,
-            p_min is not None and p_min > 1,
-            "no token is more probable than 1, so that nothing is drafted",
-        ),
-    ):
-        found = command.last(name)
-        if found is not None and is_wrong:
-            at, item = found
-            yield warning(
-                (at, item),
-                f"{item.shown} {item.value} ends every draft before it begins",
-                why,
-                write=(item.flag, instead[name]),
+def _never(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Find lengths and probabilities with which nothing is ever drafted, or the server ends."""
+    found, longest = command.last("draft-max"), command.number("draft-max")
+    if found is not None and longest is not None and longest < 1:
+        item = found[1]
+        words = (item.flag, NEW_LENGTHS["draft-max"])
+        if reader.is_current and _is_one_by_one(command):
+            yield error(
+                found,
+                f"{item.shown} {item.value} ends llama-server while it answers",
+                "a draft gets a token all the same, and no room is kept for its results; to draft "
+                "nothing, leave out what names the drafter",
+                write=words,
             )
+        else:
+            what = f"{item.shown} {item.value} ends every draft before it begins"
+            why = "a draft has no tokens, so that nothing is drafted"
+            yield warning(found, what, why, write=words)
+    found, p_min = command.last("draft-p-min"), command.number("draft-p-min")
+    if found is not None and p_min is not None and p_min > 1:
+        yield warning(
+            found,
+            f"{found[1].shown} {found[1].value} ends every draft before it begins",
+            "no token is more probable than 1, so that nothing is drafted",
+            write=(found[1].flag, OLD_LENGTHS["draft-p-min"]),
+        )
+
+
+def _is_one_by_one(command: ServerCommand) -> bool:
+    """Whether all that drafts is a model which computes one token after the other."""
+    kinds = command.kinds or (kind_of_draft(command),)
+    return OF_MODELS.difference(_IN_BLOCKS).issuperset(kinds)
 
 
 def _least_probability(command: ServerCommand) -> Iterator[Finding]:
@@ -130,12 +145,13 @@ def _least_probability(command: ServerCommand) -> Iterator[Finding]:
         return
     item = found[1]
     if command.value("spec-draft-sampling") == "probabilistic":
-        if p_min > 0:
+        kinds = command.kinds or (kind_of_draft(command),)
+        if p_min > 0 and any(kind in {MODEL_KIND, MTP_KIND} for kind in kinds):
             yield warning(
                 found,
                 f"{item.text} ends drafts by a probability that does not decide",
-                "since llama.cpp b12364 a sampled token is accepted as often as draft and target "
-                "agree (1 - TV), which the draft's top probability does not tell",
+                "a sampled token is accepted as often as draft and target agree (1 - TV), which "
+                "the draft's top probability does not tell",
                 write=(item.flag, "0"),
             )
     elif longest is not None and longest >= _LONG and p_min <= 0:
@@ -158,7 +174,10 @@ def _large_batches(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     if found is None or longest is None or not in_ram or not is_long:
         return
     flag = MODEL_FLAGS["draft-max"] if reader.is_current else found[1].flag
-    is_batch = longest >= OFFLOAD_BATCH - 1 and command.value("gpu-layers") != "0"
+    # With --no-op-offload nothing is copied.
+    offload = command.last("op-offload", "no-op-offload")
+    is_copied = offload is None or not offload[1].is_negation
+    is_batch = is_copied and longest >= OFFLOAD_BATCH - 1 and command.value("gpu-layers") != "0"
     yield warning(
         found,
         f"drafts of {longest:.0f} tokens, beside weights in RAM",
@@ -199,9 +218,8 @@ def ngrams_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             yield _idle(at, item, _UNREAD[item.name])
     if kinds and all(kind.startswith("ngram-") for kind in kinds):
         yield from _lengths(command, kinds, reader)
-    for drafter, bounds in _BOUNDS.items():
-        if kind_of(drafter) in kinds:
-            yield from _all_dropped(command, *(number_of(drafter, name) for name in bounds))
+    if kind_of(NgramSimple) in kinds:
+        yield from _all_dropped(command)
 
 
 def _idle(at: int, item: Item, why: str) -> Finding:
@@ -224,25 +242,22 @@ def _lengths(command: ServerCommand, kinds: tuple[str, ...], reader: Reader) -> 
         )
 
 
-def _all_dropped(command: ServerCommand, shortest: Number, longest: Number) -> Iterator[Finding]:
-    """Find lengths of an n-gram drafter with which every draft is dropped."""
+def _all_dropped(command: ServerCommand) -> Iterator[Finding]:
+    """Find lengths of ``ngram-simple`` with which every draft is dropped."""
+    shortest, longest = (number_of(NgramSimple, name) for name in ("size_n", "size_m"))
     found = command.last(longest.option, shortest.option)
-    least, most = (_number(command, one) for one in (shortest, longest))
+    least, most = (
+        one.default if (given := command.number(one.option)) is None else given
+        for one in (shortest, longest)
+    )
     if found is None or least <= most:
         return
-    looks_up = ", which is what it looks up" if shortest.low else ""
     yield warning(
         found,
-        f"{shortest.kind} drafts at most {most:.0f} tokens, and drops drafts below "
-        f"{least:.0f}{looks_up}",
+        f"{shortest.kind} drafts at most {most:.0f} tokens, and drops drafts below {least:.0f}, "
+        "which is what it looks up",
         "no draft is long enough"
         if command.has(shortest.option)
         else f"its {shortest.name.replace('_', '-')} is {least:.0f} unless told",
-        write=(longest.flags[0], f"{least:.0f}") if shortest.low else (shortest.flags[0], "0"),
+        write=(longest.flags[0], f"{least:.0f}"),
     )
-
-
-def _number(command: ServerCommand, number: Number) -> float:
-    """The command's number, 0 included, or else the server's default."""
-    found = command.number(number.option)
-    return number.default if found is None else found

@@ -15,6 +15,8 @@ _EXPERT = re.compile(rf"blk\.(\d+)\.{EXPERTS}")
 def placement_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on a draft that is kept apart, and on placements without effect."""
     yield from _draft_in_ram(command, reader)
+    if reader.is_current:
+        yield from _locked_and_direct(command)
     if command.target_tensors is not None:
         yield from _unmatched(command, "the model", command.target_tensors, "")
     if command.draft_tensors is not None:
@@ -34,6 +36,17 @@ def _draft_in_ram(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         "takes little of a GPU's memory",
         write=(found[1].flag, "99"),
     )
+
+
+def _locked_and_direct(command: ServerCommand) -> Iterator[Finding]:
+    """Find two former switches of which ``--load-mode`` takes one."""
+    locked, direct = command.last("mlock"), command.last("direct-io")
+    if locked is not None and direct is not None:
+        yield warning(
+            direct,
+            f"{direct[1].shown} is lost beside {locked[1].shown}",
+            "--load-mode has no mode for both; --load-mode dio is the other one",
+        )
 
 
 def _unmatched(

@@ -39,8 +39,10 @@ _ADDING = frozenset(
     {"override-tensor", "override-tensor-draft", "override-kv", "spec-type", "n-cpu-moe"}
     | {"n-cpu-ffn", "n-cpu-moe-draft", "lora", "lora-scaled", "control-vector", "logit-bias"}
     | {"control-vector-scaled", "dry-sequence-breaker", "reverse-prompt", "api-key", "alias"}
-    | {"tags", "rpc", "spec-replace", "chat-template-kwargs", "spec-stage"}
+    | {"tags", "rpc", "spec-replace", "chat-template-kwargs", "spec-stage", "api-key-file"}
     | {"cpu-mask", "cpu-range", "cpu-mask-batch", "cpu-range-batch"}
+    # auto leaves what on or off gave the chat template.
+    | {"reasoning"}
 )
 """Options that add to previous values."""
 _BUILD = re.compile(r"b\d+")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spectui.commands.command import INI, Entry, ServerCommand
-from spectui.commands.finding import Finding
+from spectui.commands.finding import Finding, Topic
 from spectui.commands.home import with_paths_read
 from spectui.commands.items import divide, placed
 from spectui.commands.server_options import (
@@ -24,7 +24,7 @@ from spectui.options.dialect import Dialect
 from spectui.severity import Severity
 
 _HEADER = re.compile(r"\[[ \t]*([^\]]+?)[ \t]*\][ \t]*(?:[;#].*)?")
-_ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=([^;#]*)(?:[;#].*)?")
+_ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=([^;#]*)([;#].*)?")
 _REMARK = re.compile(r"[ \t]*(?:[;#].*)?")
 _EVERY = "*"
 """Section whose options apply to every model."""
@@ -45,6 +45,8 @@ class _Key:
     key: str
     value: str
     line: int
+    cut: str = ""
+    """What a sign of remarks cuts off right behind the value."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,7 +85,9 @@ def read_presets(text: str, path: Path) -> Presets | None:
                 found.sections[_UNNAMED] = entries
             # No shell assigns so.
             has_key = has_key or "-" in entry[1] or line[len(entry[1])] != "="
-            entries.append(_Key(key=entry[1], value=entry[2].strip(" \t"), line=number))
+            value = entry[2].strip(" \t")
+            cut = entry[3] or "" if value and entry[2].endswith(value) else ""
+            entries.append(_Key(key=entry[1], value=value, line=number, cut=cut))
         elif _REMARK.fullmatch(line) is None:
             if path.suffix == ".ini":
                 raise BadInputError(
@@ -159,7 +163,15 @@ def _twice(before: _Key, after: _Key, section: str) -> Finding:
 
 
 def _remarks(one: _Key) -> Iterator[Finding]:
-    """Yield what the router says of a key that it does not know."""
+    """Yield what the router says of a key that it does not know, and of a value that it cuts."""
+    if one.cut:
+        yield Finding(
+            flag=one.key,
+            severity=Severity.WARNING,
+            what=f"{one.key} = {one.value}{one.cut} (line {one.line}) is read as {one.value}",
+            why=f"a remark begins at {one.cut[0]}, wherever it stands, and no quotes change that",
+            topic=Topic.MISREAD,
+        )
     if one.key in _OF_THE_ROUTER or _is_key(one.key):
         option = _known(one.key)[1]
         if option is not None and option.counts.get(Dialect.LLAMA_CPP) == _TWO_VALUES:
