@@ -44,6 +44,8 @@ class Accepted:
     """Name of the program in messages."""
     flags: frozenset[str]
     """Every spelling that the server takes."""
+    removed: frozenset[str] = frozenset()
+    """Spellings that the server knows only to refuse them."""
     bare: frozenset[str] = frozenset()
     """Flags that take no value."""
     variables: frozenset[str] = frozenset()

@@ -165,6 +165,19 @@ def test_what_was_not_shown_to_the_judge_is_said(
 
 
 @SERVER
+def test_what_is_proposed_is_taken(spectui: Spectui, llama_server_binary: Path) -> None:
+    def said(text: str) -> str:
+        spectui("lint", "--server-bin", str(llama_server_binary), f"llama-server -m a.gguf {text}")
+        return " ".join(spectui.out.split())
+
+    assert "write: --ctx-size 4" in said("--ctx-sise 4")
+    assert "write:" not in said("--ctx-sise x")
+    assert "write: --spec-type draft-mtp" in said("--mtp")
+    assert "leave out --rtr" in said("--rtr")
+    assert "an option that was removed" in said("--draft 8 -md d.gguf")
+
+
+@SERVER
 def test_fix_says_what_it_leaves(spectui: Spectui, llama_server_binary: Path) -> None:
     text = "llama-server -m a.gguf -sm layers"
     assert spectui("lint", "--fix", "--server-bin", str(llama_server_binary), text) == 3

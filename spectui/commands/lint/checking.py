@@ -1,10 +1,12 @@
 """Applies all rules, and their corrections."""
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding
+from spectui.commands.items import divide
 from spectui.commands.lint.caches import caches_rule, serving_rule
 from spectui.commands.lint.drafters import drafters_rule
 from spectui.commands.lint.kinds import kinds_rule
@@ -98,9 +100,20 @@ def _found(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         for finding in rule(command, reader):
             if finding.severity is Severity.ERROR:
                 refused.update({finding.at, *(at for at in finding.edits if at is not None)})
-            yield finding
+            yield finding if _is_taken(finding, reader) else replace(finding, replacement=None)
     if reader.judge is not None:
         yield from reader.judge(command, refused)
+
+
+def _is_taken(finding: Finding, reader: Reader) -> bool:
+    """Whether the reader takes the options that a finding proposes; edits are examined anew."""
+    proposed = finding.replacement or ""
+    if finding.edits or not proposed.startswith("-"):
+        return True
+    meant = ServerCommand.of(divide(shlex.split(proposed)))
+    if any(reader.takes(item.flag) is False for item in meant.items):
+        return False
+    return reader.judge is None or not any(reader.judge(meant, ()))
 
 
 def _worst_first(command: ServerCommand, found: Iterable[Finding]) -> tuple[Finding, ...]:
