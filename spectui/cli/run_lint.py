@@ -332,7 +332,7 @@ def _judged_by(reader: Reader) -> str | None:
 def _withheld(report: Checked) -> tuple[str, ...]:
     """The options that the judge is not shown, each with the reason."""
     judge = report.reader.judge
-    return () if judge is None else judge.withheld(report.command)
+    return () if judge is None else judge.withheld(report.fixed)
 
 
 def _finding_document(finding: Finding, command: ServerCommand) -> Json:

@@ -13,7 +13,7 @@ from spectui.commands.lint.kinds import kinds_rule
 from spectui.commands.lint.lengths import lengths_rule, ngrams_rule
 from spectui.commands.lint.misread import misread_rule
 from spectui.commands.lint.placement import placement_rule
-from spectui.commands.lint.programs import program_rule
+from spectui.commands.lint.programs import own_options, program_rule
 from spectui.commands.lint.spelling import repeats_rule, spelling_rule
 from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
@@ -68,7 +68,7 @@ def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Re
         always: whether a command that the server runs is corrected too.
     """
     findings = left = lint(command, reader)
-    right = as_server(command)
+    right = as_server(command.edited(dict.fromkeys(own_options(command, reader), ())))
     if always or any(finding.severity is Severity.ERROR for finding in findings):
         remarks = tuple(one for one in command.remarks if one.replacement is None)
         right, left = _corrected(replace(right, remarks=remarks), reader)
@@ -95,9 +95,12 @@ def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, t
 
 def _found(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield what the rules say, and then what the reader itself does of all other options."""
-    refused: set[int] = set()
+    others = own_options(command, reader)
+    refused = set(others)
     for rule in _RULES:
         for finding in rule(command, reader):
+            if finding.at in others:
+                continue
             if finding.severity is Severity.ERROR:
                 refused.update({finding.at, *(at for at in finding.edits if at is not None)})
             yield finding if _is_taken(finding, reader) else replace(finding, replacement=None)

@@ -10,7 +10,6 @@ from spectui.commands.drafting import is_of_stage, told_of_length
 from spectui.commands.finding import Finding, Topic, about, error, warning
 from spectui.commands.home import shell_line
 from spectui.commands.items import DASHES, Item, divide
-from spectui.commands.programs import SERVER, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.renames import RENAMES
 from spectui.commands.rewriting import (
@@ -186,7 +185,7 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
                 flag=flag,
                 severity=Severity.ERROR,
                 what=f"{reader.name} does not take {flag}",
-                why="; ".join((_why(item, command, reader), *_longer(item, words))),
+                why="; ".join((_why(item, reader), *_longer(item, words))),
                 replacement=None if words is None else shell_line(words),
                 edits=edits,
                 at=at,
@@ -202,7 +201,7 @@ def _longer(item: Item, words: tuple[str, ...] | None) -> Iterator[str]:
         yield told
 
 
-def _why(item: Item, command: ServerCommand, reader: Reader) -> str:
+def _why(item: Item, reader: Reader) -> str:
     server = item.server
     accepted = reader.accepted
     if server is None or accepted is not None:
@@ -220,10 +219,7 @@ def _why(item: Item, command: ServerCommand, reader: Reader) -> str:
     if until is not None:
         return f"builds since {_day(until)} stop at it{today}"
     if server.programs:
-        word = started_by(command)
-        own = SERVER if word is None else program_of(word)
-        program = server.programs[0] if own == SERVER else own
-        return f"it is an option of {program}, and stops the server"
+        return f"it is an option of {server.programs[0]}, and stops the server"
     if server.taken.keys() == {Dialect.IK}:
         return "it is an option of ik_llama.cpp, and stops the server"
     if reader.dialect in server.taken:
