@@ -54,12 +54,18 @@ def _sentence(error: click.ClickException) -> str:
         case click.NoSuchOption(possibilities=alike):
             meant = f"; did you mean {' or '.join(alike)}?" if alike else ""
             text = f"no such option {error.option_name}{meant}"
-        case click.BadParameter(param=click.Parameter(opts=flags)) if flags[0].startswith("-"):
-            name = next((flag for flag in flags if flag.startswith("--")), flags[0])
-            return f"{name}: {error.message.rstrip('.')}"
+        case click.MissingParameter(param=click.Option() as option, ctx=click.Context() as own):
+            text = f"{_name(option)} is missing; give {_name(option)} {option.make_metavar(own)}"
+        case click.BadParameter(param=click.Option() as option):
+            return f"{_name(option)}: {error.message.rstrip('.')}"
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     text = f"{text[0].lower()}{text[1:]}"
     return text if ctx is None else f"{text}; see {ctx.command_path} --help"
+
+
+def _name(option: click.Option) -> str:
+    """The first long spelling; the short one of an option that has no other."""
+    return next((flag for flag in option.opts if flag.startswith("--")), option.opts[0])
 
 
 def _named_log(error: BaseException, lines: tuple[str, ...]) -> str:

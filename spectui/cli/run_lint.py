@@ -2,7 +2,7 @@
 
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -39,6 +39,12 @@ _CONTAINED = (
     "it, with paths as they are on this machine where the container mounts a folder of it, and its "
     "own elsewhere."
 )
+_UNCORRECTED = "Not corrected, since only who wrote it knows what was meant"
+_READ = (
+    *("model-draft", "mmproj", "chat-template-file", "grammar-file", "json-schema-file"),
+    "api-key-file",
+)
+"""Options of files beside the model without which llama-server does not start."""
 _INDENT = "    "
 _AROUND = 30
 """Characters of the command that are shown before and behind what a finding is about."""
@@ -56,6 +62,8 @@ class Checked:
     reader: Reader
     chosen_by: str
     """Reason for the reader."""
+    unjudged: str | None
+    """Reason why no llama-server read the command itself; None if one did."""
     findings: tuple[Finding, ...]
     left: tuple[Finding, ...]
     """Findings of the corrected command."""
@@ -167,9 +175,7 @@ def examine(
         quiet: whether nothing is said meanwhile.
     """
     mind_secrets(command)
-    reader, chosen_by = (
-        (given, "--dialect or --server-bin names it") if given else _own_reader(command)
-    )
+    reader, chosen_by = _own_reader(command) if given is None else _named_reader(given)
     unseen = _missing(command) if with_models else "--no-models was given"
     if unseen is None:
         # It loads what plans memory.
@@ -180,14 +186,15 @@ def examine(
     of_models: tuple[Finding, ...] = ()
     if unseen is None:
         of_models, unseen = model_findings(report.corrected, quiet=quiet)
-    elif with_models:
-        of_models = tuple(_missing_draft(command))
+    if with_models:
+        of_models = (*of_models, *_missing_files(command))
     return Checked(
         name=name,
         command=command,
         fixed=report.corrected,
         reader=reader,
         chosen_by=chosen_by,
+        unjudged=None if reader.judge else _unjudged(command, given),
         findings=_together(report.findings, of_models),
         # Nothing else is corrected of what the models tell.
         left=_together(report.left, of_models),
@@ -202,6 +209,19 @@ def _together(own: tuple[Finding, ...], of_models: tuple[Finding, ...]) -> tuple
     others = (one for one in of_models if one.topic is None or one.topic not in topics)
     order = list(Severity)
     return tuple(sorted((*own, *others), key=lambda one: order.index(one.severity)))
+
+
+def _named_reader(given: Reader) -> tuple[Reader, str]:
+    return given, f"{'--dialect' if given.accepted is None else '--server-bin'} names it"
+
+
+def _unjudged(command: ServerCommand, given: Reader | None) -> str:
+    """Reason why no llama-server read a command itself."""
+    if given is not None:
+        return "--dialect asks no llama-server"
+    if command.inside is not None:
+        return "a container has a llama-server of its own"
+    return "no llama-server was found that reads it"
 
 
 def _own_reader(command: ServerCommand) -> tuple[Reader, str]:
@@ -222,22 +242,25 @@ def _missing(command: ServerCommand) -> str | None:
     return None if missing is None else f"{missing} is not here"
 
 
-def _missing_draft(command: ServerCommand) -> Iterator[Finding]:
-    """Find a draft that is not on this machine, where its target is."""
-    model, found = command.value("model"), command.last("model-draft")
-    if not model or found is None or not found[1].value or command.inside is not None:
+def _missing_files(command: ServerCommand) -> Iterator[Finding]:
+    """Find files that are not on this machine, where the target is."""
+    model = command.value("model")
+    if not model or command.inside is not None or not Path(own_path(model)).exists():
         return
-    draft, target = (Path(own_path(name)) for name in (found[1].value, model))
-    if draft.exists() or not target.exists():
-        return
-    names = [path.name for path in target.parent.glob("*.gguf") if path != target]
-    alike = next(iter(get_close_matches(draft.name, names, 1)), None)
-    yield error(
-        found,
-        f"{found[1].text} is not here, and {model} is",
-        "llama-server stops where it finds no draft",
-        write=(found[1].flag, "FILE" if alike is None else str(Path(model).with_name(alike))),
-    )
+    for found in filter(None, map(command.last, _READ)):
+        item = found[1]
+        path = Path(own_path(item.value))
+        if not item.value or path.exists():
+            continue
+        names = [one.name for one in Path(own_path(model)).parent.glob(f"*{path.suffix}")]
+        others = [name for name in names if name != Path(model).name]
+        alike = next(iter(get_close_matches(path.name, others, 1)), None)
+        yield error(
+            found,
+            f"{item.text} is not here, and {model} is",
+            "llama-server stops where it does not find the file",
+            write=(item.flag, "FILE" if alike is None else str(Path(model).with_name(alike))),
+        )
 
 
 def _next(report: Checked, given: str | None) -> list[str]:
@@ -292,7 +315,8 @@ def _lint_document(report: Checked) -> Json:
         "dialect": str(report.reader.dialect),
         "dialect_reason": report.chosen_by,
         "findings": [_finding_document(finding, report.command) for finding in report.findings],
-        **or_reason("judged_by", _judged_by(report.reader), "no llama-server is here to read it"),
+        **or_reason("judged_by", _judged_by(report.reader), report.unjudged or ""),
+        "withheld": list(_withheld(report)),
         "models_seen": report.unseen is None,
         **({} if report.unseen is None else {"models_seen_reason": report.unseen}),
         "fixed": report.fixed.text,
@@ -303,6 +327,12 @@ def _lint_document(report: Checked) -> Json:
 def _judged_by(reader: Reader) -> str | None:
     """The llama-server that read the command itself; None without one."""
     return None if reader.judge is None or reader.accepted is None else reader.accepted.program
+
+
+def _withheld(report: Checked) -> tuple[str, ...]:
+    """The options that the judge is not shown, each with the reason."""
+    judge = report.reader.judge
+    return () if judge is None else judge.withheld(report.fixed)
 
 
 def _finding_document(finding: Finding, command: ServerCommand) -> Json:
@@ -333,20 +363,21 @@ def _parts(report: Checked, *, with_fixed: bool) -> Iterator[RenderableType]:
     if report.command.inside is not None:
         yield Text(_filled(_CONTAINED))
     before, after = report.command, report.fixed
+    refused = dict.fromkeys(one.what for one in report.left if one.severity is Severity.ERROR)
+    if refused and not with_fixed:
+        yield Text(_filled(printable(f"{_UNCORRECTED}: {'; '.join(refused)}.")))
     if with_fixed and (after.text, after.remarks) != (before.text, before.remarks):
         yield Text("")
-        yield Text(_filled(_heading(report)), style="bold")
+        yield Text(_filled(_heading(refused)), style="bold")
         yield _to_copy(report.fixed.text)
     if report.name is not None:
         yield Text("")
 
 
-def _heading(report: Checked) -> str:
+def _heading(refused: Iterable[str]) -> str:
     """What the corrected command is, and what still stops the server there."""
-    left = dict.fromkeys(one.what for one in report.left if one.severity is Severity.ERROR)
-    if not left:
-        return "Corrected:"
-    return printable(f"Corrected in part, and still refused ({'; '.join(left)}):")
+    told = "; ".join(refused)
+    return printable(f"Corrected in part, and still refused ({told}):") if told else "Corrected:"
 
 
 def _to_copy(command: str) -> Text:
@@ -408,12 +439,15 @@ def _summary(report: Checked) -> str:
         f"{count} {kind}{'s' if count > 1 else ''}" for kind, count in counts.items() if count
     )
     reader, summary = report.reader, told or "No problems found"
-    if reader.judge is not None:
-        return printable(f"{summary}. Judged by {reader.build} itself, as {report.chosen_by}.")
+    if report.unjudged is None:
+        withheld = "; ".join(_withheld(report))
+        unseen = f" Not shown to it: {withheld}." if withheld else ""
+        chosen = f"Judged by {reader.build} itself, as {report.chosen_by}."
+        return printable(f"{summary}. {chosen}{unseen}")
     return printable(
         f"{summary}. Checked against the options of {reader.build} ({drawn_from(reader.dialect)}), "
-        f"as {report.chosen_by}. Values were not checked, and unknown is not wrong: no "
-        "llama-server was found that reads it (--server-bin PATH names one)."
+        f"as {report.chosen_by}. Values were not checked, and unknown is not wrong: "
+        f"{report.unjudged} (--server-bin PATH names one)."
     )
 
 

@@ -1,9 +1,9 @@
 """The llama-server that will read a command, and the options that it takes."""
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from spectui.commands.server_options import (
     NEGATION,
@@ -44,6 +44,8 @@ class Accepted:
     """Name of the program in messages."""
     flags: frozenset[str]
     """Every spelling that the server takes."""
+    removed: frozenset[str] = frozenset()
+    """Spellings that the server knows only to refuse them."""
     bare: frozenset[str] = frozenset()
     """Flags that take no value."""
     variables: frozenset[str] = frozenset()
@@ -65,6 +67,16 @@ def drafters_of(placeholder: str) -> frozenset[str]:
     return found if "none" in found else frozenset()
 
 
+class Judging(Protocol):
+    """A llama-server that reads commands itself."""
+
+    def __call__(self, command: "ServerCommand", refused: Collection[int]) -> "Iterable[Finding]":
+        """Findings on what it refuses, without the items at the places that are known to be."""
+
+    def withheld(self, command: "ServerCommand") -> tuple[str, ...]:
+        """The options that it is not shown, each with the reason."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:
     """A llama-server, described by its dialect or by its own help."""
@@ -72,9 +84,8 @@ class Reader:
     dialect: Dialect = Dialect.LLAMA_CPP
     accepted: Accepted | None = None
     """The options of its binary; None if only the dialect is known."""
-    judge: "Callable[[ServerCommand, Collection[int]], Iterable[Finding]] | None" = None
-    """Asks the binary itself about a command but for items that it is known to refuse; None
-    without one."""
+    judge: Judging | None = None
+    """The binary itself as the judge of commands; None without one."""
 
     @property
     def name(self) -> str:

@@ -13,12 +13,13 @@ from pathlib import Path
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, error
-from spectui.commands.items import Item
+from spectui.commands.items import FILE_LISTS, Item
 from spectui.commands.lint.kinds import respelled
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import canonical
 from spectui.commands.takeover import names_model, prints_and_ends
 from spectui.errors import ServerError
+from spectui.options.option import INT_MAX
 from spectui.server.binary import ServerBinary, ask
 
 _TIMEOUT_S = 10.0
@@ -31,15 +32,21 @@ _ALONE = {
     "LLAMA_OFFLINE": "1",
 }
 """Variables that keep it from devices and from the hub."""
-_OPENING = re.compile(r"--(.*-)?(hf|url|docker|rpc|mcp|file|path|dir)(-.*)?|--log-(test|enable)")
-"""Names of options that open files or connect; the last are ik_llama.cpp's."""
+_CONNECTING = re.compile(r"--(.*-)?(hf|url|docker|rpc|mcp)(-.*)?")
+_OPENING = re.compile(r"--(.*-)?(file|path|dir)(-.*)?|--log-(test|enable)")
+"""Names of options that open files; the last are ik_llama.cpp's."""
 _FILES = re.compile(r"FNAME|FILE|PATH|DIR")
 _PLACED = ("override-tensor", "override-tensor-draft")
 _DEVICE = re.compile(r"--(.*-)?device(-.*)?")
-_NUMBERED = re.compile(r"\d")
-"""Part of the names of devices that are kept from it, and of their buffers, as of CUDA0."""
-_KEPT = ("model", "model-draft")
-"""Files that it opens behind its arguments alone, and misses where they are not named."""
+_BUFFER = re.compile(
+    r"(CUDA|ROCm|MUSA|Vulkan|SYCL|CANN|MTL|RPC|WebGPU|HTP|OPENVINO|ET|Kompute)\d+([:[].*)?"
+    r"|RPC\[.*\]|Metal|(GPU)?OpenCL"
+)
+"""Names of devices' buffers in ggml's backends, which it has only where it sees the device."""
+_DEVICE_NAME = re.compile(_BUFFER.pattern, re.IGNORECASE)
+"""Names of devices: llama.cpp compares them without regard to case."""
+_SHOWN = ("model", "model-draft", "mmproj", *(flag.lstrip("-") for flag in FILE_LISTS))
+"""Files that it opens behind its arguments alone; without a model it says that one is missing."""
 _HELP = re.compile(r"^(?:usage:|-----)", re.MULTILINE)
 """The beginning of a help, behind a refusal."""
 _OF_OPTION = "to show complete usage"
@@ -58,10 +65,11 @@ _ALLOWED = re.compile(r"allowed values: ([\w.+, -]+)|[\[{<(]([\w.+-]+(?:[,|][\w.
 _ITEM = re.compile(r"^ +- ([\w+-]+):", re.MULTILINE)
 """Words that an option takes, in a row and below each other."""
 _NUMBERS = {
-    **dict.fromkeys(("stoi", "stol", "stoll", "stoul", "stoull"), "no whole number in its range"),
-    **dict.fromkeys(("stof", "stod"), "no number in its range"),
+    "stoi": f"a whole number from {-INT_MAX - 1} to {INT_MAX}",
+    **dict.fromkeys(("stol", "stoll", "stoul", "stoull"), "a whole number"),
+    **dict.fromkeys(("stof", "stod"), "a number"),
 }
-"""Words of C++ for a value that is no number."""
+"""Words of C++ where a value is no number, or too large a one."""
 _ALIKE = 0.8
 """Similarity of two words, from 0 to 1, above which one may be meant by the other."""
 
@@ -91,7 +99,7 @@ class Judge:
         left = [
             (at, item)
             for at, item in enumerate(command.items)
-            if at not in refused and not self._opens(item)
+            if at not in refused and self._obstacle(item) is None
         ]
         self._deadline_s = time.monotonic() + _TIMEOUT_S
         for _ in range(_MOST_REFUSALS):
@@ -107,24 +115,28 @@ class Judge:
                 return
             yield _finding(left.pop(place), answer)
 
-    def _opens(self, item: Item) -> bool:
-        """Whether an option makes the server open, connect, ask a device, print, or run a text."""
-        if item.name in _KEPT:
-            return False
+    def withheld(self, command: ServerCommand) -> tuple[str, ...]:
+        """The options that are not shown to the server, each with the reason."""
+        found = ((item.shown, self._obstacle(item)) for item in command.items)
+        return tuple(dict.fromkeys(f"{name} ({why})" for name, why in found if why is not None))
+
+    def _obstacle(self, item: Item) -> str | None:
+        """Reason why an option is not shown to the server; None if it is."""
+        if item.name in _SHOWN:
+            return None
         flag, server = item.spelling, item.server
         names = (flag,) if server is None else (flag, *server.flags)
-        devices = item.values if any(map(_DEVICE.fullmatch, names)) else ()
-        if item.name in _PLACED:
-            devices = tuple(part.partition("=")[2] for part in item.value.split(","))
-        return (
-            item.is_path
+        obstacles = {
+            "connects": any(map(_CONNECTING.fullmatch, names)),
+            "opens a file": item.is_path
             or flag in self._files
-            or any(map(_OPENING.fullmatch, names))
-            or names_model((item,))
-            or prints_and_ends((item,)) is not None
-            or (item.name == "chat-template" and "{" in item.value)
-            or any(map(_NUMBERED.search, devices))
-        )
+            or any(map(_OPENING.fullmatch, names)),
+            "fetches a model": names_model((item,)),
+            "prints and ends": prints_and_ends((item,)) is not None,
+            "runs a template": item.name == "chat-template" and "{" in item.value,
+            "names a device": _names_device(item, names),
+        }
+        return next((reason for reason, is_so in obstacles.items() if is_so), None)
 
     def _answer(self, items: Sequence[tuple[int, Item]]) -> str:
         """What the server says against these options; empty if it takes them."""
@@ -155,6 +167,15 @@ class Judge:
         return low
 
 
+def _names_device(item: Item, names: Sequence[str]) -> bool:
+    """Whether a value of an option, which has these names, is a device's name or its buffer's."""
+    if item.name in _PLACED:
+        placed = (part.rpartition("=")[2] for part in item.value.split(","))
+        return any(map(_BUFFER.fullmatch, placed))
+    is_device = any(map(_DEVICE.fullmatch, names))
+    return is_device and any(map(_DEVICE_NAME.fullmatch, item.value.split(",")))
+
+
 def _named(items: Sequence[tuple[int, Item]], answer: str) -> int | None:
     """The place of the option that a refusal names; None for none, and for one of several."""
     named = _AT.search(answer)
@@ -180,28 +201,30 @@ def _finding(found: tuple[int, Item], answer: str) -> Finding:
     """An error at an option, with the value that was probably meant."""
     item = found[1]
     told, _, about = answer.partition("\n")
-    reason = _AROUND.sub("", told).strip()
+    reason = _AROUND.sub("", told).strip(" :")
     allowed = _allowed(about)
     meant = respelled(item.value, allowed)
     close = get_close_matches(item.value, allowed, 1, _ALIKE) if item.values else []
     words = (item.flag, *item.values[:-1], *([meant] if meant else close))
-    shown = item.text if item.variable is None else f"{item.variable}={item.value}"
+    value = f"the value {' '.join(item.values)!r} of " if item.values else ""
     takes = f"; it takes {', '.join(allowed)}" if allowed else ""
+    number = _NUMBERS.get(reason)
     return error(
         found,
-        f"this llama-server takes no {shown}",
-        f"it stops, and says: {_NUMBERS.get(reason, reason)}{takes}",
+        f"this llama-server does not take {value}{item.shown}",
+        f"it stops where it reads {number}" if number else f"it stops, and says: {reason}{takes}",
         write=words if close else None,
         fix=words if meant else None,
     )
 
 
 def _allowed(about: str) -> tuple[str, ...]:
-    """The words that an option takes, by its help."""
+    """The words that an option takes, by its help; none where that has examples alone."""
     found = _ALLOWED.search(" ".join(about.split()))
     if found is None:
         return tuple(_ITEM.findall(about))
-    return tuple(re.split(r"[,|]\s*", (found[1] or found[2]).strip()))
+    words = tuple(re.split(r"[,|]\s*", (found[1] or found[2]).strip()))
+    return () if ".." in words else words
 
 
 def reader_of(binary: ServerBinary) -> Reader:

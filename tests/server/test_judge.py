@@ -33,6 +33,13 @@ REFUSED = {
     "-ot exps=CUDA_Host": None,
     "-dev gpu": None,
     "-devd None": None,
+    "-dev gpu0": None,
+    "-dev 0": None,
+    "-devd foo1": None,
+    "-ot exps=CPU1": None,
+    "-ot exps=cuda0": None,
+    "-ot blk.1=int8": None,
+    "--lora-scaled a.gguf:x": None,
     "--numa distributed": "--numa distribute",
     "--rope-scaling yran": None,
     "--no-jinja --chat-template nope": None,
@@ -42,7 +49,7 @@ REFUSED = {
 }
 OPENED = (
     "--log-file {0} --grammar-file {0} --api-key-file {0} --slot-save-path {0} --rpc 10.0.0.1:1 "
-    "-hf a/b -hfd a/b -mu http://a/b -dr a -dev CUDA7 -devd none,MTL0 -ot exps=CUDA7 --lora {0} "
+    "-hf a/b -hfd a/b -mu http://a/b -dr a -dev cuda7 -devd none,MTL0 -ot exps=CUDA7,a=CPU "
     "--list-devices --version --completion-bash --gpt-oss-20b-default --log-enable"
 )
 RECORDING = """#!{python} -S
@@ -133,6 +140,62 @@ def test_what_would_open_is_not_shown_to_it(
     assert not {"LLAMA_ARG_THREADS", "HF_TOKEN"} & environment.keys()
 
 
+@SERVER
+def test_a_refusal_says_what_is_taken_and_no_placeholder(server: ServerBinary) -> None:
+    command = read_command("llama-server -m a.gguf -dev '' -sm layers -c x")
+    whys = [one.why for one in Judge(server)(command, ())]
+    assert whys[0] == "it stops, and says: invalid device"
+    assert "it takes none, layer, row" in whys[1]
+    assert "a whole number" in whys[2]
+
+
+@SERVER
+def test_what_was_not_shown_to_the_judge_is_said(
+    spectui: Spectui, llama_server_binary: Path
+) -> None:
+    text = "llama-server -m a.gguf --lora-scaled a.gguf:1 -dev CUDA0 --chat-template-file t"
+    assert spectui("lint", "--server-bin", str(llama_server_binary), text) == 0
+    said = " ".join(spectui.out.split())
+    assert "as --server-bin names it. Not shown to it: -dev (names a device);" in said
+    assert "--chat-template-file (opens a file). The models" in said
+    assert spectui("lint", "--dialect", "llama.cpp", text) == 0
+    said = " ".join(spectui.out.split())
+    assert "as --dialect names it" in said
+    assert "--dialect asks no llama-server" in said
+
+
+@SERVER
+def test_what_is_proposed_is_taken(spectui: Spectui, llama_server_binary: Path) -> None:
+    def said(text: str) -> str:
+        spectui("lint", "--server-bin", str(llama_server_binary), f"llama-server -m a.gguf {text}")
+        return " ".join(spectui.out.split())
+
+    assert "write: --ctx-size 4" in said("--ctx-sise 4")
+    assert "write:" not in said("--ctx-sise x")
+    assert "write: --spec-type draft-mtp" in said("--mtp")
+    assert "leave out --rtr" in said("--rtr")
+    assert "an option that was removed" in said("--draft 8 -md d.gguf")
+
+
+@SERVER
+def test_fix_says_what_it_leaves(spectui: Spectui, llama_server_binary: Path) -> None:
+    text = "llama-server -m a.gguf -sm layers"
+    assert spectui("lint", "--fix", "--server-bin", str(llama_server_binary), text) == 3
+    assert spectui.out == f"{text}\n"
+    assert "Not corrected, since only who wrote it knows what was meant" in spectui.err
+
+
+def test_a_file_that_is_missing_beside_its_target_is_an_error(
+    spectui: Spectui, tmp_path: Path
+) -> None:
+    (target := tmp_path / "a.gguf").touch()
+    (tmp_path / "chat.jinja").touch()
+    text = f"llama-server -m {target} --chat-template-file chats.jinja"
+    assert spectui("lint", text) == 3
+    assert f"write: --chat-template-file {tmp_path / 'chat.jinja'}" in " ".join(spectui.out.split())
+    assert spectui("lint", "--no-models", text) == 0
+
+
 def test_one_that_names_no_option_is_asked_for_less(tmp_path: Path) -> None:
     source = OF_IK.format(python=sys.executable, help=IK)
     binary = examine(str(write_script(tmp_path / "llama-server", source)))
@@ -140,7 +203,10 @@ def test_one_that_names_no_option_is_asked_for_less(tmp_path: Path) -> None:
     assert judged("-b 5 -c 7 -t 4 -rtr -amb 4 -a name -sm layer", binary) == []
     command = read_command(f"llama-server -m a.gguf -ub {'9' * 20} -rtr")
     [one] = Judge(binary)(command, ())
-    assert (one.flag, one.why) == ("-ub", "it stops, and says: no whole number in its range")
+    assert (one.flag, one.why) == (
+        "-ub",
+        "it stops where it reads a whole number from -2147483648 to 2147483647",
+    )
     Path(binary.path).unlink()
     # Without an answer nothing is known.
     assert judged("-ub x", binary) == []
@@ -159,19 +225,21 @@ def test_commands_are_judged_by_the_server_that_is_found(
     assert spectui("export", "--from", text) == 0
     monkeypatch.setattr(FOUND, lambda: (llama_server_binary,))
     assert spectui("lint", text) == 3
-    assert "this llama-server takes no -ctk q9" in spectui.out
+    assert "this llama-server does not take the value 'q9' of -ctk" in spectui.out
     assert f"Judged by {llama_server_binary} itself" in " ".join(spectui.out.split())
-    assert "still refused (this llama-server takes no -ctk q9)" in " ".join(spectui.out.split())
+    assert "still refused (this llama-server does not take the value 'q9' of -ctk)" in " ".join(
+        spectui.out.split()
+    )
     assert spectui("lint", "--fix", text.replace("q9", "q8_0")) == 0
     assert spectui.out == "llama-server -m a.gguf -ctk q8_0 -fa on --spec-draft-n-max 5\n"
     assert spectui("export", "--from", text) == 3
-    assert "takes no -ctk q9" in spectui.err
+    assert "the value 'q9' of -ctk" in spectui.err
     assert spectui("export", "--dialect", "llama.cpp", "--from", text) == 0
     assert spectui("export", "--format", "compose", "--from", text) == 0
     # Taken over, what spectui does not set itself is said.
     spectui("bench", "--from", "llama-server -m a.gguf --reasoning-format foo --draft-max 5")
-    assert "takes no --reasoning-format foo" in spectui.err
-    assert "--draft-max" not in spectui.err.partition("takes no")[2].splitlines()[0]
+    assert "the value 'foo' of --reasoning-format" in spectui.err
+    assert "--draft-max" not in spectui.err.partition("the value 'foo'")[2].splitlines()[0]
     # One of ik_llama.cpp's commands is not its own.
     assert spectui("lint", "llama-server -m a.gguf -rtr -fmoe -ctk q8_KV") == 3
     assert "Values were not checked" in " ".join(spectui.out.split())

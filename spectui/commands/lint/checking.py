@@ -1,17 +1,19 @@
 """Applies all rules, and their corrections."""
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding
+from spectui.commands.items import divide
 from spectui.commands.lint.caches import caches_rule, serving_rule
 from spectui.commands.lint.drafters import drafters_rule
 from spectui.commands.lint.kinds import kinds_rule
 from spectui.commands.lint.lengths import lengths_rule, ngrams_rule
 from spectui.commands.lint.misread import misread_rule
 from spectui.commands.lint.placement import placement_rule
-from spectui.commands.lint.programs import program_rule
+from spectui.commands.lint.programs import own_options, program_rule
 from spectui.commands.lint.spelling import repeats_rule, spelling_rule
 from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
@@ -66,7 +68,7 @@ def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Re
         always: whether a command that the server runs is corrected too.
     """
     findings = left = lint(command, reader)
-    right = as_server(command)
+    right = as_server(command.edited(dict.fromkeys(own_options(command, reader), ())))
     if always or any(finding.severity is Severity.ERROR for finding in findings):
         remarks = tuple(one for one in command.remarks if one.replacement is None)
         right, left = _corrected(replace(right, remarks=remarks), reader)
@@ -93,14 +95,28 @@ def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, t
 
 def _found(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield what the rules say, and then what the reader itself does of all other options."""
-    refused: set[int] = set()
+    others = own_options(command, reader)
+    refused = set(others)
     for rule in _RULES:
         for finding in rule(command, reader):
+            if finding.at in others:
+                continue
             if finding.severity is Severity.ERROR:
                 refused.update({finding.at, *(at for at in finding.edits if at is not None)})
-            yield finding
+            yield finding if _is_taken(finding, reader) else replace(finding, replacement=None)
     if reader.judge is not None:
         yield from reader.judge(command, refused)
+
+
+def _is_taken(finding: Finding, reader: Reader) -> bool:
+    """Whether the reader takes the options that a finding proposes; edits are examined anew."""
+    proposed = finding.replacement or ""
+    if finding.edits or not proposed.startswith("-"):
+        return True
+    meant = ServerCommand.of(divide(shlex.split(proposed)))
+    if any(reader.takes(item.flag) is False for item in meant.items):
+        return False
+    return reader.judge is None or not any(reader.judge(meant, ()))
 
 
 def _worst_first(command: ServerCommand, found: Iterable[Finding]) -> tuple[Finding, ...]:

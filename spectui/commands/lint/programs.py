@@ -15,7 +15,7 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield what the program is, if it is not llama-server, and what it does without a model."""
     word = started_by(command)
     if word is not None:
-        yield _of_program(word, command)
+        yield _of_program(word, command, reader)
     # Beside a draft it is told by the rule for drafts.
     printing = prints_and_ends(command.items)
     if printing is not None:
@@ -33,19 +33,32 @@ def _printing(item: Item) -> Finding:
     )
 
 
-def _of_program(word: str, command: ServerCommand) -> Finding:
+def own_options(command: ServerCommand, reader: Reader) -> frozenset[int]:
+    """Places of the options of another program than llama-server that only such programs take."""
+    word = started_by(command)
+    if word is None or program_of(word) == SERVER:
+        return frozenset()
+    servers = ((at, item.server) for at, item in enumerate(command.items))
+    others = (at for at, server in servers if server is not None and server.programs)
+    return frozenset(at for at in others if reader.takes(command.items[at].flag) is False)
+
+
+def _of_program(word: str, command: ServerCommand, reader: Reader) -> Finding:
     program = program_of(word)
     is_server = program == SERVER
+    what = f"this is a command of {program}"
+    why = "it is read as one of llama-server, which has most of its options"
+    own = [command.items[at].flag for at in sorted(own_options(command, reader))]
+    if own:
+        why += f", and lacks {', '.join(own)}: left out"
+    if is_server:
+        what = f"{word} is the name of llama-server until June 2024"
+        why = "it is held against what llama-server takes today"
     return Finding(
         flag=word,
         severity=Severity.NOTE,
-        what=f"{word} is the name of llama-server until June 2024"
-        if is_server
-        else f"this is a command of {program}",
-        why="it is held against what llama-server takes today"
-        if is_server
-        else "it is read as one of llama-server, which has most of its options; what only "
-        f"{program} takes is left out of it",
+        what=what,
+        why=why,
         replacement=as_server(command).start.program[-1],
     )
 

@@ -10,7 +10,6 @@ from spectui.commands.drafting import is_of_stage, told_of_length
 from spectui.commands.finding import Finding, Topic, about, error, warning
 from spectui.commands.home import shell_line
 from spectui.commands.items import DASHES, Item, divide
-from spectui.commands.programs import SERVER, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.renames import RENAMES
 from spectui.commands.rewriting import (
@@ -138,10 +137,7 @@ def _odd(item: Item) -> str:
 
 
 def _unknown(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
-    words = meant_by(item)
-    meant = () if words is None else tuple(divide(words))
-    if len(meant) == 1 and reader.takes(meant[0].flag) is False:
-        words = instead_of(meant[0], command, reader)
+    words = _instead(item, command, reader)
     if words is not None:
         what = f"{reader.name} does not know {item.flag}"
         return error((at, item), what, f"it stops at it{_odd(item)}", fix=words)
@@ -152,6 +148,20 @@ def _unknown(at: int, item: Item, command: ServerCommand, reader: Reader) -> Fin
         f"{_known_builds(reader)}; a newer build may take it, any other stops at it (--server-bin "
         f"PATH asks your own){_odd(item)}{f'; did you mean {shell_line(alike)}?' if alike else ''}",
     )
+
+
+def _instead(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:
+    """Words in place of an option that the reader does not take, in its own names.
+
+    An option that no table has is the one that it spells otherwise.
+    """
+    if item.server is not None or item.option is not None:
+        return instead_of(item, command, reader)
+    words = meant_by(item)
+    meant = () if words is None else tuple(divide(words))
+    if len(meant) == 1 and reader.takes(meant[0].flag) is False:
+        return instead_of(meant[0], command, reader)
+    return words
 
 
 def _known_builds(reader: Reader) -> str:
@@ -166,16 +176,18 @@ def _flag(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterat
         case None:
             yield _unknown(at, item, command, reader)
         case False:
-            words = instead_of(item, command, reader)
+            words = _instead(item, command, reader)
             shared = merged(item, command, reader)
             edits = shared or ({} if words is None else {at: words})
             # What takes the place of several is told of each.
             words = next(filter(None, shared.values()), words)
+            if words is None and item.server is None:
+                words = likely(item, command, reader) or None
             yield Finding(
                 flag=flag,
                 severity=Severity.ERROR,
                 what=f"{reader.name} does not take {flag}",
-                why="; ".join((_why(item, command, reader), *_longer(item, words))),
+                why="; ".join((_why(item, reader), *_longer(item, words))),
                 replacement=None if words is None else shell_line(words),
                 edits=edits,
                 at=at,
@@ -191,12 +203,15 @@ def _longer(item: Item, words: tuple[str, ...] | None) -> Iterator[str]:
         yield told
 
 
-def _why(item: Item, command: ServerCommand, reader: Reader) -> str:
+def _why(item: Item, reader: Reader) -> str:
     server = item.server
-    if server is None or reader.accepted is not None:
+    accepted = reader.accepted
+    if server is None or accepted is not None:
         since = None if server is None else server.since.get(item.spelling)
         taken = "" if since is None else f"; {Dialect.LLAMA_CPP} takes it since {since}"
-        return f"it stops at an option that it does not know{taken}"
+        is_removed = accepted is not None and item.spelling in accepted.removed
+        which = "was removed" if is_removed else "it does not know"
+        return f"it stops at an option that {which}{taken}"
     renamed = RENAMES.get(item.name)
     today = "" if renamed is None or renamed.now is None else f"; {renamed.now}"
     until = server.until.get((reader.dialect, item.spelling))
@@ -206,10 +221,7 @@ def _why(item: Item, command: ServerCommand, reader: Reader) -> str:
     if until is not None:
         return f"builds since {_day(until)} stop at it{today}"
     if server.programs:
-        word = started_by(command)
-        own = SERVER if word is None else program_of(word)
-        program = server.programs[0] if own == SERVER else own
-        return f"it is an option of {program}, and stops the server"
+        return f"it is an option of {server.programs[0]}, and stops the server"
     if server.taken.keys() == {Dialect.IK}:
         return "it is an option of ik_llama.cpp, and stops the server"
     if reader.dialect in server.taken:
