@@ -96,7 +96,7 @@ def test_sweep_has_slots_as_an_axis(
     assert run("sweep", *served, "--draft-max", "4", "-np", "1,2,4") == 0
     assert "nothing is left to measure" in spectui.err
     told = " ".join(spectui.out.split())
-    assert "is faster than off with 1 and slower with 4" in told
+    assert all(text in told for text in ("1.25", "0.80"))
     assert "off all" in (tmp_path / "o" / "report.md").read_text()
 
 

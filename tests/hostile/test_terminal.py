@@ -184,7 +184,6 @@ CARRIERS: dict[str, Carry] = {
     "preset's name": _preset_name,
     "grid's key": _file("a.toml", "description = 'x'\n& = 1\n", _GRID),
     "grid's value": _file("a.toml", "description = 'x'\n[[cells]]\nspec-type = [&]\n", _GRID),
-    "prompt's id": _file("a.jsonl", '{"id": &, "prompt": "x"}\n' * 2, _BENCH),
     "prompt's key": _file("a.jsonl", '{"id": "a", &: "x"}\n' * 2, _BENCH),
     "setting": _settings("& = 1\n"),
     "setting's value": _settings("model_folders = [&]\n"),
