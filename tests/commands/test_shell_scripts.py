@@ -150,7 +150,7 @@ ENDS = st.sampled_from(
 )
 
 KNOWN_REFUSALS = re.compile(
-    r"pattern of file names|is not set;|in the same line|home folder|lacks its"
+    r"pattern of file names|is not set;|in the same line|home folder|lacks a value"
 )
 """What random words run into although they are simple."""
 
