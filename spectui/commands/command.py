@@ -12,6 +12,7 @@ from spectui.commands.home import own_path, shell_word, shell_words
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.renames import BY_LAYERS, BY_SWITCH, DRAFTS, NONE, OF_MODELS
 from spectui.commands.server_options import canonical, former_names, new_names
+from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND
 from spectui.secret import hidden
@@ -197,6 +198,16 @@ class ServerCommand:
     def entry(self, format_: str) -> Entry | None:
         """The entry of the command's own file of that kind; None if it was in none."""
         return next((entry for entry in self.entries if entry.format == format_), None)
+
+    def check_values(self) -> None:
+        """Make sure that every option has its values.
+
+        Raises:
+            BadInputError: one lacks some.
+        """
+        for item in self.items:
+            if item.n_missing:
+                raise BadInputError(f"{item.text} lacks a value; write it after the option")
 
     def edited(self, edits: Edits) -> "ServerCommand":
         """The command after ``edits``."""

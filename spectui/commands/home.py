@@ -90,11 +90,7 @@ def shell_words(items: Iterable[Item]) -> Iterator[str]:
 
 def shell_line(words: Sequence[str]) -> str:
     """Arguments that were read as they are written for a shell."""
-    try:
-        return " ".join(shell_words(divide(words)))
-    except BadInputError:
-        # An option without its value.
-        return shlex.join(words)
+    return " ".join(shell_words(divide(words)))
 
 
 def own_path(path: str) -> str:

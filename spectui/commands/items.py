@@ -29,6 +29,8 @@ FILE_LISTS = frozenset({"--lora", "--control-vector", "--lora-scaled", "--contro
 """Options whose value is several paths; the last two have a number behind each."""
 DASHES = "\N{EN DASH}\N{EM DASH}\N{MINUS SIGN}\N{HYPHEN}\N{NON-BREAKING HYPHEN}"
 """Characters that editors and web pages substitute for the dashes of an option."""
+_WANTED = {Arity.ONE: 1, Arity.TWO: 2}
+"""Numbers of values that options take."""
 _NUMBER = re.compile(rf"[-{DASHES}]\.?\d")
 _SPECULATIVE = re.compile(
     r"--(spec-|no-spec-|draft|lookup-|suffix-|p-split|(no-)?multi-token-)|--.+-draft$"
@@ -55,6 +57,12 @@ class Item:
     """All of its words, unchanged."""
     variable: str | None = None
     """The variable that stands for the option in the command; None for an argument."""
+
+    @property
+    def n_missing(self) -> int:
+        """Number of values that the option lacks."""
+        arity = None if self.server is None else self.server.arity_of(self.spelling)
+        return 0 if arity is None else max(_WANTED.get(arity, 0) - len(self.values), 0)
 
     @property
     def is_path(self) -> bool:
@@ -127,15 +135,13 @@ def words_of(items: Iterable[Item]) -> tuple[str, ...]:
 def divide(words: Sequence[str], variable: str | None = None) -> Iterator[Item]:
     """Pair every option with its values.
 
-    Options take what they take in llama-server. What follows one that no table has and does not
-    look like an option is its value: only its own parser knows better.
+    Options take what they take in llama-server, but for another option with its value, which is
+    none. What follows one that no table has and does not look like an option is its value: only
+    its own parser knows better.
 
     Args:
         words: arguments of a command.
         variable: the variable that stands for them.
-
-    Raises:
-        BadInputError: an option lacks its value.
     """
     at = 0
     while at < len(words):
@@ -150,7 +156,7 @@ def _item(words: Sequence[str], at: int, variable: str | None) -> Item:
     arity = None if server is None else server.arity_of(canonical(flag))
     if equals and arity in {None, Arity.UNTOLD}:
         flag, equals, server, arity = words[at], "", None, None
-    end = at + 1 if equals else _end(flag, arity, words, at + 1)
+    end = at + 1 if equals else _end(arity, words, at + 1)
     values = (attached,) if equals else tuple(words[at + 1 : end])
     option = None if arity is None else BY_FLAG.get(canonical(flag))
     return Item(
@@ -171,7 +177,7 @@ def _name(flag: str, option: Option | None, server: ServerOption | None) -> str:
     return (flag if server is None else server.long_flag).lstrip("-")
 
 
-def _end(flag: str, arity: Arity | None, words: Sequence[str], start: int) -> int:
+def _end(arity: Arity | None, words: Sequence[str], start: int) -> int:
     """Index behind the values of an option, which begin at ``start``."""
     match arity:
         case None | Arity.UNTOLD:
@@ -182,13 +188,15 @@ def _end(flag: str, arity: Arity | None, words: Sequence[str], start: int) -> in
             return start + int(start < len(words) and not _is_option(words[start]))
         case Arity.NONE:
             return start
-    wanted = 2 if arity is Arity.TWO else 1
-    if len(words) < start + wanted:
-        raise BadInputError(
-            f"{flag} lacks its value{'s' if wanted > 1 else ''}; write "
-            f"{'both' if wanted > 1 else 'it'} after the option"
-        )
-    return start + wanted
+    end = min(start + _WANTED[arity], len(words))
+    return next((n for n in range(start, end) if _has_value(words, n)), end)
+
+
+def _has_value(words: Sequence[str], at: int) -> bool:
+    """Whether a word is an option with a value, which would belong to none without it."""
+    server = server_option(words[at])
+    wants = server is not None and server.arity_of(canonical(words[at])) in _WANTED
+    return wants and at + 1 < len(words) and not _is_option(words[at + 1])
 
 
 def _is_option(word: str) -> bool:

@@ -46,20 +46,12 @@ def is_made_up(item: Item) -> bool:
 
 
 def own_arguments(words: Sequence[str]) -> tuple[str, ...]:
-    """The user's arguments that a server of spectui's own gets: those known to be harmless.
-
-    Raises:
-        BadInputError: an option lacks its value.
-    """
+    """The user's arguments that a server of spectui's own gets: those known to be harmless."""
     return words_of(item for item in divide(words) if _is_harmless(item))
 
 
 def held_back(words: Sequence[str]) -> tuple[str, ...]:
-    """The user's arguments that a server of spectui's own does not get, or not in full.
-
-    Raises:
-        BadInputError: an option lacks its value.
-    """
+    """The user's arguments that a server of spectui's own does not get, or not in full."""
     return words_of(
         item for item in divide(words) if not _is_harmless(item) or _long(item) == _BUDGET
     )
@@ -99,19 +91,12 @@ def unmeasured(words: Sequence[str]) -> tuple[str, ...]:
     """The options among ``words`` that a measurement leaves out, unchanged.
 
     What no table of options has is among them, without its value.
-
-    Raises:
-        BadInputError: an option lacks its value.
     """
     return tuple(dict.fromkeys(_left_out(words)))
 
 
 def beyond_engine(words: Sequence[str]) -> tuple[str, ...]:
-    """Those of ``unmeasured`` that place a model or change it, which a llama-server applies.
-
-    Raises:
-        BadInputError: an option lacks its value.
-    """
+    """Those of ``unmeasured`` that place a model or change it, which a llama-server applies."""
     placed = (
         item for item in divide(words) if _counts(item) and _is(_long(item), "place", "model")
     )

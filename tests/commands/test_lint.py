@@ -13,7 +13,7 @@ from spectui.commands.finding import Topic
 from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.server_options import Arity, flags_of, server_option
-from spectui.commands.sources.reading import read_command
+from spectui.commands.sources.reading import read_command, read_commands
 from spectui.errors import BadInputError, ServerError
 from spectui.options.dialect import Dialect
 from spectui.server.binary import examine
@@ -226,6 +226,18 @@ def test_what_was_put_right_needs_no_more(
     left = lint(right, reader)
     assert not [finding for finding in left if finding.edits and finding.severity is ERROR]
     assert read_command(right.text).arguments == right.arguments
+
+
+def test_a_missing_value_is_a_finding_at_its_place() -> None:
+    text = "llama-server -m m.gguf --host --port 8080 -a -b -c"
+    [command] = read_commands(text).values()
+    errors = [one for one in lint(command, Reader()) if one.severity is ERROR]
+    flags = ["--host", "-c"]
+    assert [command.items[one.at].flag for one in errors] == flags
+    assert "--host lacks a value" in errors[0].what
+    assert read_commands(check(command, Reader()).corrected.text)
+    with pytest.raises(BadInputError, match="--host lacks a value"):
+        read_command(text)
 
 
 @pytest.mark.server

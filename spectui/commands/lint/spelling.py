@@ -243,6 +243,12 @@ def _day(until: str) -> str:
 
 def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     server = item.server
+    if item.n_missing:
+        yield error(
+            (at, item),
+            f"{item.text} lacks a value",
+            "the server takes the next word for it, or stops where there is none",
+        )
     is_bare = server is not None and server.arity is Arity.MAYBE and not item.values
     takes = server is not None and bool(server.counts.get(reader.dialect))
     if server is not None and server.arity is Arity.UNTOLD and takes and not item.values:

@@ -162,11 +162,7 @@ class Container:
 
 
 def outside(inner: ServerCommand, mounts: Mapping[PurePosixPath, Path]) -> ServerCommand:
-    """The command with the host's paths for files in the container's mounts.
-
-    Raises:
-        BadInputError: an option lacks its value.
-    """
+    """The command with the host's paths for files in the container's mounts."""
 
     def moved(path: str) -> str:
         inside = PurePosixPath(path)

@@ -108,8 +108,7 @@ def preset_command(presets: Presets, path: Path, wanted: str | None) -> ServerCo
     """A section's options as arguments, after those of all models.
 
     Raises:
-        BadInputError: there is no such section, several and none was named, or an option
-            lacks its value.
+        BadInputError: there is no such section, or several and none was named.
     """
     name = chosen(presets.names, wanted, path, "section", presets.sections)
     given: dict[str, _Key] = {}

@@ -43,13 +43,17 @@ def read_command(text: str) -> ServerCommand:
     Its secrets are hidden.
 
     Raises:
-        BadInputError: it cannot be read, or names no single command.
+        BadInputError: it cannot be read, names no single command, or an option lacks its value.
     """
-    return _checked(lambda: _read(text))
+    command = _checked(lambda: _read(text))
+    command.check_values()
+    return command
 
 
 def read_commands(text: str) -> dict[str | None, ServerCommand]:
     """Read what ``read_command`` does, and all commands of a file that has several, by name.
+
+    Options may lack their values.
 
     Raises:
         BadInputError: one cannot be read.
@@ -242,8 +246,5 @@ def _read_arguments(text: str) -> ServerCommand | None:
         or any(map(_QUOTED.fullmatch, lines))
     ):
         return None
-    try:
-        items = tuple(divide(lines))
-    except BadInputError:
-        return None
+    items = tuple(divide(lines))
     return ServerCommand.of(items) if all(item.server is not None for item in items) else None

@@ -74,8 +74,8 @@ def command_of(words: Sequence[str], variables: Mapping[str, str]) -> ServerComm
         variables: variables that reach the program from outside the command, by name.
 
     Raises:
-        BadInputError: a container is started, another program or none; or an option lacks its
-            value.
+        BadInputError: a container is started, another program or none; or a switch's variable
+            has another value than a switch's.
     """
     start = check_program(words)
     prelude: list[str] = []
