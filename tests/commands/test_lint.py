@@ -212,9 +212,9 @@ def test_a_missing_value_is_a_finding_at_its_place() -> None:
     errors = [one for one in lint(command, Reader()) if one.severity is ERROR]
     flags = ["--host", "-c"]
     assert [command.items[one.at].flag for one in errors] == flags
-    assert "--host lacks a value" in errors[0].what
+    assert "--host lacks its value" in errors[0].what
     assert read_commands(check(command, Reader()).corrected.text)
-    with pytest.raises(BadInputError, match="--host lacks a value"):
+    with pytest.raises(BadInputError, match="--host lacks its value"):
         read_command(text)
 
 

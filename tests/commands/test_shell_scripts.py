@@ -150,7 +150,7 @@ ENDS = st.sampled_from(
 )
 
 KNOWN_REFUSALS = re.compile(
-    r"pattern of file names|is not set;|in the same line|home folder|lacks a value"
+    r"pattern of file names|is not set;|in the same line|home folder|lacks its"
 )
 """What random words run into although they are simple."""
 

@@ -265,7 +265,7 @@ def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     if item.n_missing:
         yield error(
             (at, item),
-            f"{item.text} lacks a value",
+            f"{item.text} lacks its value",
             "the server takes the next word for it, or stops where there is none",
         )
     is_bare = server is not None and server.arity is Arity.MAYBE and not item.values
