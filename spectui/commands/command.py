@@ -207,7 +207,7 @@ class ServerCommand:
         """
         for item in self.items:
             if item.n_missing:
-                raise BadInputError(f"{item.text} lacks a value; write it after the option")
+                raise BadInputError(f"{item.text} lacks its value; write it after the option")
 
     def edited(self, edits: Edits) -> "ServerCommand":
         """The command after ``edits``."""

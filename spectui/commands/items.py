@@ -57,6 +57,8 @@ class Item:
     """All of its words, unchanged."""
     variable: str | None = None
     """The variable that stands for the option in the command; None for an argument."""
+    switched: str = ""
+    """The value of a switch's variable; empty for an argument, and where there are values."""
 
     @property
     def n_missing(self) -> int:
@@ -233,7 +235,8 @@ def items_of_variable(variable: str, value: str) -> Iterator[Item]:
     Raises:
         BadInputError: its value is no switch's.
     """
-    return divide(_as_arguments(variable, value), variable)
+    for item in divide(_as_arguments(variable, value), variable):
+        yield item if item.values else replace(item, switched=value)
 
 
 def _as_arguments(variable: str, value: str) -> tuple[str, ...]:

@@ -228,15 +228,26 @@ def test_what_was_put_right_needs_no_more(
     assert read_command(right.text).arguments == right.arguments
 
 
+def test_what_ik_takes_for_off_is_an_error() -> None:
+    text = "LLAMA_ARG_FLASH_ATTN=on LLAMA_ARG_MLOCK=enabled LLAMA_ARG_CONT_BATCHING=true"
+    command = read_command(f"{text} llama-server -m m.gguf")
+    report = check(command, Reader(dialect=Dialect.IK))
+    told = [one.replacement for one in report.findings if one.severity is ERROR]
+    assert told == ["LLAMA_ARG_FLASH_ATTN=1", "LLAMA_ARG_MLOCK=1"]
+    assert {"--flash-attn", "--mlock"} <= set(report.corrected.arguments)
+    assert not [one for one in report.left if one.severity is ERROR]
+    assert not [one for one in lint(command, Reader()) if one.severity is ERROR]
+
+
 def test_a_missing_value_is_a_finding_at_its_place() -> None:
     text = "llama-server -m m.gguf --host --port 8080 -a -b -c"
     [command] = read_commands(text).values()
     errors = [one for one in lint(command, Reader()) if one.severity is ERROR]
     flags = ["--host", "-c"]
     assert [command.items[one.at].flag for one in errors] == flags
-    assert "--host lacks a value" in errors[0].what
+    assert "--host lacks its value" in errors[0].what
     assert read_commands(check(command, Reader()).corrected.text)
-    with pytest.raises(BadInputError, match="--host lacks a value"):
+    with pytest.raises(BadInputError, match="--host lacks its value"):
         read_command(text)
 
 

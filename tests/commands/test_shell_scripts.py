@@ -151,7 +151,7 @@ ENDS = st.sampled_from(
 )
 
 KNOWN_REFUSALS = re.compile(
-    r"pattern of file names|is not set in it|depends on|home folder|lacks a value|unusual form"
+    r"pattern of file names|is not set in it|depends on|home folder|lacks its|unusual form"
     r"|'\$' is a sign|is misread"
 )
 """What random words run into although they are simple."""

@@ -201,6 +201,14 @@ def _normal(word: str) -> str:
 # What spectui says
 
 
+def _as_server(said: "Said") -> list[Call]:
+    """The call that lint makes of another program's command without errors; none for others."""
+    document = _document(said) if _verdict(said) == "fine" else {}
+    told = (finding["what"] for finding in document.get("findings", ()))
+    is_other = any(what.startswith("this is a command of") for what in told)
+    return [Call(tuple(document["fixed_arguments"]), ())] if is_other else []
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     code: int
@@ -293,7 +301,7 @@ class Judge:
             if dialect != judged.dialect or dialect != "ik":
                 reader = self._reader(dialect)
                 said = run_spectui("lint", "--json", "-", *reader, given, folder=folder)
-            error = self._error(entry, calls, dialect, folder)
+            error = self._error(entry, _as_server(said) or calls, dialect, folder)
             lint = _verdict(said)
             if dialect == entry.reader:
                 judged.lint, judged.parser = lint, error or "accepted"

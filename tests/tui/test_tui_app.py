@@ -373,7 +373,7 @@ async def test_a_command_that_is_pasted_or_runs_may_be_chosen() -> None:
         screen = await picker(cockpit)
         screen.post_message(events.Paste("llama-server -c"))
         await cockpit.settled(lambda: bool(cockpit.notices))
-        assert "-c lacks a value" in cockpit.notices[-1]
+        assert "-c lacks its value" in cockpit.notices[-1]
         assert cockpit.app.screen is screen
         cockpit.script.asked.clear()
         screen.post_message(events.Paste(f"  {words}\n"))

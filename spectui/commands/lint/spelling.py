@@ -9,7 +9,7 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
 from spectui.commands.finding import Finding, Topic, about, error, warning
 from spectui.commands.home import shell_line
-from spectui.commands.items import DASHES, Item, divide
+from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide
 from spectui.commands.reader import Reader
 from spectui.commands.renames import RENAMES
 from spectui.commands.rewriting import (
@@ -32,6 +32,8 @@ _SINCE = {
 """Options that are switches in some builds."""
 _IN_IK = {"flash-attn": "today it takes on, off or auto"}
 """Options of these that have values in today's ik_llama.cpp, too."""
+_ON_IN_IK = ("1", "true")
+"""Values of a switch's variable that ik_llama.cpp takes for on."""
 _STOPPING = frozenset({"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"})
 """Variables that builds since spring 2026 recognise only to refuse them."""
 _ADDING = frozenset(
@@ -89,6 +91,8 @@ def _unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Findi
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     variable = item.shown
     if reader.reads(variable) is not False:
+        if reader.dialect is Dialect.IK:
+            yield from _switched_off(at, item, reader)
         return
     if reader.dialect is Dialect.IK:
         why = "it reads a few variables, and this one is not among them: give the option instead"
@@ -105,6 +109,23 @@ def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> It
         why=why,
         replacement=shell_line(words or ()),
         # As an argument first: what that is called comes next.
+        edits={at: item.words},
+        at=at,
+        topic=Topic.MISREAD,
+    )
+
+
+def _switched_off(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
+    """Find a variable that is meant to switch something on, and does not (``get_env`` of ik's)."""
+    value = item.value if item.name == "flash-attn" else item.switched
+    if FLASH_ATTENTION.get(value) != "on" or value in _ON_IN_IK:
+        return
+    yield Finding(
+        flag=item.shown,
+        severity=Severity.ERROR,
+        what=f"{item.shown}={value} is off for {reader.name}",
+        why=f"it takes {' and '.join(_ON_IN_IK)} alone for on",
+        replacement=f"{item.shown}=1",
         edits={at: item.words},
         at=at,
         topic=Topic.MISREAD,
@@ -246,7 +267,7 @@ def _without_value(at: int, item: Item, reader: Reader) -> Iterator[Finding]:
     if item.n_missing:
         yield error(
             (at, item),
-            f"{item.text} lacks a value",
+            f"{item.text} lacks its value",
             "the server takes the next word for it, or stops where there is none",
         )
     is_bare = server is not None and server.arity is Arity.MAYBE and not item.values
