@@ -35,12 +35,14 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "measure/statistics": (
         ("observed / (2 * n)", "observed / (4 * n)"),
-        ("max(1.0, round(ceiling, _DIGITS))", "round(ceiling, _DIGITS)"),
-        ("round(self.estimate, _DIGITS) > self", "round(self.estimate, _DIGITS) >= self"),
-        ("round(low, _DIGITS) > self", "round(low, _DIGITS) >= self"),
+        ("max(1.0, round(ceiling, CEILING_DIGITS))", "round(ceiling, CEILING_DIGITS)"),
         ("/ (n * (n - 1))", "/ (n * n)"),
         ("counts / np.maximum(counts - 1, 1)", "counts / counts"),
         ("math.sqrt((n - 1) / n * float(", "math.sqrt(float("),
+    ),
+    "measure/speedup": (
+        ("round(self.estimate, CEILING_DIGITS) > ", "round(self.estimate, CEILING_DIGITS) >= "),
+        ("round(low, CEILING_DIGITS) > self", "round(low, CEILING_DIGITS) >= self"),
     ),
     "measure/prices": (
         ("_EDGE = 1.5", "_EDGE = 3.0"),
@@ -64,11 +66,11 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("at_end = (drafted >= run)", "at_end = (drafted > run)"),
         ("(chain < longest)", "(chain <= longest)"),
     ),
-    "trace/record": (
+    "trace/chains": (
         ("len(chain) < self._lengths[index] and chain[-1][1] >= self._floor", "chain[-1][1] > 0"),
         ("(is_right or least >= floor)", "least >= floor"),
-        ("return 0.0 if self.floor else -1.0", "return -1.0"),
     ),
+    "trace/record": (("return 0.0 if self.floor else -1.0", "return -1.0"),),
     "tune/placing": (
         ("found.error is None and is_far", "is_far"),
         ("takes = requests.low is not None and requests.low > 1", "takes = True"),
@@ -77,11 +79,12 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "tune/race": (
         ("0 < self._fraction < 1 and not self.is_decided", "0 < self._fraction < 0"),
         ("low is not None and low > 1", "low is not None"),
-        ("high < 1 + self._min_gain", "high < 1"),
+        ("high < 1 + self.min_gain", "high < 1"),
         ("two.speculative_s * drift", "two.speculative_s"),
         ("len(rest) < step + _SHORTEST_LEG", "len(rest) < step"),
     ),
     "tune/evidence": (
+        ("one.baseline_s * one.speculative_tokens / one.baseline_tokens", "one.baseline_s"),
         ("others = folds != fold", "others = folds >= 0"),
         ("by_prompts=self.by_prompts.followed_by(answers),", ""),
         ("1 - timing * (1 - share)", "share"),
@@ -91,10 +94,6 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("(total - self._spent_before) / 2", "total - self._spent_before"),
     ),
     "tune/division": (("n_predict + 1 <= n_ctx", "n_predict <= n_ctx"),),
-    "tune/finalist": (("one.arm not in failed", "True"),),
-    "tune/categories": (
-        ("one.baseline_s * one.speculative_tokens / one.baseline_tokens", "one.baseline_s"),
-    ),
     "engine/demand": (
         ("self.mapped_bytes + self.slow_bytes >= 0", "self.mapped_bytes >= 0"),
         ("0 <= left < self.margin_bytes", "0 <= left <= self.margin_bytes"),
@@ -112,15 +111,11 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "engine/thread": (("(job.client.priority, job.number)", "(job.client.priority, -job.number)"),),
     "engine/prompt_store": (("other[0] is Role.TARGET, self", "other[0] is Role.DRAFT, self"),),
     "commands/translation": (
-        (" or (not kinds and _is_recognised(command))", ""),
-        ("if named != kinds and set(named) == set(kinds)", "if named != kinds"),
         ("if reader.dialect is Dialect.LEGACY or not is_own:", "if not is_own:"),
-        ("size_m is not None and not is_own", "size_m is not None"),
-        ("key=lambda item: item.variable is not None", "key=lambda item: item.variable is None"),
     ),
     "commands/recognition": (("len(own) > len(others)", "len(own) >= len(others)"),),
-    "server/judge": (("if len(places) == 1:", "if places:"),),
-    "commands/takeover": (("return n_layers > 0", "return True"),),
+    "server/judge": (("if len(places) == 1 else", "if places else"),),
+    "commands/items": (("key=ranks.__getitem__", "key=lambda n: -ranks[n]"),),
     "commands/home": (("item.is_path and len(item.words) > 1:", "len(item.words) > 1:"),),
 }
 """Texts that stand once in a module of ``spectui``, and what takes the place of each."""
