@@ -129,6 +129,8 @@ def _delivered(found: Verified, serving: Serving) -> Verified:
     claim, case = found.claim, found.claim.case
     serving.say(claim.subject)
     serving.announce(plan(len(claim.prompts), serving.repeats, keeps_off=found.keeps_both))
+    # The library may ask RPC servers, which serve nobody else beside a llama-server.
+    redoes_rounds = look_at(case.target).redoes_rounds
     with open_fleet(
         serving.binary,
         keeps_off=found.keeps_both,
@@ -141,7 +143,7 @@ def _delivered(found: Verified, serving: Serving) -> Verified:
             fleet,
             case,
             {},
-            redoes_rounds=look_at(case.target).redoes_rounds,
+            redoes_rounds=redoes_rounds,
             tells_reading=serving.binary.tells_reading,
         )
         measurer = measurer_of(backend, workload, seed=serving.seed, alone=claim.is_alone)
