@@ -8,7 +8,7 @@ import click
 
 from spectui.cli.completing import files, studies
 from spectui.cli.help import Command
-from spectui.cli.judged import found_reader, given_reader
+from spectui.cli.judged import found_reader, given_reader, mind_silence
 from spectui.cli.options_common import STORAGE
 from spectui.cli.output import check_writable, complain, say_exactly
 from spectui.cli.taken import mind_secrets
@@ -301,6 +301,7 @@ def _check_taken(launch: Launch, given: Reader | None) -> None:
         raise BadInputError(
             printable(f"{judge.build} refuses it: {finding.what}: {finding.why}; {instead}{other}")
         )
+    mind_silence(judge)
 
 
 def _check_free(out: Path, models: Sequence[Path], *, force: bool) -> None:

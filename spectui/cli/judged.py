@@ -67,3 +67,10 @@ def mind_refusals(command: ServerCommand) -> None:
     renamed = [n for n, item in enumerate(command.items) if reader.takes(item.flag) is False]
     for finding in reader.judge(command, renamed):
         complain(printable(f"mind that {reader.build} refuses it: {finding.what}: {finding.why}"))
+    mind_silence(reader)
+
+
+def mind_silence(reader: Reader) -> None:
+    """Report that a llama-server did not answer, so that its refusals are not known."""
+    if reader.judge is not None and reader.judge.silence is not None:
+        complain(printable(f"mind that values were not checked: {reader.judge.silence}"))

@@ -440,6 +440,9 @@ def _summary(report: Checked) -> str:
     )
     reader, summary = report.reader, told or "No problems found"
     if report.unjudged is None:
+        silence = None if reader.judge is None else reader.judge.silence
+        if silence is not None:
+            return printable(f"{summary}. Values were not all checked: {silence}.")
         withheld = "; ".join(_withheld(report))
         unseen = f" Not shown to it: {withheld}." if withheld else ""
         chosen = f"Judged by {reader.build} itself, as {report.chosen_by}."

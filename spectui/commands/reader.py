@@ -70,6 +70,9 @@ def drafters_of(placeholder: str) -> frozenset[str]:
 class Judging(Protocol):
     """A llama-server that reads commands itself."""
 
+    silence: str | None
+    """Why the last command was not judged, or not to its end, in a clause; None if it was."""
+
     def __call__(self, command: "ServerCommand", refused: Collection[int]) -> "Iterable[Finding]":
         """Findings on what it refuses, without the items at the places that are known to be."""
 

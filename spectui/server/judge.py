@@ -88,6 +88,7 @@ class Judge:
         }
         self._answers: dict[object, str] = {}
         self._deadline_s = 0.0
+        self.silence: str | None = None
 
     def __call__(self, command: ServerCommand, refused: Collection[int]) -> Iterator[Finding]:
         """Yield an error for each option at which the server stops.
@@ -102,6 +103,7 @@ class Judge:
             if at not in refused and self._obstacle(item) is None
         ]
         self._deadline_s = time.monotonic() + _TIMEOUT_S
+        self.silence = None
         for _ in range(_MOST_REFUSALS):
             try:
                 answer = self._answer(left)
@@ -110,8 +112,8 @@ class Judge:
                 if not answer or (place is None and self._answer(())):
                     return
                 place = self._first(left) if place is None else place
-            except (ServerError, OSError, ValueError):
-                # Without an answer nothing is known.
+            except (ServerError, OSError, ValueError) as error:
+                self.silence = str(error)
                 return
             yield _finding(left.pop(place), answer)
 

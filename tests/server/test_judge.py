@@ -208,8 +208,11 @@ def test_one_that_names_no_option_is_asked_for_less(tmp_path: Path) -> None:
         "it stops where it reads a whole number from -2147483648 to 2147483647",
     )
     Path(binary.path).unlink()
-    # Without an answer nothing is known.
-    assert judged("-ub x", binary) == []
+    # Without an answer nothing is known, which is said.
+    judge = Judge(binary)
+    assert list(judge(command, ())) == []
+    assert judge.silence is not None
+    assert "cannot start" in judge.silence
 
 
 FOUND = "spectui.cli.judged.find_servers"
