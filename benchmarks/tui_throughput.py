@@ -32,9 +32,9 @@ from benchmarks.common import CONTEXT, demo_pair, write_results
 from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
 from spectui.engine.isolation import ProcessWorker
+from spectui.live.sessions import AnswerEnd, AnswerPart, recent_sessions
 from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.sessions import AnswerEnd, AnswerPart, recent_sessions
 from tests.support.terminal import Terminal
 
 QUESTION = "Describe the life of a lighthouse keeper in detail."

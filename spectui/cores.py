@@ -9,7 +9,7 @@ from pathlib import Path
 
 _DEVICES = Path("/sys/devices")
 _N_PARTS = 3
-"""Of a line of ``/proc/self/cgroup``: number, controllers and path."""
+"""Parts of a line of ``/proc/self/cgroup``: number, controllers and path."""
 _MOUNT = re.compile(r"\S+ \S+ \S+ (\S+) (\S+) \S+ (?:\S+ )*?- (\S+) \S* (\S+)$")
 """A line of ``/proc/self/mountinfo``, whose source may be empty: root, mount point, type of the
 file system and options."""
@@ -45,7 +45,7 @@ def default_threads(
 
 
 def _performance_cores(devices: Path, may_run_on: Callable[[int], bool]) -> int:
-    """Those of a hybrid x86 processor; 0 if it is none, or one of its processors is out of reach.
+    """Performance cores of a hybrid x86 processor; 0 without such, or where one is out of reach.
 
     llama.cpp asks each processor for its type. The kernel lists them by type for its counters.
     """

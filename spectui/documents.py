@@ -1,14 +1,22 @@
 """Results as JSON documents: fields by their names, and a reason beside each unknown value."""
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from spectui import __version__
 from spectui.errors import CancelledError
-from spectui.known import Known
 
 Json = dict[str, Any]
+T = TypeVar("T")
+
+
+class Known(msgspec.Struct, Generic[T], frozen=True):
+    """A value, or the reason why it is missing. A missing value is never a zero."""
+
+    value: T | None
+    reason: str | None = None
+    """Why there is no value; None where there is one."""
 
 
 def head(kind: str) -> Json:

@@ -33,7 +33,7 @@ class DoesNotFitError(SpectuiError):
 
 
 class ReadsFromDiskError(DoesNotFitError):
-    """It can be loaded, and would read its weights from disk or swap again and again.
+    """A model fits only by reading its weights from disk or swap again and again.
 
     Who asks for it all the same gets it: ``--yes``, or a question on the screen.
     """
@@ -89,7 +89,7 @@ class EngineDiedError(SpectuiError):
 
 
 class EngineKilledError(EngineDiedError):
-    """It was ended because memory had come to its end, as far as can be told."""
+    """The engine's process was killed because memory had run out, as far as can be told."""
 
     exit_code = 4
 

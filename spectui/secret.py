@@ -15,7 +15,7 @@ _QUERY = re.compile(r"([?&;][^=&;\s]+)=([^&;\s]*)")
 
 
 _ENTRY = re.compile(r'("([^"\\]+)"\s*:\s*)"(?:[^"\\]|\\.)+"')
-"""Of a JSON object, as options take them."""
+"""Entry of a JSON object, as options take them."""
 
 
 def is_secret(name: str) -> bool:

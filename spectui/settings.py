@@ -6,9 +6,8 @@ from pathlib import Path
 import msgspec
 
 from spectui.errors import BadInputError
+from spectui.files import SMALL_BYTES, read_file, write_file
 from spectui.paths import config_dir, ensure_dir
-from spectui.reading import SMALL_BYTES, read_file
-from spectui.writing import write_file
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -222,7 +222,17 @@ def test_a_folder_of_exports(tmp_path: Path) -> None:
     read(tmp_path, open_webui(params={"system": "Be short."}), name="below/b.json")
     for name in (".hidden.json", "below/._b.json", "export.json.bak"):
         (tmp_path / name).write_text("x")
-    assert [one.id for one in load_chats([tmp_path]).prompts] == ["chat-1-1", "chat-2-1"]
+    (tmp_path / "below" / "settings.json").write_text('{"theme": "dark"}')
+    chats = load_chats([tmp_path])
+    assert [one.id for one in chats.prompts] == ["chat-1-1", "chat-2-1"]
+    assert chats.left_out == {"files of a folder that are no exports of chats": 1}
+
+
+def test_a_folder_without_exports(tmp_path: Path) -> None:
+    (tmp_path / "settings.json").write_text('{"theme": "dark"}')
+    said = r"there is no answer with text alone \(1 files of a folder that are no exports of chats"
+    with pytest.raises(BadInputError, match=said):
+        load_chats([tmp_path])
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from spectui.sessions import UserTurn, recent_sessions
+from spectui.files import write_file
+from spectui.live.sessions import UserTurn, recent_sessions
 from spectui.tune.studies.listing import StudyState, delete_studies, list_studies
 from spectui.tune.studies.transfer import export_study, import_study, read_study
-from spectui.writing import write_file
 from tests.golden import commands_support as inside
 from tests.golden.make_stored import STORED
 from tests.support.disk import killed_while_writing
@@ -26,7 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 SESSION = f"""{LOOP}
-from spectui.sessions import Header, SessionLog, UserTurn, now
+from spectui.live.sessions import Header, SessionLog, UserTurn, now
 log = SessionLog(Header(started=now(), target="t.gguf", draft=None))
 for n in count():
     log.append(UserTurn(text=str(n)))
@@ -45,7 +45,7 @@ def test_a_session_keeps_what_was_said() -> None:
 
 
 FILE = f"""{LOOP}
-from spectui.writing import write_file, write_new_file
+from spectui.files import write_file, write_new_file
 path = Path(sys.argv[1])
 for n in count():
     write_file(path, str(n).encode() * 50_000)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from spectui.cli.failure import report_failure
+from spectui.live.sessions import Header, SessionLog, UserTurn, now
 from spectui.paths import data_dir, ensure_dir
-from spectui.sessions import Header, SessionLog, UserTurn, now
 from spectui.sweep.store import SweepStore
 from spectui.tune.studies.storage import close_storage, open_storage, own_storage
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from spectui.errors import BadInputError
+from spectui.files import read_file
+from spectui.live.sessions import read_session
 from spectui.prompts import load_prompts
-from spectui.reading import read_file
-from spectui.sessions import read_session
 from spectui.settings import read_settings, settings_path
 from spectui.trace.file import read_trace
 from tests.support.tables import table

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from spectui.errors import BadInputError
 from spectui.live.chat import AnswerText, Chat
-from spectui.sessions import (
+from spectui.live.sessions import (
     AnswerEnd,
     AnswerPart,
     Entry,

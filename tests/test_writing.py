@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.writing import open_private, write_file, write_new_file
+from spectui.files import open_private, write_file, write_new_file
 from tests.support.disk import no_file_above
 
 LONG = b"new" * 1000
@@ -92,7 +92,7 @@ def test_links_are_followed(tmp_path: Path) -> None:
 def test_an_open_descriptor_takes_the_bytes(tmp_path: Path, name: str) -> None:
     (tmp_path / "link").symlink_to("/dev/stdout")
     code = (
-        "import sys; from pathlib import Path; from spectui.writing import write_file;"
+        "import sys; from pathlib import Path; from spectui.files import write_file;"
         "write_file(Path(sys.argv[1]), b'written')"
     )
     command = [sys.executable, "-c", code, str(tmp_path / name)]

@@ -59,7 +59,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     "trace/fit": (
         ("cut = len(ordered) // _TRIMMED", "cut = 0"),
         ("(means[-1] * sums[-1] + mean * total) / (sums[-1] + total)", "(means[-1] + mean) / 2"),
-        ("_bounded(_at_most_a_round(", "_bounded(("),
+        ("return self.is_repeat and not self.round.n_drafted", "return not self.round.n_drafted"),
         ("far = np.abs(depth[second] - depth[first]) >= apart", "far = first != second"),
     ),
     "trace/grid": (

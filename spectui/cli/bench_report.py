@@ -10,9 +10,8 @@ from spectui.cli.drawing import drawn, sentence, table, wrapped
 from spectui.cli.next_step import next_lines
 from spectui.cli.output import write_result
 from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
-from spectui.documents import Json, known, or_reason
+from spectui.documents import Json, Known, known, or_reason
 from spectui.format import counted, factor, percent_text
-from spectui.known import Known
 from spectui.measure.backend import header
 from spectui.measure.comparison import Comparison
 from spectui.measure.lossless import UNTOLD
@@ -107,7 +106,7 @@ class BenchRun:
 
 
 _BESIDE = " " * len("acceptance  ")
-"""What goes on below a heading's line stands beside it."""
+"""Indent of lines that continue the line of a heading."""
 _COUNTS = ("n_drafted", "n_accepted", "n_rounds")
 _RATIOS = ("acceptance_rate", "mean_accepted_length", "accepted_per_position", "alpha")
 
@@ -171,7 +170,7 @@ def _lines(run: BenchRun, *, is_sweep: bool) -> list[str]:
         lines = _summary(run, first, first.speedup)
     seen = [one.disturbance.value for one in run.comparisons]
     disturbed = [note for one in seen if one is not None for note in one.notes]
-    told = [*(f"NOTE: {note}." for note in run.notes), *(f"NOTE: {one}" for one in disturbed)]
+    told = [*(f"note: {note}." for note in run.notes), *(f"note: {one}" for one in disturbed)]
     return [*lines, *map(sentence, told)]
 
 
@@ -269,7 +268,7 @@ def _summary(run: BenchRun, one: Comparison, speedup: Speedup) -> list[str]:
         f"lossless    {_lossless(one)}",
         *_requests(run.requests_of(one).value or ()),
     ]
-    notes = [f"NOTE: {note}." for note in (because, run.alteration) if note is not None]
+    notes = [f"note: {note}." for note in (because, run.alteration) if note is not None]
     return [*(sentence(line, indent=_BESIDE) for line in lines), *map(sentence, notes)]
 
 

@@ -1,4 +1,4 @@
-"""What scripts may rely on: exit codes, and the variables that spectui reads."""
+"""The interface for scripts: exit codes, and the variables that spectui reads."""
 
 EXIT_CODES = {
     0: "Done.",

@@ -138,13 +138,13 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
     if text is None or ctx.resilient_parsing:
         return None
     _check_alone(ctx, "--from")
-    from spectui.cli.judged import mind_refusals
+    from spectui.cli.judged import warn_of_refusals
     from spectui.cli.taken import (
-        adopt,
-        mind_container,
-        mind_old_names,
-        of_llama_cpp,
-        opened_here,
+        set_variables_of,
+        warn_of_container,
+        warn_of_old_names,
+        with_experts_from_first,
+        with_home_of_here,
     )
     from spectui.commands.sources.reading import read_command
     from spectui.commands.takeover import take_over
@@ -152,18 +152,18 @@ def from_option(ctx: click.Context, _param: click.Parameter, text: str | None) -
     known = {param.name: param for param in ctx.command.params}
     ours = {name: param for name, param in known.items() if not isinstance(param, FromUserOnly)}
     # Those who may draft are looked for where one way to draft cannot be given.
-    command = of_llama_cpp(opened_here(read_command(text)))
+    command = with_experts_from_first(with_home_of_here(read_command(text)))
     taken = take_over(
         command,
         other_drafts="spec_type" in known.keys() - ours.keys(),
         through_server=_takes(ctx, ours.get("spec_type"), HIDDEN_STATE_KINDS[0]),
     )
-    adopt(taken.start)
-    mind_container(command)
-    mind_refusals(command)
+    set_variables_of(taken.start)
+    warn_of_container(command)
+    warn_of_refusals(command)
     # What is set aside leaves no draft whose lengths would matter.
     if not taken.elsewhere:
-        mind_old_names(command)
+        warn_of_old_names(command)
     defaults = {
         name: _checked(ctx, ours[name], value, f"--from: --{name.replace('_', '-')}")
         for name, value in default_map(taken.settled.options).items()

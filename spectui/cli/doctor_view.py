@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.drawing import fits, wrapped
-from spectui.commands.finding import Finding
+from spectui.commands.finding import Finding, Severity
 from spectui.doctor.examination import Examination, ExaminedDraft, HeaderLook, Surroundings
 from spectui.doctor.findings import n_cpu_moe_text
 from spectui.doctor.libraries import FoundLibrary
@@ -25,7 +25,6 @@ from spectui.models.facts import ModelFacts
 from spectui.models.pairs import PairReport, SpecialToken
 from spectui.models.ranking import read_share
 from spectui.presets import Preset, preset_folders
-from spectui.severity import Severity
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: ""}
 _GIGA = 1e9

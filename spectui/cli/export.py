@@ -8,10 +8,10 @@ import click
 
 from spectui.cli.completing import files, studies
 from spectui.cli.help import Command
-from spectui.cli.judged import found_reader, given_reader, mind_silence
+from spectui.cli.judged import found_reader, given_reader, warn_of_silence
 from spectui.cli.options_common import STORAGE
 from spectui.cli.output import check_writable, complain, say_exactly
-from spectui.cli.taken import mind_secrets
+from spectui.cli.taken import warn_of_secrets
 from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
 from spectui.commands.container_formats import MOUNTED
 from spectui.commands.formats import Format, render
@@ -24,9 +24,9 @@ from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import names_model
 from spectui.commands.translation import translated
 from spectui.errors import BadInputError, UsageError
+from spectui.files import write_file, write_new_file
 from spectui.format import printable
 from spectui.options.dialect import Dialect
-from spectui.writing import write_file, write_new_file
 
 _DIALECTS = ("auto", "llama.cpp", "llama.cpp-legacy", "ik")
 _FORMATS = ("llama-server", "args", "env", "ini", "llama-swap", "compose", "json")
@@ -151,13 +151,13 @@ def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dia
     complain(f"{study.name}, {outcome.ended.astimezone():%Y-%m-%d %H:%M}: {outcome.verdict.reason}")
     if outcome.is_confirmed and outcome.verdict.basis is None:
         complain(
-            "mind that an older spectui gave this verdict, which may rest on the prompts that "
+            "note: an older spectui gave this verdict, which may rest on the prompts that "
             "chose the setting; its spectui tune command judges it on others"
         )
     setup = outcome.exported()
     for options in setup.models:
         if not options.path.exists():
-            complain(f"mind that {options.path} is not there any more")
+            complain(f"note: {options.path} is not there any more")
     return setup, outcome.dialect
 
 
@@ -172,7 +172,7 @@ def _from_command(text: str, format_: str) -> ServerCommand:
         BadInputError: spectui cannot read it, or it does not say what to serve.
     """
     command = read_command(text)
-    mind_secrets(command)
+    warn_of_secrets(command)
     if not names_model(command.items) and not _is_whole(command, format_):
         raise BadInputError(
             "the command names no model; add -m FILE, -hf REPOSITORY or --models-dir FOLDER, or "
@@ -255,7 +255,7 @@ def _left_behind(launch: Launch, format_: Format) -> Iterator[str]:
     places = places_at_home(replace(launch.command, items=items, prelude=launch.start.program))
     if places and format_ not in _OF_SHELLS:
         yield (
-            f"mind that only a shell knows what ~ stands for, and none reads {format_}: write the "
+            f"note: only a shell knows what ~ stands for, and none reads {format_}: write the "
             f"folder in {', '.join(map(printable, places))}"
         )
     for entry in launch.command.entries:
@@ -301,7 +301,7 @@ def _check_taken(launch: Launch, given: Reader | None) -> None:
         raise BadInputError(
             printable(f"{judge.build} refuses it: {finding.what}: {finding.why}; {instead}{other}")
         )
-    mind_silence(judge)
+    warn_of_silence(judge)
 
 
 def _check_free(out: Path, models: Sequence[Path], *, force: bool) -> None:

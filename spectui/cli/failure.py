@@ -10,10 +10,10 @@ import click
 
 from spectui.cli.output import complain
 from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError
+from spectui.files import open_private
 from spectui.format import printable
 from spectui.paths import data_dir, ensure_dir
 from spectui.secret import without_passwords
-from spectui.writing import open_private
 
 _DEFECT = 1
 _USAGE = 2
@@ -48,7 +48,7 @@ def report_failure(error: BaseException) -> int:
 
 
 def _sentence(error: click.ClickException) -> str:
-    """What click found wrong, where, and where to read what is right."""
+    """One sentence for an error of click: the mistake, its place, and the help to read."""
     text = error.format_message().rstrip(".").replace("'", "")
     match error:
         case click.NoSuchOption(possibilities=alike):

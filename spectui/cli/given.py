@@ -34,7 +34,7 @@ class Given(Mapping[str, Any]):
 
     @classmethod
     def of(cls, context: click.Context, parsed: Mapping[str, Any] | None = None) -> "Given":
-        """What a command line gives.
+        """Read the options of a command line.
 
         Args:
             context: context of the command, once it is parsed.

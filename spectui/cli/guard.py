@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from spectui.errors import SpectuiError
+from spectui.files import open_private
 from spectui.paths import data_dir, ensure_dir
-from spectui.writing import open_private
 
 _Modes = list[Any]
 """Terminal attributes as ``termios`` gives them."""
@@ -68,7 +68,7 @@ def in_child(stdin: int = 0, stderr: int = 2) -> bool:
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
     child = os.fork()
     if child == 0:
-        _let_signals_end()
+        _default_signals()
         return True
     # Whoever is in the background may put the terminal right as well.
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTTOU,))
@@ -94,13 +94,13 @@ def writable_log() -> tuple[Path, str | None]:
     return log, None
 
 
-def let_end() -> None:
+def ignore_signals() -> None:
     """Ignore further signals in the child: its remaining work is short and needs no protection."""
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _let_signals_end() -> None:
+def _default_signals() -> None:
     """Reset signals to their defaults until the screen handles them; nothing can be lost yet."""
     for number in _ENDING:
         signal.signal(number, signal.SIG_DFL)

@@ -20,7 +20,7 @@ _BRIEF = "spectui.brief"
 """Whether the present help shows the main options alone."""
 
 Examples = Sequence[tuple[str, str]]
-"""What a command is good for, and the command."""
+"""Purposes, each with the command that serves it."""
 _LEFT_OVER = re.compile(r"Got unexpected extra argument \((.+)\)\Z", re.DOTALL)
 _FEW = 10
 """Below that many options a command needs no subjects."""
@@ -31,7 +31,7 @@ _MAIN = ("Models", "Search", "Grid", "Run", "llama-server")
 _CLAUSE = re.compile(
     r"(?<=[^.])(?:[.;](?=\s)|(?<!With --backend server):(?=\s)| \().*|\.$", re.DOTALL
 )
-"""What is behind an option's first clause, but for one that is its condition."""
+"""Text behind an option's first clause, except a condition of that clause."""
 _SUBJECTS: dict[str, tuple[str, ...]] = {
     "Models": (
         *("model", "model_draft", "drafts", "draft_dirs", "preset", "command_line"),

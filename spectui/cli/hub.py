@@ -74,7 +74,7 @@ class _HubDrafts:
     def __init__(self, hub: "Hub", target: Header, n_ctx: int) -> None:
         self._hub, self._target = hub, target
         self.models: dict[Path, HubModel] = {}
-        """Those that were looked at, by their places on the hub."""
+        """Models that were looked up, by their places on the hub."""
         free_bytes = None if has_library() else psutil.virtual_memory().available
         path = target.facts.path
         self.search = DraftSearch(self._compare, path, n_ctx=n_ctx, free_bytes=free_bytes)

@@ -56,7 +56,7 @@ def found_reader(command: ServerCommand) -> Reader | None:
     return None
 
 
-def mind_refusals(command: ServerCommand) -> None:
+def warn_of_refusals(command: ServerCommand) -> None:
     """Report what the llama-server of this machine refuses of a command that is taken over.
 
     Options that it has under other names are taken over by those.
@@ -66,11 +66,11 @@ def mind_refusals(command: ServerCommand) -> None:
         return
     renamed = [n for n, item in enumerate(command.items) if reader.takes(item.flag) is False]
     for finding in reader.judge(command, renamed):
-        complain(printable(f"mind that {reader.build} refuses it: {finding.what}: {finding.why}"))
-    mind_silence(reader)
+        complain(printable(f"note: {reader.build} refuses it: {finding.what}: {finding.why}"))
+    warn_of_silence(reader)
 
 
-def mind_silence(reader: Reader) -> None:
+def warn_of_silence(reader: Reader) -> None:
     """Report that a llama-server did not answer, so that its refusals are not known."""
     if reader.judge is not None and reader.judge.silence is not None:
-        complain(printable(f"mind that values were not checked: {reader.judge.silence}"))
+        complain(printable(f"note: values were not checked: {reader.judge.silence}"))

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spectui.cli.progress import open_progress
-from spectui.cli.taken import opened_here
+from spectui.cli.taken import with_home_of_here
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding
+from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
 from spectui.commands.last_layers import counts_from_last, from_first
 from spectui.commands.takeover import Takeover, take_over
@@ -26,7 +26,6 @@ from spectui.options import catalogue, placement
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
 from spectui.options.reading import fit_of, read_options, read_speculation
 from spectui.options.setup import Fit, ModelOptions, Setup
-from spectui.severity import Severity
 
 if TYPE_CHECKING:
     from spectui.tune.outcome import Outcome
@@ -73,7 +72,7 @@ def model_findings(
         quiet: whether nothing is said meanwhile.
     """
     try:
-        takeover = _taken(opened_here(command))
+        takeover = _taken(with_home_of_here(command))
         models = _models(takeover.options)
     except SpectuiError as error:
         return (), str(error)

@@ -90,7 +90,7 @@ def _mind_large(target: Path, drafts: Sequence[Path]) -> None:
     for draft in drafts:
         if of_target and (weights_bytes(draft) or 0) > _MUCH_LARGER * of_target:
             complain(
-                f"mind that the draft {draft.name} is larger than the target {target.name}; if "
+                f"note: the draft {draft.name} is larger than the target {target.name}; if "
                 f"they changed places, give {shlex.join(['-m', str(draft), '-md', str(target)])}"
             )
 
@@ -117,7 +117,7 @@ def find_pair(
         )
     if len(models.drafts) > 1 and not options.demo:
         raise UsageError(several)
-    mind_sampling(models.target, progress)
+    warn_of_sampling(models.target, progress)
     has_draft = speculation.needs_draft or (speculation.takes_draft and options.model_draft)
     return models.target, next(iter(models.drafts.values())) if has_draft else None
 
@@ -154,7 +154,7 @@ def of_named_kinds(found: Models, options: RunOptions, progress: Progress) -> Mo
     return replace(found, drafts=wanted)
 
 
-def as_its_file(
+def with_kind_of_file(
     speculation: Speculation, draft: Path | None, *, is_named: bool = False
 ) -> Speculation:
     """The setting with the kind of the draft's file.
@@ -186,10 +186,10 @@ def as_its_file(
     )
 
 
-def mind_sampling(target: Path, progress: Progress) -> None:
+def warn_of_sampling(target: Path, progress: Progress) -> None:
     """Say what the target's file asks of the sampling that no measurement applies."""
     for sentence in unmeasured_sentences(target):
-        progress.announce(f"mind that {sentence}")
+        progress.announce(f"note: {sentence}")
 
 
 def _given(
@@ -223,7 +223,7 @@ def _with_folders(
     use_rpc(options.target_options(target).devices.rpc)
     found = look_into(options.draft_dirs, target, n_ctx=options.context.ctx_size)
     if found.doubt is not None:
-        progress.say(f"mind that {found.doubt}")
+        progress.say(f"note: {found.doubt}")
     for reason in found.reasons:
         progress.say(f"passed over: {reason}")
     names = named((*given, *(one.model.path for one in found.options)))

@@ -16,8 +16,8 @@ import click
 
 from spectui.cli.reader import discard, reader
 from spectui.errors import BadInputError
+from spectui.files import write_file
 from spectui.format import printable
-from spectui.writing import write_file
 
 _MAGIC = b"GGUF"
 _LINES = "\n\t"

@@ -10,8 +10,8 @@ from spectui.cli.help import Group
 from spectui.cli.output import complain, say
 from spectui.cli.request import RunOptions
 from spectui.errors import BadInputError
+from spectui.files import SMALL_BYTES, read_file
 from spectui.presets import Preset, find_preset, list_presets
-from spectui.reading import SMALL_BYTES, read_file
 
 
 @click.group(name="presets", cls=Group)

@@ -16,7 +16,7 @@ from spectui.errors import UsageError
 
 
 class _Format(click.Choice[str]):
-    """What a report is written as."""
+    """Format of a report."""
 
     def __init__(self) -> None:
         super().__init__(("html", "md", "row"))

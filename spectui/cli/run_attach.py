@@ -6,12 +6,11 @@ from dataclasses import asdict
 
 from spectui import __version__
 from spectui.cli.failure import report_failure
-from spectui.cli.guard import greet, in_child, let_end, take_back_greeting, writable_log
+from spectui.cli.guard import greet, ignore_signals, in_child, take_back_greeting, writable_log
 from spectui.cli.output import check_writable, write_document
 from spectui.cli.running_server import api_key_from_environment, look, unlocked
-from spectui.documents import Json, fields_of, or_reason
+from spectui.documents import Json, Known, fields_of, or_reason
 from spectui.errors import UsageError
-from spectui.known import Known
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment
@@ -86,7 +85,7 @@ def _show(attachment: Attachment, interval_s: float, *, theme: str | None, is_as
     with private_terminal(log):
         app = AttachApp(launch)
         app.run()
-    let_end()
+    ignore_signals()
     app.close()
     code = app.return_code or 0 if app.crash is None else report_failure(app.crash)
     # A thread may still be inside a driver or a resolver that nobody waits for any more.

@@ -9,7 +9,7 @@ from spectui.cli.bench_report import BenchRun, report
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_engine, check_typed
 from spectui.cli.given import Given
-from spectui.cli.named_models import as_its_file, find_pair
+from spectui.cli.named_models import find_pair, with_kind_of_file
 from spectui.cli.next_step import tune_words
 from spectui.cli.options_common import BackendKind
 from spectui.cli.output import check_writable
@@ -25,12 +25,11 @@ from spectui.cli.served_session import (
 )
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_chats, read_prompts, tokenized
 from spectui.cli.taken import warn_of_unmeasured
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, Known, or_reason
 from spectui.engine.guard import request_of
 from spectui.engine.placing import left_open, placed
 from spectui.errors import HopelessError, ServerError, SpectuiError
 from spectui.interrupts import interrupts, raise_ended
-from spectui.known import Known
 from spectui.llama.facts import price_note
 from spectui.llama.library import known_library
 from spectui.measure.backend import ENGINE, Backend, load_setup
@@ -154,7 +153,7 @@ class _Bench:
             target, draft = load_setup(engine, setup)
             if draft is not None and (why := unserved(target.rollback, draft.rollback)):
                 name = draft.info.path.name
-                self.progress.say(f"mind that llama-server cannot run {name} here: {why}")
+                self.progress.say(f"note: llama-server cannot run {name} here: {why}")
             workload = tokenized(engine, self.prompts, self.options, target, self.progress.say)
             workloads = self._varied(workload, target.n_ctx)
             found, ended = self._measure(_by(engine, workloads), speculation)
@@ -274,7 +273,9 @@ class _Bench:
             target=self.options.target_options(target),
             draft=None if draft is None else self.options.draft_options(draft),
             context=self.options.context,
-            speculation=as_its_file(speculation, draft, is_named="spec_type" in self.given.typed),
+            speculation=with_kind_of_file(
+                speculation, draft, is_named="spec_type" in self.given.typed
+            ),
             extra=self.given.served_extra,
         )
 

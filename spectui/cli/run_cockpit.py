@@ -14,7 +14,7 @@ from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_typed
 from spectui.cli.failure import report_failure
 from spectui.cli.given import Given
-from spectui.cli.guard import greet, in_child, let_end, take_back_greeting, writable_log
+from spectui.cli.guard import greet, ignore_signals, in_child, take_back_greeting, writable_log
 from spectui.cli.options import DEMO_TOKENS
 from spectui.cli.output import complain, complaints
 from spectui.cli.presets import with_preset_models
@@ -77,7 +77,7 @@ def run(given: Given) -> None:
         gc.enable()
         gc.freeze()
         app.run()
-    let_end()
+    ignore_signals()
     app.threads.close()
     code = app.return_code or 0 if app.crash is None else report_failure(app.crash)
     # Native threads may still be inside a driver or a decode that nobody waits for any more.

@@ -13,7 +13,7 @@ from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.taken import warn_of_unmeasured
-from spectui.commands.finding import Finding
+from spectui.commands.finding import Finding, Severity
 from spectui.doctor.examination import (
     Examination,
     ExaminedDraft,
@@ -47,7 +47,6 @@ from spectui.models.ranking import read_share
 from spectui.monitor.machine import this_machine
 from spectui.options.drafters import MTP_KIND
 from spectui.presets import Preset, find_preset
-from spectui.severity import Severity
 
 LookedAt = Examination | HeaderLook | None
 
@@ -303,7 +302,7 @@ def _looked_at(examination: LookedAt, preset: Preset | None) -> Json:
 
 
 def _read(look: HeaderLook) -> Json:
-    """What headers say; a target's examination has more."""
+    """Facts from the headers; the examination of a target has more."""
     return {
         "target": _facts(look.target),
         "drafts": [

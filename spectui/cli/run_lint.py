@@ -16,9 +16,9 @@ from spectui.cli.drawing import drawn, page_width
 from spectui.cli.judged import found_reader, given_reader
 from spectui.cli.next_step import next_lines
 from spectui.cli.output import check_writable, complain, write_result
-from spectui.cli.taken import mind_secrets
+from spectui.cli.taken import warn_of_secrets
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding, error
+from spectui.commands.finding import Finding, Severity, error
 from spectui.commands.home import own_path
 from spectui.commands.items import Item
 from spectui.commands.lint.checking import check
@@ -31,7 +31,6 @@ from spectui.documents import Json, or_reason
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.paths import text_of
-from spectui.severity import Severity
 
 _STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "bold"}
 _CONTAINED = (
@@ -174,7 +173,7 @@ def examine(
         with_models: whether models are looked at.
         quiet: whether nothing is said meanwhile.
     """
-    mind_secrets(command)
+    warn_of_secrets(command)
     reader, chosen_by = _own_reader(command) if given is None else _named_reader(given)
     unseen = _missing(command) if with_models else "--no-models was given"
     if unseen is None:
@@ -375,7 +374,7 @@ def _parts(report: Checked, *, with_fixed: bool) -> Iterator[RenderableType]:
 
 
 def _heading(refused: Iterable[str]) -> str:
-    """What the corrected command is, and what still stops the server there."""
+    """Heading of the corrected command, with the findings that still stop the server."""
     told = "; ".join(refused)
     return printable(f"Corrected in part, and still refused ({told}):") if told else "Corrected:"
 

@@ -289,7 +289,7 @@ def cliff_warnings(costs: Costs) -> Iterator[str]:
     for (n, near), (m, far) in pairwise(curve):
         if m in costs.cliffs:
             yield (
-                f"WARNING: verifying has a cliff: {m + 1} tokens take {far / near:.1f} times as "
+                f"warning: verifying has a cliff: {m + 1} tokens take {far / near:.1f} times as "
                 f"long as {n + 1}; keep draft_max below {m}."
             )
 

@@ -6,10 +6,10 @@ from spectui.cli.output import check_writable, complain, say_exactly
 from spectui.cli.tune import command as tune_command
 from spectui.commands.launch import slug
 from spectui.errors import BadInputError
+from spectui.files import write_file, write_new_file
 from spectui.format import bytes_text
 from spectui.report.content import Content, content_of
 from spectui.tune.studies.transfer import exported_study, stored_study
-from spectui.writing import write_file, write_new_file
 
 _STDOUT = Path("-")
 _LONGEST_NAME = 80

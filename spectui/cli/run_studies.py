@@ -72,7 +72,7 @@ def run_list(storage: str | None, json_path: str | None) -> None:
     text = drawn(_table(rows)) if rows else _NOTHING
     problems = [one.problem for one in studies if one.problem is not None]
     write_result(
-        document, "\n".join([text, *(sentence(f"NOTE: {one}") for one in problems)]), json_path
+        document, "\n".join([text, *(sentence(f"note: {one}") for one in problems)]), json_path
     )
 
 

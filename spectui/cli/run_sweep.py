@@ -9,7 +9,7 @@ import msgspec
 
 from spectui.cli.drafting_checks import check_engine
 from spectui.cli.given import Given
-from spectui.cli.named_models import Models, find_models, mind_sampling
+from spectui.cli.named_models import Models, find_models, warn_of_sampling
 from spectui.cli.options_common import BackendKind, check_no_servers, check_one_stream
 from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.presets import with_preset_models
@@ -191,7 +191,7 @@ def _setup(
     models = find_models(shared, progress, needs_draft=needs_models, reads_headers=binary is None)
     for refused in models.refused:
         progress.say(f"left out {refused.name}: {refused.reason}")
-    mind_sampling(models.target, progress)
+    warn_of_sampling(models.target, progress)
     sampling = shared.sampling_for(models.target)
     of_suite = None if shared.prompts is not None else grid.n_prompts or SUITE_PROMPTS
     drafts = models.drafts if takes_models else {}

@@ -108,7 +108,7 @@ def _recorded(
         workload=workload,
     )
     notes = (target.info.alteration, workload.note)
-    return tracing, recorded, tuple(f"NOTE: {one}." for one in notes if one is not None)
+    return tracing, recorded, tuple(f"note: {one}." for one in notes if one is not None)
 
 
 def _check_depth(depth: int, options: RunOptions) -> None:

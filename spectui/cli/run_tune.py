@@ -31,7 +31,7 @@ from spectui.models.sampling import unmeasured_sentences
 from spectui.server.binary import ServerBinary
 from spectui.tune.document import Tuned
 from spectui.tune.served import Served as Finalists
-from spectui.tune.served import failure_of, final, search_budget_s, serve, with_time
+from spectui.tune.served import failure_of, search_budget_s, serve, with_server_ranking, with_time
 from spectui.tune.setup import Limits
 from spectui.tune.studies.storage import check_writable as check_storage
 from spectui.tune.trials import n_measured
@@ -129,7 +129,7 @@ def _finalists_served(found: Tuned, binary: ServerBinary, search: Search) -> Fin
 
 def _ranked(found: Tuned, served: Finalists | None, search: Search) -> Tuned:
     """The result in llama-server's ranking, stored with the study."""
-    ranked = final(found.result, served)
+    ranked = with_server_ranking(found.result, served)
     if ranked is not found.result:
         ranked = found.tuning.keep(ranked)
         if ranked.not_kept is not None:

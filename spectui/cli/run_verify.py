@@ -10,14 +10,14 @@ from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting
 from spectui.cli.drawing import Words, drawn, table, wrapped
 from spectui.cli.given import Given
-from spectui.cli.named_models import as_its_file, find_pair
+from spectui.cli.named_models import find_pair, with_kind_of_file
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import wanted_binary
 from spectui.cli.session import SUITE_PROMPTS, open_engine, own_prompts, read_prompts
-from spectui.cli.taken import adopt, warn_of_unmeasured
+from spectui.cli.taken import set_variables_of, warn_of_unmeasured
 from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, UsageError
 from spectui.format import counted, percent_text
@@ -129,7 +129,7 @@ def _of_study(name: str | None, storage: str | None, given: Path | None) -> Clai
     studies = list_studies(storage)
     entry = find_study(decided(studies) if name is None else studies, name)
     promise = _promise_of(entry)
-    names = () if entry.outcome is None else adopt(entry.outcome.start)
+    names = () if entry.outcome is None else set_variables_of(entry.outcome.start)
     if names:
         complain(f"as the command of the study sets them: {', '.join(names)}")
     prompts = _prompts(promise, given)
@@ -194,7 +194,7 @@ def _of_options(
         target=target,
         draft=None if draft is None else options.draft_options(draft),
         context=options.context,
-        speculation=as_its_file(speculation, draft),
+        speculation=with_kind_of_file(speculation, draft),
         sampling=options.sampling_for(path),
         n_predict=options.n_predict,
         extra=shared.given.served_extra,
@@ -221,8 +221,8 @@ def text_of(found: Verified) -> str:
     lines = [wrapped(found.verdict or "delivered: nothing was measured before it ended")]
     lines += [wrapped(found.claim.subject), "", drawn(_table(found)), ""]
     lines += map(wrapped, _lines(found))
-    lines += [wrapped(f"NOTE: {note}") for note in notes(found)]
-    lines += [wrapped(f"WARNING: {warning}") for warning in warnings(found)]
+    lines += [wrapped(f"note: {note}") for note in notes(found)]
+    lines += [wrapped(f"warning: {warning}") for warning in warnings(found)]
     return "\n".join(lines).rstrip()
 
 

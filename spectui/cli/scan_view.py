@@ -87,7 +87,7 @@ def _models(found: Findings) -> Iterator[str]:
     else:
         yield wrapped(f"Drafts for {shown(found.target.path.name)}")
         if found.doubt is not None:
-            yield wrapped(f"Mind that {found.doubt}.")
+            yield wrapped(f"note: {found.doubt}.")
         if found.fitting:
             yield _drafts_table(found, found.target)
         yield _advice(found)

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from spectui.cli.named_models import Models, find_models, mind_sampling, of_named_kinds
+from spectui.cli.named_models import Models, find_models, of_named_kinds, warn_of_sampling
 from spectui.cli.output import complain
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress
@@ -177,7 +177,7 @@ def place_target(
 def find_candidates(options: RunOptions, progress: Progress) -> Models:
     """Like ``find_models``, with the drafts that ``--spec-type`` requires."""
     found = find_models(options, progress, needs_draft=options.needs_models)
-    mind_sampling(found.target, progress)
+    warn_of_sampling(found.target, progress)
     return of_named_kinds(found, options, progress)
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from spectui.cli.drawing import Words, drawn, fits, page_width, table, wrapped
 from spectui.errors import BadInputError
+from spectui.files import write_own_file
 from spectui.format import counted, duration_text, percent_text, rate_text, times_text
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.options.drafters import MODEL_KIND
@@ -21,7 +22,6 @@ from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.summary import CellSummary, summarise
 from spectui.sweep.sweep import Sweep
 from spectui.sweep.tables import Sheet, markdown, remarks, sheets, summary_csv
-from spectui.writing import write_own_file
 
 _INDENT = "  "
 _PICTURE = "speedups.svg"
@@ -85,7 +85,7 @@ def _of_grid(sweep: Sweep) -> str:
 
 def whole_plan(sweep: Sweep) -> str:
     """The plan with every cell, in the order of measuring."""
-    notes = "\n".join(_indented(f"Mind: {note}") for note in sweep.setup.grid.notes)
+    notes = "\n".join(_indented(f"note: {note}") for note in sweep.setup.grid.notes)
     left_out = "\n".join(_indented(f"Left out: {one}") for one in sweep.left_out)
     parts = [wrapped(plan_text(sweep)), notes, left_out, _order(sweep)]
     return "\n\n".join(filter(None, parts))
@@ -143,10 +143,10 @@ def _all_remarks(sweep: Sweep, summaries: Sequence[CellSummary]) -> Iterator[str
     if sweep.left_out:
         yield f"Left out: {'; '.join(sweep.left_out)}."
     if sweep.prompts_note is not None:
-        yield f"Mind: {sweep.prompts_note}."
+        yield f"note: {sweep.prompts_note}."
     is_served = sweep.setup.binary is not None
     if is_served and any(remembers(one.cell.speculation) for one in summaries):
-        yield f"Mind that {REMEMBERS}."
+        yield f"note: {REMEMBERS}."
 
 
 def _state_text(sweep: Sweep, summaries: Sequence[CellSummary]) -> str:
@@ -246,7 +246,7 @@ def _markdown(sweep: Sweep, summaries: Sequence[CellSummary], picture: str | Non
     facts = [
         grid.description,
         *([f"After {grid.source}"] if grid.source else []),
-        *(f"Mind: {note}" for note in grid.notes),
+        *(f"note: {note}" for note in grid.notes),
         f"Target: {sweep.spec['target']['file']}",
         *(f"Draft {name}: {draft['file']}" for name, draft in sweep.spec["drafts"].items()),
         f"Machine: {machine.cpu}, {counted(machine.n_cores, 'core')}"

@@ -24,18 +24,18 @@ _SIZES = {"ctx-size": ("-c", "there it is what the model was trained for, if tha
 """The flag, and llama-server's own choice."""
 
 
-def adopt(start: Start) -> tuple[str, ...]:
+def set_variables_of(start: Start) -> tuple[str, ...]:
     """Set a command's variables, and report parts of its start that no measurement reproduces.
 
     Returns the names of the variables.
     """
-    names = adopt_environment(start.environment)
+    names = set_tuning_variables(start.environment)
     if start.wrappers:
         complain(f"measured without what starts the command: {shlex.join(start.wrappers)}")
     return names
 
 
-def adopt_environment(environment: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+def set_tuning_variables(environment: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Set what tunes the engine, its libraries and the servers that are started.
 
     It has to be done before llama.cpp is loaded, which reads it once. Returns the names.
@@ -43,17 +43,21 @@ def adopt_environment(environment: Iterable[tuple[str, str]]) -> tuple[str, ...]
     given = tuple(environment)
     tuning = tuning_variables(given)
     os.environ.update(tuning)
-    _mind_left(name for name, _ in given if name.startswith(OF_LLAMA) and name not in tuning)
+    _warn_of_left_variables(
+        name for name, _ in given if name.startswith(OF_LLAMA) and name not in tuning
+    )
     return tuple(tuning)
 
 
-def mind_container(command: ServerCommand) -> None:
+def warn_of_container(command: ServerCommand) -> None:
     """Report the variables of a container, which are none of the host's."""
     if command.inside is not None:
-        _mind_left(name for name, _ in command.environment if name.startswith(OF_LLAMA))
+        _warn_of_left_variables(
+            name for name, _ in command.environment if name.startswith(OF_LLAMA)
+        )
 
 
-def of_llama_cpp(command: ServerCommand) -> ServerCommand:
+def with_experts_from_first(command: ServerCommand) -> ServerCommand:
     """A command with the experts in the layers that its own server keeps in RAM, and say so."""
     if not counts_from_last(command):
         return command
@@ -66,13 +70,13 @@ def of_llama_cpp(command: ServerCommand) -> ServerCommand:
         # What is wrong with the file is said where it is looked at as a model.
         return command
     complain(
-        f"mind that -ncmoe {number} is ik_llama.cpp's, which counts from the last layer: so does "
+        f"note: -ncmoe {number} is ik_llama.cpp's, which counts from the last layer: so does "
         "what is measured, as ik_llama.cpp on one GPU; with -sm layer it spreads them over several"
     )
     return from_first(command, names)
 
 
-def opened_here(command: ServerCommand) -> ServerCommand:
+def with_home_of_here(command: ServerCommand) -> ServerCommand:
     """The command with this user's home folder in place of ``~``, which is reported."""
     if not places_at_home(command):
         return command
@@ -80,16 +84,16 @@ def opened_here(command: ServerCommand) -> ServerCommand:
     return with_all_paths(command, own_path)
 
 
-def mind_secrets(command: ServerCommand) -> None:
+def warn_of_secrets(command: ServerCommand) -> None:
     """Report secrets of a command that is to be written: they have to be put in again."""
     if command.secrets:
         complain(
-            f"mind that {', '.join(command.secrets)} by its name holds a secret, which is written "
+            f"note: {', '.join(command.secrets)} by its name holds a secret, which is written "
             f"as {HIDDEN}; put it in where llama-server is started"
         )
 
 
-def _mind_left(names: Iterable[str]) -> None:
+def _warn_of_left_variables(names: Iterable[str]) -> None:
     left = [name for name in names if not is_secret(name)]
     if left:
         complain(
@@ -111,16 +115,16 @@ def taken_setup(takeover: Takeover) -> Setup:
         raise UsageError(f"--from: {error}") from error
 
 
-def mind_defaults(speculation: Speculation, given: Mapping[str, object]) -> None:
+def warn_of_changed_defaults(speculation: Speculation, given: Mapping[str, object]) -> None:
     """Warn about drafting limits that a command leaves to server defaults that have changed."""
     numbers = speculation.own.numbers
     for name, old in OLD_LENGTHS.items():
         if name not in given:
             value = f"{numbers[name.replace('-', '_')]:g} (until spring 2026 it was {old})"
-            complain(f"mind that the command gives no --{name}: today's default is {value}")
+            complain(f"note: the command gives no --{name}: today's default is {value}")
 
 
-def mind_old_names(command: ServerCommand) -> None:
+def warn_of_old_names(command: ServerCommand) -> None:
     """Say which defaults of older builds a command is read with, since its names are theirs."""
     lengths = old_lengths(command)
     if lengths:
@@ -153,7 +157,7 @@ def warn_of_unmeasured(
     if not parts:
         return ()
     told = f"the command is {done} {'; '.join(parts)}"
-    complain(f"mind that {told}")
+    complain(f"note: {told}")
     return (told,)
 
 

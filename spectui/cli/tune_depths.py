@@ -22,11 +22,11 @@ def depth_lines(depths: Depths) -> list[str]:
         lines += [drawn(_table(depths.found)), wrapped(_legend(depths.limit))]
     if depths.left_out:
         lengths = ", ".join(f"{n:,}" for n in depths.left_out)
-        left = f"NOTE: the time budget had no room for a depth of {lengths} tokens."
+        left = f"note: the time budget had no room for a depth of {lengths} tokens."
         lines.append(sentence(left))
     if any(one.repeats_text for one in depths.found):
         short = (
-            "NOTE: all prompts together are shorter than the deepest one, in which they repeat; "
+            "note: all prompts together are shorter than the deepest one, in which they repeat; "
             "give longer prompts."
         )
         lines.append(sentence(short))

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spectui.cli.named_models import as_its_file
+from spectui.cli.named_models import with_kind_of_file
 from spectui.cli.request import RunOptions
-from spectui.cli.taken import mind_defaults, taken_setup
+from spectui.cli.taken import taken_setup, warn_of_changed_defaults
 from spectui.commands.takeover import Takeover
 from spectui.format import gain_percent
 from spectui.measure.arm import OFF, Arm
@@ -48,8 +48,8 @@ def present_of(takeover: Takeover | None) -> Present | None:
         return Present(speculation=speculation, draft=None)
     if setup.draft is None:
         return Present(speculation=None if speculation.needs_draft else speculation, draft=None)
-    speculation = as_its_file(speculation, setup.draft.path)
-    mind_defaults(speculation, takeover.options)
+    speculation = with_kind_of_file(speculation, setup.draft.path)
+    warn_of_changed_defaults(speculation, takeover.options)
     return Present(speculation=speculation, draft=setup.draft.path)
 
 

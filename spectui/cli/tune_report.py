@@ -75,7 +75,7 @@ def report(
 def _summary(found: Tuned) -> list[str]:
     result = found.result
     told = [result.verdict.reason, *present_lines(found.present, result)]
-    told += [f"NOTE: {note}" for note in _notes(found)]
+    told += [f"note: {note}" for note in _notes(found)]
     if result.lossless is not None:
         told += _lossless_line(result.lossless)
     if result.best is not None and result.speedup is None:
@@ -106,7 +106,7 @@ def _summary(found: Tuned) -> list[str]:
 
 
 def _sampled_sentence(found: Tuned) -> str | None:
-    """What sampled drafts would gain, where that is worth having; else None."""
+    """Sentence on the gain of sampled drafts; None where it is not worth having."""
     result, least = found.result, found.tuning.setup.min_gain
     sampled = result.outlook.sampled.value
     if sampled is None or result.speedup is None:
@@ -170,7 +170,7 @@ def _slots(found: Tuned) -> list[str]:
     results, left_out = found.by_slots.results, found.by_slots.left_out
     if not results:
         return []
-    left = f"NOTE: for want of time not measured: -np {','.join(map(str, left_out))}."
+    left = f"note: for want of time not measured: -np {','.join(map(str, left_out))}."
     told = [sentence(left)] if left_out else []
     return [*slots_lines(results), wrapped(SLOTS_LEGEND), *told, ""]
 
@@ -181,11 +181,11 @@ def _lossless_line(check: LosslessCheck) -> Iterator[str]:
         return
     if check.lossless is None:
         yield (
-            f"NOTE: with speculation the output of prompt {divergence.prompt_id} parts from the "
+            f"note: with speculation the output of prompt {divergence.prompt_id} parts from the "
             f"target's own at token {divergence.position}; {UNTOLD}."
         )
     else:
-        yield "WARNING: speculation changed the output; spectui bench shows where."
+        yield "warning: speculation changed the output; spectui bench shows where."
 
 
 def _time_notes(result: TuneResult) -> Iterator[str]:

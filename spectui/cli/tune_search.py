@@ -394,7 +394,7 @@ class Search:
         return None
 
     def _plan(self, study: str, setup: TuningSetup, why_not: str | None) -> str:
-        """What is going to be done, within which time, and that it may be interrupted."""
+        """Plan of the search: steps, time limit, and that it may be interrupted."""
         options, limit = self.options, self.options.time_budget
         sampling = setup.workload.sampling.label
         origin = self.shared.temperature_origin(setup.off.target.path)

@@ -109,7 +109,7 @@ class ServerCommand:
     paying_length: int | None = None
     """Longest draft that was found to pay on this machine; None where nothing was measured."""
     remarks: tuple[Finding, ...] = ()
-    """What the reader of its file says of it."""
+    """Findings of the reader of its file."""
     secrets: tuple[str, ...] = ()
     """Options and variables whose values were hidden when the command was read."""
 

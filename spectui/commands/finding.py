@@ -7,7 +7,6 @@ from functools import partial
 
 from spectui.commands.home import shell_line
 from spectui.commands.items import Item
-from spectui.severity import Severity
 
 OFFLOAD_BATCH = 32
 """Tokens from which on llama.cpp copies weights in RAM to a GPU (``offload_op`` of ggml-cuda)."""
@@ -18,15 +17,25 @@ Edits = Mapping[int | None, tuple[str, ...]]
 appended."""
 
 
+class Severity(StrEnum):
+    """Severity of a finding, the worst first."""
+
+    ERROR = "error"
+    """The command cannot work as it is."""
+    WARNING = "warning"
+    """The command costs speed or memory."""
+    NOTE = "note"
+
+
 class Topic(StrEnum):
-    """What a finding is about, where others have to know."""
+    """Subject of a finding, for code that acts on it."""
 
     LARGE_BATCH = "large-batch"
     """Drafts so long that weights in RAM are copied to a GPU."""
     DRAFT_CACHE = "draft-cache"
     """A draft's quantised cache."""
     MISREAD = "misread"
-    """What its reader understands otherwise than it looks, or ignores."""
+    """The reader understands an option otherwise than it looks, or ignores it."""
     OVERRULED = "overruled"
     """An option that another one of the command overrules."""
     CONTRADICTION = "contradiction"
@@ -47,7 +56,7 @@ class Finding:
     what: str
     """A sentence without a full stop."""
     why: str = ""
-    """Its reason; empty where ``what`` says all."""
+    """The reason; empty where ``what`` says all."""
     replacement: str | None = None
     """Words with the intended meaning; empty to leave the option out; None if only its author
     knows."""
@@ -56,7 +65,7 @@ class Finding:
     at: int = -1
     """Index of the item in question; -1 for none."""
     topic: Topic | None = None
-    """Its topic; None where nobody has to know. Words and models may show the same one."""
+    """The subject; None where no code acts on it. Words and models may show the same one."""
 
     def without(self, secrets: Iterable[tuple[str, str]]) -> "Finding":
         """The finding with other texts in place of secrets."""

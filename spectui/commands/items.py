@@ -101,7 +101,7 @@ class Item:
 
     @property
     def text(self) -> str:
-        """Its words as they are told to people."""
+        """The words as they are shown to people."""
         return " ".join(self.words)
 
     @property

@@ -67,9 +67,9 @@ class Launch:
     name: str
     """Name for formats that hold several models."""
     command: ServerCommand
-    """Its options, and the file entries that they were taken from."""
+    """The options, and the file entries that they were taken from."""
     start: Start
-    """Its program, with the environment."""
+    """The program, with the environment."""
     reader: Reader
     has_gpu: bool = True
     """Whether llama.cpp has a GPU on this machine."""

@@ -83,7 +83,7 @@ def _absolute(value: str) -> str:
 
 
 def tuning_variables(environment: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Those of a command's variables that processes of spectui's own get."""
+    """Variables of a command that processes of spectui's own get."""
     return {name: value for name, value in environment if _is(name, "tuning-variable")}
 
 
@@ -96,7 +96,7 @@ def unmeasured(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def beyond_engine(words: Sequence[str]) -> tuple[str, ...]:
-    """Those of ``unmeasured`` that place a model or change it, which a llama-server applies."""
+    """Words of ``unmeasured`` that place or change a model, which a llama-server applies."""
     placed = (
         item for item in divide(words) if _counts(item) and _is(_long(item), "place", "model")
     )

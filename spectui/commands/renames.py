@@ -58,7 +58,7 @@ class Rename:
     words: tuple[str, ...] = ()
     """Today's words, with ``VALUE`` for its value; none where it has no effect any more."""
     now: str | None = None
-    """What holds in its place."""
+    """Rule that holds in its place."""
 
     def today(self, values: tuple[str, ...]) -> tuple[str, ...]:
         """Today's words with these values."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from spectui.commands.items import Item, divide
 from spectui.commands.server_options import FALSE, TRUE, canonical
 from spectui.errors import BadInputError
+from spectui.files import SMALL_BYTES, read_file
 from spectui.options.rendering import Rendering
-from spectui.reading import SMALL_BYTES, read_file
 
 
 def rendering_of(words: Sequence[str]) -> Rendering:

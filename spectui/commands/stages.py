@@ -24,7 +24,7 @@ _KEYS = (
     *("suffix_min_match_len", "suffix_max_depth", "suffix_corpus"),
 )
 _PAIR = re.compile(r"""(?:\\.|'[^']*'|"[^"]*"|[^,])+""")
-"""What commas divide, outside quotes."""
+"""A part between commas outside quotes."""
 
 
 @dataclass(slots=True, kw_only=True)

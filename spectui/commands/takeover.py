@@ -175,7 +175,7 @@ class Takeover:
 
     @property
     def served(self) -> tuple[str, ...]:
-        """Its own arguments for a server that is started in its place.
+        """Arguments of the command for a server that is started in its place.
 
         What it leaves to its server is left to that one as well; the target judges drafts there.
         """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import old_lengths
-from spectui.commands.finding import Finding, Topic
+from spectui.commands.finding import Finding, Severity, Topic
 from spectui.commands.items import Item, words_of
 from spectui.commands.launch import Launch, told
 from spectui.commands.lint.checking import check, lint
@@ -22,7 +22,6 @@ from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
 from spectui.options.reading import read_speculation
-from spectui.severity import Severity
 
 _FILES = {"target": ("model", "-m"), "draft": ("model-draft", "-md")}
 
@@ -129,16 +128,16 @@ def _is_certain(finding: Finding, reader: Reader) -> bool:
 def _of_program(command: ServerCommand, own: str | None, reader: Reader) -> Iterator[str]:
     """Yield notes on the program, and on a missing model."""
     if own is not None:
-        yield f"mind that {printable(own)} is written as {command.start.program[-1]}"
+        yield f"note: {printable(own)} is written as {command.start.program[-1]}"
     if names_model(command.items) or command.is_section or prints_and_ends(command.items):
         return
     does = "starts as a router" if reader.is_current else "does not start without one"
-    yield f"mind that no model is named: {reader.name} {does}"
+    yield f"note: no model is named: {reader.name} {does}"
 
 
 def _of_source(remark: Finding) -> str:
     """A note on what the reader of the command's file has remarked."""
-    ahead = "" if remark.severity is Severity.NOTE else "mind that "
+    ahead = "" if remark.severity is Severity.NOTE else "note: "
     now = f"; it is {remark.replacement} now" if remark.replacement else ""
     return f"{ahead}{remark.what}: {remark.why}{now}"
 
@@ -175,7 +174,7 @@ def _changes(
 
 def _beside_errors(finding: Finding, *, corrects: bool) -> Iterator[str]:
     """Yield a note on what is written out, and on what the reader ignores or misreads."""
-    told = f"mind that {finding.what}: {finding.why}"
+    told = f"note: {finding.what}: {finding.why}"
     if finding.edits and finding.replacement:
         if finding.at in finding.edits:
             yield f"{told}; it is {finding.replacement} now, which counts"

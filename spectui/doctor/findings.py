@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from spectui.commands.finding import FULL_PRECISION, OFFLOAD_BATCH, Finding, Topic
+from spectui.commands.finding import FULL_PRECISION, OFFLOAD_BATCH, Finding, Severity, Topic
 from spectui.doctor.examination import Examination, ExaminedDraft
 from spectui.doctor.speed import DraftBound
 from spectui.engine.demand import Demand
@@ -12,7 +12,6 @@ from spectui.format import bytes_text, percent_text
 from spectui.llama.buffers import HOST, BufferKind
 from spectui.llama.planned import ModelPlan
 from spectui.models.pairs import PairReport, Templates
-from spectui.severity import Severity
 from spectui.speculative.models import Rollback
 
 _HARD_ALPHA = 0.7

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, Known, or_reason
 from spectui.format import times_text
-from spectui.known import Known
 from spectui.llama.library import Library, Refused, libraries
 from spectui.llama.pricing import LENGTHS, BatchPrices, PriceRequest, prices
 
@@ -22,7 +21,7 @@ class FoundLibrary:
     """Whether it is the one that spectui loads."""
 
     def document(self) -> Json:
-        """Its part of the document."""
+        """The library's part of the document."""
         library, value = self.library, self.prices.value
         if isinstance(library, Refused):
             place = library.place
@@ -45,7 +44,7 @@ class FoundLibrary:
         }
 
     def lines(self) -> list[str]:
-        """What to say of it."""
+        """The library in lines of text."""
         library, value = self.library, self.prices.value
         if isinstance(library, Refused):
             return [f"{library.place.folder} cannot be used: {library.why}"]

@@ -162,7 +162,7 @@ class _Template:
         return _goes_on(off, on) or _goes_on(on, off)
 
     def _tried(self, messages: list[Message], **more: object) -> str:
-        """What is made of messages; nothing where they are refused."""
+        """Rendered messages; empty where the template refuses them."""
         context = {"tools": [], "bos_token": "", "eos_token": "", "add_generation_prompt": True}
         try:
             return self._compiled.render({**context, **more}, messages=messages)

@@ -32,11 +32,11 @@ from spectui.options.setup import Fit
 _SET_DEATH_SIGNAL = 1
 """``PR_SET_PDEATHSIG`` of ``prctl``."""
 _OOM_SCORE = "900"
-"""Of at most 1000: where memory ends, the kernel ends this process before those of the user."""
+"""Of at most 1000: when memory ends, the kernel kills this process before those of the user."""
 
 _RESERVED_BYTES = 128 << 20
 _STACK_BYTES = 8 << 20
-"""Of a thread; each processor may have one for tokens and one for prompts."""
+"""Stack of a thread; each processor may have one for tokens and one for prompts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class LoadDraft:
     doing: ClassVar = "loading the draft"
     options: ModelOptions
     mtp: bool = False
-    """Its MTP layers draft, in place of the target's own; of a file that may have nothing else."""
+    """MTP layers of this file draft, in place of the target's own; it may have nothing else."""
     from_disk: bool = False
     """As ``LoadTarget.from_disk``."""
 
@@ -100,7 +100,7 @@ class WriteAnswers:
     n_predict: int
     """Tokens of each answer at most, -1 for as many as the context holds."""
     sampling: SamplingConfig
-    """Of each answer, from its beginning on."""
+    """Sampling of each answer, from its beginning on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

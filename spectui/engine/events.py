@@ -65,7 +65,7 @@ class ModelLoaded:
         return "the model was trained for no more" if is_full else "raise -c"
 
     def document(self) -> Json:
-        """Its description as JSON."""
+        """The model's description as JSON."""
         return self.info.document(rollback=str(self.rollback), n_ctx=self.n_ctx)
 
 
@@ -190,7 +190,7 @@ class AnswerWritten:
     """An answer of ``WriteAnswers`` is complete."""
 
     index: int
-    """Of its prompt."""
+    """Index of the prompt."""
     tokens: tuple[int, ...]
     stop: Stop
     decode_s: float
@@ -198,7 +198,7 @@ class AnswerWritten:
     read_s: float | None = None
     """Seconds of evaluating the prompt as a whole; None where it was known already."""
     probabilities: tuple[float, ...] = ()
-    """Of each token among those that the samplers had left; empty where they were not kept."""
+    """Probability of each token among those that the samplers had left; empty where not kept."""
 
     def first(self, n: int) -> "AnswerWritten":
         """The answer as it would be, had ``n`` tokens been asked for at most."""
@@ -217,13 +217,13 @@ class AnswerRead:
     """The target has read an answer."""
 
     tokens: tuple[int, ...]
-    """Of the answer, as many as were asked for, and with ``is_ended`` the token that ends it."""
+    """Tokens of the answer, as many as asked for; with ``is_ended`` its end token as well."""
     is_ended: bool
     """Whether the answer was read to its end, and the target would end it there."""
     log_p: tuple[float, ...]
     """Natural logarithm of the probability of each token of the text."""
     entropy: tuple[float, ...]
-    """What the target expects of ``-log_p`` at the same position, in nats."""
+    """Expected ``-log_p`` of the target at the same position, in nats."""
     variance: tuple[float, ...]
     """Variance of that, in square nats."""
     read_s: float | None

@@ -147,7 +147,7 @@ class _Share:
     n_partial: int = 0
     """The last of them, some tensors of which are elsewhere: experts, in RAM."""
     spilled: str = EXPERTS_FFN
-    """Those of the first partial layer."""
+    """Tensors of the first partial layer that are moved."""
     to: str = HOST
     """Buffer type for them."""
 

@@ -46,7 +46,7 @@ _FAR = 5
 _CLOSING_LOOKS = 10
 """As many where it was told to stop, so that nobody waits long for a process that hangs."""
 _N_LINES = 10
-"""Of llama.cpp's log, with the error of a death."""
+"""Last lines of llama.cpp's log that the error of a death quotes."""
 _BUSY_SHARE = 0.01
 """Share of a look's seconds that a process computes which is not idle."""
 

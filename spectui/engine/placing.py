@@ -71,7 +71,7 @@ def placed(setup: Setup, options: Fit | None, say: Say, server: OpenContext | No
             say(found.sentence)
         if found.rooms and alone(request) != request:
             _mind_target_alone(found, fitted(planner, alone(request), options), say)
-        mind_context(planner, request, options, found, server=server, say=say)
+        warn_of_context(planner, request, options, found, server=server, say=say)
     draft = None if setup.draft is None else found.beside(setup.draft)
     return replace(setup, target=found.target, draft=draft)
 
@@ -81,7 +81,7 @@ def has_devices(target: ModelOptions) -> bool:
     return target.devices.names != () and bool(target.devices.rpc or has_gpu())
 
 
-def mind_context(
+def warn_of_context(
     planner: Planner,
     request: PlanRequest,
     options: Fit,
@@ -107,7 +107,7 @@ def mind_context(
     if longer is not None and longer.choice != found.choice:
         n_tokens = server.n_slots * longer.ctx_size
         say(
-            f"mind that llama-server chooses a context of {n_tokens} tokens where -c is not given, "
+            f"note: llama-server chooses a context of {n_tokens} tokens where -c is not given, "
             f"with {longer.choice}; add -c {n_tokens} to measure that"
         )
 
@@ -116,6 +116,6 @@ def _mind_target_alone(found: Fitted, without: Fitted | None, say: Say) -> None:
     """Say so where a server without the draft would place more of the target on the devices."""
     if without is not None and without.target != found.target:
         say(
-            f"mind that without the draft llama-server has more room ({without.choice}): here the "
+            f"note: without the draft llama-server has more room ({without.choice}): here the "
             "target lies the same without speculation; --backend server measures each as it is"
         )

@@ -37,7 +37,7 @@ _OURS_BYTES = 32 << 20
 _PLENTY = 1.5
 """Times as much opens the gate."""
 _STALLED_SHARE = 0.10
-"""Of the time, in which a process waited for memory, as ``monitor/disturbance.py`` has it."""
+"""Share of the time in which a process waited for memory, as in ``monitor/disturbance.py``."""
 _CALM_SHARE = 0.05
 _STALLED_S = 0.05
 """Below it a share says nothing."""

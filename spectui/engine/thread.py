@@ -90,7 +90,7 @@ class _Job:
     since_s: float
     """When it was submitted or, once it runs, began."""
     preempted: bool = False
-    """It gives way to another client, or to its own being held."""
+    """The work gives way to another client, or is paused by its own."""
 
     @property
     def stopped(self) -> bool:

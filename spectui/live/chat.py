@@ -3,8 +3,8 @@
 import codecs
 from collections.abc import Callable
 
-from spectui import sessions
 from spectui.errors import SpectuiError
+from spectui.live import sessions
 from spectui.live.setup import LiveSetup
 from spectui.prompts import ChatMessage, Prompt
 

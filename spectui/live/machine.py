@@ -318,7 +318,7 @@ class TrafficState:
     """Estimate: active weights in RAM x decodes per second. Caches and activations add to it."""
     dram_limit: DramLimit | None = None
     token: TokenReads | None = None
-    """What a token reads; None before a target is loaded, or where its file does not tell it."""
+    """Bytes that a token reads; None before a target is loaded, or where its file does not say."""
     dram_history: Samples = ()
     disk_bytes_per_s: Reading = _UNREAD
     major_faults_per_s: Reading = _UNREAD

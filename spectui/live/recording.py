@@ -85,7 +85,7 @@ class ChatRecording:
     depth: int
     """Longest draft that the recordings are made for."""
     mtp_layers: int = 0
-    """Those of the target's own that are asked, 0 for a draft model."""
+    """MTP layers of the target that are asked, 0 for a draft model."""
     answers: tuple[Recording, ...] = ()
     """Different answers, oldest first; without chains until the draft has gone along."""
     runs: tuple[Run, ...] = ()

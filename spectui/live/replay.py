@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from spectui.format import counted
 from spectui.live.recording import ChatRecording, Run
 from spectui.trace.costs import Costs
-from spectui.trace.fit import Observed, Probed, fit_costs
+from spectui.trace.fit import Observed, fit_costs
 from spectui.trace.replay import Total, replay_trace
-from spectui.tune.probing import observed_off, observed_rounds
+from spectui.tune.probing import observed_rounds
 from spectui.tune.space import SearchSpace
 
 _MIN_LENGTHS = 3
@@ -73,15 +73,9 @@ def known_costs(recording: ChatRecording, tuned: Costs | None) -> tuple[Costs | 
     lengths = sorted({one.round.n_drafted for one in (*chat, *single)})
     if len(lengths) < _MIN_LENGTHS or not any(one.round.n_steps for one in chat):
         return None, _too_few(lengths)
-    present = {one.group for one in single}
-    off = [
-        observed_off(group, run.n_prompt, run.rounds)
-        for group, run in enumerate(alone)
-        if group in present
-    ]
     n_rounds = counted(len(chat) + len(single), "round")
     return (
-        fit_costs(Probed(observed=chat, off=[]), [Probed(observed=single, off=off)]),
+        fit_costs(chat, [single]),
         f"fitted to {n_rounds} of up to {lengths[-1]} drafted, beyond along a line",
     )
 

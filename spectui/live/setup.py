@@ -11,11 +11,11 @@ import msgspec
 from spectui.commands.rendering import rendering_of
 from spectui.demo import DemoModel
 from spectui.errors import EngineDiedError
+from spectui.live.sessions import LoadOptions
 from spectui.models.facts import is_mtp_file
 from spectui.options.rendering import PLAIN, Rendering
 from spectui.options.setup import SamplingConfig, Setup
 from spectui.options.speculation import Speculation
-from spectui.sessions import LoadOptions
 from spectui.settings import Settings
 
 if TYPE_CHECKING:

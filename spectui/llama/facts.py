@@ -34,7 +34,7 @@ class LibraryFacts(msgspec.Struct, frozen=True, kw_only=True):
     commit: str | None
     """None where it was built outside of a clone."""
     features: tuple[str, ...]
-    """Of the processor, that it computes with."""
+    """Features of the processor that the library computes with."""
     unused: tuple[str, ...]
     """Features of the processor that would make batches cheaper, and that it leaves unused."""
 
@@ -55,7 +55,7 @@ class LibraryFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What may change the price of a batch."""
+        """Facts that may change the price of a batch."""
         return (self.version or "", *(f"without {name}" for name in self.unused))
 
     @property
@@ -85,7 +85,7 @@ def wide_features() -> tuple[str, ...]:
 
 
 def price_note(facts: LibraryFacts | None) -> str | None:
-    """What a reader of a gain has to know of the library that it was measured with.
+    """Note on the library for readers of a gain that was measured with it.
 
     Args:
         facts: None where a llama-server measured.

@@ -24,7 +24,7 @@ ENTRY = "llama_context_default_params"
 _ROOM = 4096
 _MARKS = (0xA5, 0x5A)
 _PARTS = ("ggml-base", "ggml-cpu", "ggml")
-"""What libllama needs of its own folder, in the order in which they need each other."""
+"""Libraries that libllama needs from its own folder, each behind those that it needs."""
 IS_READABLE = platform.machine() in {"x86_64", "AMD64"}
 """Whether structures can be read: here they are returned through a hidden first argument."""
 _CPU_DEVICE = 0
@@ -33,7 +33,7 @@ _CPU_DEVICE = 0
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What a function writes of a structure: the defaults, and the offsets that it leaves alone."""
+    """Bytes of a structure that a function writes, and the offsets that it leaves alone."""
 
     defaults: str
     """All bytes in hexadecimal, those of padding as zero."""
@@ -90,7 +90,7 @@ LAYOUTS = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a library says of itself."""
+    """Version and build that a library reports."""
 
     version: str | None
     """``llama_version``, such as ``0.5.0``."""

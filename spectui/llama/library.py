@@ -23,8 +23,8 @@ from typing import Any
 
 import msgspec
 
+from spectui.documents import Known
 from spectui.errors import MissingLibraryError
-from spectui.known import Known
 from spectui.llama import layout
 from spectui.llama.facts import LibraryFacts, features_in, wide_features
 from spectui.llama.layout import LAYOUTS, Layout, Reading
@@ -35,13 +35,13 @@ from spectui.llama.search import LIBRARY_VARIABLE, PREBUILT, Origin, Place, plac
 os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 _CHOSEN_VARIABLE = "_SPECTUI_LIBRARY"
-"""What a process of spectui's own hands to its children: the library that it has chosen."""
+"""Variable with which a process of spectui tells its children the library that it has chosen."""
 _SYSTEM_PACKAGES = {
     "libgomp.so.1": "libgomp1, on Fedora libgomp",
     "libstdc++.so.6": "libstdc++6, on Fedora libstdc++",
     "libvulkan.so.1": "libvulkan1, on Fedora vulkan-loader",
 }
-"""What bare containers lack of what libraries need."""
+"""System packages of libraries that bare containers lack."""
 _READING_S = 60.0
 """Seconds that a library may take to be opened: one for GPUs looks for drivers."""
 

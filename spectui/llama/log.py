@@ -1,4 +1,4 @@
-"""What llama.cpp says in this process: its log, and why it ends the process."""
+"""The log of llama.cpp in this process, and its reason for ending the process."""
 
 import ctypes
 import os

@@ -227,12 +227,12 @@ class Model(Closing):
 
     @cached_property
     def vocabulary(self) -> Vocabulary:
-        """Its tokens."""
+        """The model's tokens."""
         return Vocabulary(self._model)
 
     @cached_property
     def info(self) -> ModelFacts:
-        """Its facts, as llama.cpp has them."""
+        """The model's facts, as llama.cpp has them."""
         path = self.options.path
         return replace(
             facts_of(path, read_gguf(path)),

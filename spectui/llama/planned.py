@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 
+from spectui.documents import Known
 from spectui.errors import SpectuiError
-from spectui.known import Known
 from spectui.llama.buffers import Buffer, BufferKind, DeviceMemory
 from spectui.llama.facts import LibraryFacts
 from spectui.models.facts import ModelFacts, is_mtp_file
@@ -106,7 +106,7 @@ class Backend:
     llama_cpp: Known[str]
     """Version of llama.cpp itself, or why there is none."""
     backends: tuple[str, ...]
-    """What it was built with, such as ``cuda``, whatever a driver makes of it."""
+    """Backends that the library was built with, such as ``cuda``, with or without a driver."""
     gpus: tuple[DeviceMemory, ...]
     library: LibraryFacts | None = None
     """None without a library."""
@@ -200,11 +200,11 @@ def _extended(short: ModelPlan, long: ModelPlan, half: int, n_steps: int) -> Mod
     sizes = {_place(one): one.size_bytes for one in short.buffers}
     return replace(
         long,
-        n_ctx=_along_line(short.n_ctx, long.n_ctx, half, n_steps),
+        n_ctx=_extrapolated(short.n_ctx, long.n_ctx, half, n_steps),
         buffers=tuple(
             replace(
                 one,
-                size_bytes=_along_line(
+                size_bytes=_extrapolated(
                     sizes.get(_place(one), one.size_bytes), one.size_bytes, half, n_steps
                 ),
             )
@@ -217,5 +217,5 @@ def _place(buffer: Buffer) -> tuple[str, BufferKind]:
     return buffer.device, buffer.kind
 
 
-def _along_line(short: int, long: int, half: int, n_steps: int) -> int:
+def _extrapolated(short: int, long: int, half: int, n_steps: int) -> int:
     return long + (long - short) * (n_steps - 2 * half) // half

@@ -1,4 +1,4 @@
-"""What a batch costs with one llama.cpp library, in a process that loads that library alone.
+"""Price of a batch with one llama.cpp library, in a process that loads that library alone.
 
 The library is half of a verdict: what a batch of drafted tokens costs beside a single one depends
 on what of the processor a library was built for.
@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from spectui.children import Child, ProtocolError, parent_channel
+from spectui.documents import Known
 from spectui.errors import SpectuiError
-from spectui.known import Known
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.library import Library, handed_down
 from spectui.llama.model import Model

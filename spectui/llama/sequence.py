@@ -117,7 +117,7 @@ class SequenceMemory:
         self._checkpoint = PartialState()
         self.rollback = Rollback.TRUNCATE
         self.n_snapshots = 0
-        """Those of a recurrent state that may be gone back to: at most those that there are."""
+        """Snapshots of a recurrent state that may be restored: at most those that exist."""
 
     @property
     def has_window(self) -> bool:

@@ -26,7 +26,7 @@ _WORDS = {
 }
 UNLISTED = "with this machine's GPUs, which the driver does not list now"
 _ANY = "with other settings"
-"""Of conditions that only another version of spectui has."""
+"""Difference in conditions that only another version of spectui has."""
 _GROUPS = {"context": "options", "sampling": "sampling"}
 _FLAGS = {
     "n_gpu_layers": "-ngl",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
-from spectui.documents import Json, ending, known, or_reason
+from spectui.documents import Json, Known, ending, known, or_reason
 from spectui.engine.events import GenerationResult
 from spectui.errors import (
     BadInputError,
@@ -13,7 +13,6 @@ from spectui.errors import (
     MemoryShortError,
     ServerError,
 )
-from spectui.known import Known
 from spectui.measure.lossless import LosslessCheck, check_lossless, lossless_document
 from spectui.measure.measurer import (
     NO_BASELINE,

@@ -15,13 +15,13 @@ import psutil
 from filelock import FileLock, Timeout
 
 from spectui.errors import BadInputError, UsageError
+from spectui.files import PRIVATE
 from spectui.monitor import nvml
 from spectui.monitor.drm import KernelGpus
 from spectui.monitor.nvml import NvmlError
 from spectui.options.setup import CpuOptions, Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.server.watch.sample import HostState
-from spectui.writing import PRIVATE
 
 _held: set[str] = set()
 """Devices of this process, which may measure in several steps on the same ones."""
@@ -143,7 +143,7 @@ def visible_gpus(environment: Mapping[str, str], root: Path = Path("/")) -> list
 def _visible(
     found: Sequence[str], variables: Sequence[str], environment: Mapping[str, str]
 ) -> list[str]:
-    """Those that the first variable that is set lets through, by their numbers or names."""
+    """Devices that the first set variable allows, by their numbers or names."""
     told = next((environment[name] for name in variables if name in environment), None)
     if told is None:
         return list(found)

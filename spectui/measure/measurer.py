@@ -88,7 +88,7 @@ class Pair(Run):
 
     baseline: GenerationResult
     segments: tuple[Segment, ...] = ()
-    """Its parts, where both sides took turns within it."""
+    """Segments of the answer, where both sides took turns within it."""
     n_slow: int = 0
     """Rounds that took longer than is usual for their kind, and count as usual ones."""
     whole_s: tuple[float, float] | None = None

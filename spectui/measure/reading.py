@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from spectui.documents import Known
 from spectui.engine.events import GenerationResult
-from spectui.known import Known
 from spectui.measure.measurer import Pair
 
 _BEYOND = 1.25
@@ -82,7 +82,7 @@ def fit_readings(readings: Sequence[Reading]) -> ReadingTime | None:
             continue
         # In units of the longest prompt: powers of thousands would hide one another.
         rows = np.stack([(lengths / longest) ** power / seconds for power in powers], axis=1)
-        factors, misfit = _least_deviations(rows)
+        factors, misfit = _least_absolute_deviations(rows)
         if factors.min() >= 0 and misfit < _BETTER * least:
             scaled = np.zeros(3)
             scaled[list(powers)] = factors / longest ** np.array(powers, np.float64)
@@ -91,7 +91,7 @@ def fit_readings(readings: Sequence[Reading]) -> ReadingTime | None:
     return found
 
 
-def _least_deviations(rows: _Array) -> tuple[_Array, float]:
+def _least_absolute_deviations(rows: _Array) -> tuple[_Array, float]:
     """Factors for which every row comes near to 1, and the sum of what is missing."""
     weights: _Array = np.ones(len(rows))
     factors: _Array = np.zeros(rows.shape[1])
@@ -111,7 +111,7 @@ class PromptTimes:
     off: ReadingTime
     """The target alone."""
     on: tuple[ReadingTime, ...]
-    """Those who read the prompt with speculation, one after the other; or all of them at once."""
+    """Readers of the prompt with speculation, one after the other; or all of them at once."""
 
     def on_s(self, n_tokens: int) -> float:
         """Seconds with speculation."""

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, Known, or_reason
 from spectui.format import seconds_text, times_text
-from spectui.known import Known
 from spectui.measure.measurer import Pair, throughput
 from spectui.measure.reading import PromptTimes
 from spectui.measure.speedup import NO_INTERVAL, Speedup
@@ -72,7 +71,7 @@ class Request:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Its ends where decoding has an interval; the prompt's seconds are point estimates."""
+        """Ends of the speedup, where decoding has an interval; a prompt's seconds have none."""
         ends = self.ends_s
         return None if ends is None else (self.off_s / ends[0], self.off_s / ends[1])
 
@@ -146,7 +145,7 @@ class Request:
 
     @property
     def told(self) -> str:
-        """Its seconds without and with speculation, for reports."""
+        """Seconds without and with speculation, for reports."""
         beyond = "" if self.is_covered else ", as extrapolated: no prompt was as long"
         return (
             f"{self.shape.text} (prompt + answer): {seconds_text(self.off_s)} off, "
@@ -155,7 +154,7 @@ class Request:
 
     @property
     def first_told(self) -> str:
-        """Its seconds until the first token, for reports."""
+        """Seconds until the first token, for reports."""
         return f"{seconds_text(self.prompt_off_s)} off, {seconds_text(self.prompt_on_s)} on"
 
     def document(self) -> Json:

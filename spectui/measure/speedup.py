@@ -85,7 +85,7 @@ class Speedup:
     n_prompts: int
     """Distinct prompts: what the width of the interval depends on."""
     n_timed: int | None = None
-    """Of these prompts, those that were timed, where the others were counted and priced; None where
+    """Prompts of these that were timed, where the others were counted and priced; None where
     all were timed."""
     n_accepting: int | None = None
     """Prompts on which any drafted token was accepted; None where that is not known."""
@@ -127,7 +127,7 @@ class Speedup:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Its ends; None where it is unknown."""
+        """Both ends; None where the interval is unknown."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     def document(self) -> Json:

@@ -42,7 +42,7 @@ class Basis(StrEnum):
     UNSEEN = "unseen"
     """Prompts that had no part in choosing the setting."""
     LATER = "later"
-    """Of prompts that chose the setting, the text that follows what they chose it on."""
+    """Text of the prompts that chose the setting, from behind the part that chose."""
     CROSSED = "crossed"
     """Prompts that were counted with the setting that the others had chosen, some of them timed."""
     THESE = "these"
@@ -57,6 +57,7 @@ class Verdict:
 
     use_speculation: bool
     reason: str
+    """``advice``, a colon and ``because``; a reason alone where there is no advice."""
     answer: Answer | None = None
     """None in a verdict that an older spectui kept."""
     more_prompts: int | None = None
@@ -65,6 +66,16 @@ class Verdict:
     basis: Basis | None = None
     """None where nothing was measured, where nothing was chosen, and in a verdict that an older
     spectui kept: that could rest on the prompts that chose the setting."""
+
+    @property
+    def advice(self) -> str:
+        """The advice in a few words, with the answers that are too short for it."""
+        return self.reason.partition(": ")[0]
+
+    @property
+    def because(self) -> str:
+        """The measurement that the advice rests on; empty where there is none."""
+        return self.reason.partition(": ")[2]
 
     def document(self) -> Json:
         """The verdict in documents."""
@@ -377,11 +388,13 @@ class _Case:
 
     def _spread(self, gain: float, low: float, high: float, decimals: int) -> str:
         """The interval as a ±, unless that would misstate one that is cut or lies unevenly."""
-        below, above = gain - low, high - gain
+        below, above, half = gain - low, high - gain, (high - low) / 2
         is_even = max(below, above) <= _EVEN * min(below, above)
-        if is_large(high) or not is_even or self.measured.is_capped:
+        # A gain that was shown must not look like one that may be none.
+        is_shown = gain - half > 100 * self.min_gain
+        if is_large(high) or not is_even or not is_shown or self.measured.is_capped:
             return ""
-        return f" ± {(high - low) / 2:.{decimals}f}"
+        return f" ± {half:.{decimals}f}"
 
     def _takes(self, more: int | None) -> str:
         """The measurement that would decide it."""

@@ -77,7 +77,7 @@ class Origin:
     """A target's names on a hub."""
 
     names: tuple[str, ...]
-    """Its own, without quantisation and shard, such as ``Qwen3-32B``."""
+    """Names of the model without quantisation and shard, such as ``Qwen3-32B``."""
     families: tuple[str, ...]
     """Parts that names of its smaller relatives have as well, such as ``Qwen3``."""
     base_models: tuple[str, ...]

@@ -168,10 +168,10 @@ _MTP_ARCHITECTURES = frozenset(
         "step35",
     )
 )
-"""Those with a graph for ``LLM_GRAPH_TYPE_DECODER_MTP``; of others llama.cpp would run the trunk's
-without its cache."""
+"""Architectures with a graph for ``LLM_GRAPH_TYPE_DECODER_MTP``; of others llama.cpp would run the
+trunk's without its cache."""
 _SEVERAL = frozenset({"hy_v3", "mimo2", "step35"})
-"""Those of which llama.cpp runs more than one MTP layer."""
+"""Architectures of which llama.cpp runs more than one MTP layer."""
 
 
 _MTP_OF = {"gemma4-assistant": "gemma4"}

@@ -9,11 +9,11 @@ from itertools import groupby
 from math import prod
 from pathlib import Path
 
+from spectui.files import open_file
 from spectui.gguf_names import Series, is_part_of_model, series_of
 from spectui.models.gguf import is_cut
 from spectui.models.header import MAGIC
 from spectui.paths import cache_dir
-from spectui.reading import open_file
 
 SIZE = re.compile(
     r"(?<![^-._ ])((?:\d+x)?\d+(?:\.\d+)?[KMBT](?:-A\d+(?:\.\d+)?[KMBT])?)(?![^-._ ])",

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Self
 
 from spectui.errors import BadInputError
+from spectui.files import open_file
 from spectui.gguf_names import series_of
 from spectui.models.counts import check_overrides
 from spectui.models.header import MAGIC, TOKENS_KEY, CutError, GgufFile, read_header
 from spectui.options.setup import KvOverride
-from spectui.reading import open_file
 
 _HINT = "give the path of a GGUF model"
 

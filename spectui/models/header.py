@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from spectui.errors import BadInputError
+from spectui.files import open_file
 from spectui.models.counts import BrokenError, check_counts
-from spectui.reading import open_file
 
 Scalar = int | float | str | bool
 OnToken = Callable[[bytes], None]
@@ -44,7 +44,7 @@ _MAX_NAME_BYTES = 63
 _MAX_DIMS = 4
 """``GGML_MAX_DIMS``."""
 _TENSORS = tuple(struct.Struct(f"<{n}QIQ") for n in range(_MAX_DIMS + 1))
-"""What follows the name of a tensor of so many dimensions: those, its type, and where it begins."""
+"""Fields behind a tensor's name, by number of dimensions: dimensions, type, offset."""
 _MAX_NUMBER = (1 << 63) - 1
 _LARGE_VOCABULARY, _MOST_VOCABULARIES = 10_000, 8
 _vocabularies: dict[int, bytes] = {}

@@ -262,7 +262,7 @@ def _refusal(what: str, error: BaseException) -> SpectuiError:
 
 
 _MALFORMED = (ValueError, LookupError, TypeError, AttributeError)
-"""What ``huggingface_hub`` raises on an answer that is none of a hub."""
+"""Errors of ``huggingface_hub`` for an answer that no hub gives."""
 _AGAIN = "try again"
 _ANSWERED = "{host} answers {status}; try again"
 _STATUS: dict[int, tuple[type[SpectuiError], str]] = {

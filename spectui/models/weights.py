@@ -123,7 +123,7 @@ class ExpertLayer:
     """Routed experts of one layer."""
 
     size_bytes: int
-    """Of one expert."""
+    """Bytes of one expert."""
     in_ram: bool
     """Whether all of them lie in RAM."""
 

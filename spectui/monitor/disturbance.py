@@ -12,11 +12,12 @@ from spectui.monitor.counters import PRESSURES, Mark
 from spectui.monitor.readings import Reading
 
 CORE_SHARE = 0.10
-"""Of one core. The threads of a matrix product wait for the slowest of them, so that a tenth of one
-core is up to a tenth of the speed, however many cores there are."""
+"""Share of one core. The threads of a matrix product wait for the slowest of them, so that a tenth
+of one core is up to a tenth of the speed, however many cores there are."""
 _ROOMY_SHARE = 0.05
-"""Of the cores, where at least half of them stood idle: then the others had cores of their own,
-even where two share a physical one, and what is left is their part of the memory's bandwidth."""
+"""Share of the cores, where at least half of them stood idle: then the others had cores of their
+own, even where two share a physical one, and what is left is their part of the memory's
+bandwidth."""
 _ROOMY_IDLE = 0.5
 _LEAST_S = 0.03
 """CPU seconds of others below which nothing is told: /proc/stat counts in steps of 10 ms, and two
@@ -30,13 +31,13 @@ _SLEW = 0.001
 _MEMORY_SHARE = 0.10
 """Share of the time in which a task waited for memory: weights that are read again, or swap."""
 _GPU_SHARE = 0.05
-"""Of the GPU: a desktop that draws next to nothing stays below."""
+"""Share of the GPU: a desktop that draws next to nothing stays below."""
 _BUSY_SHARE = 0.5
 _STEADY_CLOCK = 0.8
 """Lowest over highest clock below which it is worth a user's attention."""
 _TOLD_SHARE = 0.02
 """Share of the time watched from which on disturbances are worth a user's attention."""
-_N_TOLD = 4
+_N_TOLD = 2
 _SHORT_S = 10.0
 
 
@@ -96,7 +97,7 @@ class Cause:
     seconds: float
     """Time in which it disturbed; for a jump or a sleep, its length."""
     share: float | None = None
-    """Of one core, of the GPU or of the time, during ``seconds``; None where there is none."""
+    """Share of one core, of the GPU or of the time, during ``seconds``; None without one."""
 
     @property
     def text(self) -> str:
@@ -111,7 +112,7 @@ class Cause:
         return f"{who} ({self.name}) took {share} of {what} for {duration}"
 
     def document(self) -> Json:
-        """Its fields as JSON."""
+        """The cause as JSON."""
         return {
             "kind": str(self.kind),
             **or_reason("name", self.name, "it is no process, or has no name"),
@@ -236,7 +237,7 @@ class Disturbance:
         )
 
     def document(self) -> Json:
-        """Its readings as JSON, each with a reason where it is missing."""
+        """The readings as JSON, each with a reason where it is missing."""
         readings = {
             "others_s": self.others_s,
             "others_share": self.others_share,
@@ -399,7 +400,7 @@ class DisturbanceSummary:
         return self.disturbed_s / self.whole.wall_s if self.whole.wall_s > 0 else None
 
     def document(self) -> Json:
-        """Its fields as JSON."""
+        """The summary as JSON."""
         return {
             **self.whole.document(),
             "disturbed_s": self.disturbed_s,

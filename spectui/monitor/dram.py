@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import psutil
 
+from spectui.files import write_own_file
 from spectui.monitor.machine import this_machine
 from spectui.paths import cache_dir
-from spectui.writing import write_own_file
 
 MEASURED_BYTES = 1 << 29
 """Several times the caches of most processors, where they are not known."""
@@ -24,7 +24,7 @@ _LEAST_BYTES = 1 << 26
 _PASSES = 8
 _STEP_NUMBERS = 1 << 20
 _LEAST_SHARE = 0.5
-"""Of what is to be read: less would lie in caches."""
+"""Share of the bytes to read: less would lie in caches."""
 
 Numbers = npt.NDArray[np.float32]
 

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from spectui.known import Known
+from spectui.documents import Known
 from spectui.monitor.metrics import (
     ALWAYS_S,
     EACH_SECOND_S,
@@ -73,7 +73,7 @@ _METRICS = {
 
 
 _HEADER = struct.Struct("<HBB")
-"""Of ``gpu_metrics``: size, revision of the format, revision of the content."""
+"""Header of ``gpu_metrics``: size, revision of the format, revision of the content."""
 _OF_PROCESSORS = {2, 3}
 """Formats of the tables of processors with a GPU inside."""
 _UNTOLD: Known[Any] = Known(None, "the kernel does not report why the clock is low")

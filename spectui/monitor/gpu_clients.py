@@ -44,7 +44,7 @@ class GpuClients(Closing):
             self._reason = error.reason("the GPUs")
 
     def read(self, own: frozenset[int]) -> GpuUse:
-        """Who used them since the last read, besides the processes ``own``."""
+        """Processes that used the GPUs since the last read, besides ``own``."""
         uses, has_ids = [], driver_knows_our_ids()
         for index, gpu in enumerate(self._handles):
             try:

@@ -46,7 +46,7 @@ class Machine:
 
     @property
     def conditions(self) -> dict[str, str]:
-        """Its part of the conditions under which measurements compare.
+        """The machine's part of the conditions under which measurements compare.
 
         ``host`` is the fingerprint that it has while a driver does not list the GPUs; ``driver``
         is there where its version is known.
@@ -56,7 +56,7 @@ class Machine:
         return {"machine": self.fingerprint, **host, **driver}
 
     def document(self) -> Json:
-        """Its fields, and its fingerprint, as JSON."""
+        """The machine as JSON, with its fingerprint."""
         found = {"fingerprint": self.fingerprint, **encoded(self)}
         optional = {"gpu_problem", "driver"}
         return {key: value for key, value in found.items() if key not in optional or value}

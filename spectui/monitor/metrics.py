@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from spectui.known import Known
+from spectui.documents import Known
 from spectui.monitor.readings import MEASURING, Reading
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ _TOO_MUCH = Reading(None, "the driver reports more memory in use than there is")
 _LANE_BYTES_PER_S = (250e6, 500e6, 984.6e6, 1.969e9, 3.938e9, 7.563e9)
 """Per lane and direction, generation 1 first, after the link's encoding."""
 FASTEST_BYTES_PER_S = 16 * _LANE_BYTES_PER_S[-1]
-"""Of a link per direction."""
+"""Fastest link, per direction."""
 
 
 class RefusedError(Exception):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from spectui.known import Known
+from spectui.documents import Known
 
 Reading = Known[float]
 """A number, or the reason why there is none."""
@@ -61,13 +61,13 @@ class GpuReading:
     name: str
     source: GpuSource = GpuSource.NVML
     address: str | None = None
-    """Its PCI address as ``pci_address`` writes it; None where it has none, or nobody told."""
+    """PCI address as ``pci_address`` writes it; None where there is none, or none was read."""
     in_ram: bool = False
     """Whether its memory is the host's."""
     devices: tuple[str, ...] = ()
     """llama.cpp's names of it, such as ``CUDA0``; none where it uses none, or that is not known."""
     memory_source: GpuSource | None = None
-    """Who told its memory, if not ``source``."""
+    """Source of the memory reading, if not ``source``."""
     memory_used_bytes: Reading
     memory_total_bytes: Reading
     process_bytes: Reading
@@ -94,7 +94,7 @@ class GpuReading:
 
     @property
     def label(self) -> str:
-        """Its shortest name among several."""
+        """Shortest name that tells it from the other GPUs."""
         return self.devices[0] if self.devices else str(self.index)
 
 

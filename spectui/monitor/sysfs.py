@@ -26,7 +26,7 @@ class KernelError(RefusedError):
     def __init__(self, code: int | None) -> None:
         super().__init__(code)
         self.code = code
-        """Of the system; None for what was read and not understood."""
+        """Error number of the system; None for content that was read and not understood."""
 
     @property
     def is_permanent(self) -> bool:

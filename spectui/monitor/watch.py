@@ -34,7 +34,7 @@ the next one what a process used during a disturbance, and not before."""
 _SCAN_SHARE = 0.005
 """Most of a core's time that scans take."""
 _NAMED_SHARE = 0.05
-"""Of one core: a process that took less is one of many."""
+"""Share of one core: a process that took less is one of many."""
 _STOPPED_S = 10.0
 """Delay from which on this process must have been stopped: a busy machine delays by less."""
 _JOIN_S = 1.0
@@ -88,7 +88,7 @@ class MachineWatch(Closing):
         others, and whether something else disturbed as well."""
         self._slow = self._read_slow()
         self._gpu_shares: Mapping[int, float] = {}
-        """Of other processes, by their numbers."""
+        """Shares of other processes, by their numbers."""
         began_s = time.thread_time()
         self._scan = self._processes.scan()
         self._scan_s = time.thread_time() - began_s

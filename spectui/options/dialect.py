@@ -17,4 +17,4 @@ class Dialect(StrEnum):
 
 
 NGRAM_DIALECTS = frozenset({Dialect.LLAMA_CPP})
-"""Those that take n-gram drafters and MTP in any row: a search for others must leave these out."""
+"""Dialects that take n-gram drafters and MTP in any row: a search for others leaves these out."""

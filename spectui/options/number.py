@@ -14,7 +14,7 @@ class Facts:
     """Everything known of a drafter's number beside its type, range, default and help."""
 
     short: str
-    """Its name in tables."""
+    """Name in tables."""
     ik: tuple[str, ...]
     """Keys behind the kind in ik_llama.cpp's ``--spec-type``; of several the last one counts."""
     flags: tuple[str, ...] = ()

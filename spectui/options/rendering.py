@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """What a command says of it, besides the model's own chat template."""
+    """Options of a command for the chat template, besides the model's own."""
 
     template: str | None = None
     """``--chat-template`` or the content of ``--chat-template-file``; None for the model's own."""

@@ -105,7 +105,7 @@ class LazyMode(StrEnum):
     """``--lazy-mode``: whether rows of some tables are read when they are looked up."""
 
     AUTO = "auto"
-    """Those of tables above 4 GiB."""
+    """Huge pages for tables above 4 GiB."""
     ON = "on"
     OFF = "off"
 
@@ -236,10 +236,10 @@ class ContextOptions:
     threads_batch_draft: int = 0
     """``-tbd``: 0 for as many as the target has for batches, whatever ``threads_draft`` is."""
     cpu: CpuOptions = CpuOptions()
-    """Of the threads per generated token."""
+    """Processors of the threads per generated token."""
     cpu_batch: CpuOptions = CpuOptions()
-    """Of those for prompts and verification, where ``threads_batch`` is given: llama-server reads
-    them with it alone, and takes ``cpu`` otherwise."""
+    """Processors of the threads for prompts and verification, where ``threads_batch`` is given:
+    llama-server reads these with it alone, and takes ``cpu`` otherwise."""
     numa: Numa | None = None
     """For the whole process; None for nothing of it."""
     swa_full: bool = False

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import msgspec
 
 from spectui.errors import BadInputError
+from spectui.files import read_toml
 from spectui.gguf_names import is_part_of_model, series_of
 from spectui.options.drafters import MTP_KIND
 from spectui.paths import cache_dir, config_dir
-from spectui.toml_files import read_toml
 
 Options = dict[str, Any]
 """Options of the command line by their long names."""

@@ -10,9 +10,9 @@ from importlib import resources
 from pathlib import Path
 
 from spectui.errors import BadInputError
+from spectui.files import LARGE_BYTES, read_file
 from spectui.prompts.forms import LINE_FORM, SUFFIXES, TEXTS, FileReader
 from spectui.prompts.prompt import AnsweredPrompt, ChatMessage, Prompt
-from spectui.reading import LARGE_BYTES, read_file
 
 __all__ = [
     "AnsweredPrompt",

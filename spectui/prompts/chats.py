@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spectui.errors import BadInputError
+from spectui.files import LARGE_BYTES, read_file
 from spectui.prompts.prompt import AnsweredPrompt, ChatMessage
 from spectui.prompts.records import (
     Json,
@@ -31,7 +32,6 @@ from spectui.prompts.records import (
     text_of,
     unwrapped,
 )
-from spectui.reading import LARGE_BYTES, read_file
 
 CATEGORY = "chats"
 """Category of these prompts."""
@@ -39,6 +39,7 @@ REPEATED = "to the same prompt"
 """Why an answer is left out where another one is taken."""
 UNKNOWN = "in no known form"
 """Why an entry of a file is left out where others are chats."""
+OTHER_FILES = "files of a folder that are no exports of chats"
 _KNOWN = (
     "spectui reads the JSON of Open WebUI, LM Studio, llama-server's page, SillyTavern and "
     "ShareGPT, and logs of OpenAI-style requests with their answers"
@@ -81,7 +82,11 @@ def load_chats(paths: Sequence[Path]) -> Chats:
         for file in chain.from_iterable(map(_files, paths)):
             records = _records(file)
             try:
-                for title, messages in _chats_of(file, records, left_out):
+                own = _chats_of(records, left_out)
+                if not own and file in paths:
+                    raise BadInputError(f"{file} is no export of chats; {_KNOWN}")
+                left_out[OTHER_FILES] += not own
+                for title, messages in own:
                     number = len(chats) + 1
                     chats.append(list(_answers(number, title, messages, left_out)))
             except _DAMAGE as error:
@@ -137,16 +142,18 @@ def _records(file: Path) -> list[object]:
     return [one.value for one in read_records(decoded(data, file), file, remedy)]
 
 
-def _chats_of(file: Path, records: Sequence[object], left_out: Counter[str]) -> list[_Chat]:
-    """The chats of a file, by their forms; entries that are none are counted in ``left_out``."""
+def _chats_of(records: Sequence[object], left_out: Counter[str]) -> list[_Chat]:
+    """The chats of a file, by their forms; empty for another file.
+
+    Entries that are none are counted in ``left_out``.
+    """
     objects = [one for one in records if isinstance(one, dict)]
     forms = [next((form for form in _FORMS if form.takes(one)), None) for one in objects]
     found = list[_Chat]()
     for form in _FORMS:
         found += form.read([one for one, own in zip(objects, forms, strict=True) if own is form])
-    if not found:
-        raise BadInputError(f"{file} is no export of chats; {_KNOWN}")
-    left_out[UNKNOWN] += len(records) - len(objects) + forms.count(None)
+    if found:
+        left_out[UNKNOWN] += len(records) - len(objects) + forms.count(None)
     return found
 
 

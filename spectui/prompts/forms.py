@@ -76,7 +76,7 @@ class FileReader:
         return found
 
     def note(self, n_prompts: int) -> str | None:
-        """What was taken and what was not, as a clause; None where that is all."""
+        """Clause on the prompts that were taken and passed over; None where all were taken."""
         told = [*self._taken]
         if self._passed:
             n_more = len(self._passed) - _NAMED

@@ -36,6 +36,6 @@ class AnsweredPrompt(Prompt):
 
     answer: str
     name: str
-    """What the answer is called on screen."""
+    """Name of the answer on screen."""
     model: str | None
     """Name of the model that wrote it, where the export has one."""

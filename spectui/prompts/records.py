@@ -32,7 +32,7 @@ class Record(NamedTuple):
     where: str
     """File and line, or file and item of its array."""
     number: int
-    """Of that line or item."""
+    """Number of that line or item."""
     value: object
 
 
@@ -96,7 +96,7 @@ def _parsed(text: str, file: Path, line: int, remedy: str) -> object:
 
 
 def unwrapped(record: Json, *names: str) -> Json:
-    """What a record holds under ``names``, each below the one before, as far as it has them."""
+    """Value of a record under ``names``, each below the one before, as far as they are there."""
     for name in names:
         inner = record.get(name)
         record = inner if isinstance(inner, dict) else record
@@ -123,7 +123,7 @@ def text_of(message: Mapping[str, Any]) -> str:
 
 
 def beyond_text(message: Mapping[str, Any]) -> str | None:
-    """What a message has besides text; None for nothing."""
+    """Content of a message besides text; None for nothing."""
     if any(message.get(name) for name in ("tool_calls", "toolCalls", "function_call")):
         return "tools"
     content = message.get("content")

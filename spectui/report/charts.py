@@ -97,7 +97,7 @@ class Forest:
 
     @property
     def scale(self) -> Scale:
-        """Its scale."""
+        """Scale of the chart."""
         told = [row.speedup for row in self.rows if row.speedup]
         ends = [end for row in self.rows for end in row.interval or () if end]
         # An interval of too few prompts may reach from nothing to a hundredfold.
@@ -110,7 +110,7 @@ class Piece:
     """A piece of a bar."""
 
     name: str
-    """What it is, which decides its colour."""
+    """Meaning, which decides the colour."""
     start_s: float
     seconds: float
 
@@ -136,7 +136,7 @@ class Bars:
 
     @property
     def scale(self) -> Seconds:
-        """Its scale."""
+        """Scale of the chart."""
         return Seconds(most=1.04 * max((bar.end_s for bar in self.bars), default=0.0))
 
 

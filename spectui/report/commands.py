@@ -7,9 +7,9 @@ from pathlib import Path
 
 from spectui.commands.command import Start
 from spectui.commands.launch import ExportSetup
+from spectui.documents import Known
 from spectui.errors import SpectuiError
 from spectui.format import printable
-from spectui.known import Known
 from spectui.options.setup import ModelOptions
 from spectui.report.content import Content
 from spectui.secret import hidden, without_secrets

@@ -1,6 +1,5 @@
 """Contents of a report: what a stored study says, whatever it is printed as."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from spectui.known import Known
+from spectui.documents import Known
 from spectui.measure.arm import Arm
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
@@ -22,8 +21,6 @@ from spectui.tune.trials import TrialRecord, speedup_estimate
 
 _ENDED_EARLY = "the search ended before it had found a verdict; its command goes on from there"
 _NOT_KEPT = "it was searched on the screen or by an older spectui, neither of which keeps this"
-_ADVICE = re.compile("Use it( for [^:]*(?=:))?|Turn it off|Leave it off|Not decided")
-"""How sentences of verdicts begin; answers that are too short for it are part of the advice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +35,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a study says."""
+    """Content of a study's report."""
 
     study: str
     ended: datetime | None
@@ -48,7 +45,7 @@ class Content:
     confirmed."""
     best: Arm | None
     document: TuneDocument
-    """What ``tune`` printed, completed by what is kept beside it."""
+    """The document that ``tune`` printed, completed by what is kept beside it."""
     reasons: Mapping[str, str]
     """Why parts of the document are missing, by name."""
     tried: tuple[Tried, ...]
@@ -67,11 +64,7 @@ class Content:
             return "No verdict yet"
         if self.verdict.answer is Answer.NO_DIFFERENCE:
             return "No difference worth having"
-        # The sentence says it, where an older spectui kept no answer as well.
-        advice = _ADVICE.match(self.verdict.reason)
-        if advice is not None:
-            return advice[0]
-        return "Use it" if self.verdict.use_speculation else "Not decided"
+        return self.verdict.advice.removesuffix(", so leave it off")
 
     @property
     def rates(self) -> tuple[float, float] | None:

@@ -103,7 +103,7 @@ class PlacingPart(Struct, frozen=True):
     """The place in which the target is fastest by itself."""
 
     best: dict[str, int | str]
-    """What differs from the user's command; empty for nothing."""
+    """Differences from the user's command; empty for none."""
     decoding: Gained | None = None
 
 

@@ -2,8 +2,8 @@
 
 import math
 
+from spectui.documents import Known
 from spectui.format import counted, percent_text, rate_text, time_text, times_text
-from spectui.known import Known
 from spectui.options.setup import SamplingConfig
 from spectui.report.charts import Bars, Forest, Row, bar
 from spectui.report.content import Content

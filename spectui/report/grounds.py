@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import islice
 
+from spectui.documents import Known
 from spectui.format import (
     bytes_text,
     count_text,
@@ -12,7 +13,6 @@ from spectui.format import (
     time_text,
     times_text,
 )
-from spectui.known import Known
 from spectui.options.setup import SamplingConfig
 from spectui.report.charts import Bars, bar
 from spectui.report.content import Content
@@ -101,7 +101,7 @@ def trials_section(content: Content) -> Known[Section]:
 
 
 def conditions_section(content: Content) -> Known[Section]:
-    """What disturbed the measurement, as ``tune`` said it."""
+    """Disturbances of the measurement, as ``tune`` reported them."""
     found = content.document.conditions
     if found is None:
         return Known(None, content.reasons["conditions"])

@@ -19,7 +19,7 @@ from spectui.report.summary import head_of
 from spectui.report.words import short
 
 _MOST_CHARACTERS = 4000
-"""Of a text of others; real ones are shorter."""
+"""Limit of texts by others; real ones are shorter."""
 _BRIEF = 10
 _PIECES = re.compile(r" (?=--?[A-Za-z])")
 """Where a command may be broken into lines: before its options."""
@@ -111,6 +111,6 @@ def _file(name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """What a content security policy calls a style or a script."""
+    """Digest of a style or a script, for a content security policy."""
     digest = hashlib.sha256(text.encode()).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"

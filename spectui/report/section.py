@@ -1,4 +1,4 @@
-"""What a study says in a section: charts, a table, sentences."""
+"""A section of a report: charts, a table, sentences."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ def facts(rows: list[tuple[str, str]], n_words: int = 1) -> Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """What a study says in a section."""
+    """A section of a report."""
 
     forest: Forest | None = None
     bars: Bars | None = None

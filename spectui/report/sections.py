@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from spectui.known import Known
+from spectui.documents import Known
 from spectui.report import gains, grounds
 from spectui.report.content import Content
 from spectui.report.section import Section
@@ -17,7 +17,7 @@ class Topic:
     title: str
     read: Callable[[Content], Known[Section]]
     width: str = "half"
-    """Of a wide page: ``half``, ``first`` for all of it above the halves, ``whole`` below them."""
+    """On a wide page: ``half``, ``first`` for all of it above the halves, ``whole`` below."""
 
 
 SECTIONS: Sequence[Topic] = (

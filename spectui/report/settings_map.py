@@ -47,7 +47,7 @@ class Panel:
 
     title: str
     across: str
-    """What the columns are."""
+    """Meaning of the columns."""
     upwards: str
     columns: tuple[str, ...]
     rows: tuple[str, ...]
@@ -122,7 +122,7 @@ def _measured(content: Content) -> dict[Arm, float]:
 
 
 _Titles = tuple[str, str, str]
-"""Of a panel: its title, and what columns and rows are."""
+"""Titles of a panel, of its columns and of its rows."""
 _Place = tuple[float, float | str, Arm]
 """Column and row of a setting."""
 

@@ -24,7 +24,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What stands at the top."""
+    """Head of a report."""
 
     tone: str
     """How the answer is coloured: ``use``, ``off`` or ``even``."""
@@ -32,9 +32,9 @@ class Head:
     gain: str | None
     """The speedup, such as ``1.18×``; None where none was confirmed."""
     gain_words: str
-    """What it means, behind its number."""
+    """Meaning of the gain, behind its number."""
     interval: str
-    """Its interval in words."""
+    """The interval in words."""
     reason: str
     """The verdict's own sentence."""
     tiles: tuple[Tile, ...]

@@ -17,12 +17,12 @@ import msgspec
 from spectui.commands.measured import own_environment
 from spectui.commands.reader import Accepted, drafters_of
 from spectui.errors import ServerError, UsageError
+from spectui.files import write_own_file
 from spectui.options.dialect import Dialect
 from spectui.paths import cache_dir, text_of
 from spectui.server.help_text import HelpOption, Version, read_help, read_version
 from spectui.server.kept import KeptProcess, manner_of
 from spectui.server.output import Output
-from spectui.writing import write_own_file
 
 TIMEOUT_S = 30.0
 """Limit for an answer: a GPU's driver and a cold disk may take most of it."""

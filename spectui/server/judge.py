@@ -141,7 +141,7 @@ class Judge:
         return next((reason for reason, is_so in obstacles.items() if is_so), None)
 
     def _answer(self, items: Sequence[tuple[int, Item]]) -> str:
-        """What the server says against these options; empty if it takes them."""
+        """Complaint of the server about these options; empty if it takes them."""
         # Ahead of all else, it cannot be taken for the value of an option.
         words = ("--help", *(w for _, item in items if item.variable is None for w in item.words))
         given = {
@@ -190,7 +190,7 @@ def _named(items: Sequence[tuple[int, Item]], answer: str) -> int | None:
 
 
 def _complaint(text: str) -> str:
-    """What a server says ahead of a help, as a line, with the option's help; empty for nothing."""
+    """Complaint of a server ahead of its help, in a line, with the option's help; or empty."""
     found = _HELP.search(text)
     ahead = text if found is None else text[: found.start()]
     lines = (line.strip() for line in ahead.splitlines())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from spectui.known import Known
+from spectui.documents import Known
 from spectui.server.replies import one_line
 
 _MARK = "llama"

@@ -12,12 +12,12 @@ from spectui.commands.items import divide, words_of
 from spectui.commands.measured import own_environment
 from spectui.commands.sources.source import absolute
 from spectui.errors import ServerError
+from spectui.files import write_own_file
 from spectui.server.client import LlamaClient
 from spectui.server.connection import BrokenError, LateError, ReplyError, UnreachableError
 from spectui.server.kept import KeptProcess, manner_of
 from spectui.server.listeners import intruder
 from spectui.server.output import Output
-from spectui.writing import write_own_file
 
 POLL_INTERVAL_S = 0.05
 HEALTH_TIMEOUT_S = 2.0

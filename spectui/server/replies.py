@@ -199,7 +199,7 @@ class SlotPhase(StrEnum):
 
     IDLE = "idle"
     PROMPT = "reading"
-    """It evaluates a prompt."""
+    """The slot evaluates a prompt."""
     GENERATING = "generating"
 
 

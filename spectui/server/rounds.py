@@ -19,7 +19,7 @@ class Round:
     n_drafted: int
     n_accepted: int
     n_emitted: int
-    """Those accepted and one more, unless the text ends within them."""
+    """Tokens accepted and one more, unless the text ends within them."""
     seconds: float
 
 

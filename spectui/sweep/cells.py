@@ -116,7 +116,7 @@ COLUMNS: Columns = {
     "temp": lambda cell: f"{cell.task.temp:g}",
     "n": lambda cell: str(cell.task.n_predict),
 }
-"""What a cell has beside its drafter."""
+"""Axes of a cell beside its drafter."""
 
 
 def varying(cells: Iterable[Cell]) -> Columns:

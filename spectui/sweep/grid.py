@@ -8,9 +8,9 @@ import msgspec
 
 from spectui.documents import Json
 from spectui.errors import BadInputError, UsageError
+from spectui.files import read_toml
 from spectui.paths import config_dir
 from spectui.sweep.axes import OFF_KIND, Axes, axis_owners
-from spectui.toml_files import read_toml
 
 _Sentence = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -19,7 +19,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A grid, as a file has it."""
 
     name: str = ""
-    """That of its file; empty for the options of the command line."""
+    """Name of its file; empty for the options of the command line."""
     description: _Sentence
     """Description of the grid in a sentence."""
     source: str = ""

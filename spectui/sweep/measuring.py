@@ -51,7 +51,7 @@ class CellMeasurer(ABC):
 
     @abstractmethod
     def tokenizer(self, off: Setup) -> Engine | LlamaClient:
-        """What tokenizes the prompts; ``off`` as in ``load``.
+        """Tokenizer of the prompts; ``off`` as in ``load``.
 
         Raises:
             SpectuiError: the target alone cannot run.

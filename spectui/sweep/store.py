@@ -11,12 +11,12 @@ import msgspec
 
 from spectui.closing import Closing
 from spectui.errors import BadInputError
+from spectui.files import append, open_private
 from spectui.measure.comparable import differences
 from spectui.options.stored import check_schema, current, with_observed_runs
 from spectui.paths import data_dir, ensure_dir
 from spectui.sweep.cells import Visit
 from spectui.sweep.record import VisitRecord, VisitState
-from spectui.writing import append, open_private
 
 _SCHEMA = "spectui.sweep-log/1"
 _ENDED = "spectui was ended while it ran; --retry-failed tries it again"

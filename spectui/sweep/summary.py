@@ -28,7 +28,7 @@ class CellSummary:
     name: str
     """Name of the cell in the grid."""
     records: tuple[VisitRecord, ...]
-    """Its visits that have ended, by repeat."""
+    """Finished visits, by repeat."""
 
     @cached_property
     def complete(self) -> tuple[VisitRecord, ...]:
@@ -68,7 +68,7 @@ class CellSummary:
 
     @cached_property
     def disturbance(self) -> DisturbanceSummary | None:
-        """What else the machine did meanwhile; None where it was not watched."""
+        """Load of the rest of the machine meanwhile; None where it was not watched."""
         return joined([one.disturbance for one in self.complete if one.disturbance is not None])
 
     @property
@@ -200,7 +200,7 @@ class CellSummary:
 
 
 def disturbance_of(summaries: Iterable[CellSummary]) -> DisturbanceSummary | None:
-    """What else the machine did while the cells were measured; None where it was not watched."""
+    """Load of the rest of the machine meanwhile; None where no cell was watched."""
     return joined([one.disturbance for one in summaries if one.disturbance is not None])
 
 

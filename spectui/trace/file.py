@@ -15,14 +15,13 @@ from typing import Literal
 import msgspec
 
 from spectui.errors import BadInputError
+from spectui.files import read_file, write_file, write_new_file, write_own_file
 from spectui.options.stored import check_schema, is_of_fast_schedule
 from spectui.paths import ensure_dir
-from spectui.reading import read_file
 from spectui.speculative.decoder import Stop
 from spectui.trace.costs import Costs
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import Chains, ModelIdentity, Recording, Trace, spread_out
-from spectui.writing import write_file, write_new_file, write_own_file
 
 SUFFIX = ".trace.json.gz"
 _SCHEMA: Literal["spectui.trace/4"] = "spectui.trace/4"

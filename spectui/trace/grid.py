@@ -91,7 +91,7 @@ class Replayed:
 
     @property
     def seconds(self) -> Seconds:
-        """Of the whole answer; NaN without prices."""
+        """Seconds of the whole answer; NaN without prices."""
         seconds: Seconds = self.parts[:, -1].sum(axis=0)
         return seconds
 
@@ -206,7 +206,7 @@ class Rounds:
         return min(cap, self._depth), min(room, self._longest)
 
     def outcome(self, position: int, drafted: _Small, here: _Flags) -> Outcome:
-        """What rounds do that begin at a position.
+        """Outcome of rounds that begin at a position.
 
         Args:
             position: of the output.

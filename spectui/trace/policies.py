@@ -159,7 +159,7 @@ class _Tiers(Rule):
 
 
 class _Autotune(Rule):
-    """Of each number the value that gave most tokens per second, and 15 times in 100 another one.
+    """The value of each number that gave most tokens per second, and 15 times in 100 another one.
 
     ik_llama.cpp, ``--spec-autotune``: ``spec_tuner``, which goes on from answer to answer. Values
     of ``draft_p_min`` that were not recorded are left out.
@@ -207,7 +207,7 @@ RULES: Mapping[str, Callable[[int, float], Rule]] = {
 """Rules, by the most that they draft and ``draft_p_min``; ``AUTOTUNE`` by the least of it above 0.
 ``CUMULATIVE`` is replayed as a grid."""
 _THRESHOLD = 0.4
-"""Of ``CONFIDENCE``, its default."""
+"""Default of ``CONFIDENCE``."""
 _PRODUCTS = tuple(step / 20 for step in range(1, 20))
 """Values of ``draft_p_min`` for ``CUMULATIVE``."""
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectui.documents import Json
-from spectui.known import Known
+from spectui.documents import Json, Known
 from spectui.speculative.decoder import draft_cap
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs, Prices, Vector

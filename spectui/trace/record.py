@@ -14,7 +14,7 @@ from spectui.speculative.mtp import longest_draft
 from spectui.trace.costs import MAX_DEPTH, MAX_INT, Costs
 
 Probability = Annotated[float, Meta(ge=0, le=1 + 1e-6)]
-"""Of single precision: a softmax may exceed 1 by rounding."""
+"""Single precision: a softmax may exceed 1 by rounding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Chains:
     tail ends with its first token that is less probable: what a draft adds behind an error is never
     accepted, and with ``draft_p_min`` 0 its length is known. Above 1 there are no tails."""
     mtp_layers: Annotated[int, Meta(ge=0, le=MAX_DEPTH)] = 0
-    """Those of the target's own that draft, 0 for a draft model. A chain of theirs goes on from
+    """MTP layers of the target that draft, 0 for a draft model. A chain of theirs goes on from
     hidden states of their own, where the next position's begins with the target's; so none is part
     of another, and every position has a tail."""
 

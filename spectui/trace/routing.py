@@ -31,7 +31,7 @@ class LayerRouting:
 
     layer: int
     expert_bytes: int
-    """Of one expert."""
+    """Bytes of one expert."""
     in_ram: bool
     """Whether all of its experts lie in RAM."""
     n_used: int
@@ -49,7 +49,7 @@ class Routing:
     """Experts of all layers that have any."""
 
     n_experts: int
-    """Of a layer."""
+    """Experts of a layer."""
     lengths: tuple[int, ...]
     """Tokens of each answer."""
     layers: tuple[LayerRouting, ...]
@@ -83,9 +83,9 @@ class ExpertUse:
     n_answers: int
     n_tokens: int
     n_experts: int
-    """Of a layer."""
+    """Experts of a layer."""
     ram_bytes: int
-    """Of all experts of the layers whose experts lie in RAM."""
+    """Bytes of all experts of the layers whose experts lie in RAM."""
     batches: tuple[BatchExperts, ...]
     caches: tuple[CacheShare, ...]
     """By size: powers of two of MiB, up to ``ram_bytes``."""
@@ -140,7 +140,7 @@ class _Group:
 
     expert_bytes: int
     n_used: int
-    """Of a token and layer, at most."""
+    """Experts of a token and layer, at most."""
     n_keys: int
     """Experts of all its layers."""
     n_accesses: int

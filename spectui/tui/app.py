@@ -10,10 +10,10 @@ from textual.binding import BindingType
 from textual.screen import Screen
 
 from spectui.errors import SpectuiError
+from spectui.live.sessions import earlier_prompts
 from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
-from spectui.sessions import earlier_prompts
 from spectui.settings import remember_isolation
 from spectui.tui.base_app import REPAINT_S, BaseApp
 from spectui.tui.chat.screen import LiveScreen

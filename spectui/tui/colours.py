@@ -44,7 +44,7 @@ _BASE = {
     "light": ("#34495e", "#1c1f23", "#fbfbf9", "#f1f1ee", "#e4e4df"),
     "high-contrast": ("#ffffff", "#ffffff", "#000000", "#000000", "#1a1a1a"),
 }
-"""What the user works with, text, background, surface and panel of spectui's looks."""
+"""Accent, text, background, surface and panel of spectui's themes."""
 _TEXT = {True: "#e0e0e0", False: "#1f1f1f"}
 """Text in looks that leave it to Textual, dark and light."""
 

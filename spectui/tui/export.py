@@ -18,6 +18,7 @@ from spectui.commands.command import Start
 from spectui.commands.formats import Format, file_name, render
 from spectui.commands.launch import ExportSetup, Launch
 from spectui.errors import BadInputError
+from spectui.files import write_file, write_new_file
 from spectui.live.setup import LiveSetup
 from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation
@@ -25,7 +26,6 @@ from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
 from spectui.tui.text.display import Display
 from spectui.tui.widgets import ChoiceRow, KeyBar, key
 from spectui.tune.race import finalist
-from spectui.writing import write_file, write_new_file
 
 if TYPE_CHECKING:
     from spectui.tune.progress import TuningState

@@ -40,7 +40,7 @@ class Glyphs:
     levels: str
     """Levels of a history, the first one for nothing."""
     track: str
-    """What a horizontal bar runs on."""
+    """Background of a horizontal bar."""
     fillings: str
     """Parts of a horizontal bar's last cell, the first one empty and the last one full."""
     segments: str

@@ -16,7 +16,7 @@ from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
 from spectui.errors import UsageError
-from spectui.writing import open_private
+from spectui.files import open_private
 
 _STDOUT, _STDERR = 1, 2
 _POP_KEYS = "\x1b[<u"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, get_args
 
 from spectui.demo import DemoModel, ensure_demo_models
 from spectui.errors import SpectuiError
+from spectui.live.sessions import Session, recent_sessions
 from spectui.models.files import Scan
-from spectui.sessions import Session, recent_sessions
 from spectui.tui.log import LogLines
 from spectui.tui.mailbox import Mailbox
 

@@ -43,7 +43,7 @@ class Candidate:
 
     @property
     def mtp_file(self) -> tuple[tuple[str, int], ...]:
-        """Its name with the number of layers, if it is a file of MTP layers that was loaded."""
+        """Name with the number of layers, if it is a file of MTP layers that was loaded."""
         if self.loaded is None or not self.is_mtp_file:
             return ()
         return ((self.name, self.loaded.mtp_layers),)

@@ -164,7 +164,7 @@ class Confirmation:
     def check_lossless(self) -> LosslessCheck | None:
         """Whether the leader wrote what the target alone did; None where that cannot be asked."""
         race = self._race
-        pairs = self.in_place() or self.pairs()
+        pairs = self.pairs_where_target_moved() or self.pairs()
         if race is None or not pairs or not self.setup.workload.sampling.is_greedy:
             return None
         if any(map(differs, pairs)):
@@ -191,7 +191,7 @@ class Confirmation:
 
     @property
     def of_others(self) -> Speedup | None:
-        """What other prompts gain, where the verdict is on just these; else None."""
+        """Gain on other prompts, where the verdict is on just these; else None."""
         timed, race = measurements(self.pairs()), self._race
         if race is None or race.evidence is None or not timed:
             return None
@@ -205,9 +205,9 @@ class Confirmation:
         total_s = sum(run.prompt_s + run.decode_s for run in runs)
         return total_s / len(prompts) if prompts else None
 
-    def in_place(self) -> tuple[Pair, ...]:
+    def pairs_where_target_moved(self) -> tuple[Pair, ...]:
         """The leader against the target alone as it lies beside the leader's draft, if moved."""
-        return () if self._race is None else self._race.in_place(self._race.leader)
+        return () if self._race is None else self._race.pairs_where_target_moved(self._race.leader)
 
     def left_s(self, favourites: Sequence[Arm]) -> float:
         """Estimate of what is left of the race, or of all of it with ``favourites``."""

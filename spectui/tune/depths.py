@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, Known, or_reason
 from spectui.engine.events import GenerationResult
-from spectui.known import Known
 from spectui.measure.measurer import (
     NO_ROUNDS,
     NOTHING_DRAFTED,
@@ -50,7 +49,7 @@ class Depth:
     """Length of the prompts; 0 for those of the race as they are."""
     pairs: tuple[Pair, ...]
     speedup: Speedup
-    """Of decoding, for all prompts of the race."""
+    """Speedup of decoding, for all prompts of the race."""
     prompts: Known[PromptTimes]
     repeats_text: bool = False
     """Whether the prompts have too little text for that length, so that it stands there twice."""

@@ -163,7 +163,7 @@ class Tuned:
 
 
 def _forecasts(outlook: Outlook) -> Json:
-    """What was replayed: the best settings, drafters, sampled drafts and adaptive lengths."""
+    """Forecasts as JSON: the best settings, drafters, sampled drafts and adaptive lengths."""
     return {
         "forecasts": [one.document() for one in outlook.forecasts[:_FORECASTS]],
         "n_replayed": len(outlook.forecasts),

@@ -44,7 +44,7 @@ class CostsMeasured:
     """Costs of rounds with a draft."""
 
     draft: str
-    """Its name, or ``NGRAM_COSTS`` for rounds without a draft model."""
+    """Name of the draft, or ``NGRAM_COSTS`` for rounds without a draft model."""
     costs: Costs
 
 

@@ -122,7 +122,7 @@ class Evidence:
     n_planned: int = 0
     """Prompts that may be recorded in all, in several stages; 0 for just these."""
     n_resamples: int = 40_000
-    """Of the bootstrap: a look spends a part of the error, far out in the tails."""
+    """Resamples of the bootstrap: a look spends a part of the error, far out in the tails."""
 
     @property
     def basis(self) -> Basis:
@@ -190,7 +190,7 @@ class Evidence:
         return Readings() if moves else self.readings.get(draft, Readings())
 
     def of_others(self, arm: Arm, timed: Sequence[PairedMeasurement]) -> Speedup | None:
-        """What prompts like these gain, where the verdict is on just these; else None."""
+        """Gain on prompts like these, where the verdict is on just these; else None."""
         if not self.is_of_few or not self.covers(arm):
             return None
         whole = paired_speedup(self._judged(arm), level=1 - CROSSED_ERROR)
@@ -292,7 +292,7 @@ def evidence_of(
     n_given: int,
     n_planned: int = 0,
 ) -> Evidence | None:
-    """What recorded prompts say of a setting that was chosen by them.
+    """Evidence of recorded prompts for the setting that they chose.
 
     Args:
         chosen: the best of ``forecasts``.

@@ -5,11 +5,10 @@ They tell why verifying a batch costs what it does, and what a cache of experts 
 
 from operator import itemgetter
 
-from spectui.documents import Json, encoded, or_reason
+from spectui.documents import Json, Known, encoded, or_reason
 from spectui.engine.commands import ReadExperts
 from spectui.errors import BadInputError, DoesNotFitError, EngineDiedError, UsageError
 from spectui.format import bytes_text, counted, percent_text
-from spectui.known import Known
 from spectui.trace.routing import ExpertUse, use_of
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import NO_TIME, Pace

@@ -56,7 +56,7 @@ DECIDES = {
     Term.VERIFY: "Verifying costs most: if a batch took as long as one token",
     Term.ROLLBACK: "Rollback costs most: without it",
 }
-"""What a term costs, in words before the speedup without it."""
+"""Effect of a term, in words before the speedup without it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +69,11 @@ class Explanation:
     recommended: bool = False
     """Whether the setting is advised."""
     experts: str | None = None
-    """What a batch reads of a mixture of experts; None where it is not known."""
+    """Bytes of experts that a batch reads, in words; None where they are not known."""
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What the speedup comes from, what it costs, and when it pays: four lines at most."""
+        """Sources of the speedup, its cost, and when it pays: four lines at most."""
         if self.findings is None:
             return (self.text,)
         found, terms = self.findings, self.findings.terms
@@ -115,7 +115,7 @@ def _explained(result: TuneResult) -> Explanation:
         if arm.draft is None
         else result.outlook.costs.get(arm.draft)
     )
-    if not result.in_place:
+    if not result.pairs_where_target_moved:
         return explain_measured(
             result.pairs,
             arm,
@@ -124,15 +124,18 @@ def _explained(result: TuneResult) -> Explanation:
             costs=costs,
         )
     # Rounds can be taken apart only beside the target alone in the same place.
-    over_own = paired_speedup(measurements(result.in_place)).estimate
-    found = explain_measured(result.in_place, arm, speedup=over_own, recommended=False, costs=costs)
+    over_own = paired_speedup(measurements(result.pairs_where_target_moved)).estimate
+    found = explain_measured(
+        result.pairs_where_target_moved, arm, speedup=over_own, recommended=False, costs=costs
+    )
     return replace(found, text=f"{_moved(result, arm)} {found.text}")
 
 
 def _moved(result: TuneResult, arm: Arm) -> str:
     """Cost to the target of the memory that the draft takes."""
     own, off = (
-        throughput([pair.baseline for pair in pairs]) for pairs in (result.in_place, result.pairs)
+        throughput([pair.baseline for pair in pairs])
+        for pairs in (result.pairs_where_target_moved, result.pairs)
     )
     slower = f"{own / off:.2f}× as fast" if own and off else "slower"
     return (

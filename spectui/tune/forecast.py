@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from spectui.documents import Json
+from spectui.documents import Json, Known
 from spectui.format import counted, percent_text
-from spectui.known import Known
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.reading import Readings
 from spectui.options.drafters import Ngram

@@ -44,7 +44,7 @@ _TEXT_PASSES = 0.5
 """Cost of writing a text beside others in one batch, in decodes of that text alone."""
 _RECORDING_PASSES = 0.3
 """Cost of recording a draft along a text, in decodes of that text by the target alone."""
-_PROBING_PASSES = 2.5
+_PROBING_PASSES = 1.3
 """Cost of measuring rounds, in decodes of that text by the target alone."""
 _DRAFT_READING = 0.25
 """Cost for a draft to read a prompt, as a share of the target's; roughly."""
@@ -56,7 +56,7 @@ class Resampled:
 
     total: Total
     change: float
-    """Of its forecast speedup, by the same prompts as they were recorded."""
+    """Change of the forecast speedup, by the same prompts as they were recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

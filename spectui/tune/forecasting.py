@@ -69,7 +69,7 @@ class Forecasting:
         return found
 
     def evidence(self, chosen: Arm, forecasts: Sequence[Forecast]) -> Evidence | None:
-        """What the recorded prompts say of a setting that they chose of ``forecasts``."""
+        """Evidence of the recorded prompts for a setting that they chose of ``forecasts``."""
         forecaster = self.forecaster
         if forecaster is None:
             return None

@@ -13,7 +13,7 @@ from typing import Self
 from spectui.engine.demand import FreeMemory, can_load
 from spectui.engine.fit import Fitted, fitted
 from spectui.engine.fitting import PlanCall, alone
-from spectui.engine.placing import OpenContext, mind_context
+from spectui.engine.placing import OpenContext, warn_of_context
 from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError
 from spectui.llama.planned import PlanRequest
@@ -175,7 +175,7 @@ def fit_layouts(
         largest = beside[by_size[0]]
         if without is None or largest is None:
             return None
-        mind_context(planner, asked[by_size[0]], options, largest, server=server, say=say)
+        warn_of_context(planner, asked[by_size[0]], options, largest, server=server, say=say)
         free = planner.free_memory().with_margins(options, request.target.devices, planner.gpus())
     layouts = _layouts(without, {name: beside[name] or largest for name in by_size})
     sentence = f"fitted to free memory: {layouts.text}" if layouts.differ else largest.sentence

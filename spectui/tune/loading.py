@@ -46,7 +46,7 @@ class Loader:
         alike = list(map(self._place_of, (None, *usable)))
         return tuple(sorted(usable, key=lambda name: alike.index(self._place_of(name))))
 
-    def moves(self, draft: str | None, other: str | None) -> bool:
+    def needs_other_placement(self, draft: str | None, other: str | None) -> bool:
         """Whether the target lies otherwise beside ``draft`` than beside ``other``."""
         return self._place_of(draft) != self._place_of(other)
 
@@ -107,4 +107,4 @@ class Loader:
 
 
 Loading = Loader | ServerBackend
-"""What has a draft ready, and the target lie as it does beside that."""
+"""A backend that has a draft ready, with the target placed as it is beside that draft."""

@@ -33,7 +33,7 @@ class Gain:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Its ends; None where there is none."""
+        """Both ends; None where there is no interval."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
 

@@ -39,7 +39,7 @@ class Knob:
 
     @property
     def name(self) -> str:
-        """Its name in studies and documents."""
+        """Name in studies and documents."""
         return str(self.parameter)
 
     @property
@@ -163,17 +163,17 @@ class PlaceTrial:
 
     @property
     def tokens_per_s(self) -> float | None:
-        """Of an answer."""
+        """Throughput of an answer."""
         return None if self.token_s is None else 1 / self.token_s
 
     @property
     def prompt_tokens_per_s(self) -> float | None:
-        """Of a prompt."""
+        """Throughput of a prompt."""
         return None if self.prompt_token_s is None else 1 / self.prompt_token_s
 
     @property
     def text(self) -> str:
-        """Its speeds, or why there are none."""
+        """Speeds of the place, or the reason why there are none."""
         speeds = rate_text(self.tokens_per_s), rate_text(self.prompt_tokens_per_s)
         return self.error or f"{speeds[0]} tokens/s, prompts {speeds[1]}"
 
@@ -189,15 +189,15 @@ class PlaceTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placing:
-    """What a search of places has found. Kept with the study."""
+    """Result of a search of places. Kept with the study."""
 
     given: Values
     """As the user's command has it."""
     best: Values
-    """What differs from it and is faster; empty where nothing was shown to be."""
+    """Values that differ from the given place and are faster; empty where none was shown to be."""
     trials: tuple[PlaceTrial, ...] = ()
     decoding: Speedup | None = None
-    """Of the best over the given place, without a draft; None where none was worth comparing."""
+    """Speedup of the best place over the given one, without a draft; None without one."""
     requests: Speedup | None = None
     """The same of whole requests."""
     given_tokens_per_s: float | None = None

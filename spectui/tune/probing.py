@@ -14,13 +14,15 @@ from spectui.options.drafters import DrafterSetting
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Round
 from spectui.speculative.decoder import Stop
-from spectui.trace.fit import Observed, ObservedOff, Probed
+from spectui.trace.fit import Observed, Probed
 
 _LENGTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 254)
 """Between these a curve is taken to be straight; 32 is where llama.cpp's offload begins."""
 _REPEATS = 64
 """Repetitions of all lengths, in random order: more rounds than any probe runs."""
-_OFF_TOKENS = 16
+_ALONE = 4
+"""Rounds in a row that draft nothing, among all lengths: but for the first, they cost what tokens
+of the target alone do, which every speedup is over."""
 
 
 @dataclass(eq=False)
@@ -44,39 +46,31 @@ class CostProbe:
     def run(
         self, items: Iterable[WorkItem], on_probed: Callable[[WorkItem], None] = lambda _item: None
     ) -> Probed | None:
-        """Measure on each of ``items``, and the target alone right before and after it.
+        """Measure on each of ``items``.
 
         Args:
             items: prompts.
             on_probed: told of each that is done.
 
         Returns:
-            What was measured; None if every text ended before a round drafted anything.
+            The rounds; None if every text ended before some drafted, or some in a row did not.
 
         Raises:
             CancelledError: it was stopped.
         """
         observed: list[Observed] = []
-        off: list[ObservedOff] = []
         for group, item in enumerate(items):
-            n_prompt = len(item.tokens)
-            before = self._rounds_of(item, None)
             # The first round after a prompt is slower than the rest.
-            found = observed_rounds(self._rounds_of(item, self._lengths()), n_prompt, group)[1:]
-            after = self._rounds_of(item, None)
-            if min(len(before), len(after)) > 1 and found:
-                off += [observed_off(group, n_prompt, rounds) for rounds in (before, after)]
-                observed += found
+            observed += observed_rounds(self._rounds_of(item), len(item.tokens), group)[1:]
             on_probed(item)
-        if not any(one.round.n_drafted for one in observed):
-            return None
-        return Probed(observed=observed, off=off)
+        has_drafted = any(one.round.n_drafted for one in observed)
+        return observed if has_drafted and any(one.is_alone for one in observed) else None
 
-    def _rounds_of(self, item: WorkItem, lengths: tuple[int, ...] | None) -> list[Round]:
+    def _rounds_of(self, item: WorkItem) -> list[Round]:
         listener = self.engine.on_event
         self.engine.on_event = self._listen
         try:
-            again_after_a_death(lambda: self._generate(item, lengths))
+            again_after_a_death(lambda: self._generate(item, self._lengths()))
         finally:
             self.engine.on_event = listener
         return self._rounds
@@ -96,38 +90,25 @@ class CostProbe:
             self.drafter.longest
         ]
         shuffled = [self._random.sample(lengths, len(lengths)) for _ in range(_REPEATS)]
+        for block in shuffled:
+            at = self._random.randrange(len(block))
+            block[at:at] = [0] * _ALONE
         return tuple(length for block in shuffled for length in block)
 
-    def _generate(self, item: WorkItem, lengths: tuple[int, ...] | None) -> None:
+    def _generate(self, item: WorkItem, lengths: tuple[int, ...]) -> None:
         self._rounds = []
         result = self.engine.generate(
             Generate(
                 prompt=item.tokens,
-                n_predict=_OFF_TOKENS if lengths is None else self.workload.n_predict,
+                n_predict=self.workload.n_predict,
                 sampling=self.workload.sampling,
-                speculation=None if lengths is None else Speculation(self.drafter),
-                draft_lengths=lengths or (),
+                speculation=Speculation(self.drafter),
+                draft_lengths=lengths,
                 reuse_prompt=True,
             )
         )
         if result.stop is Stop.CANCELLED:
             raise CancelledError("the measurement was cancelled")
-
-
-def observed_off(group: int, n_prompt: int, rounds: Sequence[Round]) -> ObservedOff:
-    """Observed time per token of the target alone, without its first round.
-
-    Args:
-        group: the generation with drafts that it was run next to.
-        n_prompt: tokens of the prompt.
-        rounds: rounds of the generation, two at least.
-    """
-    steady = rounds[1:]
-    return ObservedOff(
-        group=group,
-        n_past=n_prompt + 1 + len(steady) / 2,
-        token_s=sum(one.times.total_s for one in steady) / len(steady),
-    )
 
 
 def observed_rounds(rounds: Sequence[Round], n_prompt: int, group: int) -> list[Observed]:
@@ -138,9 +119,10 @@ def observed_rounds(rounds: Sequence[Round], n_prompt: int, group: int) -> list[
         n_prompt: tokens of its prompt.
         group: its number.
     """
-    found = []
+    found = list[Observed]()
     n_past = n_prompt
     for one in rounds:
-        found.append(Observed(group=group, n_past=n_past, round=one))
+        is_repeat = bool(found) and found[-1].round.n_drafted == one.n_drafted
+        found.append(Observed(group=group, n_past=n_past, round=one, is_repeat=is_repeat))
         n_past += len(one.tokens)
     return found

@@ -84,8 +84,8 @@ class Race:
     """Prompts in order; one that comes again is a repeat."""
     _: KW_ONLY
     min_gain: float
-    """What speculation must gain to be worth it, and what another finalist must be ahead to be
-    worth measuring on; 0.02 is 2 %."""
+    """Least gain of speculation that is worth it, and least lead of another finalist that is worth
+    measuring on; 0.02 is 2 %."""
     n_affordable: Callable[[Sequence[Arm], Sequence[WorkItem]], int] = lambda _arms, items: len(
         items
     )
@@ -99,8 +99,8 @@ class Race:
     evidence: Evidence | None = None
     """Recorded prompts; None where none were."""
     error: float = ERROR
-    """Of all looks together, both sides; below ``ERROR`` where text of the same prompts chose the
-    finalists, so that intervals are of ``LEVEL`` for other prompts."""
+    """Error of all looks together, both sides; below ``ERROR`` where text of the same prompts chose
+    the finalists, so that intervals are of ``LEVEL`` for other prompts."""
     n_resamples: int = _N_RESAMPLES
     """Resamples of the bootstrap."""
 
@@ -196,12 +196,12 @@ class Race:
         """Paired measurements of a finalist against off, on an undisturbed machine."""
         return steady(self.runs.pairs(arm))
 
-    def in_place(self, arm: Arm) -> tuple[Pair, ...]:
+    def pairs_where_target_moved(self, arm: Arm) -> tuple[Pair, ...]:
         """Paired measurements against the target alone as it lies beside the arm's draft.
 
         Empty where that is no other place.
         """
-        return steady(self.runs.in_place(arm))
+        return steady(self.runs.pairs_where_target_moved(arm))
 
     @property
     def n_left(self) -> int:

@@ -49,7 +49,7 @@ class RaceLegs(ABC):
         """Paired measurements of a finalist against off."""
 
     @abstractmethod
-    def in_place(self, arm: Arm) -> tuple[Pair, ...]:
+    def pairs_where_target_moved(self, arm: Arm) -> tuple[Pair, ...]:
         """Paired measurements against the target alone as it lies beside the arm's draft.
 
         Empty where that is no other place.
@@ -100,7 +100,7 @@ class RaceRuns(RaceLegs):
         both = zip(self._pairs[arm], self._off_runs, strict=False)
         return tuple(replace(pair, baseline=off, segments=()) for pair, off in both)
 
-    def in_place(self, arm: Arm) -> tuple[Pair, ...]:
+    def pairs_where_target_moved(self, arm: Arm) -> tuple[Pair, ...]:
         """Paired measurements in the place beside the arm's draft; empty where that is off's."""
         return tuple(self._pairs[arm]) if self._is_moved(arm) else ()
 
@@ -174,7 +174,7 @@ class ApartRuns(RaceLegs):
         # An interrupt may have left one of them behind.
         return tuple(paired(self._items, self._timed[self.off], self._timed[arm]))
 
-    def in_place(self, _arm: Arm) -> tuple[Pair, ...]:
+    def pairs_where_target_moved(self, _arm: Arm) -> tuple[Pair, ...]:
         """None: the target lies in one place."""
         return ()
 

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, Known, or_reason
 from spectui.errors import SpectuiError
-from spectui.known import Known
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import Pair, throughput, throughput_document
@@ -68,7 +67,7 @@ class Conditions:
         return (*found, *self.disturbance.notes)
 
     def document(self) -> Json:
-        """Its fields as JSON."""
+        """The result as JSON."""
         before, after = self.temperatures_c
         return {
             **or_reason("drift", self.drift, "fewer than two trials were measured"),
@@ -107,7 +106,7 @@ class TuneResult:
     """Paired measurements of the leader against off; empty if there was no race."""
     off: Arm = OFF
     """Arm that the verdict compares with."""
-    in_place: tuple[Pair, ...] = ()
+    pairs_where_target_moved: tuple[Pair, ...] = ()
     """The leader's runs against the target alone as it lies beside the leader's draft; empty where
     that is no other place than off's."""
     finalists: tuple[Standing, ...] = ()

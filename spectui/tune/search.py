@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from spectui.documents import Known
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, SpectuiError
-from spectui.known import Known
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.verdict import judge
@@ -118,7 +118,7 @@ class Search:
             best=best,
             pairs=self._confirmation.pairs(),
             off=self._setup.study.space.off,
-            in_place=self._confirmation.in_place(),
+            pairs_where_target_moved=self._confirmation.pairs_where_target_moved(),
             finalists=standings,
             categories=self._confirmation.categories,
             speedup=speedup,

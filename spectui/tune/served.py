@@ -174,13 +174,13 @@ class Served:
     def lines(self) -> Iterator[str]:
         """A sentence for each setting, with its warnings."""
         if self.limited is not None:
-            yield f"NOTE: {self.limited}."
+            yield f"note: {self.limited}."
         for arm, one in self.found:
             if one.verdict is not None and one.speedup is not None:
                 told = one.verdict.removeprefix("delivered: ")
                 yield f"On llama-server {arm.label} gave {told}."
                 yield from _doubt(one.speedup)
-            yield from (f"WARNING: {warning}" for warning in warnings(one))
+            yield from (f"warning: {warning}" for warning in warnings(one))
 
     def document(self) -> Json:
         """A ``verify`` document for each setting."""
@@ -197,9 +197,9 @@ class Served:
 def _doubt(speedup: Speedup) -> Iterator[str]:
     because = doubt(speedup)
     if speedup.is_noise:
-        yield "NOTE: such a number ranks nothing: the verdict is that of the others."
+        yield "note: such a number ranks nothing: the verdict is that of the others."
     elif because is not None:
-        yield f"NOTE: {because}."
+        yield f"note: {because}."
 
 
 def serve(
@@ -312,7 +312,7 @@ def _room(
     return room_of(left_s, cost, n_settings=len(claims), n_prompts=n_prompts)
 
 
-def final(result: TuneResult, served: Served | None) -> TuneResult:
+def with_server_ranking(result: TuneResult, served: Served | None) -> TuneResult:
     """The result with llama-server's ranking."""
     if served is None or not served.preference.is_other:
         return result
@@ -335,7 +335,13 @@ def _finalists(result: TuneResult) -> Iterator[TuneResult]:
     yield result
     for one in result.finalists[1:_SERVED]:
         if one.speedup is not None:
-            yield replace(result, best=one.arm, speedup=one.speedup, pairs=one.pairs, in_place=())
+            yield replace(
+                result,
+                best=one.arm,
+                speedup=one.speedup,
+                pairs=one.pairs,
+                pairs_where_target_moved=(),
+            )
 
 
 def _claim(tuning: Tuning, result: TuneResult, prompts: Sequence[Prompt]) -> Claim | None:

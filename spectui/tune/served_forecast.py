@@ -152,7 +152,7 @@ class ServedForecaster:
     backend: ServerBackend
     """Llama-servers."""
     space: SearchSpace
-    """Its drafts are forecast."""
+    """Space whose drafts are forecast."""
 
     def __post_init__(self) -> None:
         self._on_event: Callable[[TracingEvent], None] = lambda _event: None

@@ -90,7 +90,7 @@ class TuningSetup:
     study: StudyOptions = field(default_factory=StudyOptions)
     command: CommandOptions = field(default_factory=CommandOptions)
     knobs: tuple[Knob, ...] = ()
-    """What may be varied of the target's place; empty where it stays as it is."""
+    """Parameters of the target's place that may vary; empty where it stays as it is."""
     given: LoadTarget | None = None
     """Loads the target as the user's command has it, where it was loaded otherwise so far."""
     plan: LayoutPlan | None = None

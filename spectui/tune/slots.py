@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from spectui.documents import Known
 from spectui.errors import SpectuiError
-from spectui.known import Known
 from spectui.measure.arm import Arm
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import Run

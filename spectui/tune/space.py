@@ -60,7 +60,7 @@ AHEAD: tuple[Ngram, ...] = (
     NgramMapK(size_n=4, size_m=8),
     NgramMod(n_match=16, n_min=0, n_max=16),
 )
-"""Those that may stand before a draft model: what they propose takes its place, so they should
+"""Drafters that may precede a draft model: their proposals take its place, so they should
 propose only what is likely. Of these at most one; more seldom differ."""
 
 
@@ -92,7 +92,7 @@ PLACING = (
     Parameter.THREADS_BATCH,
     Parameter.UBATCH_SIZE,
 )
-"""Those of where the target lies and how it runs: they are searched before any draft."""
+"""Parameters of the target's place and threads: they are searched before any draft."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,8 @@ compared with themselves, and the race's gain changes by that factor.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, Known, or_reason
 from spectui.format import counted, gain_percent
-from spectui.known import Known
 from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.options.setup import GREEDY, SamplingConfig
 from spectui.speculative.counters import Tally
@@ -38,7 +37,7 @@ class Predicted:
     sampling: SamplingConfig
     n_prompts: int
     counts: Tally
-    """Of the rounds."""
+    """Counts of the rounds."""
     speedup: float
     """Over the target alone, predicted."""
 

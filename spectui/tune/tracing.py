@@ -104,10 +104,10 @@ class Tracer:
     with_costs: bool = True
     """Whether the costs of rounds are measured as well."""
     drafts: Sequence[str] | None = None
-    """Those to record; None for all that the loader has."""
+    """Drafts to record; None for all that the loader has."""
     recordings: Sequence[Recording] = ()
-    """Of all of the workload, with all drafts, from another machine: costs alone are measured then.
-    Empty where they are to be made."""
+    """Recordings of the whole workload, with all drafts, from another machine: costs alone are
+    measured then. Empty where they are to be made."""
     on_event: Callable[[TracingEvent], None]
     """Told what happens, on the caller's thread."""
     until: Deadlines = NO_DEADLINES
@@ -283,7 +283,7 @@ class Tracer:
         return [
             (key, probed)
             for key, probed in self._probed.items()
-            if not self.loader.moves(_draft(key), _draft(name))
+            if not self.loader.needs_other_placement(_draft(key), _draft(name))
         ]
 
     def _probe(self, name: str, drafter: DrafterSetting) -> None:
@@ -318,7 +318,7 @@ def n_tracing_steps(n_prompts: int, loader: Loader, *, records: bool = True) -> 
     drafts: list[str | None] = list(loader.drafts)
     probed = [None, *drafts] if probes_without_draft(loader) else drafts
     n_before = [
-        sum(not loader.moves(other, draft) for other in probed[:index])
+        sum(not loader.needs_other_placement(other, draft) for other in probed[:index])
         for index, draft in enumerate(probed)
     ]
     n_probes = sum(min(n_prompts, _n_probed(n)) for n in n_before)
@@ -332,7 +332,9 @@ def probes_without_draft(loader: Loader) -> bool:
     and where the target lies otherwise beside one.
     """
     drafts = loader.drafts
-    return all(map(loader.is_short, drafts)) or any(loader.moves(draft, None) for draft in drafts)
+    return all(map(loader.is_short, drafts)) or any(
+        loader.needs_other_placement(draft, None) for draft in drafts
+    )
 
 
 def _draft(name: str) -> str | None:

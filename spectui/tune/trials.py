@@ -18,11 +18,11 @@ class TrialState(StrEnum):
     RUNNING = "running"
     COMPLETE = "complete"
     FAIL = "fail"
-    """It could not be measured; the record says why."""
+    """The setting could not be measured; the record says why."""
     PRUNED = "pruned"
-    """It was not tried: its models have no room. The record says by how much."""
+    """The setting was not tried: its models do not fit. The record says by how much."""
     INTERRUPTED = "interrupted"
-    """It was stopped, or its process ended. Does not count as tried."""
+    """The trial was stopped, or its process ended. Does not count as tried."""
 
     @property
     def is_tried(self) -> bool:

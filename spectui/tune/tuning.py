@@ -48,7 +48,7 @@ _UNKNOWN = "spectui export and verify will not know of this verdict"
 
 
 TuningBackend = InProcess | Served
-"""What measures for a search."""
+"""Backend that measures for a search."""
 
 
 class Tuning:

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from spectui.commands.measured import own_environment
-from spectui.documents import Json, encoded, ending, known, or_reason
+from spectui.documents import Json, Known, encoded, ending, known, or_reason
 from spectui.format import counted
-from spectui.known import Known
 from spectui.measure.comparison import UNWATCHED, Comparison
 from spectui.measure.lossless import differs
 from spectui.measure.measurer import Pair
@@ -136,7 +135,7 @@ class Verified:
         }
 
     def _compared(self) -> Json:
-        """What was promised and delivered, and whether it agrees."""
+        """Promise and measurement, and whether they agree."""
         delivered = None
         if self.delivered is not None and self.speedup is not None:
             delivered = {**self.delivered.document(), **self.speedup.document()}

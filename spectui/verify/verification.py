@@ -4,9 +4,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
+from spectui.documents import Known
 from spectui.engine.driver import Engine
 from spectui.engine.guard import request_of
-from spectui.known import Known
 from spectui.llama.library import llama_cpp_commit, llama_cpp_version
 from spectui.measure.backend import load_setup
 from spectui.measure.comparison import Comparison, compare

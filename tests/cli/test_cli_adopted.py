@@ -7,7 +7,7 @@ import pytest
 
 from spectui.cli.click_options import HELP_NAMES
 from spectui.cli.given import Given
-from spectui.cli.taken import adopt_environment
+from spectui.cli.taken import set_tuning_variables
 from spectui.cli.verify import command as verify
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -17,7 +17,7 @@ def test_what_llama_cpp_reads_is_set_and_secrets_are_not(monkeypatch: pytest.Mon
     for name in ("CUDA_VISIBLE_DEVICES", "LLAMA_API_KEY", "SOMETHING"):
         # Set, so that it is as it was afterwards.
         monkeypatch.setenv(name, "before")
-    adopt_environment(
+    set_tuning_variables(
         [("CUDA_VISIBLE_DEVICES", "5"), ("LLAMA_API_KEY", "secret"), ("SOMETHING", "else")]
     )
     found = [os.environ[n] for n in ("CUDA_VISIBLE_DEVICES", "LLAMA_API_KEY", "SOMETHING")]
@@ -37,7 +37,7 @@ def test_what_loads_code_is_not_set(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv(name, raising=False)
-    assert adopt_environment([(name, "evil.so")]) == ()
+    assert set_tuning_variables([(name, "evil.so")]) == ()
     assert name not in os.environ
     assert f"measured without {name}" in capsys.readouterr().err
 

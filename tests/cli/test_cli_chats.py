@@ -69,7 +69,7 @@ def test_a_search_takes_chats_beside_prompts(
     assert found["finalists"][0]["n_prompts"] == 6 + n_taken
     assert f"tuning on {6 + n_taken} prompts" in spectui.err
     assert spectui("tune", *arguments[:-2]) == 0, spectui.err
-    assert f"NOTE: {note}" in " ".join(spectui.out.split())
+    assert f"note: {note}" in " ".join(spectui.out.split())
     # Other text is another study.
     assert spectui("tune", *pair, "--prompts", prompts, "--json", "-") == 0
     assert json.loads(spectui.out)["study"] != found["study"]
@@ -93,7 +93,7 @@ def test_bench_takes_the_prompts_of_chats(
     export.write_text(json.dumps([*json.loads(export.read_text()), {"event": "started"}]))
     assert spectui("bench", *pair, "--chats", export) == 0, spectui.err
     assert f"{N_CHATS} prompts" in spectui.out
-    assert "NOTE: chats: 1 in no known form left out." in spectui.out
+    assert "note: chats: 1 in no known form left out." in spectui.out
 
 
 def test_chats_of_others_alone_are_an_error(

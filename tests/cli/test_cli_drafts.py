@@ -165,7 +165,7 @@ def test_a_target_without_room_is_said_before_the_run(
     monkeypatch.setattr("spectui.cli.drafts.free_bytes_of_all", lambda: size_bytes)
     out = folder.with_name("x.gz")
     assert spectui("trace", *options, "--no-costs", "--out", out) == 0, spectui.err
-    assert "mind that the target takes " in spectui.err
+    assert "note: the target takes " in spectui.err
     assert "candidate close: " in spectui.err
 
 

@@ -64,7 +64,7 @@ def test_a_verdict_to_use_it_is_exported_with_its_setting(spectui: Spectui, home
     arguments = server_arguments(*given, dialect=Dialect.LLAMA_CPP)
     assert spectui.out == f"{shlex.join(['llama-server', *arguments])} --jinja\n"
     assert "Use it: worth +20 %." in spectui.err
-    assert "mind that /m/it's d.gguf is not there any more" in spectui.err
+    assert "note: /m/it's d.gguf is not there any more" in spectui.err
 
 
 def test_what_is_right_comes_back_as_it_stands(spectui: Spectui) -> None:

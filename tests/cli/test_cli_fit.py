@@ -50,7 +50,7 @@ def test_a_command_whose_context_is_left_open_is_told_what_its_server_chooses(
     n_layers = theirs.layers.count("RPC0")
     assert 0 < n_layers < 13
     said = (
-        f"mind that llama-server chooses a context of {theirs.shortened_to} tokens where -c is not "
+        f"note: llama-server chooses a context of {theirs.shortened_to} tokens where -c is not "
         f"given, with {n_layers} of 13 layers; add -c {theirs.shortened_to} to measure that"
     )
     assert said in " ".join(ended.stderr.split())

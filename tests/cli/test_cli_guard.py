@@ -80,7 +80,7 @@ def test_what_would_be_slow_needs_yes(
     assert "read from disk again and again" in spectui.err
     assert "--yes loads it all the same" in spectui.err
     assert run(command, "--yes") == 0, spectui.err
-    assert "mind that " in spectui.err
+    assert "note: " in spectui.err
 
 
 @pytest.mark.ci

@@ -59,7 +59,7 @@ def test_bench_measures_what_the_model_asks_for_and_says_what_it_does_not(
         assert (found["config"]["temp"], found["config"]["top_k"]) == (temp, top_k)
         assert (found["config"]["top_p"], found["config"]["min_p"]) == (0.95, 0.05)
         assert (told in found["notes"]) is (options is not others)
-        assert spectui.err.count(f"mind that {told}\n") == (options is not others)
+        assert spectui.err.count(f"note: {told}\n") == (options is not others)
 
 
 def test_answers_of_a_demo_model_have_a_limit_on_the_screen(tiny: TinyPath, home: Path) -> None:

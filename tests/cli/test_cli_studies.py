@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.sessions import read_session
+from spectui.live.sessions import read_session
 from spectui.sweep.store import SweepStore, sweep_folder
 from spectui.tune.studies.listing import REPORT
 from spectui.tune.studies.records import OUTCOME, SCHEMA

@@ -16,9 +16,9 @@ from spectui.cli.given import Given
 from spectui.cli.run_cockpit import make_launch
 from spectui.commands.command import Start
 from spectui.commands.measured import unmeasured
+from spectui.live.sessions import LoadOptions
 from spectui.options.dialect import Dialect
 from spectui.secret import HIDDEN
-from spectui.sessions import LoadOptions
 from spectui.settings import Settings
 from spectui.tui.export import export_choices
 from spectui.tune.setup import CommandOptions
@@ -248,7 +248,7 @@ def test_a_context_that_is_left_to_the_server_is_told(
         line = f"llama-server -m {tiny(TARGET)} -md {tiny(CLOSE_DRAFT)} -t 1 {said}"
         options = ["--from", line, "--prompts", prompts, "-n", 6, "--quiet", "--json", "-", *more]
         assert spectui(command, *options) == 0, spectui.err
-        assert f"mind that {LEFT}\n" in spectui.err
+        assert f"note: {LEFT}\n" in spectui.err
         assert json.loads(spectui.out)["notes"] == [LEFT]
     assert spectui(command, *options, "-c", 256) == 0, spectui.err
     assert json.loads(spectui.out)["notes"] == []

@@ -182,7 +182,7 @@ def test_a_cliff_is_warned_of() -> None:
     steep = replace(steep, again_s=(0.0,) * 4)
     (warning,) = cliff_warnings(steep)
     assert warning == (
-        "WARNING: verifying has a cliff: 32 tokens take 5.0 times as long as 16; keep draft_max "
+        "warning: verifying has a cliff: 32 tokens take 5.0 times as long as 16; keep draft_max "
         "below 31."
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from spectui.commands.finding import Severity
 from spectui.commands.items import divide
 from spectui.commands.launch import ExportSetup
 from spectui.commands.lint.checking import lint
@@ -17,7 +18,6 @@ from spectui.commands.takeover import take_over
 from spectui.commands.translation import translated
 from spectui.options.dialect import Dialect
 from spectui.options.setup import ModelOptions
-from spectui.severity import Severity
 from tests.support.commands import RealCommand, again, real_commands, setup_of
 from tests.support.tables import table
 

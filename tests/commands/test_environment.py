@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.cli.taken import opened_here
+from spectui.cli.taken import with_home_of_here
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import Launch
 from spectui.commands.lint.checking import lint
@@ -137,13 +137,13 @@ def test_the_home_folder_is_put_in_place_where_files_are_opened(
 ) -> None:
     monkeypatch.setenv("HOME", "/h")
     command = read_command("LLAMA_CACHE=~/c ~/llama-server -m ~/a.gguf --alias '~/x'")
-    opened = opened_here(command)
+    opened = with_home_of_here(command)
     assert opened.arguments == ("-m", "/h/a.gguf", "--alias", "~/x")
     assert opened.ahead == ("LLAMA_CACHE=/h/c", "/h/llama-server")
     assert capsys.readouterr().err == "~ is taken for /h, the home folder here\n"
     assert command.value("model") == "~/a.gguf"
     plain = read_command("llama-server -m a")
-    assert opened_here(plain) is plain
+    assert with_home_of_here(plain) is plain
 
 
 def test_a_home_folder_that_cannot_be_kept_is_refused() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Topic
+from spectui.commands.finding import Severity, Topic
 from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.server_options import Arity, flags_of, server_option
@@ -19,7 +19,6 @@ from spectui.options.dialect import Dialect
 from spectui.server.binary import examine
 from spectui.server.judge import Judge
 from spectui.server.process import LlamaServer
-from spectui.severity import Severity
 from tests.commands.test_commands import MACHINE, READ, asked
 from tests.commands.test_export import hostile
 from tests.engine.test_mtp import SPECIAL

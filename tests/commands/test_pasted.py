@@ -5,12 +5,12 @@ import shlex
 
 import pytest
 
+from spectui.commands.finding import Severity
 from spectui.commands.lint.checking import check
 from spectui.commands.reader import Reader
 from spectui.commands.sources.pasted import as_typed
 from spectui.commands.sources.reading import read_command, read_paste
 from spectui.errors import BadInputError
-from spectui.severity import Severity
 from tests.support.cli import Spectui
 from tests.support.tables import table
 
@@ -170,11 +170,11 @@ def test_what_is_the_shells_is_left_out_with_a_note(text: str, left: str) -> Non
     [
         (
             "LLAMA_ARG_NO_MMAP=1 llama-server -m a",
-            "mind that llama-server does not read LLAMA_ARG_NO_MMAP: .* it is --load-mode none now",
+            "note: llama-server does not read LLAMA_ARG_NO_MMAP: .* it is --load-mode none now",
         ),
-        ("llama-server -m a -c 32k", "mind that -c 32k is read as 32: .* write -c 32768 for it"),
+        ("llama-server -m a -c 32k", "note: -c 32k is read as 32: .* write -c 32768 for it"),
         ("llama-server -m a 2>&1 | tee log", r"left out: 2>&1 \| tee log: "),
-        (f"llama-server -m a -c{NBSP}5", r"mind that a no-break space .* it is -c 5 now"),
+        (f"llama-server -m a -c{NBSP}5", r"note: a no-break space .* it is -c 5 now"),
     ],
 )
 def test_export_tells_what_lint_does(text: str, told: str, spectui: Spectui) -> None:

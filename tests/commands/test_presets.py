@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from spectui.commands.finding import Severity
 from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command, read_commands
 from spectui.errors import BadInputError
-from spectui.severity import Severity
 from tests.support.tables import table
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spectui.cli.taken import of_llama_cpp
+from spectui.cli.taken import with_experts_from_first
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import drafting
 from spectui.commands.items import divide
@@ -110,6 +110,6 @@ def test_what_is_measured_has_the_layers_of_its_model(
 ) -> None:
     write_tiny(MOE, tmp_path / "moe.gguf")
     path = shlex.quote(str(tmp_path / "moe.gguf"))
-    found = of_llama_cpp(read_command(f"llama-server -m {path} {OWN} -ncmoe 1"))
+    found = with_experts_from_first(read_command(f"llama-server -m {path} {OWN} -ncmoe 1"))
     assert found.arguments[-2:] == ("-ot", rf"blk\.(1)\.{EXPERTS}=CPU")
-    assert "mind that -ncmoe 1 is ik_llama.cpp's" in capsys.readouterr().err
+    assert "note: -ncmoe 1 is ik_llama.cpp's" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from spectui.commands.finding import Severity
 from spectui.commands.items import divide, words_of
 from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Reader
@@ -13,7 +14,6 @@ from spectui.commands.sources.reading import read_command
 from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.severity import Severity
 from tests.support.tables import rules, table
 
 

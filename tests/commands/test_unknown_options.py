@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spectui.commands import server_options
+from spectui.commands.finding import Severity
 from spectui.commands.lint.checking import check, lint
 from spectui.commands.programs import program_of, started_by
 from spectui.commands.reader import Reader
@@ -18,7 +19,6 @@ from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.server.binary import examine
-from spectui.severity import Severity
 from tests.support.binaries import CURRENT as CURRENT_HELP
 from tests.support.binaries import write_binary
 from tests.support.cli import Spectui

@@ -6,18 +6,18 @@ import pytest
 
 from spectui.cli.doctor_view import diagnosis, draft_lines
 from spectui.cli.drawing import drawn
+from spectui.commands.finding import Severity
 from spectui.doctor.examination import Examination, Examiner, Surroundings
 from spectui.doctor.findings import findings, n_cpu_moe_text
 from spectui.doctor.speed import Bandwidth
+from spectui.documents import Known
 from spectui.engine.demand import Demand, FreeMemory
 from spectui.engine.fitting import with_smallest_context
 from spectui.engine.planning import Planner
-from spectui.known import Known
 from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
 from spectui.llama.planned import Backend, Plan, PlanRequest
 from spectui.monitor.machine import Machine
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
-from spectui.severity import Severity
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]

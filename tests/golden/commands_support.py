@@ -24,8 +24,9 @@ import spectui.cli.run_tune  # noqa: F401 - for what it imports
 from spectui import __version__
 from spectui.commands.formats import Format, render
 from spectui.commands.launch import ExportSetup
+from spectui.documents import Known
 from spectui.errors import BadInputError
-from spectui.known import Known
+from spectui.live.sessions import SessionLog, read_session
 from spectui.llama import devices, library
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.comparable import spec_digest
@@ -52,7 +53,6 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt
-from spectui.sessions import SessionLog, read_session
 from spectui.settings import read_settings
 from spectui.sweep.axes import Axes
 from spectui.sweep.cells import Cell

@@ -19,6 +19,7 @@ from spectui.commands.lint.checking import check, lint
 from spectui.commands.reader import Reader
 from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import take_over
+from spectui.live.sessions import read_session, recent_sessions
 from spectui.models.gguf import read_gguf
 from spectui.options.dialect import Dialect
 from spectui.presets import find_preset
@@ -33,7 +34,6 @@ from spectui.server.replies import (
     SlotsReply,
     TokenizeReply,
 )
-from spectui.sessions import read_session, recent_sessions
 from spectui.settings import read_settings
 from spectui.sweep.grid import find_grid
 from spectui.sweep.store import SweepStore

@@ -9,12 +9,12 @@ import pytest
 
 from spectui.cli import sweep_report
 from spectui.errors import SpectuiError
+from spectui.files import write_file, write_new_file, write_own_file
+from spectui.live.sessions import Header, Session, SessionLog, UserTurn, now, recent_sessions
 from spectui.measure.device_locks import devices_held
 from spectui.options.setup import CpuOptions
-from spectui.sessions import Header, Session, SessionLog, UserTurn, now, recent_sessions
 from spectui.sweep.store import SweepStore
 from spectui.trace.file import read_trace, write_beside, write_trace
-from spectui.writing import write_file, write_new_file, write_own_file
 from tests.golden.make_stored import STORED
 from tests.hostile.attempts import Prompt, put
 from tests.support.sweep import ScriptedMeasurer, sweep

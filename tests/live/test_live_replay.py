@@ -107,7 +107,7 @@ def test_costs_are_fitted_to_the_rounds_of_the_chat() -> None:
     assert costs.verify_s == pytest.approx([0.05 + 0.006 * n for n in lengths])
     assert costs.again_s[0] == pytest.approx(0.003)
     assert costs.off_s == pytest.approx(0.05 + 0.0004 + 0.0003, rel=1e-3)
-    assert source == "fitted to 28 rounds of up to 16 drafted, beyond along a line"
+    assert source == "fitted to 30 rounds of up to 16 drafted, beyond along a line"
 
 
 TWO = tuple(one for one in known_rounds() if one.n_drafted in {0, 4})

@@ -135,5 +135,5 @@ def test_results_are_marked(
     given += ["--prompts", prompts, "--override-kv", ONE.text]
     for command, more in (("bench", ["--json", result]), ("trace", ["--no-costs"])):
         assert spectui(command, *given, *more) == 0, spectui.err
-        assert f"NOTE: {tiny(MOE).name} runs with {ONE.text}" in " ".join(spectui.out.split())
+        assert f"note: {tiny(MOE).name} runs with {ONE.text}" in " ".join(spectui.out.split())
     assert json.loads(result.read_text())["target"]["override_kv"] == [ONE.text]

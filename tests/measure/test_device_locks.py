@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from spectui.documents import Known
 from spectui.errors import UsageError
-from spectui.known import Known
 from spectui.measure.device_locks import devices_held, server_devices_held, visible_gpus
 from spectui.options.setup import CpuOptions
 from spectui.server.watch.sample import HostState, ProcessSample

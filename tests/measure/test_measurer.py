@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.documents import Known
 from spectui.engine.commands import Generate, GeneratePair
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, PairGenerated, RoundPrice, Segment
 from spectui.errors import BadInputError, ServerError
-from spectui.known import Known
 from spectui.measure.backend import one_after_the_other
 from spectui.measure.comparison import Comparison, compare
 from spectui.measure.measurer import NO_BASELINE, Measurer, Pair, Run, steady

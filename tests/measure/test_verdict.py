@@ -26,6 +26,8 @@ gains = st.floats(0, 0.5)
 SENTENCES = {
     (1.14, 1.18, 1.22): "Use it: the best setting found is worth +18 % ± 4 "
     "(95 % interval +14 % to +22 %, 16 prompts).",
+    (1.022, 1.323, 1.724): "Use it: the best setting found is worth +32.3 % "
+    "(95 % interval +2.2 % to +72.4 %, 16 prompts).",
     (0.74, 0.78, 0.82): "Turn it off: the best setting found makes decoding 22 % slower "
     "(95 % interval -26 % to -18 %, 16 prompts).",
     (0.98, 1.01, 1.04): "Not decided, so leave it off: a gain of at least 2 % was not shown "

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from spectui.known import Known
+from spectui.documents import Known
 from spectui.measure.device_locks import visible_gpus
 from spectui.monitor.drm import KernelGpus
 from spectui.monitor.metrics import RETRY_S

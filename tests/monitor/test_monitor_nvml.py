@@ -12,8 +12,8 @@ from pathlib import Path
 import pynvml
 import pytest
 
+from spectui.documents import Known
 from spectui.errors import UsageError
-from spectui.known import Known
 from spectui.measure.comparable import differences, spec_digest
 from spectui.monitor import nvidia
 from spectui.monitor.machine import this_machine

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
+from spectui.live.sessions import SettingsChange, read_session
 from spectui.measure.arm import Arm
 from spectui.options.drafters import (
     DraftEagle3,
@@ -23,7 +24,6 @@ from spectui.options.drafters import (
 )
 from spectui.options.speculation import Speculation
 from spectui.options.stored import current, speculation_from_flat
-from spectui.sessions import SettingsChange, read_session
 from spectui.sweep.store import SweepStore
 from spectui.tune.studies.records import from_plain
 from spectui.tune.trials import TrialRecord, TrialState

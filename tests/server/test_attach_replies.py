@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.known import Known
+from spectui.documents import Known
 from spectui.server.metrics import read_counters
 from spectui.server.replies import (
     ModelsReply,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.known import Known
+from spectui.documents import Known
 from spectui.server.metrics import DraftCounts
 from spectui.server.replies import SlotPhase
 from spectui.server.watch.sample import Failure, Trouble

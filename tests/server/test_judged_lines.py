@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from spectui.commands.command import ServerCommand
+from spectui.commands.finding import Severity
 from spectui.commands.items import divide
 from spectui.commands.lint.checking import lint
 from spectui.commands.reader import Reader
 from spectui.errors import BadInputError
 from spectui.server.binary import examine
 from spectui.server.judge import reader_of
-from spectui.severity import Severity
 
 pytest_plugins = ["tests.support.fixtures"]
 

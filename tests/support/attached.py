@@ -10,7 +10,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 from urllib.parse import urlsplit
 
-from spectui.known import Known
+from spectui.documents import Known
 from spectui.server.metrics import Counters, DraftCounts
 from spectui.server.replies import NextToken, SlotParameters, SlotReply
 from spectui.server.watch.sample import (

@@ -7,7 +7,7 @@ nearly idle and DRAM is the limit.
 import math
 from collections.abc import Iterator
 
-from spectui.known import Known
+from spectui.documents import Known
 from spectui.monitor.metrics import link_limit_bytes_per_s
 from spectui.monitor.readings import GpuReading, HostReading, Reading, Snapshot
 

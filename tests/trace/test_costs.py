@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spectui.speculative.counters import Round, RoundEnd, RoundTimes
 from spectui.trace.costs import Costs
-from spectui.trace.fit import Observed, ObservedOff, Probed, fit_costs, rising
+from spectui.trace.fit import Observed, fit_costs, rising
 from tests.support.replay import COSTS
 
 LENGTHS = (0, 1, 2, 4, 8, 16)
@@ -58,25 +58,22 @@ def rounds(
 ) -> list[Observed]:
     dice = random.Random(1)  # noqa: S311 - a test needs no secrets
     return [
-        observed(
-            n,
-            group=group,
-            n_past=depth + index,
-            scale=level * (1 + noise * dice.uniform(-1, 1)),
+        replace(
+            observed(
+                n,
+                group=group,
+                n_past=depth + index,
+                scale=level * (1 + noise * dice.uniform(-1, 1)),
+            ),
+            is_repeat=index == 1,
         )
         for group, (level, depth) in enumerate(zip(levels, depths, strict=True))
-        for index, n in enumerate(LENGTHS * n_each)
+        for index, n in enumerate((0, *LENGTHS * n_each))
     ]
 
 
-def fitted(observed: Sequence[Observed], off_s: Mapping[int, float]) -> Costs:
-    return fit_costs(Probed(observed=observed, off=offs(off_s)))
-
-
-def offs(off_s: Mapping[int, float]) -> list[ObservedOff]:
-    return [
-        ObservedOff(group=group, n_past=100.0, token_s=token_s) for group, token_s in off_s.items()
-    ]
+OFF_S = verify_s(0) + TOKEN_S + FIXED_S
+"""Seconds of a token of the target alone: of a round that drafts nothing, without the draft's."""
 
 
 def assert_costs(costs: Costs, tolerance: float) -> None:
@@ -91,9 +88,9 @@ def assert_costs(costs: Costs, tolerance: float) -> None:
 
 
 def test_known_costs_are_found() -> None:
-    costs = fitted(rounds([1.0] * 5, [100] * 5), dict.fromkeys(range(5), 0.049))
+    costs = fit_costs(rounds([1.0] * 5, [100] * 5))
     assert_costs(costs, 1e-9)
-    assert costs.off_s == pytest.approx(0.049)
+    assert costs.off_s == pytest.approx(OFF_S)
     assert costs.spread == pytest.approx(0.0, abs=1e-9)
     assert set(costs.verify_growth_s) == {0.0}
 
@@ -116,45 +113,35 @@ def test_saving_the_state_is_paid_by_every_round_that_drafts_and_by_no_other() -
     ]
     plain = rounds([1.0] * 5, [100] * 5)
     for some in (plain, plain + upheld):
-        costs = fitted([marked(one) for one in some], dict.fromkeys(range(5), 0.049))
+        costs = fit_costs([marked(one) for one in some])
         assert_costs(costs, 1e-9)
         assert costs.mark_s == pytest.approx(MARK_S)
-        assert costs.off_s == pytest.approx(0.049)
+        assert costs.off_s == pytest.approx(OFF_S)
         price = costs.prices(8).at(100)
         batch = [verify_s(n) + again_s(n) + MARK_S * (n > 0) for n in range(9)]
         assert price.batch.tolist() == pytest.approx(batch)
     # Another drafter's marks are not this one's.
-    own, other = (Probed(observed=found, off=[]) for found in (plain, list(map(marked, plain))))
+    own, other = plain, list(map(marked, plain))
     assert fit_costs(own, [other]).mark_s == 0.0
     assert fit_costs(other, [own]).mark_s == pytest.approx(MARK_S)
 
 
 def test_the_drift_of_the_machine_is_taken_out() -> None:
     levels = [0.7, 0.9, 1.0, 1.2, 1.6]
-    off_s = {group: 0.049 * level for group, level in enumerate(levels)}
-    costs = fitted(rounds(levels, [100] * 5, noise=0.05), off_s)
+    costs = fit_costs(rounds(levels, [100] * 5, noise=0.05))
     assert_costs(costs, 0.06)
-    assert costs.off_s == pytest.approx(0.049, rel=0.06)
+    assert costs.off_s == pytest.approx(OFF_S, rel=0.06)
     assert costs.spread == pytest.approx(0.27, abs=0.1)
-
-
-def test_the_target_alone_takes_no_longer_than_a_round_that_drafts_nothing() -> None:
-    busy = fitted(rounds([1.0] * 5, [100] * 5), dict.fromkeys(range(5), 0.1))
-    round_s = verify_s(0) + TOKEN_S + FIXED_S
-    assert busy.off_s == pytest.approx(round_s)
-    assert busy.spread == pytest.approx(math.log(0.1 / round_s))
-    prices = busy.round_prices(0)
-    assert busy.off_s <= float(prices.batch[0]) + prices.token + prices.fixed + 1e-12
 
 
 def test_generations_that_share_no_length_do_not_tell_how_steady_the_machine_was() -> None:
     def alike(n_groups: int, *lengths: tuple[int, ...]) -> Costs:
         found = [
-            observed(n, group=group, n_past=100)
+            replace(observed(n, group=group, n_past=100), is_repeat=n == 0)
             for group in range(n_groups)
             for n in lengths[group % len(lengths)]
         ]
-        return fitted(found, dict.fromkeys(range(n_groups), 0.049))
+        return fit_costs(found)
 
     assert alike(3, (0,), (2,), (4,)).spread is None
     assert alike(4, (0,), (2,)).spread is not None
@@ -168,7 +155,7 @@ def test_rounds_without_a_chain_have_no_step() -> None:
         times = replace(one.round.times, draft_s=again_s(one.round.n_drafted))
         return replace(one, round=replace(one.round, n_steps=0, chain_s=0.0, times=times))
 
-    costs = fitted([without_chain(one) for one in rounds([1.0] * 3, [100] * 3)], {})
+    costs = fit_costs([without_chain(one) for one in rounds([1.0] * 3, [100] * 3)])
     assert costs.step_s == 0.0
     assert costs.verify_s == pytest.approx([verify_s(n) for n in LENGTHS])
     assert costs.again_s == pytest.approx([again_s(n) for n in LENGTHS])
@@ -190,7 +177,7 @@ def deep(one: Observed, level: float = 1.0) -> Observed:
 
 def test_growth_with_depth_is_found_for_each_length() -> None:
     depths = [100, 400, 900, 1600, 2500]
-    costs = fitted([deep(one) for one in rounds([1.0] * 5, depths)], {0: 0.049})
+    costs = fit_costs([deep(one) for one in rounds([1.0] * 5, depths)])
     assert dict(zip(LENGTHS, costs.verify_growth_s, strict=True)) == pytest.approx(GROWTH_S)
     assert costs.off_growth_s == pytest.approx(GROWTH_S[0])
     assert costs.step_growth_s == pytest.approx(1e-6)
@@ -204,23 +191,22 @@ def test_growth_with_depth_is_found_for_each_length() -> None:
     assert price.batch[2] == pytest.approx(far.verify_s[2] + far.again_s[2])
     assert costs.off_seconds(range(1900, 1902)) == pytest.approx(2 * far.off_s, rel=1e-3)
     # Close depths tell nothing of it.
-    costs = fitted([deep(one) for one in rounds([1.0] * 3, [600, 700, 800])], {})
+    costs = fit_costs([deep(one) for one in rounds([1.0] * 3, [600, 700, 800])])
     assert set(costs.verify_growth_s) == {0.0}
     assert costs.step_growth_s == 0.0
     # And it is found through drift.
     levels, depths = [0.9, 1.1, 1.0, 0.95, 1.05, 1.0], [100, 200, 400, 900, 1600, 2500]
-    costs = fitted([deep(one, levels[one.group]) for one in rounds([1.0] * 6, depths)], {})
+    costs = fit_costs([deep(one, levels[one.group]) for one in rounds([1.0] * 6, depths)])
     long_s = costs.at(2000).verify_s[-1]
     assert long_s == pytest.approx(verify_s(16) + 1100 * GROWTH_S[16], rel=0.1)
 
 
 def test_a_machine_that_stood_still_once_does_not_spoil_the_prediction() -> None:
-    off_s = dict.fromkeys(range(8), 0.0507)
-    calm = fitted(rounds([1.0] * 8, [100] * 8), off_s)
+    calm = fit_costs(rounds([1.0] * 8, [100] * 8))
     stalled, *others = rounds([1.0] * 8, [100] * 8)
     times = replace(stalled.round.times, other_s=10.0)
     stalled = replace(stalled, round=replace(stalled.round, times=times))
-    found = fitted([stalled, *others], {**off_s, 3: 5.0})
+    found = fit_costs([stalled, *others])
     assert found.off_s == pytest.approx(calm.off_s, rel=0.02)
     assert found.verify_s == pytest.approx(calm.verify_s, rel=0.02)
 
@@ -230,8 +216,7 @@ def test_costs_never_fall_to_nothing_towards_an_empty_context() -> None:
         times = replace(one.round.times, verify_s=2e-6 * one.n_past**2)
         return replace(one, round=replace(one.round, times=times))
 
-    off_s = dict.fromkeys(range(4), 0.9)
-    costs = fitted([steep(one) for one in rounds([1.0] * 4, [700, 1200, 1800, 2500])], off_s)
+    costs = fit_costs([steep(one) for one in rounds([1.0] * 4, [700, 1200, 1800, 2500])])
     assert min(costs.verify_growth_s) > 0
     assert min(costs.at(0).verify_s) > 0
     assert costs.off_seconds(range(1)) > 0
@@ -252,12 +237,8 @@ def test_nothing_costs_less_than_nothing_however_unsteady_the_machine(
         return replace(one, round=replace(one.round, times=times))
 
     depths = [dice.randrange(1200) for _ in range(5)]
-    off = [
-        ObservedOff(group=group, n_past=dice.randrange(1200), token_s=dice.uniform(0.02, 0.2))
-        for group in range(5)
-    ]
     some = [unsteady(one) for one in rounds([1.0] * 5, depths)]
-    costs = fit_costs(Probed(observed=some, off=off))
+    costs = fit_costs(some)
     for at in (costs, costs.at(0), costs.at(4000)):
         assert min(*at.verify_s, at.off_s) > 0
         assert min(*at.again_s, at.step_s) >= 0
@@ -273,12 +254,12 @@ def test_a_slow_round_counts_as_in_a_sum() -> None:
     by_length = sorted(some, key=lambda one: one.round.n_drafted)
     slowed = [sometimes_slow(index, one) for index, one in enumerate(by_length)]
     mean = 1 + 0.4 / 3
-    costs = fitted(slowed, {})
+    costs = fit_costs(slowed)
     assert costs.verify_s == pytest.approx([mean * verify_s(n) for n in LENGTHS], rel=0.04)
 
 
 def test_prices_reach_between_and_beyond_what_was_measured() -> None:
-    price = fitted(rounds([1.0] * 3, [100] * 3), {}).prices(20).at(100)
+    price = fit_costs(rounds([1.0] * 3, [100] * 3)).prices(20).at(100)
     expected = [verify_s(n) + again_s(n) for n in range(21)]
     assert price.batch.tolist() == pytest.approx(expected)
     assert price.chain.tolist() == pytest.approx([STEP_S * n for n in range(21)])
@@ -289,9 +270,9 @@ def test_a_cliff_is_named() -> None:
         return observed(one.round.n_drafted, group=one.group, n_past=one.n_past, scale=3.0)
 
     smooth = rounds([1.0] * 3, [100] * 3)
-    assert fitted(smooth, {}).cliffs == ()
+    assert fit_costs(smooth).cliffs == ()
     cliff = [steep(one) if one.round.n_drafted == 16 else one for one in smooth]
-    assert fitted(cliff, {}).cliffs == (16,)
+    assert fit_costs(cliff).cliffs == (16,)
 
 
 def test_a_cliff_costs_a_quarter_more_than_its_share_of_tokens() -> None:
@@ -300,9 +281,23 @@ def test_a_cliff_costs_a_quarter_more_than_its_share_of_tokens() -> None:
         assert replace(COSTS, lengths=(4, 8), verify_s=(0.1, 0.1 * times)).cliffs == cliffs
 
 
-def test_nothing_drafted_has_no_costs() -> None:
-    with pytest.raises(ValueError, match="no round drafted"):
-        fitted([observed(0, group=0, n_past=5)], {})
+def test_the_target_alone_costs_less_than_a_round_behind_a_draft() -> None:
+    """Behind a batch of another size llama.cpp builds its graph anew."""
+
+    def rebuilt(one: Observed) -> Observed:
+        times = replace(one.round.times, verify_s=one.round.times.verify_s + 0.004)
+        return one if one.is_repeat else replace(one, round=replace(one.round, times=times))
+
+    costs = fit_costs([rebuilt(one) for one in rounds([1.0] * 5, [100] * 5)])
+    assert costs.off_s == pytest.approx(OFF_S)
+    assert costs.verify_s == pytest.approx([verify_s(n) + 0.004 for n in LENGTHS])
+
+
+def test_rounds_with_and_without_drafted_tokens_are_needed() -> None:
+    with pytest.raises(ValueError, match="no two rounds in a row drafted nothing"):
+        fit_costs([observed(2, group=0, n_past=5)])
+    with pytest.raises(ValueError, match="no round drafted anything"):
+        fit_costs([observed(0, group=0, n_past=5)])
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(0.5, 9)), min_size=1, max_size=12))
@@ -317,22 +312,18 @@ def test_rising_never_falls_and_keeps_the_mean(pairs: list[tuple[float, float]])
 
 def test_what_is_the_targets_is_pooled_over_the_drafts() -> None:
     # The second draft was measured when the machine was half as fast.
-    off_s = dict.fromkeys(range(5), 0.049)
-    first = Probed(observed=rounds([1.0] * 5, [100] * 5), off=offs(off_s))
-    slow_off_s = {group: 2 * seconds for group, seconds in off_s.items()}
-    second = Probed(observed=rounds([2.0] * 5, [100] * 5), off=offs(slow_off_s))
+    first, second = rounds([1.0] * 5, [100] * 5), rounds([2.0] * 5, [100] * 5)
     one, two = fit_costs(first, [second]), fit_costs(second, [first])
-    assert one.off_s == pytest.approx(two.off_s, rel=1e-6)
-    for name in ("verify_s", "again_s", "step_s"):
+    for name in ("verify_s", "again_s", "step_s", "off_s"):
         # Sampling was as fast as ever in both, which the level of a half cannot know.
         assert getattr(one, name) == pytest.approx(getattr(two, name), rel=0.02), name
     # As if it had been all the time as fast as in the median.
-    assert one.verify_s[3] / one.off_s == pytest.approx(verify_s(4) / 0.049, rel=0.02)
+    assert one.verify_s[3] / one.off_s == pytest.approx(verify_s(4) / OFF_S, rel=0.02)
 
 
 def test_a_draft_may_have_been_measured_at_fewer_lengths() -> None:
-    whole = Probed(observed=rounds([1.0] * 3, [100] * 3), off=[])
+    whole = rounds([1.0] * 3, [100] * 3)
     short = [one for one in rounds([1.0] * 3, [100] * 3) if one.round.n_drafted <= 4]
-    costs = fit_costs(Probed(observed=short, off=[]), [whole])
+    costs = fit_costs(short, [whole])
     assert costs.lengths == LENGTHS
     assert costs.again_s == pytest.approx([again_s(n) for n in LENGTHS])

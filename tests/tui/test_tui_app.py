@@ -12,11 +12,11 @@ from textual.widgets._footer import FooterKey
 from spectui.commands.sources.processes import RunningServer
 from spectui.commands.sources.reading import read_command
 from spectui.engine.events import TokenEmitted
+from spectui.live.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, now
 from spectui.live.setup import Activity, Launch, Pair
 from spectui.models.ranking import ModelInspected
 from spectui.presets import Preset
 from spectui.prompts import Prompt, builtin_suite
-from spectui.sessions import AnswerPart, Entry, Header, SessionLog, UserTurn, now
 from spectui.settings import Settings
 from spectui.tui import app as app_module
 from spectui.tui.chat.prompt_box import PromptBox

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 from textual.widgets import Static
 
-from spectui.known import Known
+from spectui.documents import Known
 from spectui.monitor.readings import Snapshot
 from spectui.server.address import parse_address
 from spectui.server.watch.poller import Attachment, Poller

@@ -32,12 +32,7 @@ from spectui.errors import (
     SpectuiError,
 )
 from spectui.live.session import LiveSession
-from spectui.live.setup import Activity, LiveSetup, ModelsLost, ModelsRestored, Pair
-from spectui.options.drafters import DraftMtp, DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
-from spectui.options.speculation import Speculation
-from spectui.paths import cache_dir
-from spectui.sessions import (
+from spectui.live.sessions import (
     AnswerEnd,
     AnswerPart,
     Entry,
@@ -48,7 +43,12 @@ from spectui.sessions import (
     now,
     recent_sessions,
 )
-from spectui.sessions import Session as StoredSession
+from spectui.live.sessions import Session as StoredSession
+from spectui.live.setup import Activity, LiveSetup, ModelsLost, ModelsRestored, Pair
+from spectui.options.drafters import DraftMtp, DraftSimple
+from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
+from spectui.options.speculation import Speculation
+from spectui.paths import cache_dir
 from spectui.settings import Settings, read_settings
 from spectui.tui.base_app import KeyHandled
 from spectui.tui.chat.prompt_box import PromptBox

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.documents import Known
 from spectui.engine.events import Role
-from spectui.known import Known
 from spectui.live.machine import TokenReads
 from spectui.live.setup import RamMeasured
 from spectui.live.tally import LiveState, LiveTally

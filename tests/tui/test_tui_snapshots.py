@@ -13,11 +13,11 @@ from textual.pilot import Pilot
 
 from spectui.engine.events import EngineFailed
 from spectui.errors import BadInputError, EngineDiedError
+from spectui.live.sessions import Header, SessionLog, UserTurn
 from spectui.live.setup import Activity, Launch
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.monitor.readings import HostReading, Reading, Snapshot
-from spectui.sessions import Header, SessionLog, UserTurn
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
 from spectui.tui.threads import ScanFinished

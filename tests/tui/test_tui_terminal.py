@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from spectui.sessions import AnswerPart, SettingsChange, UserTurn, recent_sessions
+from spectui.live.sessions import AnswerPart, SettingsChange, UserTurn, recent_sessions
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 from tests.support.terminal import TIMEOUT_S, Terminal
 

@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 from textual.widgets import Input
 
+from spectui.documents import Known
 from spectui.engine.events import GenerationResult
-from spectui.known import Known
 from spectui.live.setup import Pair as Files
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import Divergence, LosslessCheck

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.documents import Known
 from spectui.engine.events import GenerationResult
-from spectui.known import Known
 from spectui.measure.arm import Arm
 from spectui.measure.measurer import Measurer, Pair
 from spectui.measure.speedup import PairedMeasurement, Speedup

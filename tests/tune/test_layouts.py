@@ -264,7 +264,9 @@ def test_a_draft_is_measured_against_what_fits_without_it(
     assert result.verdict.use_speculation == pays
     assert "n_cpu_moe 6" in result.verdict.reason
     # Where it lies, the draft gains in both cases.
-    assert paired_speedup(measurements(result.in_place)).estimate == pytest.approx(gain, rel=0.02)
+    assert paired_speedup(measurements(result.pairs_where_target_moved)).estimate == pytest.approx(
+        gain, rel=0.02
+    )
     assert measurer.seen == {("big", 6)}
     text = explain_result(result).text
     assert text.startswith(
@@ -322,8 +324,8 @@ def test_nothing_is_loaded_that_is_there() -> None:
     assert loader.moving_s(("big", "small", "big")) == 3 * 30.0
     loader.load("big")
     assert machine.loads[3:] == [6, "big"]
-    assert loader.moves("big", None)
-    assert not loader.moves("small", None)
+    assert loader.needs_other_placement("big", None)
+    assert not loader.needs_other_placement("small", None)
 
 
 def test_a_load_that_failed_is_made_up_for_by_the_next() -> None:
@@ -374,8 +376,8 @@ def test_a_finalist_that_leaves_the_target_in_place_gives_the_baseline_for_both(
     # Each with the target alone in its own place, and nothing besides.
     assert measurer.n_runs == 4 * LOOK_EVERY
     assert one.leader == SMALL
-    assert one.in_place(SMALL) == ()
+    assert one.pairs_where_target_moved(SMALL) == ()
     off = [pair.baseline.tokens_per_s for pair in one.pairs(BIG)]
     assert off == [pair.baseline.tokens_per_s for pair in one.pairs(SMALL)]
-    own = [pair.baseline.tokens_per_s for pair in one.in_place(BIG)]
+    own = [pair.baseline.tokens_per_s for pair in one.pairs_where_target_moved(BIG)]
     assert own == pytest.approx([OFF_TOKENS_PER_S * OVER_ALONE] * LOOK_EVERY)

@@ -6,9 +6,9 @@ from typing import cast
 
 import pytest
 
+from spectui.documents import Known
 from spectui.engine.driver import Engine
 from spectui.errors import CancelledError
-from spectui.known import Known
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.measurer import Measurer
 from spectui.measure.speedup import Speedup

@@ -16,7 +16,7 @@ from spectui.options.speculation import Speculation
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
-from spectui.tune.served import Preference, Served, failure_of, final, preferred
+from spectui.tune.served import Preference, Served, failure_of, preferred, with_server_ranking
 from tests.support.search import items, result
 
 BEST = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=4)))
@@ -39,7 +39,7 @@ RESULT = TuneResult(
     trials=(),
     best=BEST,
     pairs=FINALISTS[0].pairs,
-    in_place=FINALISTS[0].pairs,
+    pairs_where_target_moved=FINALISTS[0].pairs,
     finalists=FINALISTS,
     speedup=FINALISTS[0].speedup,
     verdict=Verdict(use_speculation=True, reason="in-process"),
@@ -56,20 +56,22 @@ def served(arm: Arm, verdict: Verdict, *, is_other: bool) -> Served:
 
 
 def test_a_ranking_that_agrees_changes_nothing() -> None:
-    assert final(RESULT, None) is RESULT
-    assert final(RESULT, served(BEST, RESULT.verdict, is_other=False)) is RESULT
+    assert with_server_ranking(RESULT, None) is RESULT
+    assert with_server_ranking(RESULT, served(BEST, RESULT.verdict, is_other=False)) is RESULT
 
 
 def test_a_rival_that_the_server_ran_faster_takes_the_winners_place() -> None:
-    found = final(RESULT, served(RIVAL, OTHER, is_other=True))
+    found = with_server_ranking(RESULT, served(RIVAL, OTHER, is_other=True))
     assert (found.best, found.verdict) == (RIVAL, OTHER)
     assert (found.speedup, found.pairs) == (FINALISTS[1].speedup, FINALISTS[1].pairs)
-    assert found.in_place == ()
+    assert found.pairs_where_target_moved == ()
 
 
 def test_off_takes_no_setting_away_from_the_report() -> None:
     own = Verdict(use_speculation=False, reason="off is faster on llama-server")
-    assert final(RESULT, served(OFF, own, is_other=True)) == replace(RESULT, verdict=own)
+    assert with_server_ranking(RESULT, served(OFF, own, is_other=True)) == replace(
+        RESULT, verdict=own
+    )
 
 
 @pytest.mark.parametrize("ended", [KeyboardInterrupt(), CancelledError("stopped")])

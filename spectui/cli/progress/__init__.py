@@ -39,7 +39,7 @@ class Progress:
         """Announce a warning about a load once: a search loads the same again and again."""
         if warning not in self._warnings:
             self._warnings.add(warning)
-            self.announce(f"mind that {warning}")
+            self.announce(f"note: {warning}")
 
     def close(self) -> None:
         """Restore the terminal."""

@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import FULL_PRECISION, Finding, Topic, error, note, warning
+from spectui.commands.finding import FULL_PRECISION, Finding, Severity, Topic, error, note, warning
 from spectui.commands.reader import Reader
 from spectui.commands.renames import BY_LAYERS
 from spectui.commands.server_options import FALSE
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND
-from spectui.severity import Severity
 
 _HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
 _BY_DEFAULT = 4

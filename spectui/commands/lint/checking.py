@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding
+from spectui.commands.finding import Finding, Severity
 from spectui.commands.items import divide
 from spectui.commands.lint.caches import caches_rule, serving_rule
 from spectui.commands.lint.drafters import drafters_rule
@@ -17,7 +17,6 @@ from spectui.commands.lint.programs import own_options, program_rule
 from spectui.commands.lint.spelling import repeats_rule, spelling_rule
 from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
-from spectui.severity import Severity
 
 Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, kind_by_name, kind_of_draft
-from spectui.commands.finding import Finding, about, error, note, warning
+from spectui.commands.finding import Finding, Severity, about, error, note, warning
 from spectui.commands.measured import is_made_up
 from spectui.commands.reader import Reader
 from spectui.commands.renames import (
@@ -22,7 +22,6 @@ from spectui.commands.rewriting import as_meant
 from spectui.commands.stages import BY_ITSELF
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
-from spectui.severity import Severity
 
 _FOUND_OUT = (MTP_KIND, "draft-dflash", "draft-dspark")
 """Kinds of drafts that llama-server recognises by their files."""

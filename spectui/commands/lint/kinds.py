@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import drafting, kind_of_draft, to_ik_stages
-from spectui.commands.finding import Finding, error, warning
+from spectui.commands.finding import Finding, Severity, error, warning
 from spectui.commands.items import Item
 from spectui.commands.reader import Reader
 from spectui.commands.renames import (
@@ -19,7 +19,6 @@ from spectui.commands.stages import UNFINISHED, fault_of_chain, read_stage
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import MTP_KIND
-from spectui.severity import Severity
 
 _MEANT = {"yes": "on", "y": "on", "no": "off", "n": "off"}
 

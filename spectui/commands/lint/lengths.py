@@ -14,6 +14,7 @@ from spectui.commands.drafting import (
 from spectui.commands.finding import (
     OFFLOAD_BATCH,
     Finding,
+    Severity,
     Topic,
     error,
     note,
@@ -34,7 +35,6 @@ from spectui.options.drafters import (
     ngram_of,
     number_of,
 )
-from spectui.severity import Severity
 
 _LONG = 8
 """Draft length from which a finding reports drafting regardless of probability, or beside experts

@@ -39,7 +39,7 @@ _DECIMAL = frozenset(
 """Options with a number that spectui's own command line has not; of those it knows the values."""
 _WHOLE_AHEAD = re.compile(r"\s*[-+]?\d+")
 _DECIMAL_AHEAD = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
-"""What the server reads of a number (``std::stoi``, ``std::stof``)."""
+"""Part of a number that the server reads (``std::stoi``, ``std::stof``)."""
 _GROUPED = re.compile(r"[-+]?\d{1,3}([,.'_\u2009\u00a0 ]\d{3})+|\d+(_\d+)+")
 _WITH_COMMA = re.compile(r"[-+]?\d*,\d+")
 _WITH_UNIT = re.compile(r"(\d+) ?([kmg])(i?b)?", re.IGNORECASE)
@@ -81,7 +81,7 @@ def _numbers(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 
 def _ahead(item: Item) -> re.Pattern[str] | None:
-    """What the server reads of an option's number; None for an option without one."""
+    """Pattern of the part of an option's number that the server reads; None without a number."""
     values = None if item.option is None else item.option.values
     if not item.values or item.value.isdigit():
         return None

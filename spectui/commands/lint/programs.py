@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding
+from spectui.commands.finding import Finding, Severity
 from spectui.commands.items import Item
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.takeover import names_model, prints_and_ends
-from spectui.severity import Severity
 
 
 def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:

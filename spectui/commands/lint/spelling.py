@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage, told_of_length
-from spectui.commands.finding import Finding, Topic, about, error, warning
+from spectui.commands.finding import Finding, Severity, Topic, about, error, warning
 from spectui.commands.home import shell_line
 from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide
 from spectui.commands.reader import Reader
@@ -23,7 +23,6 @@ from spectui.commands.server_options import PREFIX, Arity, drawn_from
 from spectui.format import named
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NgramSimple, number_of
-from spectui.severity import Severity
 
 _SINCE = {
     "flash-attn": "since autumn 2025 it takes on, off or auto",

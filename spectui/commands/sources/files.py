@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from spectui.errors import BadInputError
-from spectui.reading import read_file
+from spectui.files import read_file
 
 MOST_BYTES = 1 << 20
 """Maximum number of bytes of a file with a command: a larger one is a model, or something else."""

@@ -7,14 +7,13 @@ import re
 import shlex
 from dataclasses import replace
 
-from spectui.commands.finding import Finding
+from spectui.commands.finding import Finding, Severity
 from spectui.commands.items import DASHES
 from spectui.commands.programs import is_server_today, names_server
 from spectui.commands.server_options import server_option
 from spectui.errors import BadInputError
 from spectui.format import named, printable
 from spectui.options.placement import OVERRIDE_TENSOR, OVERRIDE_TENSOR_DRAFT
-from spectui.severity import Severity
 
 _SERVER = "llama-server"
 _OF_A_FILE = re.compile(r"(?:services|models)[ \t]*:|\[[\w*./:-]+\][ \t]*$")
@@ -59,7 +58,7 @@ _PART = re.compile(
     rf"|(?<![^ \t\r\n'\"\\])(?P<word>[^ \t\r\n'\"\\{_STRANGE}]*+[{_STRANGE}][^ \t\r\n'\"\\]*)",
     re.DOTALL,
 )
-"""What keeps its signs, and what web pages have changed."""
+"""Parts that keep their signs, and parts that web pages have changed."""
 _BLANK, _NOTHING = re.compile(f"[{_BLANKS}]+"), re.compile(f"[{_UNSEEN}]")
 _CHANGED = re.compile(f"[{_STRANGE}{_DOUBLE}{_SINGLE}{DASHES}]")
 _BEHIND = re.compile(r"(?:\A|[ \t\n])(--?[A-Za-z][\w-]*)[ \t=]+\Z")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spectui.commands.command import INI, Entry, ServerCommand
-from spectui.commands.finding import Finding, Topic
+from spectui.commands.finding import Finding, Severity, Topic
 from spectui.commands.home import with_paths_read
 from spectui.commands.items import divide, placed
 from spectui.commands.server_options import (
@@ -21,7 +21,6 @@ from spectui.commands.server_options import (
 from spectui.commands.sources.files import chosen
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
-from spectui.severity import Severity
 
 _HEADER = re.compile(r"\[[ \t]*([^\]]+?)[ \t]*\][ \t]*(?:[;#].*)?")
 _ENTRY = re.compile(r"([A-Za-z_][A-Za-z0-9_.-]*)[ \t]*=([^;#]*)([;#].*)?")
@@ -46,7 +45,7 @@ class _Key:
     value: str
     line: int
     cut: str = ""
-    """What a sign of remarks cuts off right behind the value."""
+    """Text that a comment sign cuts off right behind the value."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeGuard
 
 from spectui.commands.command import ServerCommand
+from spectui.commands.finding import Severity
 from spectui.commands.items import divide
 from spectui.commands.programs import is_server_today, starts_server
 from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
@@ -20,7 +21,6 @@ from spectui.commands.sources.refusals import check_file
 from spectui.commands.sources.shell import read_shell, unwrapped
 from spectui.commands.sources.source import PROCESS
 from spectui.errors import BadInputError
-from spectui.severity import Severity
 
 _MOST_WORDS = 10_000
 """Maximum number of words of a command."""

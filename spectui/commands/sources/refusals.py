@@ -1,4 +1,4 @@
-"""What readers of shell commands refuse, by its name, and the way out."""
+"""Shell text that no reader of commands takes: its name, and the way out."""
 
 import re
 
@@ -71,7 +71,7 @@ def check_file(text: str, name: str = "it") -> None:
 
 
 def reason(text: str, at: int) -> str:
-    """What is at a place of a text, of all that only a shell knows."""
+    """Name of the construct at a place of a text that only a shell can evaluate."""
     # Compiled here, since few commands are refused.
     patterns = ((re.compile(pattern, re.IGNORECASE), what) for pattern, what in _FOREIGN)
     found = ((pattern.match(text, at), what) for pattern, what in patterns)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.commands.command import ASSIGNMENT, ServerCommand
-from spectui.commands.finding import Finding
+from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import is_at_home, path_of, text_of
 from spectui.commands.programs import SERVER, names_server
 from spectui.commands.sources.containers import Container, docker_run, outside
@@ -26,7 +26,6 @@ from spectui.commands.sources.source import (
 )
 from spectui.errors import BadInputError
 from spectui.secret import hidden
-from spectui.severity import Severity
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
 _TAKE_A_LINE = frozenset({"tmux", "screen", "su", "runuser", "script", "watch", "ssh", "xterm"})

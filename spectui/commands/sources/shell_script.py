@@ -60,7 +60,7 @@ _HARMLESS = re.compile(r"[-+][euvxEm]*o?|errexit|nounset|pipefail|verbose|xtrace
 _DECLARED = re.compile(r"-[argx]+")
 """Options of ``declare`` that change no value."""
 _EFFECT = re.compile(r"\$\{\w+:?=|\(\([^\n]*?(?:[^=!<>]=[^=]|\+\+|--)|\$\[|\blet\b")
-"""What may set a variable within a word that is not read."""
+"""Assignments within a word that is not evaluated."""
 _LOOPS = frozenset({"while_statement", "for_statement"})
 _CLAUSES = frozenset({"elif_clause", "else_clause", "case_item"})
 _OF_REDIRECTIONS = frozenset(
@@ -82,7 +82,7 @@ class Candidate:
     """Variables that reach the command."""
     folder: str
     beside: list[str]
-    """Its redirections, and the rest of what is the shell's alone, as they stand in the text."""
+    """Redirections and other syntax for the shell alone, as they stand in the text."""
     takes_caller: bool
 
 

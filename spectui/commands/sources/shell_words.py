@@ -78,7 +78,7 @@ def _parser() -> "Parser":
 
 
 class Environment(dict[str, Union[str, list[str], "Node", BadInputError]]):
-    """What a shell knows between its commands, by name.
+    """Values that a shell has between its commands, by name.
 
     ``NAME`` is a variable's text, list, or why nobody knows it, ``NAME()`` a function,
     ``export NAME`` is there if the variable is exported, ``CALLER`` and ``EXPORTS_ALL`` as well.
@@ -336,7 +336,7 @@ class Expander:
         return _BLANKS.sub(_BREAK, value)
 
     def _expanded(self, node: "Node", *, is_list: bool = False) -> str | list[str]:
-        """What ``$NAME``, ``${NAME}`` with a default, a list, or a known command stands for."""
+        """Value of ``$NAME``, ``${NAME}`` with a default, a list, or a known command."""
         source = self.script.source(node)
         if source in _SCRIPTS and self.script.origin:
             return self.script.origin
@@ -390,7 +390,7 @@ class Expander:
         return text
 
     def _output(self, node: "Node") -> str:
-        """What a command within a command prints: a folder, or a program's path."""
+        """Output of a command within a command: a folder, or a program's path."""
         known = None
         with suppress(BadInputError):
             match [

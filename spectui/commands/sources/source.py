@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from spectui.commands.command import ASSIGNMENT, ServerCommand
-from spectui.commands.finding import Finding
+from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import is_at_home, path_of, with_paths_read
 from spectui.commands.items import (
     FILE_LISTS,
@@ -35,7 +35,6 @@ from spectui.commands.server_options import (
 from spectui.commands.sources.files import Replacement
 from spectui.errors import BadInputError
 from spectui.format import printable
-from spectui.severity import Severity
 
 IMAGES = re.compile(r"llama[._-]?(cpp|server)")
 """Pattern in the names of container images."""
@@ -51,7 +50,7 @@ OF_LLAMA = (
 )
 """Prefixes of variables that llama-server, its backends and their libraries read."""
 PROCESS = "pid:"
-"""What stands before the number of a process, in place of a command."""
+"""Prefix of a process's number, in place of a command."""
 _WRAPPERS = frozenset({"env", "exec"})
 OF_SHELLS = frozenset({"PATH", "HOME", "PWD", "OLDPWD", "SHELL", "USER", "LOGNAME", "TERM", "_"})
 """Variables of the session rather than of the command."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 
-from spectui.known import Known, T
+from spectui.documents import Known, T
 from spectui.server.connection import (
     BrokenError,
     Connection,

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import psutil
 
-from spectui.known import Known
+from spectui.documents import Known
 from spectui.server.address import Address
 from spectui.server.listeners import listener, name_of, runs_llama
 from spectui.server.watch.sample import HostState, ProcessSample

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from spectui.known import Known
+from spectui.documents import Known
 from spectui.server.metrics import Counters
 from spectui.server.replies import (
     ModelMeta,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from spectui.known import Known
+from spectui.documents import Known
 from spectui.monitor.readings import Ring
 from spectui.server.metrics import Counters, DraftCounts
 from spectui.server.replies import SlotPhase, SlotReply
@@ -29,7 +29,7 @@ class Work(StrEnum):
     PROMPT = "reading a prompt"
     GENERATING = "generating"
     WORKING = "working"
-    """It has requests; without ``/slots`` it does not say what it does for them."""
+    """The server has requests; without ``/slots`` it does not report their progress."""
     UNKNOWN = "unknown"
 
 

@@ -137,7 +137,7 @@ class AttachPanels(PanelStack):
     """
 
     def compose(self) -> ComposeResult:
-        """Its work first, then the server itself and its machine."""
+        """Compose the panels: the server's work first, then the server itself and its machine."""
         yield ServedPanel()
         yield DraftsPanel()
         yield SlotsPanel()

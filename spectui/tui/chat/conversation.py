@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from textual.dom import DOMNode
 
-from spectui import sessions
 from spectui.engine import events
 from spectui.errors import CancelledError
 from spectui.format import counted
+from spectui.live import sessions
 from spectui.live.chat import Chat, SessionStore
 from spectui.live.setup import LiveSetup
 from spectui.live.tally import LiveTally

@@ -13,8 +13,8 @@ from spectui.errors import (
     ReadsFromDiskError,
     SpectuiError,
 )
+from spectui.live.sessions import Session
 from spectui.live.setup import Activity, Launch, LiveSetup, ModelsLost, ModelsRestored, Pair
-from spectui.sessions import Session
 from spectui.tui.question import QuestionScreen
 from spectui.tui.threads import DemoBuilt, StartFailed, Threads
 from spectui.tui.widgets import key_of
@@ -47,7 +47,7 @@ class PairLoader:
         self._threads = threads
         self._choose_models = choose_models
         self.target: events.ModelLoaded | None = None
-        """Those of what was loaded last."""
+        """Facts of the models that were loaded last."""
         self._pair: Pair | None = None
         """The pair that was asked for last."""
         self._resumed: Session | None = None

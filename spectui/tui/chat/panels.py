@@ -189,7 +189,7 @@ def _loss(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
 
 
 def _by_length(state: ExpectationState, pen: Pen) -> Lines:
-    """What drafts of other lengths are predicted to give."""
+    """Predicted speedups of drafts of other lengths."""
     if len(state.by_length) <= 1:
         return ()
     shown = state.by_length[:_MAX_LENGTHS]

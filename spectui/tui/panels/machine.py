@@ -153,7 +153,7 @@ def _bar(pool: MemoryPool, longest_name: int, pen: Pen) -> Line:
 
 
 def _legend(pools: Sequence[MemoryPool], pen: Pen) -> Line:
-    """What the parts of the bars are; those that no memory has are left out."""
+    """Legend of the bars; parts that no memory has are left out."""
     used = {use for pool in pools for use, size_bytes in pool.parts if size_bytes}
     return tuple(
         part

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from spectui.demo import DemoModel
 from spectui.errors import SpectuiError
+from spectui.live.sessions import Session
 from spectui.live.setup import Launch, Pair
 from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.ranking import ModelInspected
 from spectui.paths import cache_dir
 from spectui.presets import Preset, list_presets
-from spectui.sessions import Session
 from spectui.tui.threads import ScanFinished, ServersFound
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from textual.widgets.option_list import Option
 from spectui.commands.sources.processes import RunningServer
 from spectui.demo import DemoModel
 from spectui.format import bytes_text, count_text, counted
+from spectui.live.sessions import Session
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import DraftOption, ModelInspected, assess, rank
 from spectui.options.drafters import MTP_KIND
 from spectui.presets import Preset
-from spectui.sessions import Session
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.picker.list import Cell, Entry, PickerList, Row, note, visible
 

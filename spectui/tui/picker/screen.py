@@ -13,11 +13,11 @@ from textual.widgets import Input, OptionList, Static
 
 from spectui.commands.sources.processes import RunningServer
 from spectui.demo import DemoModel
+from spectui.live.sessions import Session
 from spectui.live.setup import Pair
 from spectui.models.files import FoundModel
 from spectui.models.ranking import DraftOption, ModelInspected
 from spectui.presets import Preset
-from spectui.sessions import Session
 from spectui.tui.glyphs import glyphs_of
 from spectui.tui.picker.drafts import DraftList, column_titles, detail, hint, path_of
 from spectui.tui.picker.folder import FolderScreen

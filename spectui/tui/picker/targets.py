@@ -9,9 +9,9 @@ from textual.widgets.option_list import Option
 from spectui.commands.sources.processes import RunningServer
 from spectui.demo import DemoModel
 from spectui.format import bytes_text, counted
+from spectui.live.sessions import Session
 from spectui.models.files import FoundModel
 from spectui.presets import Preset
-from spectui.sessions import Session
 from spectui.tui.glyphs import Glyphs, glyphs_of
 from spectui.tui.picker.controller import Choice
 from spectui.tui.picker.list import (
@@ -43,13 +43,13 @@ Section = tuple[str, list[tuple[str, Entry]]]
 def sections_above(
     running: Sequence[RunningServer], recent: Sequence[Session], glyphs: Glyphs
 ) -> Iterator[Section]:
-    """What is used now or was used last: above the models that are found."""
+    """Entries above the models that are found: in use now, or used last."""
     yield "Running llama-server", [_running_entry(server, glyphs) for server in running]
     yield "Last used", [_recent_entry(one, index, glyphs) for index, one in enumerate(recent)]
 
 
 def sections_below(presets: Sequence[Preset], glyphs: Glyphs) -> Iterator[Section]:
-    """What else can be started: below the user's own models."""
+    """Entries below the user's own models: other things that can be started."""
     command = "llama-server's, with Ctrl+Shift+V in most terminals: its models and options"
     demo = "SmolLM2-135M and a target made from it"
     yield (

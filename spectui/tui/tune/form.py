@@ -230,7 +230,7 @@ class TuneSetup(Vertical):
 
     @property
     def filled(self) -> Filled:
-        """Its present contents."""
+        """Present contents of the form."""
         return Filled(
             source=self.query_one(SourceChoice).source,
             path=self._path.value,

@@ -25,7 +25,7 @@ class Row:
 
     arm: Arm
     record: TrialRecord | None
-    """Its trial; None where it was forecast or raced alone."""
+    """The trial; None where the setting was forecast or raced alone."""
     state: str
     """Where its numbers are from, or why there are none."""
     speedup: float | None

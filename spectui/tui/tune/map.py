@@ -45,7 +45,7 @@ class Source(IntEnum):
     REPLAYED = 0
     MEASURED = 1
     BEST = 2
-    """What was confirmed, else what would be raced."""
+    """The confirmed setting, else the one that would be raced."""
 
 
 class Cell(NamedTuple):

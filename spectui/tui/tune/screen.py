@@ -129,7 +129,7 @@ class TuneViews(Container):
             cell.update(self._words(arm))
 
     def _words(self, arm: Arm) -> str:
-        """What is known of a setting of the map."""
+        """Text on a setting of the map."""
         glyphs, chat = glyphs_of(self), self._chat
         if chat is not None:
             total = next(one for one in chat.totals if one.speculation == arm.speculation)
@@ -205,7 +205,7 @@ class TuneScreen(Screen[Filled]):
     text_s: var[float | None] = var(None, init=False)
     """Seconds in which the target writes the text of a recording; None if that is not known."""
     missing: var[str | None] = var(None, init=False)
-    """What has to be there before a search, in a clause; None if nothing."""
+    """Requirement of a search that is not met, as a clause; None if all are."""
     prompts: var[str | None] = var(None, init=False)
     """Which prompts the search uses, in words; None if that is not known."""
     shows_replay: var[bool] = var(False, init=False)
@@ -233,7 +233,7 @@ class TuneScreen(Screen[Filled]):
         """Whether the user looks at what the next search would do."""
         self._available: frozenset[str] = frozenset()
         self._chat: ChatReplay | None = None
-        """What was replayed on the chat, while that is looked at."""
+        """Replay on the chat, while that is looked at."""
 
     def compose(self) -> ComposeResult:
         """Head, form, and two views that are tabs where there is no room for both."""
@@ -434,7 +434,7 @@ class TuneScreen(Screen[Filled]):
             self.query_one(TrialsTable).focus()
 
     def _basis(self) -> str:
-        """What the map rests on, while the search is not shown."""
+        """Data behind the map, while the search is not shown."""
         if self._chat is not None and self.recorded is not None:
             return words.basis(self.recorded[0], self._chat)
         if self.recorded is not None and self.recorded[0].recordings:

@@ -54,7 +54,7 @@ def _number(row: Row, *, name: str) -> float | None:
 
 
 def _drafter(row: Row) -> str:
-    """Who drafts; with the numbers of n-gram drafters, which have no columns of their own."""
+    """Name of the drafter, with the numbers of n-gram drafters, which have no columns."""
     arm = row.arm
     chain = () if arm.speculation is None else arm.speculation.chain
     parts = [

@@ -88,12 +88,12 @@ def headline(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headline:
-    """What the screen says first."""
+    """First line of the screen."""
 
     advice: str
     """A few words: what to do, or how far that is known."""
     because: str = ""
-    """What it rests on."""
+    """Data that it rests on."""
     speedup: float | None = None
     """Speedup over off; None where none is known."""
     interval: tuple[float, float] | None = None
@@ -117,10 +117,9 @@ def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
     """Return the verdict; before there is one, the best so far."""
     result = state.result
     if result is not None and result.speedup is not None:
-        advice, _, because = result.verdict.reason.partition(": ")
         return Headline(
-            advice=advice,
-            because=because,
+            advice=result.verdict.advice,
+            because=result.verdict.because,
             speedup=result.speedup.capped.estimate,
             interval=result.speedup.capped.interval,
             pays=result.verdict.use_speculation,
@@ -128,10 +127,9 @@ def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
         )
     if result is not None and (earlier := result.earlier) is not None:
         # Trials without a race do not outweigh it.
-        advice, _, because = earlier.verdict.reason.partition(": ")
         return Headline(
-            advice=advice,
-            because=f"{because} This search decided nothing new.",
+            advice=earlier.verdict.advice,
+            because=f"{earlier.verdict.because} This search decided nothing new.",
             speedup=None if earlier.gain is None else earlier.gain.speedup,
             pays=earlier.verdict.use_speculation,
             is_decided=earlier.verdict.answer is not Answer.UNDECIDED,

@@ -55,7 +55,7 @@ class StudyState(StrEnum):
 
     FINISHED = "finished"
     INTERRUPTED = "interrupted"
-    """It was stopped, or its process ended: the same command goes on."""
+    """The search was stopped, or its process ended: the same command goes on."""
     WORKED_ON = "being worked on"
     UNREADABLE = "not readable"
     """Made by a newer spectui, or not imported whole."""
@@ -92,7 +92,7 @@ class StudyEntry:
     """Hardware; None in a file, and where an older spectui made it."""
 
     def state(self, storage: str | None) -> StudyState:
-        """Its state now, in the storage that it was found in."""
+        """State of the study now, in the storage that it was found in."""
         if self.problem is not None:
             return StudyState.UNREADABLE
         if is_locked(storage or usual_storage(), self.name):
@@ -133,7 +133,7 @@ def machines_of(study: str, studies: Sequence[StudyEntry]) -> Sequence[StudyEntr
 
 
 def decided(studies: Sequence[StudyEntry]) -> Sequence[StudyEntry]:
-    """Those with a verdict that was confirmed; all of them where none has.
+    """Studies with a confirmed verdict; all of them where none has one.
 
     A search that was stopped must not hide the verdict of the one before.
     """

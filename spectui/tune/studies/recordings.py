@@ -38,7 +38,7 @@ class Recordings:
     url: str
     """Address of the storage."""
     storage: BaseStorage
-    """That of the study that they go with."""
+    """Storage of the study that they belong to."""
     study: str
     """Name under which all machines have theirs."""
 

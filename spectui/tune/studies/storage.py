@@ -27,10 +27,10 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from spectui.errors import BadInputError, UsageError
+from spectui.files import PRIVATE
 from spectui.paths import STORAGE_VARIABLE, data_dir, ensure_dir, own_storage_file
 from spectui.secret import without_passwords
 from spectui.tune.studies.records import requeue
-from spectui.writing import PRIVATE
 
 optuna.logging.set_verbosity(logging.WARNING)
 # Heartbeats are an experiment of Optuna's, which expects them around its own loop.

@@ -49,7 +49,7 @@ class PlaceStudy:
         """
         self._stored = records.part_of(storage, study, ".places")
         self.knobs = tuple(knobs)
-        """What may be varied."""
+        """Parameters that may vary."""
         self._choices: dict[str, BaseDistribution] = {
             one.name: CategoricalDistribution(one.values) for one in knobs
         }
@@ -161,7 +161,7 @@ class TuningStudy(Closing):
             self.stored.set_user_attr(records.ARGUMENTS, dict(options.arguments))
         group = self.stored.user_attrs.get(records.GROUP, self.name)
         self.recordings = Recordings(self._url, self._storage, group) if is_shared else None
-        """What all machines have recorded; None in a file."""
+        """Recordings of all machines; None in a file."""
         if is_shared:
             self.stored.set_user_attr(records.MACHINE, this_machine().label)
         self._close_left()
@@ -218,7 +218,7 @@ class TuningStudy(Closing):
         return self.kept(records.PLACING, Placing)
 
     def kept(self, key: str, kind: type[T]) -> T | None:
-        """What it keeps under a key; None without anything that this spectui reads."""
+        """Value under a key; None without one that this spectui reads."""
         with storage_errors(self._url):
             return records.from_plain(self.stored.user_attrs.get(key), kind)
 

@@ -18,11 +18,11 @@ import optuna
 from sqlalchemy.exc import SQLAlchemyError
 
 from spectui.errors import BadInputError, UsageError
+from spectui.files import read_file, write_new_file
 from spectui.format import printable
 from spectui.measure.arm import Arm
 from spectui.measure.promise import Promise
 from spectui.options.stored import check_schema, schema_of
-from spectui.reading import read_file
 from spectui.tune.layouts import Layouts
 from spectui.tune.outcome import Outcome, Predictions
 from spectui.tune.places import Placing
@@ -58,7 +58,6 @@ from spectui.tune.studies.records import (
 )
 from spectui.tune.studies.storage import check_writable
 from spectui.tune.trials import TrialRecord
-from spectui.writing import write_new_file
 
 _SCHEMA: Literal["spectui.study-file/1"] = "spectui.study-file/1"
 _IMPORTING = "spectui.study-import/1"
@@ -326,7 +325,7 @@ class StoredStudy:
     outcome: Outcome | None
     promise: Promise | None
     report: Report | None
-    """What ``tune`` printed in the end; of the screen, the document alone."""
+    """Output of ``tune``; of the screen, the document alone."""
     predictions: Predictions | None
     arguments: Mapping[str, Any]
     """Options of its search as they were typed; empty where they are not kept."""

@@ -1,21 +1,97 @@
-"""Files that hold a result: whole or not at all, so that a full disk costs no old one."""
+"""Files: read with a limit, and written whole or not at all.
+
+Only regular files are read: devices and pipes, which may have no end, are refused. A result
+replaces its file in one step, so that a full disk costs no old one.
+"""
 
 import fcntl
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from errno import EACCES, EBUSY, EEXIST, EINVAL, EPERM, EROFS
-from io import FileIO
+from errno import EACCES, EBUSY, EEXIST, EFBIG, EINVAL, EPERM, EROFS
+from io import BufferedReader, FileIO
 from pathlib import Path
+from typing import TypeVar
 
+import msgspec
+
+from spectui.errors import BadInputError
+from spectui.format import bytes_text
+
+SMALL_BYTES = 1_000_000
+"""Limit of files that people write: settings, presets, grids."""
+LARGE_BYTES = 256_000_000
+"""Limit of files that programs write: prompts, sessions, recordings."""
+_LEAST_BYTES = 1 << 16
 PRIVATE = 0o600
 _USUAL = 0o666
 _PARTIAL = ".spectui-{}.partial"
 _OVERWRITES = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _TAKES_NO_OTHER = (EACCES, EPERM, EROFS, EBUSY)
 """Errors of a folder that takes no new file, and of a file that is a mount of its own."""
+_T = TypeVar("_T")
+
+
+def open_file(path: Path) -> BufferedReader:
+    """Open a regular file for reading.
+
+    Devices and pipes, which may have no end or wait for ever, are neither waited for nor read.
+
+    Raises:
+        OSError: it cannot be read, or is no regular file; ``strerror`` says which.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(EINVAL, "no regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_file(path: Path, most_bytes: int) -> bytes:
+    """Read a regular file of at most ``most_bytes``.
+
+    Raises:
+        OSError: as ``open_file``, or it is too large.
+    """
+    content = b""
+    with open_file(path) as file:
+        size_bytes = max(os.fstat(file.fileno()).st_size, _LEAST_BYTES)
+        # Files of /proc have no size, and others may grow.
+        while len(content) <= most_bytes and (part := file.read(min(size_bytes, most_bytes) + 1)):
+            content += part
+    if len(content) > most_bytes:
+        raise OSError(EFBIG, f"larger than {bytes_text(most_bytes)}", str(path))
+    return content
+
+
+def read_toml(path: Path, kind: type[_T], *, other: str, advice: Callable[[str], str]) -> _T:
+    """Read a file.
+
+    Args:
+        path: a regular file.
+        kind: class of its contents.
+        other: what to give in place of a file that cannot be read.
+        advice: says what to do about a problem of the contents.
+
+    Raises:
+        BadInputError: missing, no regular file, no TOML, or it says what such files do not say.
+    """
+    try:
+        content = read_file(path, SMALL_BYTES)
+    except OSError as error:
+        joint = " is" if error.errno in {EFBIG, EINVAL} else ":"
+        raise BadInputError(f"{path}{joint} {error.strerror}; give {other}") from error
+    try:
+        return msgspec.toml.decode(content, type=kind)
+    except msgspec.ValidationError as error:
+        told = str(error).replace("Expected `array` of length >= 1", "an empty list")
+        raise BadInputError(f"{path}: {told}; {advice(str(error))}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadInputError(f"{path} is not valid TOML ({error}); correct it") from error
+    except RecursionError as error:
+        raise BadInputError(f"{path} is not valid TOML (nested too deep); correct it") from error
 
 
 def open_private(path: Path, flags: int) -> int:

@@ -16,12 +16,11 @@ from typing import Literal
 import msgspec
 
 from spectui.errors import BadInputError
+from spectui.files import LARGE_BYTES, append, open_private, read_file
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.options.stored import check_schema, schema_of, speculation_from_flat
 from spectui.paths import data_dir, ensure_dir
-from spectui.reading import LARGE_BYTES, read_file
-from spectui.writing import append, open_private
 
 _SCHEMA: Literal["spectui.session/1"] = "spectui.session/1"
 _STAMP = "%Y%m%dT%H%M%S"
