@@ -140,7 +140,7 @@ class Context(Closing):
         self.n_sequences: int = C.llama_n_seq_max(self.c)
         """Sequences that can be decoded at once, the own one included."""
         self._others: set[int] = set()
-        """Sequences beside the first that have cells."""
+        """Sequences beside its own that have cells."""
         self.n_batch: int = C.llama_n_batch(self.c)
         self.max_outputs: int = params.n_outputs_max
         self.tokens: list[int] = []

@@ -90,7 +90,7 @@ LAYOUTS = (
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Version and build that a library reports."""
+    """Version, build and structures of a library."""
 
     version: str | None
     """``llama_version``, such as ``0.5.0``."""

@@ -105,7 +105,7 @@ class LazyMode(StrEnum):
     """``--lazy-mode``: whether rows of some tables are read when they are looked up."""
 
     AUTO = "auto"
-    """Huge pages for tables above 4 GiB."""
+    """Rows of tables above 4 GiB."""
     ON = "on"
     OFF = "off"
 

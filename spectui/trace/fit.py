@@ -6,11 +6,10 @@ Each generation has its own level, since machines drift; what counts is how leng
 one, and the mean level of all. Predictions are of sums, so means are what is fitted. The outermost
 rounds are left out of them, lest one slow round bend a curve, and put back into the level of all.
 
-A token of the target alone costs what a round that drafts nothing costs it behind another such one:
-within 1 % on two cores, whether a draft is beside it or not. Behind a batch of another size
-llama.cpp builds its graph anew, which is dearer by up to 8 % (``llama_context::process_ubatch``).
-Answers of the target alone, decoded before and after, differed by 10 % and more where the machine
-changed within seconds, and every forecast with them.
+A token of the target alone costs what a round that drafts nothing costs it behind another such one.
+Behind a batch of another size llama.cpp builds its graph anew (``llama_context::process_ubatch``),
+so these are kept apart. Answers of the target alone, decoded before and after, would be subject to
+a machine that changes within seconds, and every forecast with them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -230,8 +229,9 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
     whole = pooled((probed, *others))
     if not any(o.is_alone for o in whole):
         raise ValueError("no two rounds in a row drafted nothing: the target alone was not seen")
+    own = _without_alone(probed)
     verify = Curve(_without_alone(whole), lambda r: r.times.verify_s, n_past)
-    again = Curve(probed, lambda r: r.times.draft_s - r.chain_s, n_past)
+    again = Curve(own, lambda r: r.times.draft_s - r.chain_s, n_past)
     # The draft was measured when the machine was as it was then.
     level = float(np.mean([verify.level(group) for group in {o.group for o in probed}]))
     lengths = np.array(verify.lengths, float)
@@ -261,7 +261,7 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
         spread=verify.spread,
         mark_s=mean([o.round.mark_s for o in probed if o.round.n_drafted]) / level,
     )
-    costs = _levelled(_bounded(costs), _without_alone(probed), verify)
+    costs = _levelled(_bounded(costs), own, verify)
     return _with_off(costs, whole, verify)
 
 

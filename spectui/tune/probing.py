@@ -20,9 +20,9 @@ _LENGTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 254)
 """Between these a curve is taken to be straight; 32 is where llama.cpp's offload begins."""
 _REPEATS = 64
 """Repetitions of all lengths, in random order: more rounds than any probe runs."""
-_ALONE = 4
-"""Rounds in a row that draft nothing, among all lengths: but for the first, they cost what tokens
-of the target alone do, which every speedup is over."""
+_ALONE = 3
+"""Rounds in a row that draft nothing, before all lengths and somewhere among them: but for the
+first, they cost what tokens of the target alone do, which every speedup is over."""
 
 
 @dataclass(eq=False)
@@ -53,7 +53,7 @@ class CostProbe:
             on_probed: told of each that is done.
 
         Returns:
-            The rounds; None if every text ended before some drafted, or some in a row did not.
+            The rounds; None if every text ended before a round drafted anything.
 
         Raises:
             CancelledError: it was stopped.
@@ -61,10 +61,12 @@ class CostProbe:
         observed: list[Observed] = []
         for group, item in enumerate(items):
             # The first round after a prompt is slower than the rest.
-            observed += observed_rounds(self._rounds_of(item), len(item.tokens), group)[1:]
+            found = observed_rounds(self._rounds_of(item), len(item.tokens), group)[1:]
+            # A text that ended before has nothing to compare.
+            if any(one.round.n_drafted for one in found):
+                observed += found
             on_probed(item)
-        has_drafted = any(one.round.n_drafted for one in observed)
-        return observed if has_drafted and any(one.is_alone for one in observed) else None
+        return observed if any(one.is_alone for one in observed) else None
 
     def _rounds_of(self, item: WorkItem) -> list[Round]:
         listener = self.engine.on_event
@@ -93,6 +95,7 @@ class CostProbe:
         for block in shuffled:
             at = self._random.randrange(len(block))
             block[at:at] = [0] * _ALONE
+            block[:0] = [0] * _ALONE
         return tuple(length for block in shuffled for length in block)
 
     def _generate(self, item: WorkItem, lengths: tuple[int, ...]) -> None:
