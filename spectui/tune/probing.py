@@ -21,8 +21,11 @@ _LENGTHS = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 254)
 _REPEATS = 64
 """Repetitions of all lengths, in random order: more rounds than any probe runs."""
 _ALONE = 3
-"""Rounds in a row that draft nothing, before all lengths and somewhere among them: but for the
-first, they cost what tokens of the target alone do, which every speedup is over."""
+"""Rounds in a row that draft nothing, somewhere among all lengths: but for the first, they cost
+what tokens of the target alone do, which every speedup is over."""
+_FIRST = (0, 0)
+"""Lengths before all others: the first round of a text is left out, so that the shortest text has
+one of the target alone, and drafts behind it."""
 
 
 @dataclass(eq=False)
@@ -95,8 +98,7 @@ class CostProbe:
         for block in shuffled:
             at = self._random.randrange(len(block))
             block[at:at] = [0] * _ALONE
-            block[:0] = [0] * _ALONE
-        return tuple(length for block in shuffled for length in block)
+        return *_FIRST, *(length for block in shuffled for length in block)
 
     def _generate(self, item: WorkItem, lengths: tuple[int, ...]) -> None:
         self._rounds = []

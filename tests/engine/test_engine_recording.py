@@ -11,16 +11,18 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.workload import WorkItem, Workload
-from spectui.options.drafters import NgramSimple
+from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
+from spectui.trace.fit import fit_costs
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.ngrams import NGRAM_COSTS, replay_ngrams
 from spectui.trace.record import Chains, Recording
 from spectui.tune.events import CostsMeasured, OutputRecorded, PromptProbed, TracingEvent
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.loading import Loader
+from spectui.tune.probing import CostProbe
 from spectui.tune.space import SearchSpace
 from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless, small_context, speculation
 from tests.support.models import CLOSE_DRAFT, OTHER, ROUGH_DRAFT, TARGET, TinyPath
@@ -166,6 +168,23 @@ def test_a_chat_may_change_its_drafter(engine: Engine, tiny: TinyPath) -> None:
         alone = replace(turn, speculation=None, conversation=False)
         assert_lossless(engine, alone, engine.generate(alone), answer)
         prompt = (*prompt, *answer.tokens, *REPEATED[:3])
+    engine.unload_draft()
+
+
+@pytest.mark.parametrize("n_predict", [6, 16])
+def test_the_shortest_texts_tell_what_rounds_and_the_target_alone_cost(
+    engine: Engine, tiny: TinyPath, n_predict: int
+) -> None:
+    engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
+    item = WorkItem(id="p", category="code", tokens=REPEATED)
+    workload = Workload(items=(item,), n_predict=n_predict, sampling=ENDLESS)
+    for seed in range(8):
+        probe = CostProbe(engine, workload, drafter=DraftSimple(draft_max=16), seed=seed)
+        probed = probe.run(workload.items)
+        assert probed is not None
+        costs = fit_costs(probed)
+        assert costs.lengths[-1] > 0
+        assert 0 < costs.off_s <= costs.verify_s[0] + costs.token_s + costs.fixed_s
     engine.unload_draft()
 
 
