@@ -96,7 +96,7 @@ class CostProbe:
         ]
         shuffled = [self._random.sample(lengths, len(lengths)) for _ in range(_REPEATS)]
         for block in shuffled:
-            at = self._random.randrange(len(block))
+            at = self._random.randint(1, len(block))
             block[at:at] = [0] * _ALONE
         return *_FIRST, *(length for block in shuffled for length in block)
 

@@ -176,8 +176,8 @@ def test_the_shortest_texts_tell_what_rounds_and_the_target_alone_cost(
     engine: Engine, tiny: TinyPath, n_predict: int
 ) -> None:
     engine.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
-    item = WorkItem(id="p", category="code", tokens=REPEATED)
-    workload = Workload(items=(item,), n_predict=n_predict, sampling=ENDLESS)
+    items = tuple(WorkItem(id=f"p{n}", category="code", tokens=REPEATED[n:]) for n in range(3))
+    workload = Workload(items=items, n_predict=n_predict, sampling=ENDLESS)
     for seed in range(8):
         probe = CostProbe(engine, workload, drafter=DraftSimple(draft_max=16), seed=seed)
         probed = probe.run(workload.items)
