@@ -151,7 +151,7 @@ def test_tune_says_whose_temperature_it_measures(
         (["--from", command, *own], "temperature 0.3 (your command's)"),
         (asking, f"temperature 0.5 ({name} asks for it)"),
     ):
-        tune = ("tune", *arguments, "--trials", 1, "--spec-type", "draft-simple", "-n", 4)
+        tune = ("tune", *arguments, "--trials", 1, "--spec-type", "draft-simple", "-n", 12)
         assert spectui(*tune) == 0, spectui.err
         assert f"prompts, {told}: a recording" in spectui.err
     document = json.loads(spectui.out)
