@@ -219,7 +219,7 @@ def inside(path: Path, arguments: argparse.Namespace) -> None:
     with private_terminal(log) as log_file:
 
         def make_threads(mailbox: Mailbox[object]) -> Threads:
-            return Threads(mailbox, log_file, isolate=launch.isolate)
+            return Threads(mailbox, log_file)
 
         app = SpectuiApp(launch, make_threads)
         hours = Hours(app, folder, arguments)

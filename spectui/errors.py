@@ -94,10 +94,6 @@ class EngineKilledError(EngineDiedError):
     exit_code = 4
 
 
-class EngineLostError(EngineDiedError):
-    """llama.cpp has given up in this process, where nothing takes its place."""
-
-
 class CancelledError(SpectuiError):
     """The user stopped the operation; what was measured so far is kept."""
 

@@ -1,13 +1,12 @@
 """The user's ``config.toml``: look, keys, what is kept. Unknown keys are errors."""
 
-import re
 from pathlib import Path
 
 import msgspec
 
 from spectui.errors import BadInputError
-from spectui.files import SMALL_BYTES, read_file, write_file
-from spectui.paths import config_dir, ensure_dir
+from spectui.files import SMALL_BYTES, read_file
+from spectui.paths import config_dir
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,8 +22,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Let the draft go along every answer, in memory, so that what-if can replay it."""
     monitor_hz: float = 4.0
     """Readings of the machine per second, 0.2 to 10."""
-    isolate: bool = True
-    """Have the models in a process of their own, whose end the screen outlives."""
     model_folders: list[str] = []
     """Further folders in which to look for models."""
     keys: dict[str, str] = {}
@@ -54,32 +51,6 @@ def read_settings() -> Settings:
     return _decoded(path, _content(path))
 
 
-def remember_isolation(*, isolate: bool) -> None:
-    """Write ``isolate`` into the user's settings, whose other lines stay as they are.
-
-    Raises:
-        BadInputError: the file cannot be read or written, or is no TOML.
-    """
-    path = settings_path()
-    line = b"isolate = %s" % str(isolate).lower().encode()
-    content, n_found = _ISOLATE.subn(line, _content(path), count=1)
-    if not n_found:
-        # Before the first table, whatever there is.
-        content = line + b"\n" + content
-    if _decoded(path, content).isolate is not isolate:
-        raise BadInputError(f"{path}: isolate cannot be set there; write it as the first line")
-    try:
-        ensure_dir(path.parent)
-        write_file(path, content, is_private=True)
-    except OSError as error:
-        raise BadInputError(
-            f"{path} cannot be written ({error.strerror}); make it writable"
-        ) from error
-
-
-_ISOLATE = re.compile(rb"^isolate *=[^\n#]*[^\s#]", re.MULTILINE)
-
-
 def _content(path: Path) -> bytes:
     try:
         return read_file(path, SMALL_BYTES)
@@ -95,4 +66,7 @@ def _decoded(path: Path, content: bytes) -> Settings:
     try:
         return msgspec.toml.decode(content, type=Settings)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        if "unknown field `isolate`" in str(error):
+            reason = "isolate is gone, as the models always have a process of their own"
+            raise BadInputError(f"{path}: {reason}; delete the line") from error
         raise BadInputError(f"{path}: {error}; correct it or delete it") from error

@@ -27,9 +27,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 # Tests draw a screen when they look at it; what it draws by itself in between costs the most.
 os.environ["TEXTUAL_FPS"] = "1"
 
-# Another process for the models of each command takes a second: what is about that asks for it.
-os.environ["SPECTUI_ISOLATE"] = "0"
-
 # What is held against the llama-server that is built here is run by its library.
 if (_server := builds(os.environ) / "server").is_dir():
     os.environ.setdefault(LIBRARY_VARIABLE, str(_server))

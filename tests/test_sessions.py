@@ -26,7 +26,7 @@ from spectui.live.sessions import (
     read_session,
     recent_sessions,
 )
-from spectui.settings import Settings, read_settings, remember_isolation, settings_path
+from spectui.settings import Settings, read_settings, settings_path
 from tests.support.disk import no_file_above
 
 HEADER = Header(started=now(), target="/models/target.gguf", draft=None)
@@ -191,25 +191,16 @@ def test_settings_are_read() -> None:
     assert settings.keys == {"live.stop": "ctrl+x"}
 
 
-def test_isolation_is_remembered_and_the_rest_stays() -> None:
-    remember_isolation(isolate=True)
-    for before, after in (
-        ("isolate = true\n", "isolate = false\n"),
-        ("isolate=true# why\nascii = true\n", "isolate = false# why\nascii = true\n"),
-        ('# Mine\n[keys]\n"live.stop" = "x"', 'isolate = false\n# Mine\n[keys]\n"live.stop" = "x"'),
-    ):
-        assert read_settings().isolate
-        settings_path().write_text(before)
-        remember_isolation(isolate=False)
-        assert settings_path().read_text() == after
-        assert not read_settings().isolate
-        settings_path().unlink()
+def test_a_setting_of_before_is_refused_in_a_sentence() -> None:
+    write_settings("isolate = true\n")
+    with pytest.raises(BadInputError, match="always have a process of their own; delete the line"):
+        read_settings()
 
 
 def test_settings_that_cannot_be_read_stay_and_are_named() -> None:
     write_settings("theme = \n")
     with pytest.raises(BadInputError, match=r"config\.toml"):
-        remember_isolation(isolate=False)
+        read_settings()
     assert settings_path().read_text() == "theme = \n"
 
 

@@ -22,7 +22,6 @@ VARIABLES = {
     "here.",
     "SPECTUI_API_KEY": "Key of the llama-server that attach and bench --server-url ask.",
     "LLAMA_API_KEY": "The same, where SPECTUI_API_KEY is not set.",
-    "SPECTUI_ISOLATE": "0 keeps the models in spectui's own process, as --no-isolate does.",
     "SPECTUI_PATIENCE": "Seconds in which a process that neither computes nor reads counts as hung "
     "(120); a slow network's file system may need more.",
     "LLAMA_CPP_LIB_PATH": "Folder of a llama.cpp library that comes before all that are found "

@@ -13,7 +13,7 @@ _OWN = frozenset(
     {
         *("study", "storage", "resume", "trials", "time_budget", "json_path", "quiet", "verbose"),
         *("yes", "min_gain", "until", "repeats", "requests", "depths", "pin", "command_line"),
-        *("isolate", "timeout"),
+        "timeout",
     }
 )
 

@@ -11,7 +11,7 @@ import click
 from spectui.cli.click_options import Decorator, click_option
 from spectui.cli.completing import files, presets
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
-from spectui.cli.options_common import ISOLATE, ISOLATE_SCREEN, LOOK, QUIET, YES, json_option
+from spectui.cli.options_common import LOOK, QUIET, YES, json_option
 from spectui.cli.values import DrafterKind, ListOf, Value
 from spectui.options import catalogue, context, placement
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
@@ -155,7 +155,6 @@ COCKPIT: tuple[Decorator, ...] = (
         ),
     ),
     YES,
-    ISOLATE_SCREEN,
     *LOOK,
 )
 
@@ -177,7 +176,7 @@ def sweep_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _of_one_draft(*temperature: Decorator) -> Decorator:
     groups = (*_MODELS, *_PLACEMENT, *_CONTEXT, *temperature, *_SAMPLING, _LENGTH, *_RUN)
-    return add_options(*groups, YES, ISOLATE)
+    return add_options(*groups, YES)
 
 
 def candidate_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -199,9 +198,9 @@ def _of_several_drafts(drafters: Decorator) -> Decorator:
 def grid_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the shared options to a command whose axes are drafters, threads and temperatures."""
     models = (_MODEL, _DRAFTS, _DRAFT_DIR, _PRESET, _FROM, *_DEMO)
-    return add_options(
-        *models, *_PLACEMENT, *_CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN, YES, ISOLATE
-    )(function)
+    return add_options(*models, *_PLACEMENT, *_CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN, YES)(
+        function
+    )
 
 
 def add_options(*options: Decorator) -> Decorator:

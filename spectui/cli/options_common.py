@@ -3,7 +3,6 @@
 import shutil
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +34,6 @@ YES: Decorator = click.option(
         "Load a pair even if RAM has no room for all of its weights, which are then read from disk "
         "again and again."
     ),
-)
-
-_ISOLATE = partial(click.option, "--isolate/--no-isolate", envvar="SPECTUI_ISOLATE")
-_ISOLATED = (
-    "Have the models in a process of their own: where llama.cpp or the end of memory ends it, "
-    "another one takes its place"
-)
-
-ISOLATE: Decorator = _ISOLATE(default=True, show_default=True, help=f"{_ISOLATED}.")
-
-ISOLATE_SCREEN: Decorator = _ISOLATE(
-    default=None,
-    help=f"{_ISOLATED}, and the chat goes on (default: as config.toml has it, else --isolate).",
 )
 
 LOOK: tuple[Decorator, ...] = (

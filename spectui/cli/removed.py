@@ -12,6 +12,10 @@ _COUNTS = (
     "--no-counts are gone; leave them out, and compare counts with benchmarks/draft_counts.py of a "
     "clone"
 )
+_ISOLATE = (
+    "the models always have a process of their own, so that --isolate and --no-isolate are gone; "
+    "leave them out"
+)
 _REMOVED = {
     "probe": (
         "probe experts is gone; spectui doctor says what batches cost if tokens were routed at "
@@ -57,6 +61,8 @@ _REMOVED = {
     ),
     "verify --counts": _COUNTS,
     "verify --no-counts": _COUNTS,
+    "--isolate": _ISOLATE,
+    "--no-isolate": _ISOLATE,
     "--monitor-replay": (
         "the screen shows this machine's readings alone, so that --monitor-replay is gone; leave "
         "it out"

@@ -41,7 +41,6 @@ class CockpitOptions:
 
     theme: str | None
     ascii: bool
-    isolate: bool | None
 
 
 def run(given: Given) -> None:
@@ -73,7 +72,7 @@ def run(given: Given) -> None:
         raise
 
     with private_terminal(log) as log_file:
-        app = SpectuiApp(launch, lambda mailbox: Threads(mailbox, log_file, isolate=launch.isolate))
+        app = SpectuiApp(launch, lambda mailbox: Threads(mailbox, log_file))
         gc.enable()
         gc.freeze()
         app.run()
@@ -125,7 +124,6 @@ def make_launch(given: Given, settings: Settings) -> Launch:
         demo=demo,
         theme=options.theme,
         ascii=options.ascii,
-        isolate=settings.isolate if options.isolate is None else options.isolate,
         from_disk=shared.yes,
     )
 

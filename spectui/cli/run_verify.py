@@ -42,7 +42,7 @@ _MODELS = ("model", "model_draft", "preset", "demo", "command_line")
 _OF_VERIFY = frozenset(("server_bin", "storage", "repeats", "no_promise", "keeps_both", "timeout"))
 """Parameters that other commands have not."""
 _OF_A_STUDY = (_OF_VERIFY - {"no_promise"}) | {
-    *("study", "prompts", "seed", "yes", "isolate", "json_path", "quiet", "verbose")
+    *("study", "prompts", "seed", "yes", "json_path", "quiet", "verbose")
 }
 """Parameters that go with a study, which determines all other options."""
 _NONE = "–"

@@ -15,11 +15,9 @@ from spectui.commands.rendering import rendering_of
 from spectui.engine.commands import LoadTarget
 from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
-from spectui.engine.guard import Guard
 from spectui.engine.isolation import ProcessWorker
 from spectui.engine.placing import placed
 from spectui.engine.pressure import MemoryGate
-from spectui.engine.worker import LocalWorker
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.log import native_log
 from spectui.measure.chats import tokenize_with_chats
@@ -49,10 +47,7 @@ def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
     """
     if options.verbose:
         native_log.listen(complain)
-    margins = options.margins
-    worker = (
-        ProcessWorker(margins=margins) if options.isolate else LocalWorker(Guard(margins=margins))
-    )
+    worker = ProcessWorker(margins=options.margins)
     gate = MemoryGate(from_disk=options.yes)
     with (
         held_devices(options),

@@ -8,7 +8,7 @@ import click
 from spectui.cli.given import Given
 from spectui.cli.help import Command
 from spectui.cli.options import add_options, candidate_options
-from spectui.cli.options_common import CHATS, ISOLATE, YES
+from spectui.cli.options_common import CHATS, YES
 from spectui.cli.values import Value
 from spectui.options.option import Whole
 
@@ -55,7 +55,7 @@ _EXAMPLES = (
 
 @click.command(name="trace", cls=Command, examples=_EXAMPLES)
 @candidate_options
-@add_options(CHATS, YES, ISOLATE, *_TRACE)
+@add_options(CHATS, YES, *_TRACE)
 @click.pass_context
 def command(
     context: click.Context,

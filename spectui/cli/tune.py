@@ -8,7 +8,7 @@ from spectui.cli.click_options import Repeatable
 from spectui.cli.completing import files, studies
 from spectui.cli.given import Given
 from spectui.cli.options import add_options, search_options
-from spectui.cli.options_common import BACKEND, CHATS, ISOLATE, PARALLEL, REQUEST, STORAGE, YES
+from spectui.cli.options_common import BACKEND, CHATS, PARALLEL, REQUEST, STORAGE, YES
 from spectui.cli.values import DURATION, ListOf, Value
 from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.options.option import Decimal, Whole
@@ -136,7 +136,7 @@ _EXAMPLES = (
 
 @click.command(name="tune", cls=Repeatable, examples=_EXAMPLES)
 @search_options
-@add_options(CHATS, YES, ISOLATE, *_TUNE, *BACKEND, PARALLEL)
+@add_options(CHATS, YES, *_TUNE, *BACKEND, PARALLEL)
 @click.pass_context
 def command(context: click.Context, /, **_options: Any) -> None:
     """Find the fastest draft and settings on this machine, and say whether they pay.

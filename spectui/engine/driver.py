@@ -171,11 +171,6 @@ class Engine(Closing):
         return self._call(command, ModelInspected)
 
     @property
-    def is_isolated(self) -> bool:
-        """Whether the models are in a process of their own."""
-        return self._thread.is_isolated
-
-    @property
     def n_interruptions(self) -> int:
         """Number of times that others had it, this driver was held, or memory was short."""
         n_pauses = 0 if self._gate is None else self._gate.n_pauses

@@ -25,7 +25,7 @@ from spectui.engine.commands import (
     UnloadDraft,
 )
 from spectui.engine.events import TERMINAL, EngineClosed, EngineFailed, Event, ModelLoaded
-from spectui.engine.worker import LOST_SERVER, NO_MEMORY, Sink
+from spectui.engine.worker import NO_MEMORY, Sink
 from spectui.errors import EngineDiedError, EngineKilledError, SpectuiError, UsageError
 from spectui.llama.library import handed_down
 from spectui.llama.log import native_log
@@ -47,6 +47,7 @@ _CLOSING_LOOKS = 10
 """As many where it was told to stop, so that nobody waits long for a process that hangs."""
 _N_LINES = 10
 """Last lines of llama.cpp's log that the error of a death quotes."""
+_LOST_SERVER = "an RPC server went away, or answered what llama.cpp cannot read; start it again"
 _BUSY_SHARE = 0.01
 """Share of a look's seconds that a process computes which is not idle."""
 
@@ -124,9 +125,6 @@ class ProcessWorker:
     def pid(self) -> int | None:
         """The child's process id; None without one."""
         return None if self._child is None else self._child.pid
-
-    def watch(self, lose: Callable[[SpectuiError], None]) -> None:
-        """As ``Worker.watch``: a command always ends here, with its process if need be."""
 
     def interrupt(self, *, on: bool) -> None:
         """As ``Worker.interrupt``."""
@@ -299,7 +297,7 @@ class ProcessWorker:
             no_memory = self._child.words_of_no_memory()
         self._drop()
         if are_of_rpc(words):
-            return EngineDiedError(LOST_SERVER)
+            return EngineDiedError(_LOST_SERVER)
         doing, log = command.doing, native_log.tail(_N_LINES)
         if end == "SIGKILL":
             return EngineKilledError(

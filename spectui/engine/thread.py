@@ -120,8 +120,6 @@ class EngineThread:
         """
         self._clock = clock
         self._worker = worker or LocalWorker()
-        self.is_isolated = not isinstance(self._worker, LocalWorker)
-        """Whether the models are in a process of their own."""
         self._changed = threading.Condition(threading.RLock())
         self._pending: list[_Job] = []
         self._running: _Job | None = None
@@ -129,11 +127,6 @@ class EngineThread:
         self._n_submitted = 0
         self._is_closing = False
         self._closed = False
-        self._lost: SpectuiError | None = None
-        """Why the thread does not come back from llama.cpp."""
-        self._over = threading.Event()
-        """Set once nothing more is to be waited for: it has ended, or is lost."""
-        self._worker.watch(self._lose)
         self._thread = threading.Thread(target=self._run, name="spectui-engine", daemon=True)
         self._thread.start()
 
@@ -151,22 +144,18 @@ class EngineThread:
             self._clients.remove(client)
 
     def submit(self, client: EngineClient, command: Command) -> None:
-        """Queue ``command``. What has less priority gives way. A lost engine answers at once.
+        """Queue ``command``. What has less priority gives way.
 
         Raises:
             UsageError: the engine is closed.
         """
         with self._changed:
-            lost = self._lost
-            if lost is None:
-                if self._closed:
-                    raise UsageError("the engine is closed; start another one")
-                if self._is_closing:
-                    # Answered as cancelled: who submits it, a sink perhaps, cannot know yet.
-                    self.stop(client, for_good=True)
-                self._enqueue(client, command)
-        if lost is not None:
-            client.tell(EngineFailed(error=lost, trace=None))
+            if self._closed:
+                raise UsageError("the engine is closed; start another one")
+            if self._is_closing:
+                # Answered as cancelled: who submits it, a sink perhaps, cannot know yet.
+                self.stop(client, for_good=True)
+            self._enqueue(client, command)
 
     def _enqueue(self, client: EngineClient, command: Command) -> None:
         self._n_submitted += 1
@@ -203,7 +192,7 @@ class EngineThread:
         self._worker.interrupt(on=True)
 
     def close(self) -> None:
-        """Cancel everything, free the models, wait for the thread, unless it is lost."""
+        """Cancel everything, free the models, wait for the thread."""
         with self._changed:
             if not self._is_closing:
                 self._is_closing = True
@@ -212,29 +201,13 @@ class EngineThread:
                     self.stop(client)
                 last = EngineClient(self, _tell(clients), Priority.LAST)
                 self._enqueue(last, Shutdown())
-        self._over.wait()
-        if self._lost is None:
-            self._thread.join()
-
-    def _lose(self, error: SpectuiError) -> None:
-        """Answer everything that was asked: the running command never ends."""
-        with self._changed:
-            waiting = (*(() if self._running is None else (self._running,)), *self._pending)
-            self._pending.clear()
-            self._closed = self._is_closing = True
-            self._lost = self._lost or error
-            self._running = None
-        for job in waiting:
-            job.client.tell(EngineFailed(error=self._lost, trace=None))
-        self._over.set()
+        self._thread.join()
 
     def _run(self) -> None:
         while True:
             job = self._next()
             event = self._answer(job)
             with self._changed:
-                if self._lost is not None:
-                    return
                 self._running = None
                 restart = job.preempted and not job.stopped and _was_cut(event)
                 if restart:
@@ -242,7 +215,6 @@ class EngineThread:
                     self._pending.append(job)
             job.client.tell(CommandRestarted() if restart else event)
             if isinstance(job.command, Shutdown):
-                self._over.set()
                 return
 
     def _next(self) -> _Job:

@@ -24,25 +24,18 @@ from spectui.engine.models import LoadedModels
 from spectui.engine.pairing import PairGeneration
 from spectui.engine.templates import Templates
 from spectui.engine.writing import Writing
-from spectui.errors import EngineLostError, SpectuiError, UsageError
+from spectui.errors import UsageError
 from spectui.llama.context import AbortFlag
-from spectui.llama.log import aborts
-from spectui.llama.planned import PlanRequest, are_of_rpc
+from spectui.llama.planned import PlanRequest
 from spectui.options.setup import ModelOptions
 
 Sink = Callable[[Event], None]
 
-_LOST = "llama.cpp gave up ({why}); start spectui again, and tell llama.cpp's developers"
 NO_MEMORY = "memory ended while {doing}; close other programs, or choose a shorter -c"
-LOST_SERVER = "an RPC server went away, or answered what llama.cpp cannot read; start it again"
 
 
 class Worker(Protocol):
     """Executes commands one after the other, all on one thread."""
-
-    def watch(self, lose: Callable[[SpectuiError], None]) -> None:
-        """Have ``lose`` called, on any thread, if the running command will never end."""
-        ...
 
     def execute(
         self, command: commands.Command, sink: Sink, cancelled: Callable[[], bool]
@@ -80,20 +73,6 @@ class LocalWorker:
         self._request: PlanRequest | None = None
         """Request of the target that was loaded last."""
         self._inspector = Inspector(self.guard, lambda: self.models.buffers)
-        self._lose: Callable[[SpectuiError], None] | None = None
-
-    def watch(self, lose: Callable[[SpectuiError], None]) -> None:
-        """As ``Worker.watch``: where llama.cpp gives up, its thread waits for ever."""
-        self._lose = lose
-        aborts.listen(self._give_up)
-
-    def _give_up(self, why: str) -> bool:
-        error = EngineLostError(
-            f"{LOST_SERVER}, and spectui" if are_of_rpc(why) else _LOST.format(why=why)
-        )
-        if self._lose is not None:
-            self._lose(error)
-        return True
 
     def interrupt(self, *, on: bool) -> None:
         """As ``Worker.interrupt``."""
@@ -136,7 +115,6 @@ class LocalWorker:
                 self._templates.close()
                 self._inspector.close()
                 models.close()
-                aborts.forget(self._give_up)
                 return EngineClosed()
 
     def _load(

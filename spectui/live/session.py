@@ -60,7 +60,6 @@ class LiveSession:
         sink: Callable[[SessionEvent], None],
         discard: Callable[[], None] = lambda: None,
         *,
-        isolate: bool = False,
         make_gauge: Callable[[Callable[[float], None]], RamGauge] = RamGauge,
     ) -> None:
         """Start an engine with nothing loaded.
@@ -68,12 +67,11 @@ class LiveSession:
         Args:
             sink: told what happens; quick and thread-safe.
             discard: drops what was told but not taken yet: it belongs to a pair that is going.
-            isolate: whether the models are in a process of their own.
             make_gauge: makes what measures the limit of the RAM.
         """
         self._post = sink
         self._discard = discard
-        self._worker = ProcessWorker() if isolate else None
+        self._worker = ProcessWorker()
         self._engine = EngineThread(self._worker)
         self.inspector = PairInspector(self._engine, sink)
         self._lock = threading.RLock()
@@ -101,8 +99,8 @@ class LiveSession:
 
     @property
     def process(self) -> int | None:
-        """Id of the process with the models; None for this one."""
-        return None if self._worker is None else self._worker.pid
+        """Id of the process with the models; None while there is none."""
+        return self._worker.pid
 
     def _connect(self) -> None:
         """Begin an epoch: clients whose events count only as long as it lasts."""
@@ -314,7 +312,7 @@ class LiveSession:
         """
         tuning = None if self.tuning is None else self.tuning.state
         is_searching = tuning is not None and tuning.is_running and not tuning.paused
-        if self._worker is not None and not is_searching:
+        if not is_searching:
             self.is_lost = True
             self._idle.client.hold()
             if self._recorder is not None:

@@ -115,8 +115,6 @@ class Launch:
     """Notice to the user about the options."""
     theme: str | None = None
     ascii: bool = False
-    isolate: bool = False
-    """Whether the models are in a process of their own."""
     from_disk: bool = False
     """Whether pairs are loaded unasked even if weights are read from disk again and again."""
 

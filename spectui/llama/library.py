@@ -28,7 +28,7 @@ from spectui.errors import MissingLibraryError
 from spectui.llama import layout
 from spectui.llama.facts import LibraryFacts, features_in, wide_features
 from spectui.llama.layout import LAYOUTS, Layout, Reading
-from spectui.llama.log import aborts, native_log
+from spectui.llama.log import native_log
 from spectui.llama.search import LIBRARY_VARIABLE, PREBUILT, Origin, Place, places
 
 # Without this a failed assertion starts a debugger, where one is installed, and hangs.
@@ -368,7 +368,6 @@ def ensure_backend() -> None:
 @cache
 def _initialise() -> None:
     native_log.install(C)
-    aborts.install(native())
     registry = native()
     registry.ggml_backend_load.argtypes = [ctypes.c_char_p]
     registry.ggml_backend_load.restype = ctypes.c_void_p

@@ -1,13 +1,10 @@
-"""The log of llama.cpp in this process, and its reason for ending the process."""
+"""The log of llama.cpp in this process."""
 
 import ctypes
-import os
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
-
-from spectui.llama.planned import without_folder
 
 LogListener = Callable[[str], None]
 _DEBUG, _CONTINUED = 1, 5
@@ -74,44 +71,3 @@ class NativeLog:
 
 
 native_log = NativeLog()
-
-
-AbortListener = Callable[[str], bool]
-"""Told why llama.cpp ends the process; returns whether all who waited for it know by now."""
-
-
-class Aborts:
-    """An end that llama.cpp gives the process: a failed assertion, an RPC server that is gone.
-
-    Native code cannot be gone back into from there. Where somebody takes charge, the thread waits
-    for ever in place of the end, with all that it holds, and the rest of the process lives.
-    """
-
-    def __init__(self) -> None:
-        """Listen to nobody yet."""
-        self._listeners: set[AbortListener] = set()
-        # The C side keeps only a pointer.
-        self._callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(self._end)
-
-    def install(self, library: ctypes.CDLL) -> None:
-        """Be asked before the end (``ggml_set_abort_callback``)."""
-        library.ggml_set_abort_callback(self._callback)
-
-    def listen(self, listener: AbortListener) -> None:
-        """Tell ``listener`` from now on, on the thread that gave up."""
-        self._listeners.add(listener)
-
-    def forget(self, listener: AbortListener) -> None:
-        """Tell ``listener`` no more."""
-        self._listeners.discard(listener)
-
-    def _end(self, message: bytes) -> None:
-        why = without_folder(message.decode(errors="replace"))
-        is_main = threading.current_thread() is threading.main_thread()
-        in_charge = [listener for listener in tuple(self._listeners) if listener(why)]
-        if in_charge and not is_main:
-            threading.Event().wait()
-        os.write(2, f"{why}\n".encode())
-
-
-aborts = Aborts()

@@ -2,19 +2,16 @@
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import ClassVar
 
 from textual.app import SystemCommand
 from textual.binding import BindingType
 from textual.screen import Screen
 
-from spectui.errors import SpectuiError
 from spectui.live.sessions import earlier_prompts
 from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
-from spectui.settings import remember_isolation
 from spectui.tui.base_app import REPAINT_S, BaseApp
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.chat.session import Takers
@@ -73,8 +70,6 @@ class SpectuiApp(BaseApp):
         """
         super().__init__(launch.settings, theme=launch.theme, ascii=launch.ascii)
         self._launch = launch
-        self._isolates = launch.settings.isolate
-        """Whether the next start has the models in a process of their own."""
         self.threads = make_threads(self._mailbox)
         self.picker = PickerController(self)
         self.live = LiveScreen(launch, self.threads, choose_models=self.picker.open, warn=self.warn)
@@ -221,19 +216,3 @@ class SpectuiApp(BaseApp):
                 "Find out how fast the target alone is now; a turn of yours goes first",
                 engine.measure_baseline,
             )
-        isolate = not self._isolates
-        yield SystemCommand(
-            "Models in a process of their own" if isolate else "Models in spectui's own process",
-            "From the next start on; config.toml remembers it",
-            partial(self._remember_isolation, isolate=isolate),
-        )
-
-    def _remember_isolation(self, *, isolate: bool) -> None:
-        try:
-            remember_isolation(isolate=isolate)
-        except SpectuiError as error:
-            self.warn(f"{error}.")
-            return
-        self._isolates = isolate
-        where = "in a process of their own, whose end costs no chat" if isolate else "in spectui's"
-        self.notify(f"From the next start on the models are {where}; config.toml says so.")

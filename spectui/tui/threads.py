@@ -124,17 +124,13 @@ class Monitor:
 class Threads:
     """Owns the engine's session, the monitor, and a thread for whatever takes long."""
 
-    def __init__(
-        self, mailbox: Mailbox[object], log_file: int | None = None, *, isolate: bool = False
-    ) -> None:
+    def __init__(self, mailbox: Mailbox[object], log_file: int | None = None) -> None:
         """Start without any worker.
 
         Args:
             mailbox: takes every event, from any thread.
             log_file: descriptor that gets llama.cpp's log too: it outlives a crash.
-            isolate: whether the models are in a process of their own.
         """
-        self._isolate = isolate
         self._mailbox = mailbox
         self._post = mailbox.put
         self._log_file = log_file
@@ -171,7 +167,7 @@ class Threads:
             self._mailbox.discard(lambda event: isinstance(event, void))
 
         native_log.listen(self._on_log)
-        self._session = LiveSession(self._post, discard, isolate=self._isolate)
+        self._session = LiveSession(self._post, discard)
         if self._stopped.is_set():
             self._session.close()
             return

@@ -144,11 +144,6 @@ class InProcess:
     """Whether the recording is kept beside the study, without text."""
 
     @property
-    def is_isolated(self) -> bool:
-        """Whether the engine is in a process of its own."""
-        return self.measuring.is_isolated
-
-    @property
     def llama_cpp(self) -> tuple[str, str | None]:
         """Version and commit of the library."""
         return llama_cpp_version(), llama_cpp_commit()
@@ -252,8 +247,6 @@ def _largest_draft(candidates: Sequence[Candidate]) -> ModelOptions | None:
 @dataclass(eq=False)
 class Served:
     """Llama-servers."""
-
-    is_isolated = True
 
     measuring: ServerBackend
     binary: ServerBinary

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from spectui.errors import EngineDiedError, EngineLostError, HopelessError, ServerError
+from spectui.errors import EngineDiedError, HopelessError, ServerError
 from spectui.format import counted
 from spectui.measure.arm import Arm
 from spectui.trace.record import Recording
@@ -105,7 +105,7 @@ class Forecasting:
         """Record once, and replay everything."""
         try:
             outlook = self._outlook()
-        except (EngineLostError, HopelessError):
+        except HopelessError:
             raise
         except (EngineDiedError, ServerError) as error:
             # Each trial has a process that is new again; trials choose.

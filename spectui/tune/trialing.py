@@ -7,7 +7,6 @@ from spectui.engine.events import GenerationResult
 from spectui.errors import (
     CancelledError,
     EngineDiedError,
-    EngineLostError,
     HopelessError,
     MemoryShortError,
     ServerError,
@@ -128,11 +127,10 @@ class TrialRunner:
     def _is_hopeless(self, error: SpectuiError, arm: Arm) -> bool:
         """Whether further trials would fail in the same way.
 
-        A server does not run as it was started, or never has with speculation. An engine in this
-        process cannot be replaced; and without off there is nothing to compare with, which is
-        tried twice.
+        A server does not run as it was started, or never has with speculation. Without off there
+        is nothing to compare with, which is tried twice.
         """
-        if isinstance(error, (HopelessError, EngineLostError)):
+        if isinstance(error, HopelessError):
             return True
         if arm.is_off and isinstance(error, EngineDiedError):
             return self._n_off_deaths > 1

@@ -182,7 +182,6 @@ class Tuning:
             options,
             spec=self._spec,
             space=self.setup.space,
-            isolated=self._backend.is_isolated,
             say=lambda text: on_event(Notice(text=text)),
         )
         self.name, self.space = study.name, study.space

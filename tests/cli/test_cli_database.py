@@ -57,7 +57,6 @@ def start(folder: Path, home: str, storage: str, *arguments: object) -> "subproc
             **os.environ,
             "SPECTUI_HOME": str(folder / home),
             "SPECTUI_STORAGE": storage,
-            "SPECTUI_ISOLATE": "1",
             "COLUMNS": "160",
         },
         stdout=subprocess.PIPE,

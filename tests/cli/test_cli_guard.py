@@ -14,6 +14,7 @@ from spectui.llama.buffers import DeviceMemory
 from spectui.llama.planned import Plan, PlanRequest
 from spectui.options.setup import ContextOptions, ModelOptions
 from tests.support.cli import Run, Spectui
+from tests.support.engine import have_models_here
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, Tiny, TinyPath
 from tests.support.plans import Script, room
 from tests.support.scripted_server import write_server
@@ -28,6 +29,7 @@ LARGE = Tiny(n_extra=20_000)
 @pytest.fixture
 def free(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Set the RAM that is free."""
+    have_models_here(monkeypatch)
 
     def set_free(n_bytes: int) -> None:
         monkeypatch.setattr("spectui.engine.guard.free_memory", lambda _gpus: room(CPU=n_bytes))
@@ -114,6 +116,7 @@ def test_a_trial_that_has_lost_its_room_is_pruned(
         # The target, and each draft once.
         return room(CPU=1 << 40 if n_asked <= 2 else 1)
 
+    have_models_here(monkeypatch)
     monkeypatch.setattr("spectui.engine.guard.free_memory", free_memory)
     arguments = ["--trials", 2, "--tune", "draft", "--json", "-"]
     assert run("tune", *arguments) == 0, spectui.err

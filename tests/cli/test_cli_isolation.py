@@ -20,7 +20,7 @@ def arguments(tiny: TinyPath, tmp_path: Path) -> tuple[object, ...]:
     prompts.write_text("\n".join(lines))
     return (
         *("-m", tiny(TARGET), "-md", tiny(CLOSE_DRAFT), "--prompts", prompts),
-        *("-n", 5000, "-c", 6144, "-t", 1, "--seed", 1, "--isolate", "--json", "-"),
+        *("-n", 5000, "-c", 6144, "-t", 1, "--seed", 1, "--json", "-"),
     )
 
 

@@ -62,7 +62,7 @@ def bash(
         ("spectui tu", "spectui tune "),
         ("spectui models sc", "spectui models scan "),
         ("spectui tune --time-b", "spectui tune --time-budget "),
-        ("spectui --theme=x --iso", "spectui --theme=x --isolate "),
+        ("spectui --theme=x --asc", "spectui --theme=x --ascii "),
         ("spectui tune -m tar", "spectui tune -m target.gguf "),
         ("spectui presets show qwen3-next", "spectui presets show qwen3-next-80b-a3b "),
         ("spectui bench --spec-type draft-simple,ngram-mo", "draft-simple,ngram-mod "),

@@ -112,6 +112,7 @@ LOADED = """
     import os, signal, sys
     from pathlib import Path
     from spectui.engine.driver import Engine
+    from spectui.engine.isolation import ProcessWorker
     from spectui.engine.planning import Planner
     from spectui.errors import SpectuiError
     from spectui.llama.planned import PlanRequest
@@ -128,7 +129,7 @@ LOADED = """
         except SpectuiError as error:
             return f"{type(error).__name__}: {error}"
 
-    engine = Engine()
+    engine = Engine(worker=ProcessWorker())
     engine.load_target(target, context, max_draft=4)
 """
 
@@ -160,7 +161,7 @@ def test_commands_after_a_lost_server_are_refused(bench: Bench, start: Start) ->
     assert gone.startswith(f"UsageError: --rpc {server.endpoint}: {NOBODY}")
     assert (lost[0], closed) == ("None", "closed")
     assert lost[1].startswith(f"UsageError: --rpc {server.endpoint}: {NOBODY}")
-    assert lost[2].startswith(f"EngineLostError: {GONE}")
+    assert lost[2].startswith(f"EngineDiedError: {GONE}")
 
 
 def test_the_screen_outlives_its_server(

@@ -17,6 +17,7 @@ from spectui.engine.prompt_store import PromptStore, Tokens
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.speculative.models import Outputs
 from tests.support.cli import Spectui
+from tests.support.engine import have_models_here
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
 
@@ -204,6 +205,7 @@ def test_tune_evaluates_once_what_fits_of_eight_long_prompts(
         if outputs is Outputs.LAST and len(tokens) > 2:
             evaluated[tuple(tokens)] += 1
 
+    have_models_here(monkeypatch)
     monkeypatch.setattr(TargetContext, "decode", counted)
     words = ("the rain on the other tin", "and then all in one ring", "to the other one", "there")
     texts = (" ".join([one, *words * 40]) for one in "abcdefgh")

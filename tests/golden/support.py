@@ -30,6 +30,7 @@ from spectui.llama.library import C, library, llama_cpp_version
 from spectui.server.process import LlamaServer
 from tests.support import attached
 from tests.support.cli import Spectui
+from tests.support.engine import have_models_here
 from tests.support.machine import QUIET, seen_by_watches
 from tests.support.models import (
     CLOSE_DRAFT,
@@ -173,7 +174,7 @@ def install_machine(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("GGML_NO_BACKTRACE", "1")
     # The machine of another process would be the real one.
-    monkeypatch.setenv("SPECTUI_ISOLATE", "0")
+    have_models_here(monkeypatch)
 
 
 _MEASURED = {

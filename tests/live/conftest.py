@@ -29,15 +29,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 class Watched:
     """A session whose events can be waited for."""
 
-    def __init__(
-        self, *, is_idle: Callable[[], bool] = lambda: False, isolate: bool = False
-    ) -> None:
+    def __init__(self, *, is_idle: Callable[[], bool] = lambda: False) -> None:
         self.events: list[object] = []
         self.on_event: Callable[[object], None] = lambda _event: None
         self._queue: queue.SimpleQueue[object] = queue.SimpleQueue()
-        self.session = LiveSession(
-            self._sink, make_gauge=partial(RamGauge, is_idle=is_idle), isolate=isolate
-        )
+        self.session = LiveSession(self._sink, make_gauge=partial(RamGauge, is_idle=is_idle))
 
     def _sink(self, event: object) -> None:
         self.events.append(event)

@@ -5,7 +5,6 @@ import os
 import signal
 import sqlite3
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from spectui.engine.events import (
 )
 from spectui.engine.guard import request_of
 from spectui.engine.planning import Planner
+from spectui.engine.worker import LocalWorker
 from spectui.errors import (
     BadInputError,
     CancelledError,
@@ -88,7 +88,9 @@ def prompts(n: int) -> tuple[Prompt, ...]:
 
 
 def test_a_pair_is_loaded_and_answers(watched: Watched, setup: LiveSetup) -> None:
-    watched.load(setup)
+    # Far more than is written before a stop arrives.
+    endless = replace(setup, context=replace(setup.context, ctx_size=6144), n_predict=-1)
+    watched.load(endless)
     loaded = [event for event in watched.events if isinstance(event, ModelLoaded)]
     assert [event.role for event in loaded] == [Role.TARGET, Role.DRAFT]
     # Raw text is continued as it stands; the template adds tokens around it.
@@ -106,7 +108,7 @@ def test_a_pair_is_loaded_and_answers(watched: Watched, setup: LiveSetup) -> Non
             watched.session.stop()
 
     watched.on_event = stop
-    assert watched.ask(setup).stop is Stop.CANCELLED
+    assert watched.ask(endless).stop is Stop.CANCELLED
 
 
 def test_what_cannot_be_loaded_is_told_and_the_session_goes_on(
@@ -184,8 +186,12 @@ def test_the_limit_of_ram_is_told_when_nobody_waits(
 
 
 def test_what_fits_is_what_a_plan_says_beside_the_memory_that_a_loaded_pair_gives_back(
-    watched: Watched, setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
+    setup: LiveSetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The free memory is this test's, so that the models are in its process.
+    monkeypatch.setattr("spectui.live.session.ProcessWorker", LocalWorker)
+    watched = Watched()
+
     def is_free(by_cpu: int, slow_bytes: int = 0) -> None:
         free = FreeMemory(by_memory={"CPU": by_cpu}, slow_bytes=slow_bytes)
         monkeypatch.setattr("spectui.engine.guard.free_memory", lambda _gpus: free)
@@ -218,6 +224,7 @@ def test_what_fits_is_what_a_plan_says_beside_the_memory_that_a_loaded_pair_give
     assert [one.reason is None for one in compared] == [False, True, True]
     assert [one.slowness is None for one in compared] == [True, False, True]
     assert "RAM has no room" in str(compared[0].reason)
+    watched.session.close()
 
 
 def test_a_stop_between_the_tokens_and_their_generation_ends_the_turn(
@@ -494,13 +501,6 @@ def test_a_load_ends_the_search_even_while_it_tells_of_a_change(
     watched.session.close()
 
 
-@pytest.fixture
-def isolated() -> Iterator[Watched]:
-    started = Watched(isolate=True)
-    yield started
-    started.session.close()
-
-
 def kill(watched: Watched) -> int:
     """Kill the process with the models; return its id."""
     pid = watched.session.process
@@ -510,84 +510,82 @@ def kill(watched: Watched) -> int:
 
 
 def test_an_answer_dies_with_its_process_and_the_models_come_back(
-    isolated: Watched, setup: LiveSetup
+    watched: Watched, setup: LiveSetup
 ) -> None:
     def lose() -> int:
         """End the process within an answer."""
-        isolated.session.send(replace(setup, n_predict=-1), QUESTION)
-        isolated.wait(TokenEmitted)
-        pid = kill(isolated)
-        assert isinstance(isolated.wait(EngineFailed).error, EngineDiedError)
-        assert isolated.session.is_lost
+        watched.session.send(replace(setup, n_predict=-1), QUESTION)
+        watched.wait(TokenEmitted)
+        pid = kill(watched)
+        assert isinstance(watched.wait(EngineFailed).error, EngineDiedError)
+        assert watched.session.is_lost
         return pid
 
-    isolated.load(setup)
+    watched.load(setup)
     first = lose()
     # What works in idle time leaves the models alone.
-    isolated.session.measure_baseline()
-    isolated.session.inspector.compare(setup)
-    isolated.wait(ModelInspected)
-    n_before = len(isolated.events)
-    isolated.session.load_again()
-    isolated.wait(ModelsRestored)
-    assert isolated.session.process not in {None, first}
-    isolated.wait(BaselineMeasured)
-    again = isolated.events[n_before:]
+    watched.session.measure_baseline()
+    watched.session.inspector.compare(setup)
+    watched.wait(ModelInspected)
+    n_before = len(watched.events)
+    watched.session.load_again()
+    watched.wait(ModelsRestored)
+    assert watched.session.process not in {None, first}
+    watched.wait(BaselineMeasured)
+    again = watched.events[n_before:]
     assert {one.role for one in again if isinstance(one, LoadProgress)} == set(Role)
     # The next prompt brings them back too.
     lose()
-    isolated.session.send(setup, QUESTION)
-    isolated.wait(ModelsRestored)
-    assert len(isolated.wait(GenerationFinished).result.tokens) == 12
+    watched.session.send(setup, QUESTION)
+    watched.wait(ModelsRestored)
+    assert len(watched.wait(GenerationFinished).result.tokens) == 12
     # A load that is stopped leaves them lost.
     lose()
-    isolated.session.load_again()
-    isolated.session.stop()
-    assert isinstance(isolated.wait(EngineFailed).error, CancelledError)
-    assert isolated.session.is_lost
+    watched.session.load_again()
+    watched.session.stop()
+    assert isinstance(watched.wait(EngineFailed).error, CancelledError)
+    assert watched.session.is_lost
     # Another pair does not ask what came of the old one.
-    isolated.load(setup)
-    assert not isolated.session.is_lost
+    watched.load(setup)
+    assert not watched.session.is_lost
 
 
-def test_a_process_that_dies_while_nobody_waits_is_told(
-    isolated: Watched, setup: LiveSetup
-) -> None:
-    isolated.load(setup)
-    isolated.session.records_chats = False
-    stop = isolated.session.process
+def test_a_process_that_dies_while_nobody_waits_is_told(watched: Watched, setup: LiveSetup) -> None:
+    watched.load(setup)
+    watched.session.records_chats = False
+    stop = watched.session.process
     assert stop is not None
     # It gets no further than to begin.
     os.kill(stop, signal.SIGSTOP)
-    worker = isolated.session._worker
+    worker = watched.session._worker
     assert worker is not None
     n_sent = worker._n_sent
-    isolated.session.measure_baseline()
+    watched.session.measure_baseline()
     # One that dies before it is asked for anything is nobody's loss.
     until(lambda: worker._n_sent > n_sent)
-    kill(isolated)
-    assert "was killed while" in str(isolated.wait(ModelsLost).error)
-    assert isolated.session.is_lost
-    isolated.session.load_again()
-    isolated.wait(ModelsRestored)
+    kill(watched)
+    assert "was killed while" in str(watched.wait(ModelsLost).error)
+    assert watched.session.is_lost
+    watched.session.load_again()
+    watched.wait(ModelsRestored)
 
 
 @pytest.mark.ci
-def test_a_search_outlives_the_process_of_a_trial(isolated: Watched, setup: LiveSetup) -> None:
-    isolated.load(setup)
+def test_a_search_outlives_the_process_of_a_trial(watched: Watched, setup: LiveSetup) -> None:
+    watched.load(setup)
     killed: list[int] = []
 
     def kill_once(event: object) -> None:
         if isinstance(event, TuningChanged) and event.state.current is not None and not killed:
-            killed.append(kill(isolated))
+            killed.append(kill(watched))
 
-    isolated.on_event = kill_once
-    state = tuned(isolated, setup)
+    watched.on_event = kill_once
+    state = tuned(watched, setup)
     assert killed
     assert state.phase is Phase.FINISHED
     assert state.result is not None
-    assert not isolated.session.is_lost
-    assert isolated.session.process not in {None, *killed}
+    assert not watched.session.is_lost
+    assert watched.session.process not in {None, *killed}
 
 
 def test_closing_ends_everything_at_once(setup: LiveSetup) -> None:

@@ -120,7 +120,7 @@ def compiled(library: Path, source: str, *linked: Path) -> Path:
 def spectui(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "spectui", *map(str, arguments)],
-        env={**os.environ, "SPECTUI_ISOLATE": "0", **variables},
+        env={**os.environ, **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -21,7 +21,6 @@ ALONE = {
         "depth",
         "dialect",
         "from",
-        "isolate",
         "json",
     ),
     *("keep-both", "keep-text", "libraries", "min-gain", "out", "parallel", "pin", "preset"),

@@ -9,10 +9,11 @@ import pytest
 from spectui.engine.commands import Generate, LoadTarget, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult
+from spectui.engine.guard import Guard
 from spectui.engine.thread import EngineThread
 from spectui.engine.worker import LocalWorker
 from spectui.options.drafters import DraftSimple
-from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig
+from spectui.options.setup import ContextOptions, Fit, ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from tests.support.architectures import write_cohere2, write_lfm2, write_mamba, write_qwen35
 from tests.support.models import Tiny, write_tiny
@@ -59,6 +60,15 @@ def local_worker(engine: Engine | EngineThread) -> LocalWorker:
     if not isinstance(thread._worker, LocalWorker):
         pytest.skip("its models are in another process")
     return thread._worker
+
+
+def have_models_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands load their models in this process, whose parts a test may set or watch."""
+
+    def here(margins: Fit | None) -> LocalWorker:
+        return LocalWorker(Guard(margins=margins))
+
+    monkeypatch.setattr("spectui.cli.session.ProcessWorker", here)
 
 
 SMALL_BATCH = ContextOptions(ctx_size=512, batch_size=64, ubatch_size=64, threads=1)

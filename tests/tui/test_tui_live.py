@@ -49,7 +49,7 @@ from spectui.options.drafters import DraftMtp, DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.options.speculation import Speculation
 from spectui.paths import cache_dir
-from spectui.settings import Settings, read_settings
+from spectui.settings import Settings
 from spectui.tui.base_app import KeyHandled
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.screen import Panels
@@ -277,11 +277,6 @@ async def test_the_palette_offers_what_can_be_done() -> None:
         assert offered("Export")
         # Nothing runs, so there is nothing to stop.
         assert not offered("Stop (")
-        for title in ("Models in spectui's own process", "Models in a process of their own"):
-            (command,) = offered("Models in")
-            assert command.title == title
-            command.callback()
-            assert read_settings().isolate is ("own process" not in title)
 
 
 SLOW = ReadsFromDiskError("RAM has room for half of the weights")

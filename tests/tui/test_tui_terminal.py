@@ -116,18 +116,15 @@ ENDING = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize(
-    ("number", "isolate"),
-    [(signal.SIGTERM, "--isolate"), *((number, "--no-isolate") for number in ENDING)],
-)
+@pytest.mark.parametrize("number", ENDING)
 def test_a_signal_ends_everybody_and_everything_is_stored(
-    arguments: list[str], tmp_path: Path, number: signal.Signals, isolate: str
+    arguments: list[str], tmp_path: Path, number: signal.Signals
 ) -> None:
-    with Terminal([*arguments, *ENDLESS, isolate], tmp_path) as terminal:
+    with Terminal([*arguments, *ENDLESS], tmp_path) as terminal:
         answer(terminal)
         everybody = [terminal.program, *terminal.program.children(recursive=True)]
-        # To the program itself where its models are elsewhere; else its guard passes it on.
-        os.kill(everybody[0].pid if isolate == "--isolate" else terminal.child.pid, number)
+        # The guard passes on what it gets; a terminal's own program may signal spectui itself.
+        os.kill(everybody[0].pid if number is signal.SIGTERM else terminal.child.pid, number)
         terminal.assert_restored(terminal.end())
         assert terminal.exit_code == 128 + number
     assert psutil.wait_procs(everybody, TIMEOUT_S)[1] == []
@@ -143,7 +140,7 @@ def test_a_signal_ends_everybody_and_everything_is_stored(
 def test_a_crash_leaves_a_usable_terminal_and_no_process_with_models(
     arguments: list[str], tmp_path: Path, number: signal.Signals
 ) -> None:
-    with Terminal([*arguments, *ENDLESS, "--isolate"], tmp_path) as terminal:
+    with Terminal([*arguments, *ENDLESS], tmp_path) as terminal:
         answer(terminal)
         models = models_of(terminal)
         # SIGABRT is what a failed assertion of ggml sends.
@@ -170,30 +167,21 @@ def test_a_signal_before_the_screen_is_there_ends_it(
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize(
-    ("number", "isolate"),
-    # SIGTSTP as by Ctrl+Z.
-    [
-        (signal.SIGSTOP, "--isolate"),
-        (signal.SIGTSTP, "--isolate"),
-        (signal.SIGTSTP, "--no-isolate"),
-    ],
-)
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGTSTP])
 def test_after_stops_in_an_answer_keys_count_and_the_terminal_is_as_it_was(
     arguments: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     number: signal.Signals,
-    isolate: str,
 ) -> None:
     # A process that is stopped for longer does not count as one that hangs.
     monkeypatch.setenv("SPECTUI_PATIENCE", "2")
-    with Terminal([*arguments, *ENDLESS, isolate], tmp_path) as terminal:
+    with Terminal([*arguments, *ENDLESS], tmp_path) as terminal:
         answer(terminal)
         n_threads = terminal.program.num_threads()
-        models = models_of(terminal) if isolate == "--isolate" else terminal.program
+        models = models_of(terminal)
         for _ in range(3):
-            if number is signal.SIGTSTP and isolate == "--isolate":
+            if number is signal.SIGTSTP:
                 terminal.press(CTRL_Z)
             else:
                 terminal.program.send_signal(number)
@@ -211,14 +199,13 @@ def test_after_stops_in_an_answer_keys_count_and_the_terminal_is_as_it_was(
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("isolate", ["--isolate", "--no-isolate"])
 def test_a_terminal_that_is_closed_ends_everything(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolate: str
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
-    with Terminal([*arguments, *ENDLESS, isolate], tmp_path) as terminal:
+    with Terminal([*arguments, *ENDLESS], tmp_path) as terminal:
         answer(terminal)
         everybody = psutil.Process(terminal.child.pid).children(recursive=True)
         # As the window's own program does; the kernel sends SIGHUP.

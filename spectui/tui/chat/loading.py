@@ -9,7 +9,6 @@ from spectui.engine import events
 from spectui.errors import (
     DoesNotFitError,
     EngineDiedError,
-    EngineLostError,
     ReadsFromDiskError,
     SpectuiError,
 )
@@ -271,7 +270,7 @@ class LostModels:
 
     def advice(self, error: SpectuiError) -> str:
         """The next step after the end of their process, and where more is told; "" after others."""
-        if not isinstance(error, EngineDiedError) or isinstance(error, EngineLostError):
+        if not isinstance(error, EngineDiedError):
             return ""
         log = key_of(self._screen.app, "app.log")
         reloads = self.reloads if self.are_lost else "The search loads the models again"

@@ -112,7 +112,7 @@ class TuningStudy(Closing):
         *,
         spec: dict[str, Any],
         space: SearchSpace,
-        isolated: bool = False,
+        isolated: bool = True,
         say: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """Open the study, or create it.
