@@ -51,7 +51,7 @@ from spectui.tune.forecast import Answers, Forecast, promising
 from spectui.tune.forecasting import STAGE
 from spectui.tune.looks import ERROR
 from spectui.tune.race import Race, Standing
-from spectui.tune.race_runs import legs_of
+from spectui.tune.race_runs import RaceLegs
 
 MIN_GAIN = 0.02
 TASTE = 0.06
@@ -307,7 +307,7 @@ def run(
     """One search: its leader, the verdict, what is true, and what is said of other prompts."""
     simulated = Simulated(rng, setting)
     arm = simulated.forecasts[simulated.best].arm
-    runs = legs_of(simulated)(simulated, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None)
+    runs = RaceLegs(simulated, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None)
     evidence, judged, names = None, setting.judged, list[tuple[str, str]]()
     whole = workload(setting.n_prompts, setting.n_categories)
     items, basis = judged.items, judged.basis

@@ -26,9 +26,8 @@ from spectui.tune.tracing import (
     Deadlines,
     Tracer,
     Tracing,
-    fewest_probed,
     n_tracing_steps,
-    probes_without_draft,
+    probed_drafters,
 )
 
 _TEXT_PASSES = 0.5
@@ -98,13 +97,13 @@ class Forecaster:
             tokens_per_s: throughput of the target alone.
             prompt_token_s: seconds per token of a prompt.
         """
-        drafts, alone = self.loader.drafts, probes_without_draft(self.loader)
-        prompt_s = self._prompt_s(n_tokens / tokens_per_s, prompt_token_s, len(drafts))
-        n_probed = fewest_probed(n_prompts, len(drafts) + alone)
+        pass_s, probed = n_tokens / tokens_per_s, probed_drafters(self.loader)
+        prompt_s = self._prompt_s(pass_s, prompt_token_s, len(self.loader.drafts))
+        n_probed = sum(min(n_prompts, n // 2) for _draft, n in probed)
         return (
-            self.loader.moving_s([*[None] * alone, *drafts])
+            self.loader.moving_s([draft for draft, _n in probed])
             + n_prompts * prompt_s
-            + n_probed * _PROBING_PASSES * n_tokens / tokens_per_s
+            + n_probed * _PROBING_PASSES * pass_s
         )
 
     def _prompt_s(self, pass_s: float, prompt_token_s: float, n_drafts: int) -> float:

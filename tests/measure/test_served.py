@@ -35,7 +35,7 @@ from spectui.server.binary import examine
 from spectui.server.client import Completion
 from spectui.speculative.counters import Counters, Detail
 from spectui.tune.backends import served_spec
-from spectui.tune.race_runs import ApartRuns
+from spectui.tune.race_runs import RaceLegs
 from tests.support.locks import HOLD
 from tests.support.memory import GIB, Scripted
 from tests.support.scripted_server import LAST_WORDS, write_server
@@ -385,7 +385,7 @@ def test_a_race_apart_pairs_every_prompt_with_its_own_run_of_off(
     measurer, told = Recorder(0), list[Pair]()
     measurer.interrupt_at = interrupt_at
     arms = ARMS[:n_arms]
-    runs = ApartRuns(
+    runs = RaceLegs(
         cast("Measurer", measurer), arms, off=OFF, load=lambda _arm: None, on_pair=told.append
     )
     done = 0
