@@ -45,7 +45,7 @@ from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.division import LATER_ERROR, Judged, divide
+from spectui.tune.division import LATER_ERROR, divide
 from spectui.tune.evidence import evidence_of
 from spectui.tune.forecast import Answers, Forecast, promising
 from spectui.tune.forecasting import STAGE
@@ -114,7 +114,7 @@ class Setting:
         return 2 if self.prompts == "two categories" else N_CATEGORIES
 
     @property
-    def judged(self) -> Judged:
+    def judged(self) -> tuple[tuple[WorkItem, ...], Basis]:
         """Text of a race without a recording."""
         division = divide(workload(self.n_prompts, self.n_categories), N_TRIAL)
         written = {item.id: answer(N_WRITTEN, 1.0) for item in division.trial_items}
@@ -308,9 +308,9 @@ def run(
     simulated = Simulated(rng, setting)
     arm = simulated.forecasts[simulated.best].arm
     runs = RaceLegs(simulated, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None)
-    evidence, judged, names = None, setting.judged, list[tuple[str, str]]()
+    evidence, names = None, list[tuple[str, str]]()
     whole = workload(setting.n_prompts, setting.n_categories)
-    items, basis = judged.items, judged.basis
+    items, basis = setting.judged
     error = LATER_ERROR if basis is Basis.LATER else ERROR
     if setting.is_recorded:
         names = [(item.id, item.category) for item in whole.items]

@@ -137,11 +137,10 @@ class Confirmation:
                 if item.id not in written and self.pace.left_s > 0:
                     written[item.id] = setup.measurer.decode(item, None)
                     self.on_decoded(item, written[item.id])
-        judged = setup.division.judged(
+        items, self.basis = setup.division.judged(
             written, n_predict=setup.workload.n_predict, n_ctx=setup.n_ctx
         )
-        self._items = self._repeated(judged.items)
-        self.basis = judged.basis
+        self._items = self._repeated(items)
 
     def _repeated(self, items: Sequence[WorkItem], n_passes: int = 1) -> tuple[WorkItem, ...]:
         n_passes = max(self.setup.limits.n_confirmations, n_passes)

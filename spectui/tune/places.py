@@ -1,7 +1,7 @@
 """Places of a target: what ``--tune`` may vary of where and with how many threads it runs."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -35,7 +35,6 @@ class Knob:
     """In the user's command."""
     values: tuple[Value, ...]
     """All that may be tried, in order: neighbours are alike."""
-    write: Callable[[LoadTarget, Value], LoadTarget]
 
     @property
     def name(self) -> str:
@@ -53,21 +52,16 @@ class Knob:
         return "" if follows or value == GIVEN else f"--{self.option} {value}"
 
 
-def _in_context(name: str) -> Callable[[LoadTarget, Value], LoadTarget]:
-    def write(place: LoadTarget, value: Value) -> LoadTarget:
-        changed: dict[str, Any] = {name: int(value)}
-        return replace(place, context=replace(place.context, **changed))
-
-    return write
-
-
-def _split(place: LoadTarget, value: Value) -> LoadTarget:
-    devices = replace(place.options.devices, split_mode=SplitMode(str(value)))
-    return replace(place, options=replace(place.options, devices=devices))
-
-
-def _experts(place: LoadTarget, value: Value) -> LoadTarget:
-    return replace(place, options=with_n_cpu_moe(place.options, int(value)))
+def _with(place: LoadTarget, parameter: Parameter, value: Value) -> LoadTarget:
+    """The place with one value changed."""
+    target = place.options
+    if parameter is Parameter.N_CPU_MOE:
+        return replace(place, options=with_n_cpu_moe(target, int(value)))
+    if parameter is Parameter.SPLIT_MODE:
+        devices = replace(target.devices, split_mode=SplitMode(str(value)))
+        return replace(place, options=replace(target, devices=devices))
+    changed: dict[str, Any] = {str(parameter): int(value)}
+    return replace(place, context=replace(place.context, **changed))
 
 
 def knobs_of(
@@ -98,13 +92,11 @@ def knobs_of(
             parameter=Parameter.MOE_CACHE_MIB,
             own=place.context.moe_cache_mib,
             values=tuple(sorted({0, place.context.moe_cache_mib, *moe_caches_mib})),
-            write=_in_context(Parameter.MOE_CACHE_MIB),
         ),
         Knob(
             parameter=Parameter.SPLIT_MODE,
             own=str(place.options.devices.split_mode),
             values=tuple(map(str, SplitMode)) if n_devices > 1 else (),
-            write=_split,
         ),
         *_context_knobs(place.context, n_processors),
     )
@@ -123,7 +115,7 @@ def _context_knobs(context: ContextOptions, n_processors: int) -> Iterator[Knob]
         (Parameter.THREADS_BATCH, context.threads_batch, batch),
         (Parameter.UBATCH_SIZE, context.ubatch_size, sorted(ubatches)),
     ):
-        yield Knob(parameter=parameter, own=own, values=tuple(values), write=_in_context(parameter))
+        yield Knob(parameter=parameter, own=own, values=tuple(values))
 
 
 def _experts_knob(place: LoadTarget, least: int | None, n_layers: int) -> Knob:
@@ -139,7 +131,6 @@ def _experts_knob(place: LoadTarget, least: int | None, n_layers: int) -> Knob:
         parameter=Parameter.N_CPU_MOE,
         own=own,
         values=(*([GIVEN] if own == GIVEN else []), *counts) if counts else (),
-        write=_experts,
     )
 
 
@@ -235,7 +226,7 @@ def moved(place: LoadTarget, knobs: Iterable[Knob], values: Values) -> LoadTarge
     """The place with some values changed; those that are the command's own are left to it."""
     for knob in knobs:
         value = values.get(knob.name, knob.own)
-        place = place if value == knob.own else knob.write(place, value)
+        place = place if value == knob.own else _with(place, knob.parameter, value)
     return place
 
 

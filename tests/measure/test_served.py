@@ -23,6 +23,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
 from spectui.measure.measurer import Measurer, Pair, total_counters
 from spectui.measure.promise import Case
+from spectui.measure.served_models import ServedModel
 from spectui.measure.server_backend import ServerBackend, result_of
 from spectui.measure.server_memory import ServerMemory
 from spectui.measure.servers import Fleet, measuring_arguments
@@ -414,8 +415,8 @@ def test_studies_of_other_binaries_are_others() -> None:
             machine=MACHINE,
             server=server,
             off=OFF_SETUP,
+            target=ServedModel(options=TARGET, file_bytes=7),
             drafts={},
-            sizes_bytes={TARGET.path: 7},
             workload=Workload(items=items(2), n_predict=4, sampling=SamplingConfig(temp=0.0)),
         )
         assert spec["backend"] == "server"
