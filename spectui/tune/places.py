@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spectui.cores import default_threads
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, fields_of
 from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import expert_overrides, with_n_cpu_moe
 from spectui.format import rate_text
@@ -173,8 +173,7 @@ class PlaceTrial:
         why = self.error or "it was not measured"
         return {
             "params": self.values,
-            **or_reason("tokens_per_s", self.tokens_per_s, why),
-            **or_reason("prompt_tokens_per_s", self.prompt_tokens_per_s, why),
+            **fields_of(self, why, "tokens_per_s", "prompt_tokens_per_s"),
         }
 
 
@@ -208,17 +207,15 @@ class Placing:
 
     def document(self) -> Json:
         """A search of places as JSON."""
-        plain = asdict(self)
         nothing = "no other place was worth comparing"
         return {
-            **{name: plain[name] for name in ("given", "best", "was_short")},
+            "given": self.given,
+            "best": self.best,
+            "was_short": self.was_short,
             "trials": [one.document() for one in self.trials],
-            **{
-                name: None if one is None else one.document()
-                for name, one in (("decoding", self.decoding), ("requests", self.requests))
-            },
-            **or_reason("given_tokens_per_s", self.given_tokens_per_s, nothing),
-            **or_reason("best_tokens_per_s", self.best_tokens_per_s, nothing),
+            "decoding": None if self.decoding is None else self.decoding.document(),
+            "requests": None if self.requests is None else self.requests.document(),
+            **fields_of(self, nothing, "given_tokens_per_s", "best_tokens_per_s"),
         }
 
 

@@ -140,16 +140,13 @@ class Search:
             interrupted=interrupted,
             error=error,
             outlook=self._forecasting.outlook,
-            spent=self._spent(),
-        )
-
-    def _spent(self) -> Spent:
-        return Spent(
-            budget_s=self._pace.budget_s,
-            took_s=self._pace.took_s,
-            n_trials=self._n_trials,
-            n_tried=self._trials.n_tried,
-            ended_trials=self._ended_trials,
+            spent=Spent(
+                budget_s=self._pace.budget_s,
+                took_s=self._pace.took_s,
+                n_trials=self._n_trials,
+                n_tried=self._trials.n_tried,
+                ended_trials=self._ended_trials,
+            ),
         )
 
     @property

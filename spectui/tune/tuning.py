@@ -84,8 +84,10 @@ class Tuning:
         with self._open(on_event) as study:
             self._begin(study, on_event)
             began_s = time.monotonic()
-            self._settle(study, on_event)
-            setup = self.setup
+            self.setup, self.placing = self._backend.settle(
+                self.setup, study, lambda text: on_event(Notice(text=text))
+            )
+            setup, self.space = self.setup, study.space
             settled_s = 0.0 if self.placing is None else time.monotonic() - began_s
             tried = {one.prompt_id for record in study.records() for one in record.prompts}
             division = divide(setup.workload, setup.limits.n_trial_prompts, tried)
@@ -115,13 +117,6 @@ class Tuning:
         if setup.plan is not None and study.space.layouts is not None:
             setup.plan.check(study.space.layouts, study.name)
         on_event(StudyOpened(name=study.name))
-
-    def _settle(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
-        """Have the target lie where it is fastest."""
-        self.setup, self.placing = self._backend.settle(
-            self.setup, study, lambda text: on_event(Notice(text=text))
-        )
-        self.space = study.space
 
     def _search_setup(
         self,
