@@ -25,7 +25,6 @@ from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine, this_machine
 from spectui.options.setup import ModelOptions, Setup
 from spectui.server.binary import ServerBinary
-from spectui.trace.record import Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import mixed
 from spectui.tune.experts import at_least
@@ -39,7 +38,7 @@ from spectui.tune.setup import TuningSetup
 from spectui.tune.space import Parameter
 from spectui.tune.studies.recordings import KeptTrace, identities, study_trace
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.tracing import Tracing, identity, trace_of
+from spectui.tune.tracing import identity, trace_of
 
 
 def study_spec(setup: TuningSetup, target: ModelLoaded) -> dict[str, Any]:
@@ -209,7 +208,12 @@ class InProcess:
         )
         kept = KeptTrace(
             study_trace(study.name, study.spec),
-            partial(self._trace, setup),
+            partial(
+                trace_of,
+                target=self.target,
+                candidates=setup.candidates,
+                workload=setup.workload,
+            ),
             identity(self.target),
             identities(setup.candidates),
             study.recordings,
@@ -223,11 +227,6 @@ class InProcess:
             kept=kept if self.keeps_trace else None,
         )
         return loader, forecaster
-
-    def _trace(self, setup: TuningSetup, tracing: Tracing) -> Trace:
-        return trace_of(
-            tracing, target=self.target, candidates=setup.candidates, workload=setup.workload
-        )
 
 
 def _deadline(budget_s: float | None, engine: Engine) -> Callable[[], bool]:
