@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.common import write_results
 from spectui.trace.file import read_trace
 from spectui.trace.record import Trace
-from spectui.tune.forecast import adaptive_best, forecasts
+from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
 
 
@@ -34,9 +34,10 @@ def main() -> None:
 def rules_of(trace: Trace, draft: str) -> dict[str, Any]:
     """The rules with one draft."""
     space = SearchSpace(drafts=(draft,), with_ngrams=False)
-    ordered = forecasts(trace.recordings, trace.costs, space)
+    recorded = Recorded(recordings=trace.recordings, costs=trace.costs, space=space)
+    ordered = recorded.forecasts()
     began = time.process_time()
-    found = adaptive_best(trace.recordings, trace.costs, ordered).value
+    found = recorded.adaptive(ordered).value
     seconds = time.process_time() - began
     if found is None:
         raise ValueError("the trace holds no costs")

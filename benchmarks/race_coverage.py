@@ -45,13 +45,13 @@ from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.division import LATER_ERROR, Judged, divide
+from spectui.tune.division import LATER_ERROR, divide
 from spectui.tune.evidence import evidence_of
 from spectui.tune.forecast import Answers, Forecast, promising
 from spectui.tune.forecasting import STAGE
 from spectui.tune.looks import ERROR
 from spectui.tune.race import Race, Standing
-from spectui.tune.race_runs import legs_of
+from spectui.tune.race_runs import RaceLegs
 
 MIN_GAIN = 0.02
 TASTE = 0.06
@@ -114,7 +114,7 @@ class Setting:
         return 2 if self.prompts == "two categories" else N_CATEGORIES
 
     @property
-    def judged(self) -> Judged:
+    def judged(self) -> tuple[tuple[WorkItem, ...], Basis]:
         """Text of a race without a recording."""
         division = divide(workload(self.n_prompts, self.n_categories), N_TRIAL)
         written = {item.id: answer(N_WRITTEN, 1.0) for item in division.trial_items}
@@ -307,10 +307,10 @@ def run(
     """One search: its leader, the verdict, what is true, and what is said of other prompts."""
     simulated = Simulated(rng, setting)
     arm = simulated.forecasts[simulated.best].arm
-    runs = legs_of(simulated)(simulated, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None)
-    evidence, judged, names = None, setting.judged, list[tuple[str, str]]()
+    runs = RaceLegs(simulated, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None)
+    evidence, names = None, list[tuple[str, str]]()
     whole = workload(setting.n_prompts, setting.n_categories)
-    items, basis = judged.items, judged.basis
+    items, basis = setting.judged
     error = LATER_ERROR if basis is Basis.LATER else ERROR
     if setting.is_recorded:
         names = [(item.id, item.category) for item in whole.items]

@@ -24,6 +24,7 @@ from spectui.trace.file import read_trace
 from spectui.trace.grid import Grid
 from spectui.trace.ngrams import (
     NGRAM_COSTS,
+    costs_beside,
     hashes_tokens,
     ngram_costs,
     replay_chained,
@@ -82,7 +83,7 @@ def replay(path: Path, wanted: Wanted, *, json_path: str | None) -> None:
         *replay_ngrams(trace.recordings, wanted.ngrams, ngram_costs(trace.costs)),
     ]
     best = max(totals, key=lambda total: total.speedup or 0.0)
-    own = _costs_of(trace, best)
+    own = costs_beside(trace.costs, best.draft)
     explanation = explain_replayed(best, own)
     known = _costs(wanted, trace)
     text = drawn(_replay_table(totals, best))
@@ -135,10 +136,6 @@ def _costs(wanted: Wanted, trace: Trace) -> Mapping[str, Costs]:
     """Costs from the trace for the replayed drafters."""
     drafters = (*wanted.drafts, NGRAM_COSTS) if wanted.ngrams else wanted.drafts
     return {name: trace.costs[name] for name in drafters if name in trace.costs}
-
-
-def _costs_of(trace: Trace, total: Total) -> Costs | None:
-    return ngram_costs(trace.costs) if total.draft is None else trace.costs.get(total.draft)
 
 
 def _chosen(trace: Trace, wanted: tuple[str, ...]) -> Iterator[str]:

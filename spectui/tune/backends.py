@@ -25,7 +25,6 @@ from spectui.measure.workload import Workload
 from spectui.monitor.machine import Machine, this_machine
 from spectui.options.setup import ModelOptions, Setup
 from spectui.server.binary import ServerBinary
-from spectui.trace.record import Trace
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import mixed
 from spectui.tune.experts import at_least
@@ -39,7 +38,7 @@ from spectui.tune.setup import TuningSetup
 from spectui.tune.space import Parameter
 from spectui.tune.studies.recordings import KeptTrace, identities, study_trace
 from spectui.tune.studies.study import TuningStudy
-from spectui.tune.tracing import Tracing, identity, trace_of
+from spectui.tune.tracing import identity, trace_of
 
 
 def study_spec(setup: TuningSetup, target: ModelLoaded) -> dict[str, Any]:
@@ -50,10 +49,10 @@ def study_spec(setup: TuningSetup, target: ModelLoaded) -> dict[str, Any]:
     the command's own is, with the parameters that may change it.
     """
     options, workload = setup.off.target, setup.workload
-    own = _identity(options, target)
+    own = _loaded_identity(options, target)
     if setup.space.layouts is not None:
         if options.fit is not None:
-            own = _identity(Layout(text="", n_gpu_layers=-1).on(options), target)
+            own = _loaded_identity(Layout(text="", n_gpu_layers=-1).on(options), target)
         own["placement"]["n_cpu_moe"] = None
     given = [item.given.tokens for item in workload.items if item.given is not None]
     spec = {
@@ -61,7 +60,7 @@ def study_spec(setup: TuningSetup, target: ModelLoaded) -> dict[str, Any]:
         "llama.cpp": [binding_version(), *library_facts().identity, *sorted(buffer_types())],
         "target": own,
         "drafts": {
-            candidate.name: _identity(candidate.options, candidate.loaded)
+            candidate.name: _loaded_identity(candidate.options, candidate.loaded)
             for candidate in setup.candidates
             if candidate.loaded is not None
         },
@@ -77,18 +76,13 @@ def study_spec(setup: TuningSetup, target: ModelLoaded) -> dict[str, Any]:
     return as_stored(spec)
 
 
-def _identity(options: ModelOptions, loaded: ModelLoaded) -> dict[str, Any]:
-    file, placement = model_identity(options, loaded.info.size_bytes)
-    return {**file, "n_params": loaded.info.n_params, "placement": placement}
-
-
 def served_spec(
     *,
     machine: Machine,
     server: Mapping[str, object],
     off: Setup,
-    drafts: Mapping[str, ModelOptions],
-    sizes_bytes: Mapping[Path, int],
+    target: ServedModel,
+    drafts: Mapping[str, ServedModel],
     workload: Workload,
 ) -> dict[str, Any]:
     """The study's conditions where a llama-server measures: no study mixes backends.
@@ -97,16 +91,16 @@ def served_spec(
         machine: machine that the server runs on.
         server: which binary, of which version.
         off: the target alone, with what all servers share.
+        target: model of ``off``.
         drafts: by name.
-        sizes_bytes: sizes of all these models, by path.
         workload: prompts to decode.
     """
     spec = {
         **machine.conditions,
         "backend": "server",
         "server": server,
-        "target": _served_identity(off.target, sizes_bytes),
-        "drafts": {name: _served_identity(one, sizes_bytes) for name, one in drafts.items()},
+        "target": _identity(off.target, target.file_bytes),
+        "drafts": {name: _identity(one.options, one.file_bytes) for name, one in drafts.items()},
         "context": conditions(off.context),
         "prompts": digest([item.tokens for item in workload.items]),
         "n_predict": workload.n_predict,
@@ -117,9 +111,13 @@ def served_spec(
     return as_stored(spec)
 
 
-def _served_identity(options: ModelOptions, sizes_bytes: Mapping[Path, int]) -> dict[str, Any]:
-    file, placement = model_identity(options, sizes_bytes[options.path])
-    return {**file, "placement": placement}
+def _identity(options: ModelOptions, size_bytes: int, **facts: int) -> dict[str, Any]:
+    file, placement = model_identity(options, size_bytes)
+    return {**file, **facts, "placement": placement}
+
+
+def _loaded_identity(options: ModelOptions, loaded: ModelLoaded) -> dict[str, Any]:
+    return _identity(options, loaded.info.size_bytes, n_params=loaded.info.n_params)
 
 
 def study_name(target: Path, spec: dict[str, Any]) -> str:
@@ -205,7 +203,12 @@ class InProcess:
         )
         kept = KeptTrace(
             study_trace(study.name, study.spec),
-            partial(self._trace, setup),
+            partial(
+                trace_of,
+                target=self.target,
+                candidates=setup.candidates,
+                workload=setup.workload,
+            ),
             identity(self.target),
             identities(setup.candidates),
             study.recordings,
@@ -219,11 +222,6 @@ class InProcess:
             kept=kept if self.keeps_trace else None,
         )
         return loader, forecaster
-
-    def _trace(self, setup: TuningSetup, tracing: Tracing) -> Trace:
-        return trace_of(
-            tracing, target=self.target, candidates=setup.candidates, workload=setup.workload
-        )
 
 
 def _deadline(budget_s: float | None, engine: Engine) -> Callable[[], bool]:
@@ -275,7 +273,6 @@ class Served:
     def spec(self, setup: TuningSetup) -> dict[str, Any]:
         """Conditions that must be equal for two trials to be comparable."""
         version = self.binary.version
-        models = (self.target, *self.drafts.values())
         return served_spec(
             machine=this_machine(),
             server={
@@ -285,8 +282,8 @@ class Served:
                 "commit": None if version is None else version.commit,
             },
             off=setup.off,
-            drafts={name: one.options for name, one in self.drafts.items()},
-            sizes_bytes={one.path: one.file_bytes for one in models},
+            target=self.target,
+            drafts=self.drafts,
             workload=setup.workload,
         )
 

@@ -18,7 +18,6 @@ from spectui.measure.device_locks import devices_held_for
 from spectui.tune.document import Tuned
 from spectui.tune.events import TuneEvent
 from spectui.tune.progress import Phase, TuningState, advance
-from spectui.tune.result import TuneResult
 from spectui.tune.tuning import Tuning
 
 
@@ -101,13 +100,6 @@ class BackgroundTuning:
         finally:
             self._engine.close()
 
-    def _reported(self, tuning: Tuning, result: TuneResult) -> TuneResult:
-        """The result, once its document is kept, which reports are made of."""
-        if result.not_kept is not None or result.earlier is not None:
-            return result
-        found = Tuned(tuning=tuning, result=result, target=self._target)
-        return replace(result, not_kept=tuning.keep_report("", found.document()))
-
     def _tune(self) -> None:
         tuning = self._prepare(self._engine)
 
@@ -120,7 +112,9 @@ class BackgroundTuning:
             result = tuning.run(on_event)
             # The study has it by now: a report that cannot be made must not hide it.
             self._change(result=result, current=None, records=result.trials)
-            result = self._reported(tuning, result)
+            if result.not_kept is None and result.earlier is None:
+                document = Tuned(tuning=tuning, result=result, target=self._target).document()
+                result = replace(result, not_kept=tuning.keep_report("", document))
         error = None if result.error is None else str(result.error)
         self._change(
             phase=Phase.FINISHED if error is None else Phase.FAILED, result=result, error=error

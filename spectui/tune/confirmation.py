@@ -20,7 +20,7 @@ from spectui.tune.forecasting import Forecasting
 from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
 from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
-from spectui.tune.race_runs import legs_of
+from spectui.tune.race_runs import RaceLegs
 from spectui.tune.setup import SearchSetup
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord
@@ -80,7 +80,7 @@ class Confirmation:
                 arm=arms[0], others=arms[1:], n_prompts=n, until_decided=until_decided
             )
         )
-        runs = legs_of(self.setup.measurer)(
+        runs = RaceLegs(
             self.setup.measurer,
             arms,
             off=self.setup.study.space.off,
@@ -137,11 +137,10 @@ class Confirmation:
                 if item.id not in written and self.pace.left_s > 0:
                     written[item.id] = setup.measurer.decode(item, None)
                     self.on_decoded(item, written[item.id])
-        judged = setup.division.judged(
+        items, self.basis = setup.division.judged(
             written, n_predict=setup.workload.n_predict, n_ctx=setup.n_ctx
         )
-        self._items = self._repeated(judged.items)
-        self.basis = judged.basis
+        self._items = self._repeated(items)
 
     def _repeated(self, items: Sequence[WorkItem], n_passes: int = 1) -> tuple[WorkItem, ...]:
         n_passes = max(self.setup.limits.n_confirmations, n_passes)

@@ -34,14 +34,6 @@ prompt prefers lasts: it was the reason for the choice, and looks like a gain fo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """Text of a race."""
-
-    items: tuple[WorkItem, ...]
-    basis: Basis
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
     """The prompts of a search by what they do."""
 
@@ -62,7 +54,7 @@ class Division:
 
     def judged(
         self, written: Mapping[str, GenerationResult], *, n_predict: int, n_ctx: int
-    ) -> Judged:
+    ) -> tuple[tuple[WorkItem, ...], Basis]:
         """Text that no choice saw, or all prompts where there is too little of that.
 
         Args:
@@ -71,7 +63,7 @@ class Division:
             n_ctx: tokens that there is room for.
         """
         if not self.takes_later_text:
-            return Judged(items=self.unseen, basis=Basis.UNSEEN)
+            return self.unseen, Basis.UNSEEN
         later = [
             replace(item, tokens=item.tokens + written[item.id].tokens, n_prefix=len(item.tokens))
             for item in self.trial_items
@@ -80,8 +72,8 @@ class Division:
         fitting = [item for item in later if len(item.tokens) + n_predict + 1 <= n_ctx]
         items = (*self.unseen, *fitting)
         if len(items) < min(MIN_PROMPTS, len(self.planned)):
-            return Judged(items=self.planned, basis=Basis.SAME)
-        return Judged(items=items, basis=Basis.LATER if fitting else Basis.UNSEEN)
+            return self.planned, Basis.SAME
+        return items, Basis.LATER if fitting else Basis.UNSEEN
 
 
 def divide(workload: Workload, n_trial: int, tried: Collection[str] = ()) -> Division:

@@ -11,7 +11,7 @@ from spectui.measure.statistics import paired_speedup
 from spectui.measure.verdict import doubt
 from spectui.speculative.counters import Counters, Detail
 from spectui.trace.costs import Costs
-from spectui.trace.ngrams import ngram_costs
+from spectui.trace.ngrams import costs_beside
 from spectui.trace.replay import Total
 from spectui.trace.terms import (
     REST,
@@ -27,6 +27,7 @@ from spectui.tune.result import TuneResult
 
 _NO_DRAFT_HELPS = "even a draft for nothing would not pay at this acceptance"
 _FREE = "drafting takes next to nothing as it is"
+_NO_ALPHA = "even a draft that is always right would not pay at these costs"
 _WHOLE_MS = 10
 """Milliseconds from which on no digit stands after the point."""
 _SMALL = 0.005
@@ -110,25 +111,16 @@ def _explained(result: TuneResult) -> Explanation:
         return Explanation(text="Not explained: no setting was confirmed.", findings=None)
     if speedup.is_noise:
         return Explanation(text=f"Not explained: {doubt(speedup)}.", findings=None)
-    costs = (
-        ngram_costs(result.outlook.costs)
-        if arm.draft is None
-        else result.outlook.costs.get(arm.draft)
-    )
-    if not result.pairs_where_target_moved:
-        return explain_measured(
-            result.pairs,
-            arm,
-            speedup=speedup.estimate,
-            recommended=result.verdict.use_speculation,
-            costs=costs,
-        )
-    # Rounds can be taken apart only beside the target alone in the same place.
-    over_own = paired_speedup(measurements(result.pairs_where_target_moved)).estimate
+    moved = result.pairs_where_target_moved
     found = explain_measured(
-        result.pairs_where_target_moved, arm, speedup=over_own, recommended=False, costs=costs
+        # Rounds can be taken apart only beside the target alone in the same place.
+        moved or result.pairs,
+        arm,
+        speedup=paired_speedup(measurements(moved)).estimate if moved else speedup.estimate,
+        recommended=result.verdict.use_speculation and not moved,
+        costs=costs_beside(result.outlook.costs, arm.draft),
     )
-    return replace(found, text=f"{_moved(result, arm)} {found.text}")
+    return replace(found, text=f"{_moved(result, arm)} {found.text}") if moved else found
 
 
 def _moved(result: TuneResult, arm: Arm) -> str:
@@ -355,11 +347,7 @@ def _terms_document(found: Findings) -> Json:
         "speedup_without": found.speedup_without,
         **or_reason("break_even_draft_step_s", found.break_even_step_s, no_draft),
         **or_reason("break_even_c", found.break_even_c, no_draft),
-        **or_reason(
-            "break_even_alpha",
-            found.break_even_alpha,
-            "even a draft that is always right would not pay at these costs",
-        ),
+        **or_reason("break_even_alpha", found.break_even_alpha, _NO_ALPHA),
         "speedup_if_free": found.speedup_if_free,
         "speedup_if_perfect": found.speedup_if_perfect,
         "speedup_limit": found.limit,

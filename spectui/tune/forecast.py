@@ -1,8 +1,7 @@
-"""Forecasts of every setting from a short recording, and the choice of those worth a real trial."""
+"""Forecasts of settings, and the choice of those worth a real trial."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -10,22 +9,11 @@ import numpy.typing as npt
 
 from spectui.documents import Json, Known
 from spectui.format import counted, percent_text
-from spectui.measure.arm import OFF, Arm
+from spectui.measure.arm import Arm
 from spectui.measure.reading import Readings
-from spectui.options.drafters import Ngram
 from spectui.trace.costs import Costs, Vector
-from spectui.trace.ngrams import (
-    NGRAM_COSTS,
-    hashes_tokens,
-    ngram_costs,
-    replay_chained,
-    replay_ngrams,
-)
-from spectui.trace.policies import Policies, Policy, replay_policies
-from spectui.trace.probabilistic import NOT_SAMPLED, Sampled, best_sampled
-from spectui.trace.record import Recording
-from spectui.trace.replay import Total, off_part_seconds, replay_trace
-from spectui.tune.space import SearchSpace
+from spectui.trace.policies import Policies, Policy
+from spectui.trace.probabilistic import NOT_SAMPLED, Sampled
 
 _MATTERS = 0.01
 """Gain from which on it is told which rule comes nearest."""
@@ -93,11 +81,6 @@ EVEN = 0.015
 """Difference of two forecasts that are equal for all that one can tell: their error is 1 to 2 %."""
 _PROMISING = 5
 """Settings that trials measure first."""
-_CHAINED = 8
-"""Settings of a draft model, the best of so many lengths, that are replayed behind n-gram drafters:
-each of these walks along the text in Python, where the grid walks all settings together."""
-_CHAIN_GAIN = 1.02
-"""Forecast gain that a drafter ahead must add. Most texts give it nothing to propose."""
 
 
 class Answers(NamedTuple):
@@ -185,122 +168,6 @@ class Outlook:
     """The best forecast of drafts whose tokens are sampled."""
 
 
-def forecasts(
-    recordings: Sequence[Recording],
-    costs_by_draft: Mapping[str, Costs],
-    space: SearchSpace,
-    *,
-    has_text: bool = True,
-) -> tuple[Forecast, ...]:
-    """Replay every setting of ``space`` with every drafter whose costs are known.
-
-    Args:
-        recordings: recordings of a trace.
-        costs_by_draft: costs of a trace.
-        space: settings to replay.
-        has_text: whether tokens are those of the vocabulary; otherwise n-gram drafters that hash
-            them are left out.
-
-    Returns:
-        Best first; settings that do the same on all recordings stand for themselves.
-    """
-    found = list[Forecast]()
-    if not recordings:
-        return ()
-    for draft in space.drafts:
-        costs = costs_by_draft.get(draft)
-        off = off_costs(draft, costs_by_draft, space)
-        if costs is not None and off is not None:
-            forecast = partial(forecast_of, recordings=recordings, space=space, off=off)
-            totals = replay_trace(recordings, draft, space.grid(draft), costs)
-            alone = [forecast(total) for total in totals if total.model.check() is None]
-            ahead = [s for s in space.ahead() if has_text or not s.hashes_tokens]
-            found += [*alone, *_chained(recordings, alone, ahead, costs, forecast)]
-    costs = ngram_costs(costs_by_draft)
-    if costs is not None:
-        settings = [s for s in space.ngrams() if has_text or not hashes_tokens(s)]
-        forecast = partial(forecast_of, recordings=recordings, space=space, off=costs)
-        found += map(forecast, replay_ngrams(recordings, settings, costs))
-    return tuple(sorted(found, key=lambda one: -one.speedup))
-
-
-def off_costs(draft: str, costs_by_draft: Mapping[str, Costs], space: SearchSpace) -> Costs | None:
-    """Costs of off, from the placement of the target without a draft.
-
-    None where nothing was measured there.
-    """
-    layouts = space.layouts
-    is_moved = layouts is not None and layouts.of(draft) != layouts.alone
-    return costs_by_draft.get(NGRAM_COSTS if is_moved else draft)
-
-
-def _chained(
-    recordings: Sequence[Recording],
-    alone: Sequence[Forecast],
-    ahead: Sequence[Ngram],
-    costs: Costs,
-    forecast: Callable[[Total], Forecast],
-) -> Iterator[Forecast]:
-    """The best settings of a draft model with each of ``ahead`` before it, where that gains."""
-    best = _best_of_each_length(sorted(alone, key=lambda one: -one.speedup))[:_CHAINED]
-    for one in best:
-        if one.arm.draft is None or one.arm.speculation is None:
-            continue
-        settings = [one.arm.speculation.after((drafter,)) for drafter in ahead]
-        for total in replay_chained(recordings, one.arm.draft, settings, costs):
-            chained = forecast(total)
-            if chained.speedup > _CHAIN_GAIN * one.speedup:
-                yield chained
-
-
-def forecast_of(
-    total: Total, *, recordings: Sequence[Recording], space: SearchSpace, off: Costs
-) -> Forecast:
-    """The forecast that a replay gives, over the target alone as ``off`` prices it."""
-    off_s = off_part_seconds(recordings, total.parts.tokens, off)
-    answers = None if total.seconds is None else Answers(*total.parts, off_s)
-    return Forecast(
-        arm=space.placed(Arm(draft=total.draft, speculation=total.speculation)),
-        speedup=float(off_s.sum() / total.seconds) if total.seconds else 0.0,
-        n_drafted=total.n_drafted,
-        n_accepted=total.n_accepted,
-        answers=answers,
-    )
-
-
-def adaptive_best(
-    recordings: Sequence[Recording], costs: Mapping[str, Costs], ordered: Sequence[Forecast]
-) -> Known[Adaptive]:
-    """Rules of draft length beside the best forecast of a draft model that drafts alone."""
-    for one in ordered:
-        arm, answers = one.arm, one.answers
-        own = None if arm.speculation is None or arm.speculation.ahead else arm.speculation.model
-        if arm.draft is not None and own is not None and answers is not None:
-            on_s, off_s = float(answers.on_s.sum()), float(answers.off_s.sum())
-            return Known(
-                Adaptive(
-                    draft=arm.draft,
-                    fixed=arm if on_s <= off_s else OFF,
-                    fixed_s=min(on_s, off_s),
-                    policies=replay_policies(recordings, arm.draft, costs[arm.draft], own),
-                )
-            )
-    return UNKNOWN
-
-
-def sampled_best(
-    recordings: Sequence[Recording], costs_by_draft: Mapping[str, Costs], space: SearchSpace
-) -> Known[Sampled]:
-    """The best forecast of drafts whose tokens are sampled, of all draft models."""
-    found = [
-        best_sampled(recordings, draft, costs, off)
-        for draft, costs in costs_by_draft.items()
-        if draft in space.drafts and (off := off_costs(draft, costs_by_draft, space)) is not None
-    ]
-    known = [one for one in found if one is not None]
-    return Known(max(known, key=lambda one: one.speedup)) if known else NOT_SAMPLED
-
-
 def best_by_drafter(ordered: Sequence[Forecast]) -> tuple[Forecast, ...]:
     """The best forecast of each draft and of n-gram drafters together, best first."""
     found: dict[str | None, Forecast] = {}
@@ -320,7 +187,7 @@ def promising(ordered: Sequence[Forecast], n: int = _PROMISING) -> tuple[Arm, ..
     Of those that are as good as the best for all that a forecast can tell, the one that gains most
     evenly comes first: it serves other prompts as well, and fewer of them decide whether it pays.
     """
-    best = _best_of_each_length(ordered)
+    best = best_of_each_length(ordered)
     bound = (1 - EVEN) * best[0].speedup if best else 0.0
     even = sorted((one for one in best if one.speedup >= bound), key=lambda one: one.spread)
     return tuple(one.arm for one in (*even, *best[len(even) :])[:n])
@@ -347,7 +214,8 @@ def in_order(ordered: Sequence[Forecast], defaults: Sequence[Arm]) -> tuple[Arm,
     return tuple(dict.fromkeys((*best[:1], *hopeful, *best[1:], *hopeless)))
 
 
-def _best_of_each_length(ordered: Sequence[Forecast]) -> list[Forecast]:
+def best_of_each_length(ordered: Sequence[Forecast]) -> list[Forecast]:
+    """The best forecast of each pair of drafter and longest draft, of those that draft."""
     chosen: dict[tuple[str, int], Forecast] = {}
     done = set[tuple[str, float, int, int]]()
     for one in ordered:

@@ -12,22 +12,13 @@ from spectui.measure.workload import Workload
 from spectui.options.setup import SamplingConfig
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
-from spectui.trace.ngrams import hashes_tokens, ngram_costs, replay_chained, replay_ngrams
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total
 from spectui.trace.routing import Routing
 from spectui.tune.events import TracingEvent
-from spectui.tune.forecast import (
-    Answers,
-    Forecast,
-    Outlook,
-    adaptive_best,
-    forecast_of,
-    forecasts,
-    off_costs,
-    sampled_best,
-)
+from spectui.tune.forecast import Answers, Forecast, Outlook
 from spectui.tune.loading import Loader
+from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
 from spectui.tune.studies.recordings import KeptTrace
 from spectui.tune.tracing import (
@@ -35,9 +26,8 @@ from spectui.tune.tracing import (
     Deadlines,
     Tracer,
     Tracing,
-    fewest_probed,
     n_tracing_steps,
-    probes_without_draft,
+    probed_drafters,
 )
 
 _TEXT_PASSES = 0.5
@@ -48,24 +38,6 @@ _PROBING_PASSES = 1.3
 """Cost of measuring rounds, in decodes of that text by the target alone."""
 _DRAFT_READING = 0.25
 """Cost for a draft to read a prompt, as a share of the target's; roughly."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resampled:
-    """A setting on some recorded prompts that were answered with another sampling."""
-
-    total: Total
-    change: float
-    """Change of the forecast speedup, by the same prompts as they were recorded."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """Recorded data that forecasts start from."""
-
-    recordings: Sequence[Recording]
-    costs: Mapping[str, Costs]
-    has_text: bool
 
 
 @dataclass(eq=False)
@@ -94,7 +66,7 @@ class Forecaster:
         """Why the trace could not be kept; None where it was."""
         self.taken: tuple[Recording, ...] = ()
         """Recordings of another machine, in place of those that ``run`` would make."""
-        self._known: _Known | None = None
+        self._recorded = Recorded(costs={}, space=self.space)
         self._further: list[Recording] = []
         """Recorded for one arm alone."""
 
@@ -125,13 +97,13 @@ class Forecaster:
             tokens_per_s: throughput of the target alone.
             prompt_token_s: seconds per token of a prompt.
         """
-        drafts, alone = self.loader.drafts, probes_without_draft(self.loader)
-        prompt_s = self._prompt_s(n_tokens / tokens_per_s, prompt_token_s, len(drafts))
-        n_probed = fewest_probed(n_prompts, len(drafts) + alone)
+        pass_s, probed = n_tokens / tokens_per_s, probed_drafters(self.loader)
+        prompt_s = self._prompt_s(pass_s, prompt_token_s, len(self.loader.drafts))
+        n_probed = sum(min(n_prompts, n // 2) for _draft, n in probed)
         return (
-            self.loader.moving_s([*[None] * alone, *drafts])
+            self.loader.moving_s([draft for draft, _n in probed])
             + n_prompts * prompt_s
-            + n_probed * _PROBING_PASSES * n_tokens / tokens_per_s
+            + n_probed * _PROBING_PASSES * pass_s
         )
 
     def _prompt_s(self, pass_s: float, prompt_token_s: float, n_drafts: int) -> float:
@@ -223,26 +195,23 @@ class Forecaster:
         )
 
     def _outlook(
-        self, recordings: Sequence[Recording], costs: Mapping[str, Costs], *, has_text: bool = True
+        self, recordings: Sequence[Recording], costs: Mapping[str, Costs], *, has_text: bool
     ) -> Outlook:
-        self._known = _Known(recordings=recordings, costs=costs, has_text=has_text)
-        found = forecasts(recordings, costs, self.space, has_text=has_text)
-        adaptive = adaptive_best(recordings, costs, found)
-        sampled = sampled_best(recordings, costs, self.space)
-        return Outlook(forecasts=found, costs=costs, adaptive=adaptive, sampled=sampled)
+        self._recorded = Recorded(
+            recordings=recordings, costs=costs, space=self.space, has_text=has_text
+        )
+        return self._recorded.outlook()
 
     @property
     def prompts(self) -> tuple[tuple[str, str], ...]:
         """Names and categories of the recorded prompts."""
-        return (
-            tuple((one.id, one.category) for one in self._known.recordings) if self._known else ()
-        )
+        return tuple((one.id, one.category) for one in self._recorded.recordings)
 
     @property
     def texts(self) -> tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]:
         """Prompts and answers of the recording; none without text."""
-        known = self._known
-        if known is None or not known.has_text:
+        known = self._recorded
+        if not known.has_text:
             return ()
         return tuple((tuple(one.prompt), tuple(one.output)) for one in known.recordings)
 
@@ -256,60 +225,61 @@ class Forecaster:
         Args:
             prompt_token_s: seconds per token of a prompt; 0 for one that was read.
         """
-        known = self._known
-        off = [] if known is None else [one.off_s for one in known.costs.values()]
+        off = [one.off_s for one in self._recorded.costs.values()]
         return self._prompt_s(max(off, default=0.0) * self.n_tokens, prompt_token_s, 1)
 
-    def further(self, arm: Arm, n: int) -> tuple[Sequence[Recording], Answers] | None:
+    def further(self, arm: Arm, n: int) -> tuple[Sequence[tuple[str, str]], Answers] | None:
         """Record up to ``n`` further prompts for one arm, and replay it on them.
 
         Returns:
-            None where there are none, or the recording does not hold the arm.
+            Names and categories of the prompts, and the answers; None where there are none, or the
+            recording does not hold the arm.
 
         Raises:
             EngineDiedError: its process ended twice at one prompt.
             KeyboardInterrupt: it was stopped.
             MemoryShortError: memory stayed short.
         """
-        known = self._known
-        if known is None:
-            return None
+        known = self._recorded
         names = {one.id for one in (*known.recordings, *self._further)}
         n_tokens = max((one.n_predict for one in known.recordings), default=0)
         items = [one for one in self.workload.items if one.id not in names][:n]
         workload = replace(self.workload, items=tuple(items), n_predict=n_tokens)
-        recordings = self._recorded(arm, workload) if items else ()
-        found = self._replayed(recordings, arm)
-        if found is None or found[1].answers is None:
+        more = replace(known, recordings=self._record(arm, workload) if items else ())
+        total = more.replay(arm)
+        answers = None if total is None else more.forecast(total).answers
+        if answers is None:
             return None
-        self._further += recordings
-        return recordings, found[1].answers
+        self._further += more.recordings
+        return [(one.id, one.category) for one in more.recordings], answers
 
-    def resampled(self, arm: Arm, sampling: SamplingConfig, n: int) -> Resampled | None:
+    def resampled(self, arm: Arm, sampling: SamplingConfig, n: int) -> tuple[Total, float] | None:
         """Have the first ``n`` recorded prompts answered with another sampling, and replay an arm.
 
         Returns:
-            None where the recording does not hold the arm, or no round is in the answers.
+            The replay, and the change of the forecast speedup by the same prompts as they were
+            recorded. None where the recording does not hold the arm, or no round is in the answers.
 
         Raises:
             EngineDiedError: its process ended twice at one prompt.
             KeyboardInterrupt: it was stopped.
             MemoryShortError: memory stayed short.
         """
-        known, speculation = self._known, arm.speculation
-        before = None if known is None else self._replayed(known.recordings[:n], arm)
-        if known is None or before is None or speculation is None:
+        before = replace(self._recorded, recordings=self._recorded.recordings[:n])
+        own = before.replay(arm)
+        if own is None:
             return None
-        names = {one.id for one in known.recordings[:n]}
+        names = {one.id for one in before.recordings}
         # An answer that is there already was sampled as it was.
         items = [replace(one, given=None) for one in self.workload.items if one.id in names]
         workload = replace(self.workload, items=tuple(items), sampling=sampling)
-        after = self._replayed(self._recorded(arm, workload), arm)
-        if after is None or not after[0].n_rounds or not before[1].speedup:
+        after = replace(before, recordings=self._record(arm, workload))
+        total, own_speedup = after.replay(arm), before.forecast(own).speedup
+        if total is None or not total.n_rounds or not own_speedup:
             return None
-        return Resampled(total=after[0], change=after[1].speedup / before[1].speedup)
+        return total, after.forecast(total).speedup / own_speedup
 
-    def _recorded(self, arm: Arm, workload: Workload) -> Sequence[Recording]:
+    def _record(self, arm: Arm, workload: Workload) -> Sequence[Recording]:
         """Record prompts as far as a replay of one arm needs it."""
         speculation = arm.speculation
         if speculation is None:
@@ -335,28 +305,5 @@ class Forecaster:
 
     def forecast(self, arm: Arm) -> Forecast | None:
         """Replay one arm; None where no recording covers it."""
-        known = self._known
-        found = None if known is None else self._replayed(known.recordings, arm)
-        return None if found is None else found[1]
-
-    def _replayed(self, recordings: Sequence[Recording], arm: Arm) -> tuple[Total, Forecast] | None:
-        """An arm on some recordings; None where they do not cover it."""
-        known, speculation = self._known, arm.speculation
-        if known is None or speculation is None or not recordings:
-            return None
-        model, draft, costs = speculation.model, arm.draft, known.costs
-        # Longer than what was recorded, and than what costs are known for.
-        is_beyond = speculation.longest > self.space.max_draft
-        is_below = model is not None and 0 < model.draft_p_min < self.space.floor
-        if is_beyond or is_below or (hashes_tokens(speculation) and not known.has_text):
-            return None
-        own = ngram_costs(costs) if draft is None else costs.get(draft)
-        off = own if draft is None else off_costs(draft, costs, self.space)
-        if own is None or off is None:
-            return None
-        (total,) = (
-            replay_ngrams(recordings, (speculation,), own)
-            if draft is None
-            else replay_chained(recordings, draft, (speculation,), own)
-        )
-        return total, forecast_of(total, recordings=recordings, space=self.space, off=off)
+        total = self._recorded.replay(arm)
+        return None if total is None else self._recorded.forecast(total)

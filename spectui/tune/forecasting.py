@@ -98,8 +98,7 @@ class Forecasting:
         found = forecaster.further(evidence.chosen, n)
         if found is None:
             return None
-        recordings, answers = found
-        return evidence.followed_by([(one.id, one.category) for one in recordings], answers)
+        return evidence.followed_by(*found)
 
     def look_ahead(self) -> None:
         """Record once, and replay everything."""

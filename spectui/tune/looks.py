@@ -11,6 +11,7 @@ intervals of all looks hold together, whichever of them is the last (Jennison an
 """
 
 import math
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -48,7 +49,7 @@ class Looks:
         self._spent = 0.0
         self._spent_before = 0.0
         self._level = 1.0
-        self._before = self._sums = _Sums()
+        self._before = self._sums = _Sums(0, np.zeros(1), np.ones(1))
         """Before and after the last look."""
         self.n = 0
         """Looks so far."""
@@ -80,16 +81,14 @@ class Looks:
         return self._level
 
 
+@dataclass(eq=False)
 class _Sums:
     """Sums of data with mean 0 and variance 1 that have stayed below each look's boundary."""
 
-    def __init__(
-        self, n_data: int = 0, points: _Array | None = None, mass: _Array | None = None
-    ) -> None:
-        self.n_data = n_data
-        self._points = np.zeros(1) if points is None else points
-        self._mass = np.ones(1) if mass is None else mass
-        """Probability at each point."""
+    n_data: int
+    points: _Array
+    mass: _Array
+    """Probability at each point."""
 
     def bound(self, n_data: int, error: float) -> float:
         """Standard deviations that the sums of ``n_data`` exceed with probability ``error``."""
@@ -102,15 +101,15 @@ class _Sums:
 
     def _above(self, n_data: int, bound: float) -> float:
         spread = math.sqrt(n_data - self.n_data)
-        steps = ((self._points - bound * math.sqrt(n_data)) / spread).tolist()
-        return float(np.dot([_NORMAL.cdf(step) for step in steps], self._mass))
+        steps = ((self.points - bound * math.sqrt(n_data)) / spread).tolist()
+        return float(np.dot([_NORMAL.cdf(step) for step in steps], self.mass))
 
     def below(self, n_data: int, bound: float) -> "_Sums":
         """The sums of ``n_data`` that are not above ``bound`` standard deviations."""
         spread, whole = math.sqrt(n_data - self.n_data), math.sqrt(n_data)
         points = np.linspace(-_REACH * whole, bound * whole, _N_POINTS)
-        steps = (points[:, None] - self._points) / spread
-        mass = np.exp(-(steps**2) / 2) @ self._mass / (spread * math.sqrt(2 * math.pi))
+        steps = (points[:, None] - self.points) / spread
+        mass = np.exp(-(steps**2) / 2) @ self.mass / (spread * math.sqrt(2 * math.pi))
         mass *= points[1] - points[0]
         mass[[0, -1]] /= 2
         return _Sums(n_data, points, mass)

@@ -1,12 +1,12 @@
 """Places of a target: what ``--tune`` may vary of where and with how many threads it runs."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spectui.cores import default_threads
-from spectui.documents import Json, or_reason
+from spectui.documents import Json, fields_of
 from spectui.engine.commands import LoadTarget
 from spectui.engine.fitting import expert_overrides, with_n_cpu_moe
 from spectui.format import rate_text
@@ -35,7 +35,6 @@ class Knob:
     """In the user's command."""
     values: tuple[Value, ...]
     """All that may be tried, in order: neighbours are alike."""
-    write: Callable[[LoadTarget, Value], LoadTarget]
 
     @property
     def name(self) -> str:
@@ -53,21 +52,16 @@ class Knob:
         return "" if follows or value == GIVEN else f"--{self.option} {value}"
 
 
-def _in_context(name: str) -> Callable[[LoadTarget, Value], LoadTarget]:
-    def write(place: LoadTarget, value: Value) -> LoadTarget:
-        changed: dict[str, Any] = {name: int(value)}
-        return replace(place, context=replace(place.context, **changed))
-
-    return write
-
-
-def _split(place: LoadTarget, value: Value) -> LoadTarget:
-    devices = replace(place.options.devices, split_mode=SplitMode(str(value)))
-    return replace(place, options=replace(place.options, devices=devices))
-
-
-def _experts(place: LoadTarget, value: Value) -> LoadTarget:
-    return replace(place, options=with_n_cpu_moe(place.options, int(value)))
+def _with(place: LoadTarget, parameter: Parameter, value: Value) -> LoadTarget:
+    """The place with one value changed."""
+    target = place.options
+    if parameter is Parameter.N_CPU_MOE:
+        return replace(place, options=with_n_cpu_moe(target, int(value)))
+    if parameter is Parameter.SPLIT_MODE:
+        devices = replace(target.devices, split_mode=SplitMode(str(value)))
+        return replace(place, options=replace(target, devices=devices))
+    changed: dict[str, Any] = {str(parameter): int(value)}
+    return replace(place, context=replace(place.context, **changed))
 
 
 def knobs_of(
@@ -98,13 +92,11 @@ def knobs_of(
             parameter=Parameter.MOE_CACHE_MIB,
             own=place.context.moe_cache_mib,
             values=tuple(sorted({0, place.context.moe_cache_mib, *moe_caches_mib})),
-            write=_in_context(Parameter.MOE_CACHE_MIB),
         ),
         Knob(
             parameter=Parameter.SPLIT_MODE,
             own=str(place.options.devices.split_mode),
             values=tuple(map(str, SplitMode)) if n_devices > 1 else (),
-            write=_split,
         ),
         *_context_knobs(place.context, n_processors),
     )
@@ -123,7 +115,7 @@ def _context_knobs(context: ContextOptions, n_processors: int) -> Iterator[Knob]
         (Parameter.THREADS_BATCH, context.threads_batch, batch),
         (Parameter.UBATCH_SIZE, context.ubatch_size, sorted(ubatches)),
     ):
-        yield Knob(parameter=parameter, own=own, values=tuple(values), write=_in_context(parameter))
+        yield Knob(parameter=parameter, own=own, values=tuple(values))
 
 
 def _experts_knob(place: LoadTarget, least: int | None, n_layers: int) -> Knob:
@@ -139,7 +131,6 @@ def _experts_knob(place: LoadTarget, least: int | None, n_layers: int) -> Knob:
         parameter=Parameter.N_CPU_MOE,
         own=own,
         values=(*([GIVEN] if own == GIVEN else []), *counts) if counts else (),
-        write=_experts,
     )
 
 
@@ -182,8 +173,7 @@ class PlaceTrial:
         why = self.error or "it was not measured"
         return {
             "params": self.values,
-            **or_reason("tokens_per_s", self.tokens_per_s, why),
-            **or_reason("prompt_tokens_per_s", self.prompt_tokens_per_s, why),
+            **fields_of(self, why, "tokens_per_s", "prompt_tokens_per_s"),
         }
 
 
@@ -217,17 +207,15 @@ class Placing:
 
     def document(self) -> Json:
         """A search of places as JSON."""
-        plain = asdict(self)
         nothing = "no other place was worth comparing"
         return {
-            **{name: plain[name] for name in ("given", "best", "was_short")},
+            "given": self.given,
+            "best": self.best,
+            "was_short": self.was_short,
             "trials": [one.document() for one in self.trials],
-            **{
-                name: None if one is None else one.document()
-                for name, one in (("decoding", self.decoding), ("requests", self.requests))
-            },
-            **or_reason("given_tokens_per_s", self.given_tokens_per_s, nothing),
-            **or_reason("best_tokens_per_s", self.best_tokens_per_s, nothing),
+            "decoding": None if self.decoding is None else self.decoding.document(),
+            "requests": None if self.requests is None else self.requests.document(),
+            **fields_of(self, nothing, "given_tokens_per_s", "best_tokens_per_s"),
         }
 
 
@@ -235,7 +223,7 @@ def moved(place: LoadTarget, knobs: Iterable[Knob], values: Values) -> LoadTarge
     """The place with some values changed; those that are the command's own are left to it."""
     for knob in knobs:
         value = values.get(knob.name, knob.own)
-        place = place if value == knob.own else knob.write(place, value)
+        place = place if value == knob.own else _with(place, knob.parameter, value)
     return place
 
 

@@ -29,6 +29,7 @@ from spectui.measure.statistics import paired_speedup
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.request import RequestShape
 from spectui.speculative.decoder import Stop
+from spectui.tune.pace import OutOfTimeError
 from spectui.tune.places import Knob, PlaceTrial, Placing, Values, moved, text_of
 from spectui.tune.studies.study import PlaceStudy
 from spectui.tune.tracing import spread_out
@@ -45,10 +46,6 @@ _ALIKE = 1.01
 """Places that differ by no more than this are as fast for all that one can tell."""
 _HOPELESS = 0.8
 """A place that is slower than the best by more than this on two prompts is timed on no other."""
-
-
-class _OutOfTimeError(Exception):
-    pass
 
 
 def load_in_place(engine: Engine, place: LoadTarget) -> None:
@@ -103,7 +100,7 @@ class PlaceSearch:
         was_short = False
         try:
             self._search()
-        except _OutOfTimeError:
+        except OutOfTimeError:
             was_short = True
         trials = sorted(self.study.trials(), key=lambda one: one.values != self._given)
         placing = Placing(given=self._given, best={}, trials=tuple(trials), was_short=was_short)
@@ -144,18 +141,17 @@ class PlaceSearch:
         return trial.request_s(self.shape)
 
     def _tried(self, values: Values) -> PlaceTrial:
-        """A place as an earlier trial has it, or measured now."""
-        known = (one for one in self.study.trials() if one.values == values)
-        return next(known, None) or self._run(values)
-
-    def _run(self, values: Values) -> PlaceTrial:
-        """Measure a place, and keep what was found.
+        """A place as an earlier trial has it, or measured now and kept.
 
         Raises:
+            OutOfTimeError: time is up.
             SpectuiError: the target cannot run in the command's own.
         """
+        known = next((one for one in self.study.trials() if one.values == values), None)
+        if known is not None:
+            return known
         if values != self._given and self.is_over():
-            raise _OutOfTimeError
+            raise OutOfTimeError
         try:
             found = self.timed(values)
         except (BadInputError, DoesNotFitError, EngineDiedError, UsageError) as error:

@@ -112,8 +112,6 @@ class Race:
         """Fraction of the planned prompts at the last look."""
         self._n_seen = 0
         """Pairs at the last look."""
-        self._n_done = 0
-        """Prompts that were measured."""
         self.leader = self.runs.arms[0]
         """The favourite, or the finalist that was shown to be faster by the last look."""
 
@@ -124,18 +122,15 @@ class Race:
             until_decided: whether to end as soon as it is decided, and where more timed prompts
                 would hardly narrow the interval; else time and prompts alone end it.
         """
-        left = self._affordable(self._n_done)
+        left = self._affordable()
         if until_decided and self._n_seen and self._is_timed(self._progress(len(left))):
             return
         step = max(LOOK_EVERY, -(-len(left) // _MAX_LOOKS))
-        leg = self.items[:step] if not self._n_done else self._affordable(self._n_done)[:step]
+        leg = left[:step] if self.runs.n_items else self.items[:step]
         while leg:
-            self.runs.measure(self._running, self._n_done, leg)
-            self._n_done += len(leg)
-            rest = self._affordable(self._n_done)
-            progress = self._n_done / (self._n_done + len(rest))
-            if until_decided:
-                progress = self._progress(len(rest))
+            self.runs.measure(self._running, self.runs.n_items, leg)
+            rest = self._affordable()
+            progress = self._progress(len(rest)) if until_decided else self._share(len(rest))
             self._look_at(progress)
             if until_decided and (self.is_decided or self._is_timed(progress)):
                 return
@@ -150,7 +145,7 @@ class Race:
         """Look again with further prompts that were recorded for the leader; they may be timed."""
         self.evidence = evidence
         self.items = (*self.items, *items)
-        self._look_at(self._progress(len(self._affordable(self._n_done))))
+        self._look_at(self._progress(len(self._affordable())))
 
     def _look_at(self, progress: float) -> None:
         """Take a look; ``progress`` is that of timing the prompts that are recorded."""
@@ -163,12 +158,16 @@ class Race:
         """Share of the timing that is done; 1 where more would hardly add to what is known."""
         evidence, timed = self.evidence, measurements(self.pairs(self.leader))
         if evidence is None or not timed or not evidence.covers(self.leader):
-            return self._n_done / (self._n_done + n_left)
+            return self._share(n_left)
         return evidence.progress(self.leader, timed, len(timed) + n_left)
 
-    def _affordable(self, start: int) -> Sequence[WorkItem]:
-        """Prompts that there is time for, after the first ``start``."""
-        rest = self.items[start:]
+    def _share(self, n_left: int) -> float:
+        """Share of the prompts that is measured."""
+        return self.runs.n_items / (self.runs.n_items + n_left)
+
+    def _affordable(self) -> Sequence[WorkItem]:
+        """Prompts that are left and that there is time for."""
+        rest = self.items[self.runs.n_items :]
         return rest[: self.n_affordable(self._running, rest)]
 
     def conclude(self) -> tuple[Standing, ...]:

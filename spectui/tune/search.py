@@ -8,7 +8,6 @@ forecasts only where the user asks for them.
 
 import time
 from collections.abc import Callable
-from functools import partial
 
 from spectui.documents import Known
 from spectui.engine.events import GenerationResult
@@ -31,7 +30,7 @@ from spectui.tune.served_forecast import ServedForecaster
 from spectui.tune.setup import MOST_TRIALS, SearchSetup
 from spectui.tune.temperatures import Temperatures, predicted
 from spectui.tune.trialing import TrialRunner
-from spectui.tune.trials import TrialRecord, best_trial, has_steady_off
+from spectui.tune.trials import TrialRecord, best_trial
 
 
 class Search:
@@ -141,16 +140,13 @@ class Search:
             interrupted=interrupted,
             error=error,
             outlook=self._forecasting.outlook,
-            spent=self._spent(),
-        )
-
-    def _spent(self) -> Spent:
-        return Spent(
-            budget_s=self._pace.budget_s,
-            took_s=self._pace.took_s,
-            n_trials=self._n_trials,
-            n_tried=self._trials.n_tried,
-            ended_trials=self._ended_trials,
+            spent=Spent(
+                budget_s=self._pace.budget_s,
+                took_s=self._pace.took_s,
+                n_trials=self._n_trials,
+                n_tried=self._trials.n_tried,
+                ended_trials=self._ended_trials,
+            ),
         )
 
     @property
@@ -167,8 +163,6 @@ class Search:
             found, study = self._forecasting.forecasts, self._setup.study
             chains = any(one.arm.speculation and one.arm.speculation.ahead for one in found)
             study.follow(in_order(found, study.space.defaults), chains=chains)
-        # Every estimate is over off: where only a noisy trial has it, there is one more.
-        wanted = self._noisy_off()
         while True:
             self._trials.look_around()
             if self._trials.n_tried >= self._n_trials:
@@ -176,20 +170,8 @@ class Search:
             race_s = self._confirmation.race_s(self._favourites(), RESERVED)
             if not self._pace.has_time_for_trial(race_s):
                 raise OutOfTimeError
-            self._pace.trial(partial(self._trials.run, wanted))
-            wanted = None
+            self._pace.trial(self._trials.run)
             self._forecasting.forecast_tried()
-
-    def _noisy_off(self) -> Arm | None:
-        """Off, where earlier runs have no other than noisy trials of it, and there is room for one.
-
-        This run repeats a noisy trial at once where it has the time.
-        """
-        records = self._trials.records
-        is_measured = any(one.arm.is_off and one.relative for one in records)
-        has_room = self._trials.n_tried + 1 < self._n_trials
-        is_wanted = is_measured and has_room and not has_steady_off(records)
-        return self._setup.study.space.off if is_wanted else None
 
     def _decoded(self, item: WorkItem, result: GenerationResult) -> None:
         left_s = self._seconds_left()

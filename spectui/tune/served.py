@@ -23,6 +23,7 @@ from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.verdict import Basis, Verdict, doubt, judge
 from spectui.monitor.machine import this_machine
 from spectui.prompts import Prompt
+from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
 from spectui.tune.tuning import Tuning
 from spectui.verify.claim import Claim, Origin
@@ -226,9 +227,9 @@ def serve(
     began_s = time.monotonic()
     left_s = None if budget_s is None else budget_s - result.spent.took_s
     claims = [
-        (one.best, claim)
-        for one in _finalists(result)
-        if one.best is not None and (claim := _claim(tuning, one, prompts)) is not None
+        (one.arm, claim)
+        for one in result.finalists[:_SERVED]
+        if (claim := _claim(tuning, one, result.verdict.basis, prompts)) is not None
     ]
     room = _room(serving, result, [claim for _, claim in claims], left_s)
     if left_s is not None:
@@ -317,10 +318,17 @@ def with_server_ranking(result: TuneResult, served: Served | None) -> TuneResult
     if served is None or not served.preference.is_other:
         return result
     arm, own = served.preference.arm, served.preference.verdict
-    if arm.is_off:
+    other = next((one for one in result.finalists[1:_SERVED] if one.arm == arm), None)
+    if other is None:
         return replace(result, verdict=own)
-    other = next((one for one in _finalists(result) if one.best == arm), result)
-    return replace(other, verdict=own)
+    return replace(
+        result,
+        best=arm,
+        speedup=other.speedup,
+        pairs=other.pairs,
+        pairs_where_target_moved=(),
+        verdict=own,
+    )
 
 
 def failure_of(ended: BaseException) -> BaseException:
@@ -330,22 +338,10 @@ def failure_of(ended: BaseException) -> BaseException:
     return ended
 
 
-def _finalists(result: TuneResult) -> Iterator[TuneResult]:
-    """Results in which each served setting in turn is the winner; the actual winner first."""
-    yield result
-    for one in result.finalists[1:_SERVED]:
-        if one.speedup is not None:
-            yield replace(
-                result,
-                best=one.arm,
-                speedup=one.speedup,
-                pairs=one.pairs,
-                pairs_where_target_moved=(),
-            )
-
-
-def _claim(tuning: Tuning, result: TuneResult, prompts: Sequence[Prompt]) -> Claim | None:
-    promise = tuning.promise_of(result)
+def _claim(
+    tuning: Tuning, raced: Standing, basis: Basis | None, prompts: Sequence[Prompt]
+) -> Claim | None:
+    promise = tuning.promise_of(raced, basis)
     if promise is None:
         return None
     measured = tuple(one for one in prompts if one.id in promise.prompt_ids)

@@ -60,7 +60,7 @@ def measure_slots(
     workload = replace(workload, items=items)
     judged = partial(SlotResult, min_gain=min_gain, basis=result.verdict.basis)
     found = [judged(n_slots=numbers[0], found=_race(result, workload))]
-    left_out: list[int] = []
+    left_out, ended = list[int](), None
     race_s = sum(sum(request_s(pair)) for pair in result.pairs) / numbers[0]
     try:
         for n_slots in numbers[1:]:
@@ -73,10 +73,10 @@ def measure_slots(
                 continue
             found.append(judged(n_slots=n_slots, found=measured))
             if measured.ended is not None:
+                ended = measured.ended
                 break
     except (KeyboardInterrupt, SpectuiError) as error:
-        return SlotsMeasured(results=tuple(found), left_out=tuple(left_out), ended=error)
-    ended = found[-1].found.ended
+        ended = error
     return SlotsMeasured(results=tuple(found), left_out=tuple(left_out), ended=ended)
 
 

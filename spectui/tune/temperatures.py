@@ -102,9 +102,8 @@ def predicted(
         setup.on_event(TemperatureStarted(sampling=sampling, n_prompts=n))
         found = forecaster.resampled(leader, sampling, n)
         if found is not None:
+            total, change = found
             # A round takes at least as long as a token of the target alone.
-            speedup = min(raced * found.change, found.total.n_decoded / found.total.n_rounds)
-            known.append(
-                Predicted(sampling=sampling, n_prompts=n, counts=found.total, speedup=speedup)
-            )
+            speedup = min(raced * change, total.n_decoded / total.n_rounds)
+            known.append(Predicted(sampling=sampling, n_prompts=n, counts=total, speedup=speedup))
             yield Known(tuple(known))

@@ -137,13 +137,11 @@ class Tracer:
                 self._probe(NGRAM_COSTS, NgramSimple(size_n=1, size_m=self.depth))
             for draft in self._drafts:
                 self._take(draft)
-            self._fit()
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
-            self._fit()
         except (EngineDiedError, MemoryShortError) as error:
             interrupted, failure = True, error
-            self._fit()
+        self._fit()
         recordings = complete(self._recordings)
         kept = {(recording.id, name) for recording in recordings for name in recording.chains}
         return Tracing(
@@ -308,21 +306,25 @@ class Tracer:
             yield item
 
 
-def fewest_probed(n_prompts: int, n_drafters: int) -> int:
-    """Prompts that costs are measured on in all, where there is no time for more."""
-    return sum(min(n_prompts, _n_probed(n) // 2) for n in range(n_drafters))
+def probed_drafters(loader: Loader) -> list[tuple[str | None, int]]:
+    """Drafters whose rounds are measured, None for none, each with the most prompts for that.
+
+    Verifying is the target's part, which all of them measure where the target lies alike; of the
+    later ones only the drafting is new.
+    """
+    drafters = [*[None] * probes_without_draft(loader), *loader.drafts]
+    n_before = (
+        sum(not loader.needs_other_placement(other, draft) for other in drafters[:index])
+        for index, draft in enumerate(drafters)
+    )
+    return [(draft, _n_probed(n)) for draft, n in zip(drafters, n_before, strict=True)]
 
 
 def n_tracing_steps(n_prompts: int, loader: Loader, *, records: bool = True) -> int:
     """Events of a recording with costs, or of the costs alone."""
-    drafts: list[str | None] = list(loader.drafts)
-    probed = [None, *drafts] if probes_without_draft(loader) else drafts
-    n_before = [
-        sum(not loader.needs_other_placement(other, draft) for other in probed[:index])
-        for index, draft in enumerate(probed)
-    ]
-    n_probes = sum(min(n_prompts, _n_probed(n)) for n in n_before)
-    return n_prompts * (1 + len(drafts)) * records + n_probes + len(probed)
+    probed = probed_drafters(loader)
+    n_probes = sum(min(n_prompts, n) for _draft, n in probed)
+    return n_prompts * (1 + len(loader.drafts)) * records + n_probes + len(probed)
 
 
 def probes_without_draft(loader: Loader) -> bool:
@@ -342,11 +344,7 @@ def _draft(name: str) -> str | None:
 
 
 def _n_probed(n_before: int) -> int:
-    """Prompts that costs are measured on, after ``n_before`` other drafters.
-
-    Verifying is the target's part, which all of them measure; of the later ones only the drafting
-    is new.
-    """
+    """Prompts that costs are measured on, after ``n_before`` other drafters."""
     return _COST_PROMPTS if n_before == 0 else _COST_PROMPTS // 2
 
 

@@ -69,11 +69,8 @@ class TrialRunner:
                 self._by_number[record.number] = record
                 self.setup.on_event(TrialFinished(record=record))
 
-    def run(self, arm: Arm | None = None) -> None:
-        """Measure the study's next proposal, or ``arm``.
-
-        Args:
-            arm: to measure; None for the next proposal.
+    def run(self) -> None:
+        """Measure the study's next proposal.
 
         Raises:
             KeyboardInterrupt: it was stopped; the study has noted that.
@@ -81,7 +78,7 @@ class TrialRunner:
             SpectuiError: a defect, a server that never ran with speculation, or memory that stays
                 short. Anything else that fails is a failed trial.
         """
-        proposal = self.setup.study.ask() if arm is None else self.setup.study.claim(arm)
+        proposal = self.setup.study.ask()
         self.setup.on_event(
             TrialStarted(number=proposal.number, arm=proposal.arm, n_prompts=len(self._items))
         )

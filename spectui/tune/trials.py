@@ -131,11 +131,6 @@ def n_measured(records: Sequence[TrialRecord]) -> int:
     return sum(record.state is TrialState.COMPLETE for record in records)
 
 
-def has_steady_off(records: Sequence[TrialRecord]) -> bool:
-    """Whether a trial of off has completed between anchors that agree."""
-    return any(one.arm.is_off and one.relative is not None and not one.noisy for one in records)
-
-
 def off_level(records: Sequence[TrialRecord]) -> float | None:
     """Mean relative throughput of the completed off trials; None without one.
 

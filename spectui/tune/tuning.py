@@ -15,6 +15,7 @@ from spectui.measure.comparable import found_again
 from spectui.measure.observed import observed_of
 from spectui.measure.promise import Case, Promise, lasting
 from spectui.measure.streams import measurer_of
+from spectui.measure.verdict import Basis
 from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch
@@ -25,7 +26,7 @@ from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.loading import Loading
 from spectui.tune.outcome import Outcome, advised, outcome_of, predictions_of
 from spectui.tune.places import Placing
-from spectui.tune.race import BASELINE_SHARE
+from spectui.tune.race import BASELINE_SHARE, Standing
 from spectui.tune.result import TuneResult, conditions
 from spectui.tune.search import Search
 from spectui.tune.setup import SearchSetup, TuningSetup
@@ -83,8 +84,10 @@ class Tuning:
         with self._open(on_event) as study:
             self._begin(study, on_event)
             began_s = time.monotonic()
-            self._settle(study, on_event)
-            setup = self.setup
+            self.setup, self.placing = self._backend.settle(
+                self.setup, study, lambda text: on_event(Notice(text=text))
+            )
+            setup, self.space = self.setup, study.space
             settled_s = 0.0 if self.placing is None else time.monotonic() - began_s
             tried = {one.prompt_id for record in study.records() for one in record.prompts}
             division = divide(setup.workload, setup.limits.n_trial_prompts, tried)
@@ -114,13 +117,6 @@ class Tuning:
         if setup.plan is not None and study.space.layouts is not None:
             setup.plan.check(study.space.layouts, study.name)
         on_event(StudyOpened(name=study.name))
-
-    def _settle(self, study: TuningStudy, on_event: Callable[[TuneEvent], None]) -> None:
-        """Have the target lie where it is fastest."""
-        self.setup, self.placing = self._backend.settle(
-            self.setup, study, lambda text: on_event(Notice(text=text))
-        )
-        self.space = study.space
 
     def _search_setup(
         self,
@@ -200,7 +196,10 @@ class Tuning:
                 earlier = study.kept(OUTCOME, Outcome)
                 if earlier is not None and earlier.is_confirmed:
                     return replace(result, earlier=earlier)
-            forecasts, promise = result.outlook.forecasts, self.promise_of(result)
+            forecasts, promise = result.outlook.forecasts, None
+            winner = next((one for one in result.finalists if one.arm == result.best), None)
+            if winner is not None:
+                promise = self.promise_of(winner, result.verdict.basis)
             predictions = predictions_of(forecasts) if forecasts else None
             study.keep(outcome=outcome, promise=promise, predictions=predictions)
         except BadInputError as error:
@@ -212,10 +211,15 @@ class Tuning:
         """The library that measures; None of a llama-server."""
         return self._backend.library
 
-    def promise_of(self, result: TuneResult) -> Promise | None:
-        """Gain of the best setting, whether or not it is advised; None if it was not confirmed."""
-        arm, setup = result.best, self.setup
-        if arm is None or arm.speculation is None or result.speedup is None:
+    def promise_of(self, raced: Standing, basis: Basis | None) -> Promise | None:
+        """Gain of a finalist, whether or not it is advised; None if it was not confirmed.
+
+        Args:
+            raced: the finalist.
+            basis: text that judged it.
+        """
+        arm, setup = raced.arm, self.setup
+        if arm.speculation is None or raced.speedup is None:
             return None
         version, commit = self._backend.llama_cpp
         promise = Promise(
@@ -231,15 +235,15 @@ class Tuning:
                 n_slots=setup.off.n_slots,
             ),
             prompts=setup.prompts,
-            observed=observed_of(result.pairs),
-            speedup=result.speedup,
+            observed=observed_of(raced.pairs),
+            speedup=raced.speedup,
             min_gain=setup.min_gain,
             llama_cpp=version,
             llama_cpp_commit=commit,
             library=self._backend.library,
             is_chat=setup.is_chat,
-            streams=any(pair.whole_s is not None for pair in result.pairs),
-            basis=result.verdict.basis,
+            streams=any(pair.whole_s is not None for pair in raced.pairs),
+            basis=basis,
         )
         return lasting(promise)
 

@@ -31,6 +31,7 @@ from spectui.llama import devices, library
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.comparable import spec_digest
 from spectui.measure.observed import digest_of
+from spectui.measure.served_models import ServedModel
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor import machine as machines
 from spectui.options.dialect import Dialect
@@ -300,8 +301,8 @@ def names_and_digests(folder: Path) -> dict[str, Any]:
         machine=MACHINE,
         server={"path": "/opt/llama-server", "version": "b0000"},
         off=replace(swept.base, extra=("--jinja",)),
-        drafts={"draft": models[1]},
-        sizes_bytes={target: 100, draft: 45},
+        target=ServedModel(options=models[0], file_bytes=100),
+        drafts={"draft": ServedModel(options=models[1], file_bytes=45)},
         workload=workload,
     )
     return {

@@ -23,6 +23,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import spec_digest
 from spectui.measure.measurer import Measurer, Pair, total_counters
 from spectui.measure.promise import Case
+from spectui.measure.served_models import ServedModel
 from spectui.measure.server_backend import ServerBackend, result_of
 from spectui.measure.server_memory import ServerMemory
 from spectui.measure.servers import Fleet, measuring_arguments
@@ -35,7 +36,7 @@ from spectui.server.binary import examine
 from spectui.server.client import Completion
 from spectui.speculative.counters import Counters, Detail
 from spectui.tune.backends import served_spec
-from spectui.tune.race_runs import ApartRuns
+from spectui.tune.race_runs import RaceLegs
 from tests.support.locks import HOLD
 from tests.support.memory import GIB, Scripted
 from tests.support.scripted_server import LAST_WORDS, write_server
@@ -385,7 +386,7 @@ def test_a_race_apart_pairs_every_prompt_with_its_own_run_of_off(
     measurer, told = Recorder(0), list[Pair]()
     measurer.interrupt_at = interrupt_at
     arms = ARMS[:n_arms]
-    runs = ApartRuns(
+    runs = RaceLegs(
         cast("Measurer", measurer), arms, off=OFF, load=lambda _arm: None, on_pair=told.append
     )
     done = 0
@@ -414,8 +415,8 @@ def test_studies_of_other_binaries_are_others() -> None:
             machine=MACHINE,
             server=server,
             off=OFF_SETUP,
+            target=ServedModel(options=TARGET, file_bytes=7),
             drafts={},
-            sizes_bytes={TARGET.path: 7},
             workload=Workload(items=items(2), n_predict=4, sampling=SamplingConfig(temp=0.0)),
         )
         assert spec["backend"] == "server"

@@ -21,7 +21,7 @@ from spectui.measure.streams import StreamMeasurer, measurer_of
 from spectui.options.drafters import NgramMod
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.tune.race_runs import legs_of
+from spectui.tune.race_runs import RaceLegs
 from tests.support.models import Tiny, write_tiny
 from tests.support.streams import BASE, ITEMS, ON, WORKLOAD, Recorded, backend, completion
 
@@ -59,7 +59,7 @@ def test_a_race_measures_every_request_in_flight(*, keeps_off: bool) -> None:
         list[Pair](),
     )
     measurer = measurer_of(backend(servers, 3), WORKLOAD)
-    runs = legs_of(measurer)(measurer, (arm,), load=lambda _arm: None, on_pair=told.append)
+    runs = RaceLegs(measurer, (arm,), load=lambda _arm: None, on_pair=told.append)
     for start, leg in ((0, ITEMS[:4]), (4, ITEMS[4:])):
         runs.measure((arm,), start, leg)
     assert [pair.item.id for pair in runs.pairs(arm)] == list("abcdefg")
@@ -83,7 +83,7 @@ def test_a_race_apart_that_is_interrupted_keeps_whole_pairs() -> None:
         if len(servers.asked) == 5:
             raise KeyboardInterrupt
 
-    runs = legs_of(measurer)(
+    runs = RaceLegs(
         measurer, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None, check_time=check
     )
     with pytest.raises(KeyboardInterrupt):

@@ -8,7 +8,8 @@ from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.trace.policies import AUTOTUNE, Policies, Policy
-from spectui.tune.forecast import Adaptive, adaptive_best, forecasts
+from spectui.tune.forecast import Adaptive
+from spectui.tune.recorded import Recorded
 from spectui.tune.space import SearchSpace
 from tests.support.replay import COSTS, DEPTH, SCENE, record
 from tests.support.search import known
@@ -68,22 +69,20 @@ def test_a_rule_has_its_numbers_as_far_as_it_takes_any() -> None:
 
 
 def test_the_best_forecast_of_a_model_alone_is_taken_beside_off() -> None:
-    recordings, costs = [record(SCENE)[0]], {"draft": COSTS}
     space = SearchSpace(drafts=("draft",), max_draft=DEPTH)
-    ordered = forecasts(recordings, costs, space)
+    recorded = Recorded(recordings=[record(SCENE)[0]], costs={"draft": COSTS}, space=space)
+    ordered = recorded.forecasts()
     ngrams = [one for one in ordered if one.arm.draft is None]
     models = [one for one in ordered if one.arm.draft is not None]
     best = models[0]
     chained = Arm(draft="draft", speculation=Speculation(DraftSimple(), (NgramSimple(),)))
-    found = known(
-        adaptive_best(recordings, costs, (ngrams[0], replace(best, arm=chained), *models)).value
-    )
+    found = known(recorded.adaptive((ngrams[0], replace(best, arm=chained), *models)).value)
     seconds = known(best.answers)
     off_s = float(seconds.off_s.sum())
     assert found.draft == "draft"
     assert found.fixed_s == pytest.approx(min(off_s / best.speedup, off_s))
     assert found.fixed == (best.arm if best.speedup >= 1 else OFF)
-    slow = {"draft": replace(COSTS, off_s=COSTS.off_s / 10)}
-    worse = known(adaptive_best(recordings, slow, forecasts(recordings, slow, space)).value)
+    slow = replace(recorded, costs={"draft": replace(COSTS, off_s=COSTS.off_s / 10)})
+    worse = known(slow.adaptive(slow.forecasts()).value)
     assert worse.fixed.is_off
-    assert adaptive_best(recordings, costs, ngrams).value is None
+    assert recorded.adaptive(ngrams).value is None

@@ -43,9 +43,9 @@ def test_no_prompt_does_both_and_none_is_lost(n: int, n_categories: int) -> None
     assert found == division(items)
     if n >= 12:
         assert len(found.unseen) >= JUDGES
-        judged = found.judged({}, n_predict=N_PREDICT, n_ctx=4096)
-        assert judged.basis is Basis.UNSEEN
-        assert judged.items == found.planned == found.unseen
+        items, basis = found.judged({}, n_predict=N_PREDICT, n_ctx=4096)
+        assert basis is Basis.UNSEEN
+        assert items == found.planned == found.unseen
 
 
 @pytest.mark.parametrize(
@@ -69,10 +69,10 @@ def test_what_an_older_study_tried_chooses() -> None:
     assert {item.id for item in found.trial_items} == set(tried)
     assert len(found.unseen) == 16
     few = division(items[:10], tried)
-    judged = few.judged(written(*few.trial_items), n_predict=N_PREDICT, n_ctx=4096)
-    assert judged.basis is Basis.LATER
-    assert judged.items[:2] == few.unseen
-    assert len({item.id for item in judged.items}) == 10
+    items, basis = few.judged(written(*few.trial_items), n_predict=N_PREDICT, n_ctx=4096)
+    assert basis is Basis.LATER
+    assert items[:2] == few.unseen
+    assert len({item.id for item in items}) == 10
 
 
 def test_a_study_that_goes_on_is_divided_as_before() -> None:
@@ -83,10 +83,10 @@ def test_a_study_that_goes_on_is_divided_as_before() -> None:
 
 def test_later_text_follows_what_the_target_wrote() -> None:
     found = division(prompts(8))
-    judged = found.judged(written(*found.trial_items), n_predict=N_PREDICT, n_ctx=4096)
-    assert judged.basis is Basis.LATER
-    assert judged.items[:4] == found.unseen
-    for item, before in zip(judged.items[4:], found.trial_items, strict=True):
+    items, basis = found.judged(written(*found.trial_items), n_predict=N_PREDICT, n_ctx=4096)
+    assert basis is Basis.LATER
+    assert items[:4] == found.unseen
+    for item, before in zip(items[4:], found.trial_items, strict=True):
         tokens, n_prefix = (*before.tokens, *range(33)), len(before.tokens)
         assert item == replace(before, tokens=tokens, n_prefix=n_prefix)
 
@@ -94,22 +94,22 @@ def test_later_text_follows_what_the_target_wrote() -> None:
 def test_unseen_prompts_may_do_alone_where_the_others_have_ended() -> None:
     found = division(prompts(11))
     ended = written(*found.trial_items, stop=Stop.END_OF_GENERATION)
-    judged = found.judged(ended, n_predict=N_PREDICT, n_ctx=4096)
-    assert (judged.items, judged.basis) == (found.unseen, Basis.UNSEEN)
+    items, basis = found.judged(ended, n_predict=N_PREDICT, n_ctx=4096)
+    assert (items, basis) == (found.unseen, Basis.UNSEEN)
 
 
-@pytest.mark.parametrize(("n_ended", "basis"), [(2, Basis.LATER), (3, Basis.SAME)])
-def test_an_answer_that_ended_has_no_later_text(n_ended: int, basis: Basis) -> None:
+@pytest.mark.parametrize(("n_ended", "expected"), [(2, Basis.LATER), (3, Basis.SAME)])
+def test_an_answer_that_ended_has_no_later_text(n_ended: int, expected: Basis) -> None:
     found = division(prompts(8))
     ended = written(*found.trial_items[:n_ended], stop=Stop.END_OF_GENERATION)
     answers = {**ended, **written(*found.trial_items[n_ended:])}
-    judged = found.judged(answers, n_predict=N_PREDICT, n_ctx=4096)
-    assert judged.basis is basis
-    assert len(judged.items) == (6 if basis is Basis.LATER else 8)
+    items, basis = found.judged(answers, n_predict=N_PREDICT, n_ctx=4096)
+    assert basis is expected
+    assert len(items) == (6 if basis is Basis.LATER else 8)
 
 
-@pytest.mark.parametrize(("n_ctx", "basis"), [(70, Basis.LATER), (69, Basis.SAME)])
-def test_later_text_fits_in_the_context(n_ctx: int, basis: Basis) -> None:
+@pytest.mark.parametrize(("n_ctx", "expected"), [(70, Basis.LATER), (69, Basis.SAME)])
+def test_later_text_fits_in_the_context(n_ctx: int, expected: Basis) -> None:
     found = division(prompts(8))
-    judged = found.judged(written(*found.trial_items), n_predict=N_PREDICT, n_ctx=n_ctx)
-    assert judged.basis is basis
+    _items, basis = found.judged(written(*found.trial_items), n_predict=N_PREDICT, n_ctx=n_ctx)
+    assert basis is expected

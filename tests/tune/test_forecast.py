@@ -1,7 +1,7 @@
 """Forecasts: what a recording says of the space, and what is chosen from it."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,12 +17,14 @@ from spectui.options.drafters import NGRAM_KINDS, DraftSimple, NgramCache, Ngram
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
+from spectui.trace.costs import Costs
 from spectui.trace.file import SUFFIX
 from spectui.trace.ngrams import NGRAM_COSTS
 from spectui.trace.record import ModelIdentity, Recording, complete
-from spectui.tune.forecast import Answers, Forecast, forecasts, in_order, promising
+from spectui.tune.forecast import Answers, Forecast, in_order, promising
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.loading import Loader
+from spectui.tune.recorded import Recorded
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies.recordings import KeptTrace, Recordings, study_trace
 from spectui.tune.tracing import Tracing
@@ -40,6 +42,18 @@ TRACING = Tracing(
     interrupted=False,
 )
 SPACE = SearchSpace(drafts=("draft",), max_draft=DEPTH)
+
+
+def forecasts(
+    recordings: Sequence[Recording],
+    costs: Mapping[str, Costs],
+    space: SearchSpace,
+    *,
+    has_text: bool = True,
+) -> tuple[Forecast, ...]:
+    """Forecasts of a whole space."""
+    found = Recorded(recordings=recordings, costs=costs, space=space, has_text=has_text)
+    return found.forecasts()
 
 
 def by_models(found: tuple[Forecast, ...]) -> list[Forecast]:

@@ -32,7 +32,7 @@ from spectui.tune.explain import explain_result
 from spectui.tune.layouts import Layout, misfits
 from spectui.tune.loading import Loader
 from spectui.tune.race import LOOK_EVERY, Race
-from spectui.tune.race_runs import legs_of
+from spectui.tune.race_runs import RaceLegs
 from spectui.tune.result import TuneResult, conditions
 from spectui.tune.search import Search
 from spectui.tune.setup import Limits, SearchSetup
@@ -340,7 +340,7 @@ def test_a_load_that_failed_is_made_up_for_by_the_next() -> None:
 
 def race(machine: Machine, measurer: ScriptedMeasurer, *arms: Arm, n_items: int = 24) -> Race:
     loader = loader_of(machine, ("big", "small"))
-    runs = legs_of(cast("Measurer", measurer))(
+    runs = RaceLegs(
         cast("Measurer", measurer),
         arms,
         off=ALONE,

@@ -20,7 +20,7 @@ from spectui.options.request import RequestShape
 from spectui.options.speculation import Speculation
 from spectui.tune.looks import ERROR
 from spectui.tune.race import LOOK_EVERY, Race, Standing
-from spectui.tune.race_runs import legs_of
+from spectui.tune.race_runs import RaceLegs
 from tests.support.search import Mortal, ScriptedMeasurer, items, known
 
 BEST = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=6)))
@@ -82,7 +82,7 @@ def race(
 ) -> Race:
     decodes = cast("Measurer", measurer)
     return Race(
-        legs_of(decodes)(decodes, arms, load=load, on_pair=on_pair),
+        RaceLegs(decodes, arms, load=load, on_pair=on_pair),
         [replace(item, category="") for item in items(n_items)],
         min_gain=0.02,
         n_affordable=lambda _arms, rest: min(n_affordable(len(rest)), len(rest)),

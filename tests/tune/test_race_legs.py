@@ -11,7 +11,7 @@ from spectui.measure.workload import WorkItem
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.race import LOOK_EVERY, Race
-from spectui.tune.race_runs import legs_of
+from spectui.tune.race_runs import RaceLegs
 from tests.support.search import ScriptedMeasurer, items
 
 LEADER = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=6)))
@@ -43,7 +43,7 @@ class Open(ScriptedMeasurer):
 def raced(n_items: int, *arms: Arm, ahead: float = 1.0) -> tuple[Race, list[int]]:
     """A race that was run, and how many prompts each of its legs had."""
     measurer = cast("Measurer", Open(ahead))
-    runs = legs_of(measurer)(measurer, arms, load=lambda _arm: None, on_pair=lambda _pair: None)
+    runs = RaceLegs(measurer, arms, load=lambda _arm: None, on_pair=lambda _pair: None)
     measure, legs = runs.measure, list[int]()
 
     def noted(arms: Sequence[Arm], start: int, items: Sequence[WorkItem]) -> None:

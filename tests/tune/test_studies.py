@@ -164,7 +164,6 @@ def test_places_go_with_their_study_and_are_none_themselves(tmp_path: Path) -> N
         parameter=Parameter.THREADS,
         own=2,
         values=(2, 4),
-        write=lambda place, _value: place,
     )
     trial = PlaceTrial(values={"threads": 4}, token_s=0.1, prompt_token_s=0.01)
     failed = PlaceTrial(values={"threads": 2}, error="no room")

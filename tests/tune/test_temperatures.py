@@ -21,7 +21,7 @@ from spectui.trace.replay import Total
 from spectui.tune.division import divide
 from spectui.tune.events import TemperatureStarted, TuneEvent
 from spectui.tune.forecast import Forecast
-from spectui.tune.forecaster import Forecaster, Resampled
+from spectui.tune.forecaster import Forecaster
 from spectui.tune.loading import Loading
 from spectui.tune.pace import ENDED, Pace
 from spectui.tune.race import Standing
@@ -52,7 +52,7 @@ class Recorded:
         found = Forecast(arm=arm, speedup=1.4, n_drafted=9, n_accepted=6)
         return found if arm == self.knows else None
 
-    def resampled(self, arm: Arm, sampling: SamplingConfig, n: int) -> Resampled | None:
+    def resampled(self, arm: Arm, sampling: SamplingConfig, n: int) -> tuple[Total, float] | None:
         assert arm == ARM
         if len(self.asked) == self._ends_after:
             raise CancelledError("stopped")
@@ -72,7 +72,7 @@ class Recorded:
             off_s=None,
             parts=cast("Parts", None),
         )
-        return Resampled(total=total, change=written / self._own)
+        return total, written / self._own
 
 
 def run(

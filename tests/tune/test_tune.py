@@ -453,7 +453,7 @@ class Disturbed(ScriptedMeasurer):
         return 0.2 if 3 <= self.n_runs <= 4 else 1.0
 
 
-def test_off_is_measured_again_where_its_only_trial_is_noisy(tmp_path: Path) -> None:
+def test_anchors_stand_in_for_off_where_its_only_trial_is_noisy(tmp_path: Path) -> None:
     """A quarter of its speed there would make every setting look twice as fast as it is."""
     study = open_study(tmp_path)
     first = run(study, Disturbed(gain=0.8), n_trials=1, n_prompts=8, time_budget_s=1e6)
@@ -462,12 +462,10 @@ def test_off_is_measured_again_where_its_only_trial_is_noisy(tmp_path: Path) -> 
     assert known(noisy.relative) < 0.8
     assert off_level(first.trials) == 1.0
     found = run(open_study(tmp_path), ScriptedMeasurer(gain=0.8), n_trials=6, n_prompts=8)
-    assert [one.arm.is_off for one in found.trials] == [True, True, *[False] * 4]
-    assert not found.trials[1].noisy
-    assert off_level(found.trials) == found.trials[1].relative
+    assert [one.arm.is_off for one in found.trials] == [True, *[False] * 5]
     assert all(
         (one or 2) < 1
-        for one in (speedup_estimate(record, found.trials) for record in found.trials[2:])
+        for one in (speedup_estimate(record, found.trials) for record in found.trials[1:])
     )
 
 

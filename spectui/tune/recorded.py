@@ -1,0 +1,168 @@
+"""Recorded answers with the prices of rounds, and every setting replayed on them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from spectui.documents import Known
+from spectui.measure.arm import OFF, Arm
+from spectui.trace.costs import Costs
+from spectui.trace.ngrams import (
+    NGRAM_COSTS,
+    costs_beside,
+    hashes_tokens,
+    ngram_costs,
+    replay_chained,
+    replay_ngrams,
+)
+from spectui.trace.policies import replay_policies
+from spectui.trace.probabilistic import NOT_SAMPLED, Sampled, best_sampled
+from spectui.trace.record import Recording
+from spectui.trace.replay import Total, off_part_seconds, replay_trace
+from spectui.tune.forecast import (
+    UNKNOWN,
+    Adaptive,
+    Answers,
+    Forecast,
+    Outlook,
+    best_of_each_length,
+)
+from spectui.tune.space import SearchSpace
+
+_CHAINED = 8
+"""Settings of a draft model, the best of so many lengths, that are replayed behind n-gram drafters:
+each of these walks along the text in Python, where the grid walks all settings together."""
+_CHAIN_GAIN = 1.02
+"""Forecast gain that a drafter ahead must add. Most texts give it nothing to propose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """Exact counts and measured prices of a search space."""
+
+    recordings: Sequence[Recording] = ()
+    costs: Mapping[str, Costs]
+    """Costs of rounds by draft; without one, under ``NGRAM_COSTS``."""
+    space: SearchSpace
+    """Settings to replay."""
+    has_text: bool = True
+    """Whether tokens are those of the vocabulary; otherwise n-gram drafters that hash them cannot
+    be replayed."""
+
+    def outlook(self) -> Outlook:
+        """Forecasts of the whole space."""
+        found = self.forecasts()
+        return Outlook(
+            forecasts=found,
+            costs=self.costs,
+            adaptive=self.adaptive(found),
+            sampled=self._sampled(),
+        )
+
+    def forecasts(self) -> tuple[Forecast, ...]:
+        """Replay every setting of the space with every drafter whose costs are known.
+
+        Best first; settings that do the same on all recordings stand for themselves.
+        """
+        if not self.recordings:
+            return ()
+        found = [one for draft in self.space.drafts for one in self._of_draft(draft)]
+        costs = ngram_costs(self.costs)
+        if costs is not None:
+            settings = [
+                one for one in self.space.ngrams() if self.has_text or not hashes_tokens(one)
+            ]
+            found += map(self.forecast, replay_ngrams(self.recordings, settings, costs))
+        return tuple(sorted(found, key=lambda one: -one.speedup))
+
+    def _of_draft(self, draft: str) -> Iterator[Forecast]:
+        """Settings of a draft model; the best also with each n-gram drafter ahead that gains."""
+        costs = self.costs.get(draft)
+        if costs is None or self._off_costs(draft) is None:
+            return
+        totals = replay_trace(self.recordings, draft, self.space.grid(draft), costs)
+        alone = [self.forecast(total) for total in totals if total.model.check() is None]
+        yield from alone
+        ahead = [one for one in self.space.ahead() if self.has_text or not one.hashes_tokens]
+        best = best_of_each_length(sorted(alone, key=lambda one: -one.speedup))
+        for one in best[:_CHAINED]:
+            own = one.arm.speculation
+            settings = [] if own is None else [own.after((drafter,)) for drafter in ahead]
+            for total in replay_chained(self.recordings, draft, settings, costs):
+                chained = self.forecast(total)
+                if chained.speedup > _CHAIN_GAIN * one.speedup:
+                    yield chained
+
+    def replay(self, arm: Arm) -> Total | None:
+        """Replay one arm; None where recordings and costs do not cover it."""
+        speculation, draft = arm.speculation, arm.draft
+        if speculation is None or not self.recordings:
+            return None
+        model = speculation.model
+        # Longer than what was recorded, and than what costs are known for.
+        is_beyond = speculation.longest > self.space.max_draft
+        is_below = model is not None and 0 < model.draft_p_min < self.space.floor
+        if is_beyond or is_below or (hashes_tokens(speculation) and not self.has_text):
+            return None
+        own = costs_beside(self.costs, draft)
+        if own is None or self._off_costs(draft) is None:
+            return None
+        (total,) = (
+            replay_ngrams(self.recordings, (speculation,), own)
+            if draft is None
+            else replay_chained(self.recordings, draft, (speculation,), own)
+        )
+        return total
+
+    def forecast(self, total: Total) -> Forecast:
+        """The forecast that a replay gives, over the target alone as the costs of off price it."""
+        costs = self._off_costs(total.draft)
+        if costs is None:
+            raise ValueError(f"the target alone was not measured for {total.draft}")
+        off_s = off_part_seconds(self.recordings, total.parts.tokens, costs)
+        return Forecast(
+            arm=self.space.placed(Arm(draft=total.draft, speculation=total.speculation)),
+            speedup=float(off_s.sum() / total.seconds) if total.seconds else 0.0,
+            n_drafted=total.n_drafted,
+            n_accepted=total.n_accepted,
+            answers=None if total.seconds is None else Answers(*total.parts, off_s),
+        )
+
+    def _off_costs(self, draft: str | None) -> Costs | None:
+        """Costs of off, from the placement of the target without a draft.
+
+        None where nothing was measured there.
+        """
+        if draft is None:
+            return ngram_costs(self.costs)
+        layouts = self.space.layouts
+        is_moved = layouts is not None and layouts.of(draft) != layouts.alone
+        return self.costs.get(NGRAM_COSTS if is_moved else draft)
+
+    def adaptive(self, ordered: Sequence[Forecast]) -> Known[Adaptive]:
+        """Rules of draft length beside the best forecast of a draft model that drafts alone."""
+        for one in ordered:
+            arm, answers, speculation = one.arm, one.answers, one.arm.speculation
+            own = None if speculation is None or speculation.ahead else speculation.model
+            if arm.draft is None or own is None or answers is None:
+                continue
+            on_s, off_s = float(answers.on_s.sum()), float(answers.off_s.sum())
+            costs = self.costs[arm.draft]
+            return Known(
+                Adaptive(
+                    draft=arm.draft,
+                    fixed=arm if on_s <= off_s else OFF,
+                    fixed_s=min(on_s, off_s),
+                    policies=replay_policies(self.recordings, arm.draft, costs, own),
+                )
+            )
+        return UNKNOWN
+
+    def _sampled(self) -> Known[Sampled]:
+        """The best forecast of drafts whose tokens are sampled, of all draft models."""
+        found = [
+            best_sampled(self.recordings, draft, costs, off)
+            for draft, costs in self.costs.items()
+            if draft in self.space.drafts and (off := self._off_costs(draft)) is not None
+        ]
+        known = [one for one in found if one is not None]
+        return Known(max(known, key=lambda one: one.speedup)) if known else NOT_SAMPLED
