@@ -21,14 +21,12 @@ from spectui.tune.studies.records import (
     GROUP,
     MACHINE,
     OUTCOME,
-    OWNER,
     PART_OF,
     PROMISE,
     SPEC,
+    at_work,
     check_study,
     from_plain,
-    is_of_older,
-    running,
     stored,
 )
 from spectui.tune.studies.storage import (
@@ -235,7 +233,7 @@ def trials_of(study: optuna.Study) -> tuple[TrialRecord, ...]:
         BadInputError: one is damaged.
     """
     try:
-        return stored(study, {})
+        return stored(study)
     except msgspec.ValidationError as error:
         raise BadInputError(
             f"a trial of the study {study.study_name} cannot be read ({error}); update spectui, or "
@@ -269,10 +267,10 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
                 locks.append(lock_study(url, name))
                 if is_file(url):
                     continue
-                at_work = _at_work(optuna.load_study(study_name=name, storage=studies))
-                if at_work is not None:
+                busy = at_work(optuna.load_study(study_name=name, storage=studies))
+                if busy is not None:
                     raise UsageError(
-                        f"{at_work} is working on the study {name}, or has ended within the last "
+                        f"{busy} is working on the study {name}, or has ended within the last "
                         "minute; nothing is deleted, so end it, and delete then"
                     )
             belonging = {
@@ -285,14 +283,6 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
         finally:
             for lock in filter(None, locks):
                 lock.release()
-
-
-def _at_work(study: optuna.Study) -> str | None:
-    optuna.storages.fail_stale_trials(study)
-    for trial in running(study):
-        if OWNER in trial.user_attrs and not is_of_older(trial):
-            return "process {pid} on {host}".format(**trial.user_attrs[OWNER])
-    return None
 
 
 def _entry(storage: optuna.storages.BaseStorage, study: FrozenStudy) -> StudyEntry:

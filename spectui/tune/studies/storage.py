@@ -1,8 +1,8 @@
 """Storage of studies: an Optuna storage, its errors as sentences, and who may write a study.
 
 A file of SQLite is for one process at a study at a time, PostgreSQL for several machines: a trial
-that is measured has Optuna's heartbeat there, and the arm of one whose process has ended is queued
-again. What a database that is away cannot do is done once it is back.
+that is measured has Optuna's heartbeat there. What a database that is away cannot do is done once
+it is back.
 """
 
 import functools
@@ -30,7 +30,6 @@ from spectui.errors import BadInputError, UsageError
 from spectui.files import PRIVATE
 from spectui.paths import STORAGE_VARIABLE, data_dir, ensure_dir, own_storage_file
 from spectui.secret import without_passwords
-from spectui.tune.studies.records import requeue
 
 optuna.logging.set_verbosity(logging.WARNING)
 # Heartbeats are an experiment of Optuna's, which expects them around its own loop.
@@ -146,7 +145,6 @@ class _Database(optuna.storages.RDBStorage):
             options,
             heartbeat_interval=_HEARTBEAT_S,
             grace_period=_STALE_S,
-            heartbeat_stale_trial_callback=requeue,
         )
 
     def record_heartbeat(self, trial_id: int) -> None:

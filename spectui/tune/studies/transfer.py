@@ -4,8 +4,6 @@ Such a file may come from somebody else, so that everything in it is data (SECUR
 spectui itself keeps is taken, each part in its own form.
 """
 
-import json
-import math
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,12 +13,13 @@ from typing import Any, Literal
 
 import msgspec
 import optuna
+from optuna.trial import FrozenTrial
+from optuna.trial import TrialState as States
 from sqlalchemy.exc import SQLAlchemyError
 
 from spectui.errors import BadInputError, UsageError
 from spectui.files import read_file, write_new_file
 from spectui.format import printable
-from spectui.measure.arm import Arm
 from spectui.measure.promise import Promise
 from spectui.options.stored import check_schema, schema_of
 from spectui.tune.layouts import Layouts
@@ -38,23 +37,19 @@ from spectui.tune.studies.listing import (
 )
 from spectui.tune.studies.records import (
     ARGUMENTS,
-    ARM,
     LAYOUTS,
-    OFF,
     OUTCOME,
-    OWNER,
     PLACING,
     PREDICTIONS,
     PROMISE,
-    QUEUED,
     RECORD,
     SCHEMA,
     SPEC,
     STUDY_SCHEMA,
     check_study,
+    decode_trial,
     decoded,
     from_plain,
-    record_of,
 )
 from spectui.tune.studies.storage import check_writable
 from spectui.tune.trials import TrialRecord
@@ -64,7 +59,6 @@ _IMPORTING = "spectui.study-import/1"
 """Schema of a study until all of it is there."""
 _MOST_BYTES = 64_000_000
 _MOST_TRIALS = 20_000
-_MOST_CHOICES = 1000
 _LONGEST_NAME = 500
 _LARGEST = 2.0**53
 _HINT = "give a file that spectui studies export wrote"
@@ -86,20 +80,22 @@ class _Owner(msgspec.Struct, frozen=True, kw_only=True):
     isolated: bool = True
 
 
-_MARKS: dict[str, Any] = {RECORD: TrialRecord, OWNER: _Owner, OFF: bool, ARM: Arm}
-"""Attributes of a trial, with their types."""
+class _Attributes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Attributes of a trial."""
+
+    record: dict[str, Any] | None = None
+    """None of one that had not begun, in files of earlier versions."""
+    owner: _Owner | None = None
 
 
-class _Trial(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    state: Literal["complete", "pruned", "fail", "waiting"]
+class _Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial. What earlier versions wrote for the sampler is passed over."""
+
     value: float | None = None
-    params: dict[str, str | int | float | bool | None] = {}
-    distributions: dict[str, dict[str, Any]] = {}
-    queued: dict[str, str | int | float | bool | None] | None = None
-    """Parameters that it was queued with."""
+    """Its speedup, as Optuna has it."""
     started: datetime | None = None
     ended: datetime | None = None
-    attributes: dict[str, Any] = {}
+    attributes: _Attributes
 
 
 class StudyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,7 +119,9 @@ def export_study(storage: str | None, name: str, path: Path) -> StudyFile:
         found = StudyFile(
             name=name,
             attributes={key: study.user_attrs[key] for key in _KINDS if key in study.user_attrs},
-            trials=tuple(map(_plain, study.get_trials(deepcopy=False))),
+            trials=tuple(
+                _plain(one) for one in study.get_trials(deepcopy=False) if RECORD in one.user_attrs
+            ),
         )
     try:
         write_new_file(path, msgspec.json.encode(found) + b"\n", is_private=True)
@@ -134,22 +132,14 @@ def export_study(storage: str | None, name: str, path: Path) -> StudyFile:
     return found
 
 
-def _plain(trial: optuna.trial.FrozenTrial) -> _Trial:
+def _plain(trial: FrozenTrial) -> _Trial:
     # Whoever measures it here does not do so where it is read.
-    is_running = trial.state is optuna.trial.TrialState.RUNNING
-    is_complete = trial.state is optuna.trial.TrialState.COMPLETE
+    ended = trial.datetime_complete or trial.datetime_start
     return _Trial(
-        state="fail" if is_running else trial.state.name.lower(),  # type: ignore[arg-type] # of Optuna's the others
-        value=trial.value if is_complete else None,
-        params=trial.params,
-        distributions={
-            name: json.loads(optuna.distributions.distribution_to_json(one))
-            for name, one in trial.distributions.items()
-        },
-        queued=trial.system_attrs.get(QUEUED),
+        value=trial.value if trial.state is States.COMPLETE else None,
         started=_aware(trial.datetime_start),
-        ended=_aware(trial.datetime_start if is_running else trial.datetime_complete),
-        attributes={key: trial.user_attrs[key] for key in _MARKS if key in trial.user_attrs},
+        ended=_aware(ended),
+        attributes=msgspec.convert(trial.user_attrs, _Attributes),
     )
 
 
@@ -172,6 +162,8 @@ def read_study(path: Path) -> StudyFile:
         kept = msgspec.json.decode(content)
         check_schema(schema_of(kept), _SCHEMA, str(path), what="exported study", advice=_HINT)
         found = msgspec.convert(kept, StudyFile)
+        begun = tuple(one for one in found.trials if one.attributes.record is not None)
+        found = msgspec.structs.replace(found, trials=begun)
         check_study(found.name, found.attributes)
         _check(found)
     except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError) as error:
@@ -187,16 +179,17 @@ def _check(found: StudyFile) -> None:
         raise ValueError(f"it has more than {_MOST_TRIALS} trials")
     if SPEC not in found.attributes:
         raise ValueError("it does not say what was measured")
-    _check_parts(found.attributes, _KINDS)
-    known: dict[str, optuna.distributions.BaseDistribution] = {}
+    for key, value in found.attributes.items():
+        if key not in _KINDS:
+            raise ValueError(f"{key[:40]!r} is nothing that a study keeps")
+        try:
+            decoded(value, _KINDS[key])
+        except msgspec.ValidationError as error:
+            raise ValueError(f"{key}: {error}") from error
     for number, trial in enumerate(found.trials):
         try:
-            _check_parts(trial.attributes, _MARKS)
-            for name, one in _frozen(trial).distributions.items():
-                optuna.distributions.check_distribution_compatibility(
-                    known.setdefault(name, one), one
-                )
-        except (ValueError, msgspec.MsgspecError, OverflowError) as error:
+            decode_trial(_frozen(trial))
+        except (ValueError, OverflowError) as error:
             raise ValueError(f"trial {number}: {error}") from error
 
 
@@ -206,41 +199,21 @@ def check_name(name: str) -> None:
         raise ValueError(f"a study's name is text of 1 to {_LONGEST_NAME} characters")
 
 
-def _check_parts(parts: dict[str, Any], kinds: dict[str, Any]) -> None:
-    for key, value in parts.items():
-        if key not in kinds:
-            raise ValueError(f"{key[:40]!r} is nothing that a study keeps")
-        try:
-            decoded(value, kinds[key])
-        except msgspec.ValidationError as error:
-            raise ValueError(f"{key}: {error}") from error
-
-
-def _frozen(trial: _Trial) -> optuna.trial.FrozenTrial:
+def _frozen(trial: _Trial) -> FrozenTrial:
     """The trial in Optuna's form.
 
     Raises:
         ValueError: it contradicts itself.
     """
-    for number in (trial.value, *trial.params.values(), *(trial.queued or {}).values()):
-        if isinstance(number, int | float) and not abs(number) <= _LARGEST:
-            raise ValueError("it has a number that is too large")
-    distributions = {name: _distribution(one) for name, one in trial.distributions.items()}
-    frozen = optuna.trial.FrozenTrial(
-        number=-1,
-        trial_id=-1,
-        state=optuna.trial.TrialState[trial.state.upper()],
+    if trial.value is not None and not abs(trial.value) <= _LARGEST:
+        raise ValueError("it has a number that is too large")
+    found = optuna.trial.create_trial(
+        state=States.FAIL if trial.value is None else States.COMPLETE,
         value=trial.value,
-        datetime_start=_local(trial.started),
-        datetime_complete=_local(trial.ended),
-        params=trial.params,
-        distributions=distributions,
-        user_attrs=trial.attributes,
-        system_attrs={} if trial.queued is None else {QUEUED: trial.queued},
-        intermediate_values={},
+        user_attrs=msgspec.to_builtins(trial.attributes),
     )
-    frozen._validate()  # noqa: SLF001 - ``add_trial`` does so as well, when others are stored
-    return frozen
+    found.datetime_start, found.datetime_complete = _local(trial.started), _local(trial.ended)
+    return found
 
 
 def _local(time: datetime | None) -> datetime | None:
@@ -249,24 +222,6 @@ def _local(time: datetime | None) -> datetime | None:
     if time.tzinfo is None or not 1970 <= time.year <= 9000:  # noqa: PLR2004 - years
         raise ValueError("it has a time that is none")
     return time.astimezone().replace(tzinfo=None)
-
-
-def _distribution(kept: dict[str, Any]) -> optuna.distributions.BaseDistribution:
-    try:
-        found = optuna.distributions.json_to_distribution(json.dumps(kept))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"it has a range that is none ({error})") from error
-    match found:
-        case optuna.distributions.CategoricalDistribution():
-            is_usable = len(found.choices) <= _MOST_CHOICES
-        case optuna.distributions.IntDistribution() | optuna.distributions.FloatDistribution():
-            bounds = (found.low, found.high, found.step or 0)
-            is_usable = all(math.isfinite(one) and abs(one) <= _LARGEST for one in bounds)
-        case _:
-            is_usable = False
-    if not is_usable:
-        raise ValueError("it has a range that is none")
-    return found
 
 
 def import_study(storage: str | None, found: StudyFile, name: str) -> None:
@@ -300,12 +255,6 @@ def _fill(study: optuna.Study, found: StudyFile) -> None:
         study.set_user_attr(key, value)
     study.add_trials(list(map(_frozen, found.trials)))
     study.set_user_attr(SCHEMA, STUDY_SCHEMA)
-
-
-def records_in(found: StudyFile) -> tuple[TrialRecord, ...]:
-    """Records of the trials that have begun, by number."""
-    records = filter(None, (record_of(_frozen(trial)) for trial in found.trials))
-    return tuple(sorted(records, key=lambda one: one.number))
 
 
 def paths_in(found: StudyFile) -> tuple[str, ...]:
@@ -359,7 +308,8 @@ def exported_study(path: Path) -> StoredStudy:
         BadInputError: it cannot be read, is of a newer spectui, or says what no study says.
     """
     found = read_study(path)
-    return _stored(found.name, found.attributes, records_in(found))
+    trials = sorted(map(decode_trial, map(_frozen, found.trials)), key=lambda one: one.number)
+    return _stored(found.name, found.attributes, tuple(trials))
 
 
 def _stored(name: str, kept: Mapping[str, Any], trials: tuple[TrialRecord, ...]) -> StoredStudy:
