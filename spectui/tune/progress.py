@@ -7,11 +7,10 @@ from enum import StrEnum
 from spectui.measure.arm import Arm
 from spectui.trace.costs import Costs
 from spectui.tune.events import (
-    ConfirmationStarted,
-    DepthStarted,
     ForecastMade,
     PromptMeasured,
     RaceDecided,
+    RunsStarted,
     SearchEnded,
     StudyOpened,
     StudyResumed,
@@ -133,7 +132,7 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
         case RaceDecided() | SearchEnded():
             race = event if isinstance(event, RaceDecided) else state.race
             state = replace(state, current=None, race=race)
-        case ConfirmationStarted() | DepthStarted():
+        case RunsStarted(arm=Arm()):
             state = replace(
                 state,
                 phase=_keep_stopping(state, Phase.CONFIRMING),

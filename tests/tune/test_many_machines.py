@@ -96,7 +96,7 @@ import sys
 from spectui.tune.studies import storage
 storage._HEARTBEAT_S, storage._STALE_S = 1, 8
 from tests.tune.test_many_machines import open_study
-study = open_study(storage.usual_storage(), "killed")
+study = open_study(storage.address_of(None), "killed")
 study.begin()
 study.follow(study.space.defaults)
 print(study.ask().number, study.ask().number, flush=True)

@@ -6,10 +6,10 @@ from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.events import (
-    ConfirmationStarted,
     DraftRecorded,
     ForecastMade,
     PromptMeasured,
+    RunsStarted,
     StudyResumed,
     TraceProgress,
     TrialFinished,
@@ -41,7 +41,7 @@ EVENTS: tuple[TuneEvent, ...] = (
     TrialStarted(number=1, arm=ARM, n_prompts=8),
     TrialFinished(record=record(1)),
     measured(3.0),
-    ConfirmationStarted(arm=ARM, n_prompts=8),
+    RunsStarted(text="", arm=ARM, n_runs=8),
 )
 
 
@@ -88,7 +88,7 @@ def test_trials_are_kept_by_number_and_a_trial_that_comes_again_replaces_itself(
 
 def test_a_confirmation_counts_its_prompts_from_nothing() -> None:
     state = replace(STARTING, phase=Phase.SEARCHING, n_confirmed=5, n_to_confirm=6)
-    state = advance(state, ConfirmationStarted(arm=ARM, n_prompts=16))
+    state = advance(state, RunsStarted(text="", arm=ARM, n_runs=16))
     assert state == replace(
         STARTING, phase=Phase.CONFIRMING, current=ARM, n_confirmed=0, n_to_confirm=16
     )

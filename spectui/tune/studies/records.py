@@ -1,6 +1,6 @@
 """Forms in which an Optuna study keeps records of trials, and all else."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -126,16 +126,29 @@ LEFT = "its process ended before it was measured"
 
 
 def stored(study: optuna.Study) -> tuple[TrialRecord, ...]:
-    """All trials that have begun, by number."""
-    trials = study.get_trials(deepcopy=False)
-    found = [decode_trial(one) for one in trials if RECORD in one.user_attrs]
-    return tuple(sorted(found, key=lambda one: one.number))
+    """Records of all trials that have begun, by number."""
+    return in_order(begun(study))
 
 
-def decode_trial(trial: FrozenTrial) -> TrialRecord:
-    """The record of a trial that has begun; one that its process has left is interrupted."""
+def begun(study: optuna.Study) -> list[FrozenTrial]:
+    """Trials that have a record."""
+    return [one for one in study.get_trials(deepcopy=False) if RECORD in one.user_attrs]
+
+
+def in_order(trials: Iterable[FrozenTrial]) -> tuple[TrialRecord, ...]:
+    """Records of trials, by number."""
+    return tuple(sorted(map(decode_trial, trials), key=lambda one: one.number))
+
+
+def decode_trial(trial: FrozenTrial, *, is_left: bool = False) -> TrialRecord:
+    """The record of a trial that has begun; one that nobody measures any more is interrupted.
+
+    Args:
+        trial: as Optuna has it.
+        is_left: whether nobody measures it, though Optuna does not say so.
+    """
     record = msgspec.convert(current(trial.user_attrs[RECORD]), TrialRecord)
-    if record.state is not TrialState.RUNNING or not trial.state.is_finished():
+    if record.state is not TrialState.RUNNING or not (is_left or trial.state.is_finished()):
         return record
     # Where the models had a process of their own, this one's end was no arm's doing.
     died = not trial.user_attrs.get(OWNER, {}).get("isolated", True)

@@ -27,12 +27,12 @@ from spectui.tune.studies import records
 from spectui.tune.studies.parameters import suggest_arm
 from spectui.tune.studies.recordings import Recordings
 from spectui.tune.studies.storage import (
+    address_of,
     close_storage,
     is_file,
     lock_study,
     open_storage,
     storage_errors,
-    usual_storage,
 )
 from spectui.tune.trials import TrialRecord, TrialState, deadly
 
@@ -135,7 +135,7 @@ class TuningStudy(Closing):
         self.name = name
         self.spec = spec
         self.space = space
-        self._url = options.storage or usual_storage()
+        self._url = address_of(options.storage)
         self._owner = {"host": os.uname().nodename, "pid": os.getpid(), "isolated": isolated}
         self._queue: list[Arm] = []
         """Arms to measure before the sampler chooses."""

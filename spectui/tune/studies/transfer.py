@@ -4,12 +4,10 @@ Such a file may come from somebody else, so that everything in it is data (SECUR
 spectui itself keeps is taken, each part in its own form.
 """
 
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import optuna
@@ -21,36 +19,12 @@ from spectui.errors import BadInputError, UsageError
 from spectui.files import read_file, write_new_file
 from spectui.format import printable
 from spectui.measure.promise import Promise
-from spectui.options.stored import check_schema, schema_of
+from spectui.options.stored import check_schema, current, schema_of
 from spectui.tune.layouts import Layouts
 from spectui.tune.outcome import Outcome, Predictions
 from spectui.tune.places import Placing
-from spectui.tune.studies.listing import (
-    REPORT,
-    Report,
-    decided,
-    entries_of,
-    find_study,
-    is_empty,
-    opened,
-    trials_of,
-)
-from spectui.tune.studies.records import (
-    ARGUMENTS,
-    LAYOUTS,
-    OUTCOME,
-    PLACING,
-    PREDICTIONS,
-    PROMISE,
-    RECORD,
-    SCHEMA,
-    SPEC,
-    STUDY_SCHEMA,
-    check_study,
-    decode_trial,
-    decoded,
-    from_plain,
-)
+from spectui.tune.studies import records
+from spectui.tune.studies.listing import REPORT, Report, StoredStudy, opened, study_of
 from spectui.tune.studies.storage import check_writable
 from spectui.tune.trials import TrialRecord
 
@@ -60,41 +34,28 @@ _IMPORTING = "spectui.study-import/1"
 _MOST_BYTES = 64_000_000
 _MOST_TRIALS = 20_000
 _LONGEST_NAME = 500
-_LARGEST = 2.0**53
 _HINT = "give a file that spectui studies export wrote"
 _KINDS: dict[str, Any] = {
-    SPEC: dict[str, Any],
-    LAYOUTS: Layouts,
-    PLACING: Placing,
-    OUTCOME: Outcome,
-    PROMISE: Promise,
-    PREDICTIONS: Predictions,
+    records.SPEC: dict[str, Any],
+    records.LAYOUTS: Layouts,
+    records.PLACING: Placing,
+    records.OUTCOME: Outcome,
+    records.PROMISE: Promise,
+    records.PREDICTIONS: Predictions,
     REPORT: Report,
 }
 """Attributes of a study, with their types."""
 
 
-class _Owner(msgspec.Struct, frozen=True, kw_only=True):
-    host: str = ""
-    pid: int = 0
-    isolated: bool = True
-
-
-class _Attributes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Attributes of a trial."""
-
-    record: dict[str, Any] | None = None
-    """None of one that had not begun, in files of earlier versions."""
-    owner: _Owner | None = None
+class _Attributes(msgspec.Struct, frozen=True, kw_only=True):
+    record: TrialRecord | None = None
+    """None of a trial that had not begun, in files of earlier versions."""
 
 
 class _Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """A trial. What earlier versions wrote for the sampler is passed over."""
+    """A trial. What earlier versions wrote for Optuna is passed over: records say the same."""
 
-    value: float | None = None
-    """Its speedup, as Optuna has it."""
-    started: datetime | None = None
-    ended: datetime | None = None
+    started: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
     attributes: _Attributes
 
 
@@ -115,13 +76,11 @@ def export_study(storage: str | None, name: str, path: Path) -> StudyFile:
     """
     with opened(storage) as (_url, studies):
         study = optuna.load_study(study_name=name, storage=studies)
-        check_study(name, study.user_attrs)
+        records.check_study(name, study.user_attrs)
         found = StudyFile(
             name=name,
             attributes={key: study.user_attrs[key] for key in _KINDS if key in study.user_attrs},
-            trials=tuple(
-                _plain(one) for one in study.get_trials(deepcopy=False) if RECORD in one.user_attrs
-            ),
+            trials=tuple(map(_plain, records.begun(study))),
         )
     try:
         write_new_file(path, msgspec.json.encode(found) + b"\n", is_private=True)
@@ -134,18 +93,10 @@ def export_study(storage: str | None, name: str, path: Path) -> StudyFile:
 
 def _plain(trial: FrozenTrial) -> _Trial:
     # Whoever measures it here does not do so where it is read.
-    ended = trial.datetime_complete or trial.datetime_start
-    return _Trial(
-        value=trial.value if trial.state is States.COMPLETE else None,
-        started=_aware(trial.datetime_start),
-        ended=_aware(ended),
-        attributes=msgspec.convert(trial.user_attrs, _Attributes),
-    )
-
-
-def _aware(local: datetime | None) -> datetime | None:
-    """Optuna's times are the machine's own."""
-    return None if local is None else local.astimezone(UTC)
+    record = records.decode_trial(trial, is_left=True)
+    # Optuna's times are the machine's own.
+    started = trial.datetime_start and trial.datetime_start.astimezone(UTC)
+    return _Trial(started=started, attributes=_Attributes(record=record))
 
 
 def read_study(path: Path) -> StudyFile:
@@ -161,10 +112,10 @@ def read_study(path: Path) -> StudyFile:
     try:
         kept = msgspec.json.decode(content)
         check_schema(schema_of(kept), _SCHEMA, str(path), what="exported study", advice=_HINT)
-        found = msgspec.convert(kept, StudyFile)
+        found = msgspec.convert({**kept, "trials": current(kept.get("trials"))}, StudyFile)
         begun = tuple(one for one in found.trials if one.attributes.record is not None)
         found = msgspec.structs.replace(found, trials=begun)
-        check_study(found.name, found.attributes)
+        records.check_study(found.name, found.attributes)
         _check(found)
     except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError) as error:
         reason = printable(str(error))[:_LONGEST_NAME]
@@ -173,24 +124,21 @@ def read_study(path: Path) -> StudyFile:
 
 
 def _check(found: StudyFile) -> None:
-    """Raise ``ValueError`` with what is wrong."""
+    """Raise ``ValueError`` or ``OverflowError`` with what is wrong."""
     check_name(found.name)
     if len(found.trials) > _MOST_TRIALS:
         raise ValueError(f"it has more than {_MOST_TRIALS} trials")
-    if SPEC not in found.attributes:
+    if records.SPEC not in found.attributes:
         raise ValueError("it does not say what was measured")
     for key, value in found.attributes.items():
         if key not in _KINDS:
             raise ValueError(f"{key[:40]!r} is nothing that a study keeps")
         try:
-            decoded(value, _KINDS[key])
+            records.decoded(value, _KINDS[key])
         except msgspec.ValidationError as error:
             raise ValueError(f"{key}: {error}") from error
-    for number, trial in enumerate(found.trials):
-        try:
-            decode_trial(_frozen(trial))
-        except (ValueError, OverflowError) as error:
-            raise ValueError(f"trial {number}: {error}") from error
+    for trial in found.trials:
+        _frozen(trial)
 
 
 def check_name(name: str) -> None:
@@ -200,28 +148,19 @@ def check_name(name: str) -> None:
 
 
 def _frozen(trial: _Trial) -> FrozenTrial:
-    """The trial in Optuna's form.
+    """The trial in Optuna's form, which nobody measures here.
 
     Raises:
-        ValueError: it contradicts itself.
+        OverflowError: its time is none.
     """
-    if trial.value is not None and not abs(trial.value) <= _LARGEST:
-        raise ValueError("it has a number that is too large")
     found = optuna.trial.create_trial(
-        state=States.FAIL if trial.value is None else States.COMPLETE,
-        value=trial.value,
-        user_attrs=msgspec.to_builtins(trial.attributes),
+        state=States.FAIL,
+        user_attrs={records.RECORD: msgspec.to_builtins(trial.attributes.record)},
     )
-    found.datetime_start, found.datetime_complete = _local(trial.started), _local(trial.ended)
+    if trial.started is not None:
+        local = trial.started.astimezone().replace(tzinfo=None)
+        found.datetime_start = found.datetime_complete = local
     return found
-
-
-def _local(time: datetime | None) -> datetime | None:
-    if time is None:
-        return None
-    if time.tzinfo is None or not 1970 <= time.year <= 9000:  # noqa: PLR2004 - years
-        raise ValueError("it has a time that is none")
-    return time.astimezone().replace(tzinfo=None)
 
 
 def import_study(storage: str | None, found: StudyFile, name: str) -> None:
@@ -250,55 +189,20 @@ def import_study(storage: str | None, found: StudyFile, name: str) -> None:
 
 def _fill(study: optuna.Study, found: StudyFile) -> None:
     # Until the last line nobody takes it for a study, whatever ends this process.
-    study.set_user_attr(SCHEMA, _IMPORTING)
+    study.set_user_attr(records.SCHEMA, _IMPORTING)
     for key, value in found.attributes.items():
         study.set_user_attr(key, value)
     study.add_trials(list(map(_frozen, found.trials)))
-    study.set_user_attr(SCHEMA, STUDY_SCHEMA)
+    study.set_user_attr(records.SCHEMA, records.STUDY_SCHEMA)
 
 
 def paths_in(found: StudyFile) -> tuple[str, ...]:
     """Paths of its user that a study names."""
-    outcome = found.attributes.get(OUTCOME)
+    outcome = found.attributes.get(records.OUTCOME)
     if outcome is None:
         return ()
-    kept = decoded(outcome, Outcome)
+    kept = records.decoded(outcome, Outcome)
     return tuple(str(one.path) for one in (kept.target, kept.draft) if one is not None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredStudy:
-    """A study as it is kept. A part is None where nothing is kept that this spectui reads."""
-
-    name: str
-    outcome: Outcome | None
-    promise: Promise | None
-    report: Report | None
-    """Output of ``tune``; of the screen, the document alone."""
-    predictions: Predictions | None
-    arguments: Mapping[str, Any]
-    """Options of its search as they were typed; empty where they are not kept."""
-    trials: tuple[TrialRecord, ...]
-
-
-def stored_study(storage: str | None, wanted: str | None) -> StoredStudy:
-    """Read a study of a storage.
-
-    Args:
-        storage: URL as Optuna takes it; None for the file in the user's data folder.
-        wanted: its name, or a part of one; None for the latest with a verdict.
-
-    Raises:
-        BadInputError: the storage cannot be used, or this spectui does not read the study.
-        UsageError: there is no such study, or more than one.
-    """
-    if is_empty(storage):
-        find_study((), wanted)
-    with opened(storage) as (_url, studies):
-        entries = entries_of(studies)
-        name = find_study(decided(entries) if wanted is None else entries, wanted).name
-        study = optuna.load_study(study_name=name, storage=studies)
-        return _stored(name, study.user_attrs, trials_of(study))
 
 
 def exported_study(path: Path) -> StoredStudy:
@@ -308,17 +212,4 @@ def exported_study(path: Path) -> StoredStudy:
         BadInputError: it cannot be read, is of a newer spectui, or says what no study says.
     """
     found = read_study(path)
-    trials = sorted(map(decode_trial, map(_frozen, found.trials)), key=lambda one: one.number)
-    return _stored(found.name, found.attributes, tuple(trials))
-
-
-def _stored(name: str, kept: Mapping[str, Any], trials: tuple[TrialRecord, ...]) -> StoredStudy:
-    return StoredStudy(
-        name=name,
-        outcome=from_plain(kept.get(OUTCOME), Outcome),
-        promise=from_plain(kept.get(PROMISE), Promise),
-        report=from_plain(kept.get(REPORT), Report),
-        predictions=from_plain(kept.get(PREDICTIONS), Predictions),
-        arguments=from_plain(kept.get(ARGUMENTS), dict[str, Any]) or {},
-        trials=trials,
-    )
+    return study_of(found.name, found.attributes, records.in_order(map(_frozen, found.trials)))
