@@ -234,11 +234,13 @@ class TuningStudy(Closing):
         with storage_errors(self._url):
             optuna.storages.fail_stale_trials(self.stored)
             known = self.records()
-            taken = _taken(known) | {one.arm for one in known if one.state is TrialState.RUNNING}
+            running = [one for one in known if one.state is TrialState.RUNNING]
+            taken = _taken(known) | {one.arm for one in running}
             waiting = (*self._queue, *records.left(known))
             arm = next((one for one in waiting if one not in taken), None)
             if arm is None:
-                return self._begun(*self._sampled(deadly(known)))
+                elsewhere = {one.arm for one in running if one.number not in self._held}
+                return self._begun(*self._sampled(deadly(known) | elsewhere))
             self._queue = [one for one in self._queue if one != arm]
             return self._begun(records.begin(self.stored, arm, self.space), arm)
 
