@@ -313,7 +313,7 @@ class Hours:
 
     def _is_raced(self) -> bool:
         state = self._app.tune.state
-        return state is not None and state.n_confirmed > 0
+        return state is not None and state.is_confirming and state.n_done > 0
 
     async def _tune(self, number: int, *, loses: bool) -> None:
         """Begin the hour's search, which goes on beside the chat."""

@@ -175,7 +175,7 @@ async def tune(session: Session) -> None:
     await session.pilot.press("f5")
     await session.save("tune-start")
     await session.start_search()
-    await session.searched(lambda state: state.n_confirmed > 1)
+    await session.searched(lambda state: state.is_confirming and state.n_done > 1)
     await session.save("tuning")
     await session.searched(lambda state: state.result is not None)
     await session.save("tune")

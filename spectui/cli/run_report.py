@@ -9,7 +9,8 @@ from spectui.errors import BadInputError
 from spectui.files import write_file, write_new_file
 from spectui.format import bytes_text
 from spectui.report.content import Content, content_of
-from spectui.tune.studies.transfer import exported_study, stored_study
+from spectui.tune.studies.listing import stored_study
+from spectui.tune.studies.transfer import exported_study
 
 _STDOUT = Path("-")
 _LONGEST_NAME = 80

@@ -15,7 +15,6 @@ from spectui.errors import CancelledError, UsageError
 from spectui.format import counted, rate_text, times_text
 from spectui.interrupts import interrupts
 from spectui.measure.verdict import Answer
-from spectui.paths import own_storage_file
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.listing import (
     StudyEntry,
@@ -25,6 +24,7 @@ from spectui.tune.studies.listing import (
     kept_trials,
     list_studies,
     machines_of,
+    stored_study,
 )
 from spectui.tune.studies.storage import file_of
 from spectui.tune.studies.transfer import (
@@ -33,7 +33,6 @@ from spectui.tune.studies.transfer import (
     import_study,
     paths_in,
     read_study,
-    stored_study,
 )
 from spectui.tune.trials import TrialRecord, TrialState, n_measured, speedup_estimate
 
@@ -61,7 +60,7 @@ def run_list(storage: str | None, json_path: str | None) -> None:
     Raises:
         BadInputError: the storage cannot be used.
     """
-    check_writable(json_path, (_file(storage),))
+    check_writable(json_path, (file_of(storage),))
     studies = list_studies(storage)
     trials = kept_trials(storage, [one.name for one in studies if one.problem is None])
     rows = [(one, one.state(storage), trials.get(one.name, ())) for one in studies]
@@ -135,7 +134,7 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
         BadInputError: the storage cannot be used, or a newer spectui made the study.
         UsageError: there is no such study.
     """
-    check_writable(json_path, (_file(storage),))
+    check_writable(json_path, (file_of(storage),))
     studies = list_studies(storage)
     study = find_study(studies, name)
     kept = stored_study(storage, study.name)
@@ -257,7 +256,3 @@ def run_delete(names: Sequence[str], storage: str | None, *, is_sure: bool) -> N
     interrupts.hold()
     delete_studies(storage, names)
     say("\n".join(f"deleted {name}" for name in names))
-
-
-def _file(storage: str | None) -> Path | None:
-    return own_storage_file() if storage is None else file_of(storage)

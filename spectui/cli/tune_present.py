@@ -8,15 +8,18 @@ from spectui.cli.named_models import with_kind_of_file
 from spectui.cli.request import RunOptions
 from spectui.cli.taken import taken_setup, warn_of_changed_defaults
 from spectui.commands.takeover import Takeover
+from spectui.documents import Known
 from spectui.format import gain_percent
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.speedup import gain_text
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.speculation import Speculation
 from spectui.tune.candidates import Candidate
-from spectui.tune.document import PresentArm, Standing, standing_of
 from spectui.tune.result import TuneResult
 from spectui.tune.space import SearchSpace
+from spectui.tune.trials import speedup_estimate
+
+_DRAFTS_NOTHING = "the command does not draft"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +58,8 @@ def present_of(takeover: Takeover | None) -> Present | None:
 
 def arm_of(
     present: Present, candidates: Sequence[Candidate], shared: RunOptions, space: SearchSpace
-) -> PresentArm:
-    """The setting as an arm with one of the candidates.
+) -> Known[Arm]:
+    """The setting as an arm with one of the candidates, or why it cannot be measured.
 
     Args:
         present: setting of the command.
@@ -66,28 +69,25 @@ def arm_of(
     """
     speculation = present.speculation
     if present.elsewhere:
-        reason = f"only llama-server drafts with {' '.join(present.elsewhere)}"
-        return PresentArm(arm=None, reason=reason, drafts=True)
+        return Known(None, f"only llama-server drafts with {' '.join(present.elsewhere)}")
     if speculation is None:
-        return PresentArm(arm=None, reason="the command does not draft", drafts=False)
+        return Known(None, _DRAFTS_NOTHING)
     if speculation.ngrams and not space.with_ngrams:
-        return PresentArm(arm=None, reason="--dialect has no n-gram drafters", drafts=True)
+        return Known(None, "--dialect has no n-gram drafters")
     room = min(shared.context.ctx_size, shared.context.batch_size) - 1
     if speculation.longest > room:
-        reason = f"-c and -b have no room for its drafts of {speculation.longest} tokens"
-        return PresentArm(arm=None, reason=reason, drafts=True)
+        return Known(None, f"-c and -b have no room for its drafts of {speculation.longest} tokens")
     if speculation.model is None:
-        arm = space.placed(Arm(draft=None, speculation=speculation))
-        return PresentArm(arm=arm, reason=None, drafts=True)
+        return Known(space.placed(Arm(draft=None, speculation=speculation)))
     wanted = MTP_KIND if speculation.is_mtp else MODEL_KIND
     for one in candidates:
         if one.reason is not None:
             continue
         if one.is_mtp if present.draft is None else _is_file(one, present.draft):
             arm = space.arm(one.name, speculation.model, speculation.ahead)
-            return PresentArm(arm=space.placed(arm), reason=None, drafts=True)
+            return Known(space.placed(arm))
     who = wanted if present.draft is None else f"its draft {present.draft.name}"
-    return PresentArm(arm=None, reason=f"{who} is none of those that may draft here", drafts=True)
+    return Known(None, f"{who} is none of those that may draft here")
 
 
 def _is_file(candidate: Candidate, draft: Path | None) -> bool:
@@ -98,36 +98,36 @@ def _is_file(candidate: Candidate, draft: Path | None) -> bool:
     )
 
 
-def present_lines(present: PresentArm | None, result: TuneResult) -> tuple[str, ...]:
+def present_lines(present: Known[Arm] | None, result: TuneResult) -> tuple[str, ...]:
     """Lines that compare the found setting with the present one; none without a command."""
     return () if present is None else (_line(present, result),)
 
 
-def _line(present: PresentArm, result: TuneResult) -> str:
+def _line(present: Known[Arm], result: TuneResult) -> str:
     found = _found_text(result)
-    if not present.drafts:
+    arm = present.value
+    if arm is None and present.reason == _DRAFTS_NOTHING:
         return f"Your command does not draft at present; {found}."
-    if present.arm is None:
+    if arm is None:
         return f"Your present setting was not measured: {present.reason}; {found}."
-    standing = standing_of(present.arm, result)
-    is_best, estimate = result.best == present.arm, standing.estimate
+    raced = result.raced(arm)
+    is_best = result.best == arm
+    estimate = _estimate(arm, result) if raced is None else raced.estimate
     if estimate is None:
-        forecast = [one.speedup for one in result.outlook.forecasts if one.arm == present.arm]
+        forecast = [one.speedup for one in result.outlook.forecasts if one.arm == arm]
         told = f"is forecast at {_gain(forecast[0])}" if forecast else "was not measured"
-        return f"Your present setting ({present.arm.label}) {told}; {found}."
+        return f"Your present setting ({arm.label}) {told}; {found}."
     if is_best and estimate >= 1:
-        return f"Your present setting is the best that was found: {present.arm.label}."
-    told = _in_its_trial(standing)
-    if standing.confirmed is not None:
-        told = gain_text(standing.confirmed)
-    others = {one.arm for one in result.trials if one.tokens_per_s} - {OFF, present.arm}
+        return f"Your present setting is the best that was found: {arm.label}."
+    told = _in_its_trial(arm, result) if raced is None else gain_text(raced)
+    others = {one.arm for one in result.trials if one.tokens_per_s} - {OFF, arm}
     if not is_best:
         rest = found
     elif others or result.outlook.forecasts:
         rest = "off was faster, and no other setting that was tried or forecast"
     else:
         rest = "off was faster; no other setting was tried: allow more time or --trials"
-    return f"Your present setting ({present.arm.label}): {told}; {rest}."
+    return f"Your present setting ({arm.label}): {told}; {rest}."
 
 
 def _found_text(result: TuneResult) -> str:
@@ -136,15 +136,20 @@ def _found_text(result: TuneResult) -> str:
     if result.speedup is not None:
         slower = "; off was faster" if result.speedup.estimate < 1 else ""
         return f"found: {result.best.label}, {gain_text(result.speedup)}{slower}"
-    told = _in_its_trial(standing_of(result.best, result))
-    return f"found: {result.best.label}, {told}, not confirmed"
+    return f"found: {result.best.label}, {_in_its_trial(result.best, result)}, not confirmed"
 
 
-def _in_its_trial(standing: Standing) -> str:
-    if standing.estimate is None:
+def _in_its_trial(arm: Arm, result: TuneResult) -> str:
+    trial, estimate = result.last_trial(arm), _estimate(arm, result)
+    if trial is None or estimate is None:
         return "not measured"
-    noisy = ", while the machine was disturbed" if standing.is_noisy else ""
-    return f"{_gain(standing.estimate)} in its trial{noisy}"
+    noisy = ", while the machine was disturbed" if trial.noisy else ""
+    return f"{_gain(estimate)} in its trial{noisy}"
+
+
+def _estimate(arm: Arm, result: TuneResult) -> float | None:
+    trial = result.last_trial(arm)
+    return None if trial is None else speedup_estimate(trial, result.trials)
 
 
 def _gain(speedup: float) -> str:

@@ -28,6 +28,7 @@ from spectui.cli.tune_request import (
 )
 from spectui.cli.tune_slots import slots_measured
 from spectui.cores import usable_processors
+from spectui.documents import Known
 from spectui.engine.commands import LoadTarget
 from spectui.engine.guard import request_of
 from spectui.engine.placing import has_devices, left_open
@@ -55,7 +56,7 @@ from spectui.server.client import LlamaClient
 from spectui.tune.backends import InProcess, Served
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import FEWEST_FOR_BOTH
-from spectui.tune.document import PresentArm, Tuned
+from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.evidence import FEW
 from spectui.tune.experts import ExpertPlan, plan_caches, plan_experts
@@ -443,9 +444,9 @@ class Search:
         return result
 
 
-def _beginning_with(present: PresentArm | None, space: SearchSpace) -> SearchSpace:
+def _beginning_with(present: Known[Arm] | None, space: SearchSpace) -> SearchSpace:
     """The search space with the user's present setting, which is tried first."""
-    return space if present is None else replace(space, present=present.arm)
+    return space if present is None else replace(space, present=present.value)
 
 
 def _arm_of(setup: Setup, drafts: Mapping[str, ModelOptions]) -> Arm:

@@ -16,7 +16,7 @@ from spectui.measure.verdict import Answer, Verdict
 from spectui.report.document import ModelPart, SidePart, TuneDocument, read_document
 from spectui.report.settings import arm_of
 from spectui.tune.outcome import Gain
-from spectui.tune.studies.transfer import StoredStudy
+from spectui.tune.studies.listing import StoredStudy
 from spectui.tune.trials import TrialRecord, speedup_estimate
 
 _ENDED_EARLY = "the search ended before it had found a verdict; its command goes on from there"

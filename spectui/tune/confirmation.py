@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 
 from spectui.engine.events import GenerationResult
+from spectui.format import counted
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck, check_lossless, differs
 from spectui.measure.measurer import Pair, measurements
@@ -14,7 +15,7 @@ from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem
 from spectui.tune.depths import Depths, raced_requests
 from spectui.tune.division import LATER_ERROR, mixed
-from spectui.tune.events import ConfirmationStarted, RaceDecided
+from spectui.tune.events import RaceDecided, RunsStarted
 from spectui.tune.evidence import CategoryGain, Evidence, by_category
 from spectui.tune.forecasting import Forecasting
 from spectui.tune.looks import ERROR
@@ -75,11 +76,10 @@ class Confirmation:
     def _run_race(self, arms: tuple[Arm, ...], evidence: Evidence | None) -> None:
         n = min(len(self._items), max(LOOK_EVERY, self.pace.n_affordable(arms, self._items)))
         until_decided = not self.setup.limits.until_precise
-        self.setup.on_event(
-            ConfirmationStarted(
-                arm=arms[0], others=arms[1:], n_prompts=n, until_decided=until_decided
-            )
-        )
+        names = " and ".join(arm.label for arm in arms)
+        until = ", until it is decided" if until_decided else ""
+        text = f"confirming {names} against off{until}, on {counted(n, 'prompt')} at most"
+        self.setup.on_event(RunsStarted(text=text, arm=arms[0], n_runs=n * len(arms)))
         runs = RaceLegs(
             self.setup.measurer,
             arms,

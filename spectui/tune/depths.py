@@ -14,6 +14,7 @@ from statistics import median
 
 from spectui.documents import Json, Known, or_reason
 from spectui.engine.events import GenerationResult
+from spectui.format import counted
 from spectui.measure.measurer import (
     NO_ROUNDS,
     NOTHING_DRAFTED,
@@ -30,7 +31,7 @@ from spectui.measure.statistics import FEWEST_CHANGED, changed, paired_speedup
 from spectui.measure.workload import WorkItem, with_length
 from spectui.options.request import RequestShape
 from spectui.speculative.counters import Counters
-from spectui.tune.events import DepthStarted
+from spectui.tune.events import RunsStarted
 from spectui.tune.pace import Pace
 from spectui.tune.race import Standing
 from spectui.tune.setup import SearchSetup
@@ -199,7 +200,9 @@ class DepthRuns:
         text = (*raced, *(one for one in setup.workload.items if one.id not in names))
         lengthened = with_length(replace(setup.workload, items=text), n_tokens)
         items, pairs = lengthened.items[:n_prompts], list[Pair]()
-        setup.on_event(DepthStarted(arm=leader.arm, n_tokens=n_tokens, n_prompts=len(items)))
+        on = f"{counted(len(items), 'prompt')} of {n_tokens:,} tokens"
+        what = f"measuring {leader.arm.label} against off on {on}"
+        setup.on_event(RunsStarted(text=what, arm=leader.arm, n_runs=len(items)))
         setup.loader.load(leader.arm.draft)
         began_s = self.pace.took_s
         for pair in setup.measurer.pairs(items, speculation):

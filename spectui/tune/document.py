@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spectui.commands.launch import Launch
-from spectui.documents import Json, encoded, known, or_reason
+from spectui.documents import Json, Known, encoded, known, or_reason
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE, header
 from spectui.measure.lossless import lossless_document
 from spectui.measure.slots import slots_document
-from spectui.measure.speedup import Speedup
 from spectui.monitor.machine import this_machine
 from spectui.tune.expert_use import experts_document
 from spectui.tune.explain import Explanation, explain_result
@@ -23,61 +22,23 @@ from spectui.tune.trials import speedup_estimate
 from spectui.tune.tuning import Tuning
 
 NO_COMMAND = "no command was given with --from"
+_UNMEASURED = "it was not measured"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresentArm:
-    """The present setting as an arm of a study."""
-
-    arm: Arm | None
-    """None if the setting cannot be measured, or the command does not draft."""
-    reason: str | None
-    """Reason why there is no arm."""
-    drafts: bool
-    """Whether the command drafts at all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Measurements of the present setting."""
-
-    estimate: float | None
-    """Estimate of the speedup; None if it was not measured."""
-    confirmed: Speedup | None
-    """Speedup from the last race, if the setting took part."""
-    is_noisy: bool = False
-    """Whether the estimate is of a trial whose anchors disagreed."""
-
-
-def standing_of(present: Arm, result: TuneResult) -> Standing:
-    """Look up the setting in the last race, and in the trials."""
-    arms = {one.arm: one.speedup for one in result.finalists}
-    confirmed = arms.get(present)
-    if confirmed is not None:
-        return Standing(estimate=confirmed.estimate, confirmed=confirmed)
-    trials = [one for one in result.trials if one.arm == present and one.tokens_per_s]
-    estimate = speedup_estimate(trials[-1], result.trials) if trials else None
-    return Standing(estimate=estimate, confirmed=None, is_noisy=bool(trials) and trials[-1].noisy)
-
-
-def present_document(present: PresentArm | None, result: TuneResult) -> Json:
+def present_document(present: Known[Arm] | None, result: TuneResult) -> Json:
     """The field ``present`` of ``spectui.tune/1``."""
-    if present is None:
-        return or_reason("present", None, NO_COMMAND)
-    if present.arm is None:
-        return or_reason("present", None, present.reason or "")
-    standing = standing_of(present.arm, result)
-    speedup: Json = or_reason("speedup", standing.estimate, "it was not measured")
-    speedup |= or_reason("speedup_ci95", None, "the last race was without it")
-    if standing.confirmed is not None:
-        speedup = standing.confirmed.document()
-    return {
-        "present": {
-            "params": present.arm.document(),
-            **speedup,
-            "is_best": result.best == present.arm,
-        }
+    if present is None or present.value is None:
+        reason = NO_COMMAND if present is None else present.reason
+        return or_reason("present", None, reason or "")
+    arm = present.value
+    raced, trial = result.raced(arm), result.last_trial(arm)
+    speedup = {
+        **or_reason("speedup", trial and speedup_estimate(trial, result.trials), _UNMEASURED),
+        **or_reason("speedup_ci95", None, "the last race was without it"),
     }
+    if raced is not None:
+        speedup = raced.document()
+    return {"present": {"params": arm.document(), **speedup, "is_best": result.best == arm}}
 
 
 _FORECASTS = 50
@@ -98,8 +59,8 @@ class Tuned:
     """How the target was altered, in a sentence; None if it was not."""
     memory_bytes: Mapping[str, int] = field(default_factory=dict)
     """Estimates of drafts that were not loaded, by name."""
-    present: PresentArm | None = None
-    """The present setting of the command of ``--from``; None without one."""
+    present: Known[Arm] | None = None
+    """The present setting of the command of ``--from``; None without a command."""
     by_slots: SlotsMeasured = field(default_factory=SlotsMeasured)
     """The best setting by the number of slots, as far as several were asked for."""
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from spectui.engine.events import GenerationResult
 from spectui.format import counted
 from spectui.measure.arm import Arm
-from spectui.options.setup import SamplingConfig
 from spectui.trace.costs import Costs
 from spectui.tune.forecast import Forecast
 from spectui.tune.trials import TrialRecord
@@ -85,22 +84,15 @@ class PromptMeasured:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfirmationStarted:
-    """The best settings are measured against off."""
+class RunsStarted:
+    """Runs with speculation begin that are behind the verdict: of the race, or after it."""
 
-    arm: Arm
-    """The favourite."""
-    others: tuple[Arm, ...] = ()
-    """The user's own setting, where no trial has measured it."""
-    n_prompts: int
+    text: str
+    """What is measured, in words for users."""
+    arm: Arm | None = None
+    """The setting that is measured against off; None where rounds are only counted."""
+    n_runs: int
     """Upper bound."""
-    until_decided: bool = True
-    """Whether the race ends when it is decided."""
-
-    @property
-    def n_runs(self) -> int:
-        """Most runs with speculation."""
-        return self.n_prompts * (1 + len(self.others))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,34 +110,6 @@ class RaceDecided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DepthStarted:
-    """The race's leader is measured against off behind longer prompts."""
-
-    arm: Arm
-    n_tokens: int
-    """Length of the prompts."""
-    n_prompts: int
-
-    @property
-    def n_runs(self) -> int:
-        """Runs with speculation."""
-        return self.n_prompts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemperatureStarted:
-    """Rounds of the race's leader are counted at another temperature."""
-
-    sampling: SamplingConfig
-    n_prompts: int
-
-    @property
-    def n_runs(self) -> int:
-        """Runs with speculation."""
-        return self.n_prompts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StudyResumed:
     """Trials of earlier runs are taken up."""
 
@@ -160,13 +124,6 @@ class TraceProgress:
     """The last step, None at the beginning."""
     n_steps: int
     """In all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForecastFailed:
-    """Nothing is forecast: the process with the models ended twice at one prompt."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,15 +159,12 @@ TuneEvent = (
     StudyOpened
     | StudyResumed
     | TraceProgress
-    | ForecastFailed
     | ForecastMade
     | TrialStarted
     | TrialFinished
     | PromptMeasured
-    | ConfirmationStarted
+    | RunsStarted
     | RaceDecided
-    | DepthStarted
-    | TemperatureStarted
     | Notice
     | SearchEnded
 )

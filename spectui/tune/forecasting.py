@@ -7,7 +7,7 @@ from spectui.errors import EngineDiedError, HopelessError, ServerError
 from spectui.format import counted
 from spectui.measure.arm import Arm
 from spectui.trace.record import Recording
-from spectui.tune.events import ForecastFailed, ForecastMade, Notice, TraceProgress
+from spectui.tune.events import ForecastMade, Notice, TraceProgress
 from spectui.tune.evidence import Evidence, evidence_of
 from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.forecaster import Forecaster
@@ -108,7 +108,7 @@ class Forecasting:
             raise
         except (EngineDiedError, ServerError) as error:
             # Each trial has a process that is new again; trials choose.
-            self.setup.on_event(ForecastFailed(reason=str(error)))
+            self.setup.on_event(Notice(text=f"no forecast, trials choose: {error}"))
             return
         if outlook is not None:
             self.outlook = outlook

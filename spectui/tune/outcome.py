@@ -1,7 +1,7 @@
 """Outcome of a search, kept with its study: enough to write the command again."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -144,9 +144,9 @@ class Family:
     layout: str | None = None
     names: tuple[str, ...]
     """Names of the numbers."""
-    settings: tuple[tuple[int | float, ...], ...]
+    settings: tuple[tuple[int | float, ...], ...] = ()
     """Values of the numbers, by setting."""
-    speedups: tuple[float, ...]
+    speedups: tuple[float, ...] = ()
     """Over the target alone, by setting."""
 
     def predicted(self) -> Iterator[tuple[Arm, float]]:
@@ -173,30 +173,23 @@ class Predictions:
         return dict(islice(found, _MOST))
 
 
-_Key = tuple[str | None, str, tuple[Ngram, ...], str | None, tuple[str, ...]]
-
-
 def predictions_of(forecasts: Sequence[Forecast]) -> Predictions:
     """The stored form of forecasts."""
-    found: dict[_Key, list[Forecast]] = {}
+    found: dict[Family, list[tuple[tuple[int | float, ...], float]]] = {}
     for one in forecasts:
         how = one.arm.speculation
         if how is not None:
-            own = how.own
-            key = one.arm.draft, own.kind, how.ahead, one.arm.layout, tuple(own.numbers)
-            found.setdefault(key, []).append(one)
-    return Predictions(families=tuple(_family(*item) for item in found.items()))
-
-
-def _family(key: _Key, members: Sequence[Forecast]) -> Family:
-    draft, kind, ahead, layout, names = key
-    speculations = [one.arm.speculation for one in members]
-    return Family(
-        draft=draft,
-        kind=kind,
-        ahead=ahead,
-        layout=layout,
-        names=names,
-        settings=tuple(tuple(how.own.numbers.values()) for how in speculations if how is not None),
-        speedups=tuple(round(one.speedup, _DIGITS) for one in members),
-    )
+            family = Family(
+                draft=one.arm.draft,
+                kind=how.own.kind,
+                ahead=how.ahead,
+                layout=one.arm.layout,
+                names=tuple(how.own.numbers),
+            )
+            setting = tuple(how.own.numbers.values()), round(one.speedup, _DIGITS)
+            found.setdefault(family, []).append(setting)
+    filled = []
+    for family, members in found.items():
+        settings, speedups = zip(*members, strict=True)
+        filled.append(replace(family, settings=settings, speedups=speedups))
+    return Predictions(families=tuple(filled))

@@ -7,11 +7,10 @@ from enum import StrEnum
 from spectui.measure.arm import Arm
 from spectui.trace.costs import Costs
 from spectui.tune.events import (
-    ConfirmationStarted,
-    DepthStarted,
     ForecastMade,
     PromptMeasured,
     RaceDecided,
+    RunsStarted,
     SearchEnded,
     StudyOpened,
     StudyResumed,
@@ -57,20 +56,14 @@ class TuningState:
     """Trials so far, by number."""
     current: Arm | None = None
     """Arm that is being measured."""
-    n_measured: int = 0
-    """Prompts of the current trial that are measured."""
-    n_to_measure: int = 0
-    """Prompts of the current trial."""
-    n_confirmed: int = 0
-    """Pairs that the race against off has measured."""
-    n_to_confirm: int = 0
-    """Upper bound: the race ends when it is decided."""
+    n_done: int = 0
+    """Steps of the recording, the trial or the race that are done: a prompt is one, and of a
+    recording an output, a draft along one, and a probe of the costs."""
+    n_steps: int = 0
+    """Upper bound: a race ends when it is decided."""
     race: RaceDecided | None = None
     """Where the race was decided early."""
     seconds_left: float | None = None
-    n_recorded: int = 0
-    """Steps of the recording that are done: an output, a draft along one, a probe of the costs."""
-    n_to_record: int = 0
     forecasts: tuple[Forecast, ...] = ()
     """Replayed settings, best first."""
     costs: Mapping[str, Costs] = field(default_factory=dict)
@@ -91,6 +84,11 @@ class TuningState:
         return {one.arm: one.speedup.capped.estimate for one in finalists if one.speedup}
 
     @property
+    def is_confirming(self) -> bool:
+        """Whether the best settings are measured against off."""
+        return self.phase is Phase.CONFIRMING
+
+    @property
     def is_running(self) -> bool:
         """Whether it holds the engine when the chat does not."""
         return self.phase not in {Phase.IDLE, Phase.FINISHED, Phase.FAILED}
@@ -104,44 +102,35 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
         case StudyResumed():
             state = replace(state, records=event.records)
         case TraceProgress():
-            state = replace(
-                state,
-                phase=_keep_stopping(state, Phase.RECORDING),
-                n_recorded=state.n_recorded + (event.step is not None),
-                n_to_record=event.n_steps,
-            )
+            n_before = state.n_done if state.phase is Phase.RECORDING else 0
+            state = _begun(state, Phase.RECORDING, state.current, event.n_steps)
+            state = replace(state, n_done=n_before + (event.step is not None))
         case ForecastMade():
             state = replace(state, forecasts=event.forecasts, costs=event.costs)
         case TrialStarted():
-            phase, n = _keep_stopping(state, Phase.SEARCHING), event.n_prompts
-            state = replace(state, phase=phase, current=event.arm, n_measured=0, n_to_measure=n)
+            state = _begun(state, Phase.SEARCHING, event.arm, event.n_prompts)
         case TrialFinished():
             known = {record.number: record for record in state.records}
             known[event.record.number] = event.record
             records = tuple(known[number] for number in sorted(known))
             state = replace(state, records=records, current=None)
         case PromptMeasured():
-            n_confirmed = state.n_confirmed + (state.phase is Phase.CONFIRMING)
-            state = replace(
-                state,
-                n_measured=state.n_measured + 1,
-                n_confirmed=n_confirmed,
-                # A race that goes faster than planned takes more prompts.
-                n_to_confirm=max(state.n_to_confirm, n_confirmed),
-                seconds_left=event.seconds_left,
-            )
+            n_done = state.n_done + 1
+            # A race that goes faster than planned takes more prompts.
+            n_steps = max(state.n_steps, n_done)
+            left_s = event.seconds_left
+            state = replace(state, n_done=n_done, n_steps=n_steps, seconds_left=left_s)
         case RaceDecided() | SearchEnded():
             race = event if isinstance(event, RaceDecided) else state.race
             state = replace(state, current=None, race=race)
-        case ConfirmationStarted() | DepthStarted():
-            state = replace(
-                state,
-                phase=_keep_stopping(state, Phase.CONFIRMING),
-                current=event.arm,
-                n_confirmed=0,
-                n_to_confirm=event.n_runs,
-            )
+        case RunsStarted(arm=Arm()):
+            state = _begun(state, Phase.CONFIRMING, event.arm, event.n_runs)
     return state
+
+
+def _begun(state: TuningState, phase: Phase, arm: Arm | None, n_steps: int) -> TuningState:
+    phase = _keep_stopping(state, phase)
+    return replace(state, phase=phase, current=arm, n_done=0, n_steps=n_steps)
 
 
 def _keep_stopping(state: TuningState, phase: Phase) -> Phase:

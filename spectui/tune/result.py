@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from spectui.documents import Json, Known, or_reason
 from spectui.errors import SpectuiError
+from spectui.format import percent_text
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import LosslessCheck
 from spectui.measure.measurer import Pair, throughput, throughput_document
 from spectui.measure.requests import Request
 from spectui.measure.speedup import Speedup
+from spectui.measure.statistics import MAX_DRIFT, drift
 from spectui.measure.verdict import Verdict
+from spectui.monitor.disturbance import DisturbanceSummary
+from spectui.monitor.readings import Reading
 from spectui.tune.depths import Depths
 from spectui.tune.evidence import CategoryGain
 from spectui.tune.expert_use import Experts
@@ -19,16 +23,10 @@ from spectui.tune.forecast import Forecast, Outlook
 from spectui.tune.pace import Spent
 from spectui.tune.race import Standing
 from spectui.tune.temperatures import Temperatures
-from spectui.tune.trials import TrialRecord, n_measured, speedup_estimate
+from spectui.tune.trials import TrialRecord, levelled, n_measured, speedup_estimate
 
 if TYPE_CHECKING:
     from spectui.tune.outcome import Outcome
-
-from spectui.format import percent_text
-from spectui.measure.statistics import MAX_DRIFT, drift
-from spectui.monitor.disturbance import DisturbanceSummary
-from spectui.monitor.readings import Reading
-from spectui.tune.trials import levelled
 
 _HOT_C = 85.0
 """Near where processors begin to slow themselves down."""
@@ -140,6 +138,15 @@ class TuneResult:
     """The study's earlier verdict, which stays since nothing was confirmed; None where this one is
     kept."""
 
+    def raced(self, arm: Arm) -> Speedup | None:
+        """Speedup of a setting in the race; None where the race was without it."""
+        return next((one.speedup for one in self.finalists if one.arm == arm), None)
+
+    def last_trial(self, arm: Arm) -> TrialRecord | None:
+        """The last trial of a setting that was measured; None without one."""
+        measured = (one for one in self.trials if one.arm == arm and one.tokens_per_s)
+        return max(measured, key=lambda one: one.number, default=None)
+
     def baseline_document(self) -> Json:
         """Throughput of the target alone as JSON."""
         if self.pairs:
@@ -162,13 +169,12 @@ class TuneResult:
         if self.speedup is not None:
             rate = throughput([pair.speculative for pair in self.pairs])
             return {"params": best.document(), "tokens_per_s": rate, **self.speedup.document()}
-        trial = next(one for one in reversed(self.trials) if one.arm == best and one.tokens_per_s)
+        trial = self.last_trial(best)
+        estimate = trial and speedup_estimate(trial, self.trials)
         return {
             "params": best.document(),
-            "tokens_per_s": trial.tokens_per_s,
-            **or_reason(
-                "speedup", speedup_estimate(trial, self.trials), "the off arm was not measured"
-            ),
+            "tokens_per_s": trial and trial.tokens_per_s,
+            **or_reason("speedup", estimate, "the off arm was not measured"),
             **or_reason("speedup_ci95", None, "it was not confirmed on fresh measurements"),
         }
 

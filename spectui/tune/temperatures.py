@@ -15,7 +15,7 @@ from spectui.format import counted, gain_percent
 from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.options.setup import GREEDY, SamplingConfig
 from spectui.speculative.counters import Tally
-from spectui.tune.events import TemperatureStarted
+from spectui.tune.events import RunsStarted
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.pace import NO_TIME, Pace
 from spectui.tune.race import Standing
@@ -99,7 +99,8 @@ def predicted(
             yield Known(tuple(known)) if known else Known(None, NO_TIME)
             return
         sampling = replace(own, temp=temp)
-        setup.on_event(TemperatureStarted(sampling=sampling, n_prompts=n))
+        text = f"counting what is accepted of {counted(n, 'prompt')} ({sampling.label})"
+        setup.on_event(RunsStarted(text=text, n_runs=n))
         found = forecaster.resampled(leader, sampling, n)
         if found is not None:
             total, change = found

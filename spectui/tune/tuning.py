@@ -39,7 +39,7 @@ from spectui.tune.studies.listing import (
     machines_of,
 )
 from spectui.tune.studies.records import OUTCOME
-from spectui.tune.studies.storage import is_file, usual_storage
+from spectui.tune.studies.storage import is_file
 from spectui.tune.studies.study import TuningStudy
 from spectui.tune.trials import n_measured
 
@@ -161,7 +161,7 @@ class Tuning:
         """The studies of all machines that share a database's; none of a file."""
         storage = self.setup.study.storage
         with suppress(BadInputError):
-            if not is_file(storage or usual_storage()):
+            if not is_file(storage):
                 return machines_of(self.name, list_studies(storage))
         return ()
 

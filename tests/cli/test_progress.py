@@ -13,10 +13,10 @@ from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.events import (
-    ConfirmationStarted,
     DraftRecorded,
     PromptMeasured,
     RaceDecided,
+    RunsStarted,
     TraceProgress,
     TrialFinished,
     TrialStarted,
@@ -62,7 +62,7 @@ def searched(told: Told) -> list[str]:
     told.later().on_tune(TraceProgress(step=None, n_steps=1))
     step = DraftRecorded(prompt_id="a", draft="good", n_tokens=9, seconds=2.0)
     told.later().on_tune(TraceProgress(step=step, n_steps=1))
-    told.later().on_tune(ConfirmationStarted(arm=ARM, n_prompts=9))
+    told.later().on_tune(RunsStarted(text=CONFIRMING, arm=ARM, n_runs=9))
     told.later().on_tune(PromptMeasured(prompt_id="c", result=result(10.0), seconds_left=None))
     told.later().on_tune(RaceDecided(n_prompts=1, n_planned=9))
     return told.lines
@@ -146,7 +146,7 @@ def test_it_counts_prompts_and_the_time_left() -> None:
     assert "up to 5 min 00 s left" in terminal.after(measured(300.0))
     # The estimate is a minute old by now.
     assert "up to 4 min 00 s left" in terminal.after(finished(0, OFF, 10.0))
-    terminal.after(ConfirmationStarted(arm=ARM, n_prompts=1))
+    terminal.after(RunsStarted(text=CONFIRMING, arm=ARM, n_runs=1))
     assert "time is up: last step" in terminal.after(measured(0.0))
     # A race that goes faster than planned.
     assert "2 of 2 · confirming" in terminal.after(measured(0.0))

@@ -325,7 +325,7 @@ def test_a_search_beside_a_chat_keeps_its_verdict_and_has_a_report(
     assert state.result.speedup is not None
     assert state.result.not_kept is None
     assert state.records == ()
-    assert state.n_confirmed == state.n_to_confirm == 6
+    assert state.n_done == state.n_steps == 6
     # What was raced is a forecast's choice.
     assert list(state.raced) == [state.confirmed]
     assert state.confirmed in {one.arm for one in state.forecasts}
@@ -397,7 +397,9 @@ def test_a_verdict_that_the_storage_does_not_keep_is_told_so(
     watched: Watched, setup: LiveSetup
 ) -> None:
     def lose(event: object) -> None:
-        if isinstance(event, TuningChanged) and event.state.n_confirmed == 5 and not lost:
+        if not isinstance(event, TuningChanged) or lost:
+            return
+        if event.state.is_confirming and event.state.n_done == 5:
             lost.append(event)
             with sqlite3.connect(own_storage_file()) as storage:
                 storage.execute("DROP TABLE study_user_attributes")

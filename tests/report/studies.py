@@ -15,8 +15,7 @@ from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.report.content import Content, content_of
 from spectui.tune.outcome import Family, Gain, Outcome, Predictions
-from spectui.tune.studies.listing import Report
-from spectui.tune.studies.transfer import StoredStudy
+from spectui.tune.studies.listing import Report, StoredStudy
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 
 _EXPECTED = Path(__file__).parents[1] / "golden" / "expected" / "tune"

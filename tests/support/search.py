@@ -36,12 +36,11 @@ def open_study(
     space: SearchSpace = SPACE,
     seed: int = 0,
     must_exist: bool = False,
-    isolated: bool = False,
 ) -> TuningStudy:
     options = StudyOptions(
         storage=f"sqlite:///{folder / 'studies.sqlite3'}", seed=seed, must_exist=must_exist
     )
-    return TuningStudy(name, options, spec=spec, space=space, isolated=isolated)
+    return TuningStudy(name, options, spec=spec, space=space)
 
 
 def known(value: T | None) -> T:

@@ -216,7 +216,7 @@ async def test_a_search_step_by_step() -> None:
         assert isinstance(cockpit.app.screen, ExportScreen)
         await cockpit.press("escape", "escape")
         # Ctrl+C ends each search, and then the app.
-        confirming = replace(SEARCHING, phase=Phase.CONFIRMING, n_confirmed=5, n_to_confirm=20)
+        confirming = replace(SEARCHING, phase=Phase.CONFIRMING, n_done=5, n_steps=20)
         for state, said in (
             (replace(SEARCHING, paused=True), "tuning paused"),
             (SEARCHING, "tuning •"),
@@ -231,7 +231,7 @@ async def test_a_search_step_by_step() -> None:
         await cockpit.tell(SEARCHING)
         await cockpit.press("ctrl+c")
         # The search tells of a prompt that it has measured, before it hears of the end.
-        await cockpit.tell(replace(SEARCHING, n_measured=3))
+        await cockpit.tell(replace(SEARCHING, n_done=3))
         await cockpit.pilot.press("ctrl+c")
         assert not cockpit.app.is_running
     assert cockpit.script.names().count("end_tuning") == 3

@@ -176,8 +176,8 @@ STATES = {
     "confirming": replace(
         PREDICTED,
         phase=Phase.CONFIRMING,
-        n_confirmed=5,
-        n_to_confirm=36,
+        n_done=5,
+        n_steps=36,
         forecasts=replayed(),
         current=replayed()[0].arm,
     ),

@@ -466,7 +466,7 @@ def test_an_earlier_verdict_outweighs_the_trials() -> None:
 # What the head says
 
 
-RECORDING = TuningState(phase=Phase.RECORDING, n_recorded=7, n_to_record=28)
+RECORDING = TuningState(phase=Phase.RECORDING, n_done=7, n_steps=28)
 
 
 def test_the_phase_progress_and_the_time_left_in_words() -> None:
@@ -486,8 +486,8 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
         (TuningState(phase=Phase.FAILED, error="no"), "failed", "failed"),
     ):
         assert [words.phase(state, chat_is_busy=busy) for busy in (False, True)] == expected
-    confirming = replace(CONFIRMING, n_confirmed=4, n_to_confirm=16)
-    under_way = replace(SEARCHING, n_measured=6, n_to_measure=8)
+    confirming = replace(CONFIRMING, n_done=4, n_steps=16)
+    under_way = replace(SEARCHING, n_done=6, n_steps=8)
     for state, said in (
         (TuningState(), ("", 0.0)),
         (replace(SEARCHING, phase=Phase.STARTING), ("6 trials", 0.0)),
@@ -558,7 +558,7 @@ async def test_at_every_size_what_matters_is_in_view() -> None:
     broken = replace(SEARCHING, phase=Phase.FAILED, error="the GPU is gone")
     running = ("searching", "trial 6, prompt 2 of 8", "25%", "1.40×", "tokens/s", "Pause", "Apply")
     cases = [
-        (replace(SEARCHING, current=arm(), n_measured=2, n_to_measure=8), running),
+        (replace(SEARCHING, current=arm(), n_done=2, n_steps=8), running),
         (PREDICTED, ("4 settings replayed", "1.45×", "forecast", "tokens/s")),
         (USE_IT, ("finished", "Use it")),
         (TURN_OFF, ("finished", "Turn it off")),

@@ -23,7 +23,7 @@ from spectui.options.setup import SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.tune.depths import Depth, DepthRuns, Depths, deep_speedup, raced_requests, raced_times
 from spectui.tune.division import divide
-from spectui.tune.events import DepthStarted, TuneEvent
+from spectui.tune.events import RunsStarted, TuneEvent
 from spectui.tune.pace import Pace
 from spectui.tune.race import Standing
 from spectui.tune.setup import Limits, SearchSetup
@@ -158,9 +158,10 @@ def test_the_leader_is_measured_behind_longer_prompts() -> None:
     assert ground.measurer.measured == [(400, 4), (2000, 4)]
     assert ground.loads.loaded == ["good", "good"]
     assert ground.decoded == ["p0", "p1", "p2", "p3"] * 2
-    assert [
-        (one.n_tokens, one.n_prompts) for one in ground.events if isinstance(one, DepthStarted)
-    ] == [(400, 4), (2000, 4)]
+    started = [one for one in ground.events if isinstance(one, RunsStarted)]
+    assert [one.n_runs for one in started] == [4, 4]
+    for event, n_tokens in zip(started, ("400", "2,000"), strict=True):
+        assert event.text.endswith(f"on 4 prompts of {n_tokens} tokens")
     for one, n in zip(found[1:], (400, 2000), strict=True):
         race = found[0].speedup
         factor = (1 + LENGTH / HALVED_AT) / (1 + n / HALVED_AT)

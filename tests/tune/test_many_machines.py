@@ -39,7 +39,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def open_study(url: str, name: str) -> TuningStudy:
-    return TuningStudy(name, StudyOptions(storage=url), spec=SPEC, space=SPACE, isolated=True)
+    return TuningStudy(name, StudyOptions(storage=url), spec=SPEC, space=SPACE)
 
 
 def measured(proposal: TrialRecord) -> TrialRecord:
@@ -96,7 +96,7 @@ import sys
 from spectui.tune.studies import storage
 storage._HEARTBEAT_S, storage._STALE_S = 1, 8
 from tests.tune.test_many_machines import open_study
-study = open_study(storage.usual_storage(), "killed")
+study = open_study(storage.address_of(None), "killed")
 study.begin()
 study.follow(study.space.defaults)
 print(study.ask().number, study.ask().number, flush=True)
@@ -179,7 +179,8 @@ def machine(url: str, **changed: object) -> TuningStudy:
 @pytest.mark.ci
 def test_each_kind_of_machine_has_trials_of_its_own(database: Postgres) -> None:
     with machine(database.url) as first:
-        first.finish(measured(first.claim(OFF)))
+        first.begin()
+        first.finish(measured(first.ask()))
     with (
         machine(database.url, machine="other") as other,
         machine(database.url, context={"ctx_size": 256, "threads": 2}) as threads,

@@ -19,7 +19,7 @@ from spectui.options.speculation import Speculation
 from spectui.trace.grid import Parts
 from spectui.trace.replay import Total
 from spectui.tune.division import divide
-from spectui.tune.events import TemperatureStarted, TuneEvent
+from spectui.tune.events import RunsStarted, TuneEvent
 from spectui.tune.forecast import Forecast
 from spectui.tune.forecaster import Forecaster
 from spectui.tune.loading import Loading
@@ -128,7 +128,7 @@ def test_the_races_gain_changes_as_the_forecast_does(
         assert one.speedup == min(1.5 * written / WRITTEN[own], written)
         assert (one.n_prompts, one.counts.n_drafted) == (6, 6 * 32)
         assert one.document()["n_accepted"] == 6 * 8 * (written - 1)
-    assert [one.n_prompts for one in events if isinstance(one, TemperatureStarted)] == [6, 6]
+    assert [one.n_runs for one in events if isinstance(one, RunsStarted)] == [6, 6]
     assert recorded.asked == [(temp, 6) for temp in others]
 
 

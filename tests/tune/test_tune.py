@@ -794,7 +794,7 @@ def test_an_arm_whose_process_ended_twice_is_tried_no_more(
         assert {one.log for one in resumed.records()} == {DIED.log}
         resumed.enqueue([arm])
         assert all(resumed.ask().arm != arm for _ in range(12))
-        monkeypatch.setattr("spectui.tune.studies.records.suggest_arm", lambda *_, **__: arm)
+        monkeypatch.setattr("spectui.tune.studies.study.suggest_arm", lambda *_, **__: arm)
         with pytest.raises(EngineDiedError, match="would try has ended its process twice"):
             resumed.ask()
 

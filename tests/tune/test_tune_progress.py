@@ -6,10 +6,10 @@ from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.events import (
-    ConfirmationStarted,
     DraftRecorded,
     ForecastMade,
     PromptMeasured,
+    RunsStarted,
     StudyResumed,
     TraceProgress,
     TrialFinished,
@@ -41,7 +41,7 @@ EVENTS: tuple[TuneEvent, ...] = (
     TrialStarted(number=1, arm=ARM, n_prompts=8),
     TrialFinished(record=record(1)),
     measured(3.0),
-    ConfirmationStarted(arm=ARM, n_prompts=8),
+    RunsStarted(text="", arm=ARM, n_runs=8),
 )
 
 
@@ -55,12 +55,12 @@ def test_it_runs_from_its_start_until_it_has_stopped() -> None:
 
 def test_a_recording_counts_its_steps_and_ends_with_the_forecasts() -> None:
     state = advance(STARTING, TraceProgress(step=None, n_steps=4))
-    assert state == replace(STARTING, phase=Phase.RECORDING, n_to_record=4)
+    assert state == replace(STARTING, phase=Phase.RECORDING, n_steps=4)
     step = DraftRecorded(prompt_id="p", draft="good", n_tokens=9, seconds=0.1)
     state = advance(
         advance(state, TraceProgress(step=step, n_steps=4)), TraceProgress(step=step, n_steps=4)
     )
-    assert (state.phase, state.n_recorded, state.n_to_record) == (Phase.RECORDING, 2, 4)
+    assert (state.phase, state.n_done, state.n_steps) == (Phase.RECORDING, 2, 4)
     assert advance(state, ForecastMade(forecasts=(FORECAST,), costs={})).forecasts == (FORECAST,)
 
 
@@ -68,9 +68,9 @@ def test_a_trial_begins_counts_its_prompts_and_is_added() -> None:
     found = (record(0), record(1, TrialState.FAIL))
     assert advance(STARTING, StudyResumed(records=found)) == replace(STARTING, records=found)
     state = advance(STARTING, TrialStarted(number=0, arm=ARM, n_prompts=8))
-    assert state == replace(STARTING, phase=Phase.SEARCHING, current=ARM, n_to_measure=8)
+    assert state == replace(STARTING, phase=Phase.SEARCHING, current=ARM, n_steps=8)
     known = advance(state, measured(7.5))
-    assert known == replace(state, seconds_left=7.5, n_measured=1)
+    assert known == replace(state, seconds_left=7.5, n_done=1)
     assert advance(known, measured(None)).seconds_left is None
     done = advance(state, TrialFinished(record=record(0)))
     assert done == replace(state, records=(record(0),), current=None)
@@ -87,14 +87,12 @@ def test_trials_are_kept_by_number_and_a_trial_that_comes_again_replaces_itself(
 
 
 def test_a_confirmation_counts_its_prompts_from_nothing() -> None:
-    state = replace(STARTING, phase=Phase.SEARCHING, n_confirmed=5, n_to_confirm=6)
-    state = advance(state, ConfirmationStarted(arm=ARM, n_prompts=16))
-    assert state == replace(
-        STARTING, phase=Phase.CONFIRMING, current=ARM, n_confirmed=0, n_to_confirm=16
-    )
+    state = replace(STARTING, phase=Phase.SEARCHING, n_done=5, n_steps=6)
+    state = advance(state, RunsStarted(text="", arm=ARM, n_runs=16))
+    assert state == replace(STARTING, phase=Phase.CONFIRMING, current=ARM, n_done=0, n_steps=16)
     for n in (1, 2, 3):
         state = advance(state, measured())
-        assert state.n_confirmed == n
+        assert state.n_done == n
 
 
 def test_a_stop_and_a_pause_are_the_users_and_what_was_asked_stays() -> None:

@@ -11,14 +11,11 @@ from spectui.engine.events import Event, LoadProgress, LoadWarned, MemoryPaused
 from spectui.format import percent_text, rate_text
 from spectui.measure.measurer import Run
 from spectui.tune.events import (
-    ConfirmationStarted,
-    DepthStarted,
-    ForecastFailed,
     ForecastMade,
     PromptMeasured,
     RaceDecided,
+    RunsStarted,
     StudyResumed,
-    TemperatureStarted,
     TraceProgress,
     TrialFinished,
     TrialStarted,
@@ -79,13 +76,11 @@ class Lines(Progress):
                 self.say("recording the prompts, to replay every setting on them")
             case ForecastMade(forecasts=forecasts):
                 self.say(words.forecast(forecasts))
-            case ForecastFailed():
-                self.say(words.unforecast(event))
-            case RaceDecided():
-                self.say(event.text)
-            case ConfirmationStarted() | DepthStarted() | TemperatureStarted():
+            case RaceDecided(text=text):
+                self.say(text)
+            case RunsStarted(text=text):
                 self._task = "confirming"
-                self.say(words.confirming(event))
+                self.say(text)
             case _:
                 self._on_small_step(event)
 

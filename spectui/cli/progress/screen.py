@@ -28,14 +28,11 @@ from spectui.interrupts import interrupts
 from spectui.measure.measurer import Run
 from spectui.speculative.counters import Counters, count
 from spectui.tune.events import (
-    ConfirmationStarted,
-    DepthStarted,
-    ForecastFailed,
     ForecastMade,
     PromptMeasured,
     RaceDecided,
+    RunsStarted,
     StudyResumed,
-    TemperatureStarted,
     TraceProgress,
     TrialFinished,
     TrialStarted,
@@ -106,12 +103,10 @@ class Screen(Progress):
                 self._begin(f"trial {number}: {arm.label}", event.n_prompts)
             case TrialFinished(record=record):
                 self._records.append(record)
-            case ForecastFailed():
-                self.announce(words.unforecast(event))
-            case RaceDecided():
-                self._status = event.text
-            case ConfirmationStarted() | DepthStarted() | TemperatureStarted():
-                self._begin(words.confirming(event), event.n_runs)
+            case RaceDecided(text=text):
+                self._status = text
+            case RunsStarted(text=text, n_runs=n_runs):
+                self._begin(text, n_runs)
             case PromptMeasured(prompt_id=prompt, result=result, seconds_left=left):
                 self._n_done += 1
                 # A race that goes faster than planned takes more prompts. The count comes first: a

@@ -4,16 +4,12 @@ from spectui.format import counted, percent_text, rate_text, times_text
 from spectui.measure.measurer import Run
 from spectui.trace.costs import Costs
 from spectui.tune.events import (
-    ConfirmationStarted,
     CostsMeasured,
-    DepthStarted,
     DraftLeftOut,
     DraftRecorded,
-    ForecastFailed,
     OutputRecorded,
     PromptProbed,
     StudyResumed,
-    TemperatureStarted,
     TracingEvent,
     TrialStarted,
 )
@@ -76,25 +72,6 @@ def resumed(event: StudyResumed) -> str:
 def measuring_off(event: TrialStarted) -> str:
     """Describe the baseline trial that all others are compared with."""
     return f"measuring the target alone on {counted(event.n_prompts, 'prompt')}"
-
-
-def unforecast(event: ForecastFailed) -> str:
-    """Tell why the trials are chosen without a forecast."""
-    return f"no forecast, trials choose: {event.reason}"
-
-
-def confirming(event: ConfirmationStarted | DepthStarted | TemperatureStarted) -> str:
-    """Describe the measurement against off, or what is counted after it."""
-    if isinstance(event, DepthStarted):
-        prompts = counted(event.n_prompts, "prompt")
-        return f"measuring {event.arm.label} against off on {prompts} of {event.n_tokens:,} tokens"
-    if isinstance(event, TemperatureStarted):
-        prompts = counted(event.n_prompts, "prompt")
-        return f"counting what is accepted of {prompts} ({event.sampling.label})"
-    arms = " and ".join(arm.label for arm in (event.arm, *event.others))
-    most = counted(event.n_prompts, "prompt")
-    until = ", until it is decided" if event.until_decided else ""
-    return f"confirming {arms} against off{until}, on {most} at most"
 
 
 def traced(event: TracingEvent) -> str:

@@ -280,5 +280,5 @@ def _word(state: "TuningState") -> str:
         return ""
     if state.paused:
         return "tuning paused"
-    done = f" {state.n_confirmed}/{state.n_to_confirm}" * (state.n_to_confirm > 0)
+    done = f" {state.n_done}/{state.n_steps}" * state.is_confirming
     return f"tuning{done}"

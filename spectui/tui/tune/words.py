@@ -60,16 +60,16 @@ def phase(state: TuningState, *, chat_is_busy: bool) -> str:
 
 def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
     """Return how far it is, in words and as a fraction."""
-    if state.phase is Phase.CONFIRMING:
-        words = f"prompt {state.n_confirmed} of at most {state.n_to_confirm}"
-        return words, _fraction(state.n_confirmed, state.n_to_confirm)
+    if state.is_confirming:
+        words = f"prompt {state.n_done} of at most {state.n_steps}"
+        return words, _fraction(state.n_done, state.n_steps)
     if state.phase is Phase.RECORDING:
-        words = f"step {state.n_recorded} of {state.n_to_record}, to replay every setting"
-        return words, _fraction(state.n_recorded, state.n_to_record)
+        words = f"step {state.n_done} of {state.n_steps}, to replay every setting"
+        return words, _fraction(state.n_done, state.n_steps)
     if state.current is not None:
         trial = "" if state.current.is_off else f"trial {ledger.n_tried}, "
-        words = f"{trial}prompt {state.n_measured} of {state.n_to_measure}"
-        return words, _fraction(state.n_measured, state.n_to_measure)
+        words = f"{trial}prompt {state.n_done} of {state.n_steps}"
+        return words, _fraction(state.n_done, state.n_steps)
     words = counted(ledger.n_tried, "trial") if ledger.n_tried else ""
     if state.forecasts:
         words = f"{len(state.forecasts):,} settings replayed"

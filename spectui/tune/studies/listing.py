@@ -1,12 +1,11 @@
 """The studies of a storage, with their results."""
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import optuna
@@ -16,22 +15,10 @@ from spectui.documents import Json
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.promise import Promise
 from spectui.paths import STORAGE_VARIABLE, own_storage_file
-from spectui.tune.outcome import Outcome
-from spectui.tune.studies.records import (
-    GROUP,
-    MACHINE,
-    OUTCOME,
-    OWNER,
-    PART_OF,
-    PROMISE,
-    SPEC,
-    check_study,
-    from_plain,
-    is_of_older,
-    running,
-    stored,
-)
+from spectui.tune.outcome import Outcome, Predictions
+from spectui.tune.studies import records
 from spectui.tune.studies.storage import (
+    address_of,
     check_writable,
     close_storage,
     file_of,
@@ -40,7 +27,6 @@ from spectui.tune.studies.storage import (
     lock_study,
     open_storage,
     storage_errors,
-    usual_storage,
 )
 from spectui.tune.trials import TrialRecord
 
@@ -95,7 +81,7 @@ class StudyEntry:
         """State of the study now, in the storage that it was found in."""
         if self.problem is not None:
             return StudyState.UNREADABLE
-        if is_locked(storage or usual_storage(), self.name):
+        if is_locked(address_of(storage), self.name):
             return StudyState.WORKED_ON
         is_done = self.outcome is not None and not self.outcome.interrupted
         return StudyState.FINISHED if is_done else StudyState.INTERRUPTED
@@ -119,7 +105,7 @@ def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
 def entries_of(studies: optuna.storages.BaseStorage) -> tuple[StudyEntry, ...]:
     """All studies of an open storage, the latest first."""
     # A summary of Optuna's would read all trials.
-    own = (one for one in studies.get_all_studies() if PART_OF not in one.user_attrs)
+    own = (one for one in studies.get_all_studies() if records.PART_OF not in one.user_attrs)
     found = [_entry(studies, study) for study in own]
     # What a wrong clock dates in the future is not the latest for ever.
     now = datetime.now(UTC)
@@ -173,11 +159,10 @@ def is_empty(storage: str | None) -> bool:
         BadInputError: nor can it ever be, as a file stands where its folder belongs; or a file that
             somebody names is not there.
     """
-    url = storage or os.environ.get(STORAGE_VARIABLE)
-    file = file_of(url) if url else own_storage_file()
+    file = file_of(storage)
     if file is None or file.exists():
         return False
-    if url:
+    if file != own_storage_file():
         raise BadInputError(
             f"{file}: no such file; correct --storage or {STORAGE_VARIABLE}, or leave both out for "
             "spectui's own file"
@@ -195,7 +180,7 @@ def opened(storage: str | None) -> Iterator[tuple[str, optuna.storages.BaseStora
     Raises:
         BadInputError: the storage cannot be used, or fails inside the block.
     """
-    url = storage or usual_storage()
+    url = address_of(storage)
     studies = open_storage(url)
     try:
         with storage_errors(url):
@@ -235,12 +220,60 @@ def trials_of(study: optuna.Study) -> tuple[TrialRecord, ...]:
         BadInputError: one is damaged.
     """
     try:
-        return stored(study, {})
+        return records.stored(study)
     except msgspec.ValidationError as error:
         raise BadInputError(
             f"a trial of the study {study.study_name} cannot be read ({error}); update spectui, or "
             "delete the study"
         ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredStudy:
+    """A study as it is kept. A part is None where nothing is kept that this spectui reads."""
+
+    name: str
+    outcome: Outcome | None
+    promise: Promise | None
+    report: Report | None
+    """Output of ``tune``; of the screen, the document alone."""
+    predictions: Predictions | None
+    arguments: Mapping[str, Any]
+    """Options of its search as they were typed; empty where they are not kept."""
+    trials: tuple[TrialRecord, ...]
+
+
+def stored_study(storage: str | None, wanted: str | None) -> StoredStudy:
+    """Read a study of a storage.
+
+    Args:
+        storage: URL as Optuna takes it; None for the file in the user's data folder.
+        wanted: its name, or a part of one; None for the latest with a verdict.
+
+    Raises:
+        BadInputError: the storage cannot be used, or this spectui does not read the study.
+        UsageError: there is no such study, or more than one.
+    """
+    if is_empty(storage):
+        find_study((), wanted)
+    with opened(storage) as (_url, studies):
+        entries = entries_of(studies)
+        name = find_study(decided(entries) if wanted is None else entries, wanted).name
+        study = optuna.load_study(study_name=name, storage=studies)
+        return study_of(name, study.user_attrs, trials_of(study))
+
+
+def study_of(name: str, kept: Mapping[str, Any], trials: tuple[TrialRecord, ...]) -> StoredStudy:
+    """The study with these attributes."""
+    return StoredStudy(
+        name=name,
+        outcome=records.from_plain(kept.get(records.OUTCOME), Outcome),
+        promise=records.from_plain(kept.get(records.PROMISE), Promise),
+        report=records.from_plain(kept.get(REPORT), Report),
+        predictions=records.from_plain(kept.get(records.PREDICTIONS), Predictions),
+        arguments=records.from_plain(kept.get(records.ARGUMENTS), dict[str, Any]) or {},
+        trials=trials,
+    )
 
 
 def keep_report(storage: str | None, name: str, text: str, document: Json) -> None:
@@ -269,16 +302,16 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
                 locks.append(lock_study(url, name))
                 if is_file(url):
                     continue
-                at_work = _at_work(optuna.load_study(study_name=name, storage=studies))
-                if at_work is not None:
+                busy = records.at_work(optuna.load_study(study_name=name, storage=studies))
+                if busy is not None:
                     raise UsageError(
-                        f"{at_work} is working on the study {name}, or has ended within the last "
+                        f"{busy} is working on the study {name}, or has ended within the last "
                         "minute; nothing is deleted, so end it, and delete then"
                     )
             belonging = {
                 one.study_name
                 for one in studies.get_all_studies()
-                if one.user_attrs.get(PART_OF, one.study_name) in names
+                if one.user_attrs.get(records.PART_OF, one.study_name) in names
             }
             for name in belonging:
                 optuna.delete_study(study_name=name, storage=studies)
@@ -287,35 +320,26 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
                 lock.release()
 
 
-def _at_work(study: optuna.Study) -> str | None:
-    optuna.storages.fail_stale_trials(study)
-    for trial in running(study):
-        if OWNER in trial.user_attrs and not is_of_older(trial):
-            return "process {pid} on {host}".format(**trial.user_attrs[OWNER])
-    return None
-
-
 def _entry(storage: optuna.storages.BaseStorage, study: FrozenStudy) -> StudyEntry:
     kept, name = study.user_attrs, study.study_name
-    outcome = from_plain(kept.get(OUTCOME), Outcome)
-    problem = None
+    outcome, problem = records.from_plain(kept.get(records.OUTCOME), Outcome), None
     try:
-        check_study(name, kept)
+        records.check_study(name, kept)
     except BadInputError as error:
         problem, outcome = str(error), None
-    spec = kept.get(SPEC, {})
+    spec = kept.get(records.SPEC, {})
     target = spec.get("target", {}).get("file")
     drafts = (draft.get("file") for draft in spec.get("drafts", {}).values())
     return StudyEntry(
         name=name,
         changed=_last_change(storage, name) if outcome is None else outcome.ended,
         outcome=outcome,
-        promise=None if problem else from_plain(kept.get(PROMISE), Promise),
+        promise=None if problem else records.from_plain(kept.get(records.PROMISE), Promise),
         problem=problem,
         target=target if isinstance(target, str) else None,
         drafts=frozenset(draft for draft in drafts if isinstance(draft, str)),
-        group=from_plain(kept.get(GROUP), str),
-        machine=from_plain(kept.get(MACHINE), str),
+        group=records.from_plain(kept.get(records.GROUP), str),
+        machine=records.from_plain(kept.get(records.MACHINE), str),
     )
 
 

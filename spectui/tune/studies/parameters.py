@@ -6,6 +6,7 @@ they have always had, and a later kind brings its own.
 
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from optuna.trial import BaseTrial, FixedTrial
@@ -60,11 +61,6 @@ def suggest_arm(trial: BaseTrial, space: SearchSpace, *, is_off: bool) -> Arm:
 
 def _kinds(space: SearchSpace) -> tuple[str, ...]:
     return (_MODEL,) * bool(space.drafts) + (_NGRAM,) * space.with_ngrams
-
-
-def _kind(space: SearchSpace, kind: str) -> dict[str, Any]:
-    """The kind, where there is a choice."""
-    return {_KIND: kind} if len(_kinds(space)) > 1 else {}
 
 
 def _suggest_model(trial: BaseTrial, space: SearchSpace) -> Arm:
@@ -134,38 +130,31 @@ def _name(number: Number) -> str:
     return f"{prefix}_{number.name}"
 
 
-def params_of(arm: Arm, space: SearchSpace) -> dict[str, Any]:
-    """Values with which ``suggest_arm`` gives ``arm``; for the off arm, together with its mark."""
-    speculation = arm.speculation
-    own = None if speculation is None else speculation.own
-    if isinstance(own, NgramDrafter):
-        if Parameter.DRAFT_MAX not in space.tuned:
-            return _kind(space, _NGRAM)
-        return {**_kind(space, _NGRAM), **_ngram_params(own)}
-    if not space.drafts:
-        return _ngram_params(NgramSimple(size_m=_OFF[NgramSimple], size_n=FEWEST_SEARCHED))
-    draft = {_DRAFT: arm.draft or space.drafts[0]} if len(space.drafts) > 1 else {}
-    numbers = (own or DraftSimple(draft_max=_OFF[DraftSimple])).numbers
-    tuned: dict[str, Any] = {name: value for name, value in numbers.items() if name in space.tuned}
-    if space.ahead():
-        ahead = () if speculation is None else speculation.ahead
-        tuned[Parameter.AHEAD] = ahead[0].kind if ahead else _NOBODY
-    return {**_kind(space, _MODEL), **draft, **tuned}
-
-
-def is_searched(arm: Arm, space: SearchSpace) -> bool:
-    """Whether ``suggest_arm`` can give ``arm``."""
-    trial = FixedTrial(params_of(arm, space))
+def parameters_of(arm: Arm, space: SearchSpace) -> FixedTrial:
+    """Parameters with which ``suggest_arm`` gives ``arm``; none where ``space`` is without it."""
+    trial = FixedTrial(_values(arm, space))
     with warnings.catch_warnings():
         # Optuna warns of numbers out of range, and refuses words.
         warnings.simplefilter("error")
-        try:
-            return suggest_arm(trial, space, is_off=arm.is_off) == arm
-        except (UserWarning, ValueError):
-            return False
+        with suppress(UserWarning, ValueError):
+            if suggest_arm(trial, space, is_off=arm.is_off) == arm:
+                return trial
+    return FixedTrial({})
 
 
-def _ngram_params(setting: Ngram) -> dict[str, Any]:
-    numbers = [number for number, _low, _high in _searched(type(setting))]
-    searched = {_name(number): getattr(setting, number.name) for number in numbers}
-    return {_NGRAM_KIND: setting.kind, **searched}
+def _values(arm: Arm, space: SearchSpace) -> dict[str, Any]:
+    """Values of all parameters; ``suggest_arm`` asks for those that the space has."""
+    own: DrafterOptions = DraftSimple(draft_max=_OFF[DraftSimple])
+    if arm.speculation is not None:
+        own = arm.speculation.own
+    elif not space.drafts:
+        own = NgramSimple(size_m=_OFF[NgramSimple], size_n=FEWEST_SEARCHED)
+    ahead = () if arm.speculation is None else arm.speculation.ahead
+    shared = {
+        _DRAFT: arm.draft or next(iter(space.drafts), None),
+        Parameter.AHEAD: ahead[0].kind if ahead else _NOBODY,
+    }
+    if not isinstance(own, NgramDrafter):
+        return {_KIND: _MODEL, **shared, **own.numbers}
+    numbers = {_name(one): getattr(own, one.name) for one in numbers_of(type(own))}
+    return {_KIND: _NGRAM, **shared, _NGRAM_KIND: own.kind, **numbers}

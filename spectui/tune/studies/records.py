@@ -1,13 +1,16 @@
-"""Forms in which an Optuna study keeps records of trials, arms that wait, and all else."""
+"""Forms in which an Optuna study keeps records of trials, and all else."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 import optuna
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage
+from optuna.trial import FrozenTrial
 from optuna.trial import TrialState as States
 
 from spectui.errors import BadInputError, UsageError
@@ -16,7 +19,7 @@ from spectui.measure.comparable import UNLISTED, counted, differences, misses_gp
 from spectui.monitor.machine import this_machine
 from spectui.options.stored import check_schema, current, is_of_fast_schedule
 from spectui.tune.space import SearchSpace
-from spectui.tune.studies.parameters import is_searched, params_of, suggest_arm
+from spectui.tune.studies.parameters import parameters_of
 from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
 
 SPEC = "spec"
@@ -118,30 +121,55 @@ def check_same(
     )
 
 
-def store(trial: optuna.Trial, record: TrialRecord) -> None:
-    """Keep a record with its trial."""
-    trial.set_user_attr(RECORD, msgspec.to_builtins(record))
+LEFT = "its process ended before it was measured"
+"""Error of a trial that nobody measures any more."""
 
 
-Known = dict[int, TrialRecord]
-"""Decoded records of finished trials, which change no more, by Optuna's number."""
+def stored(study: optuna.Study) -> tuple[TrialRecord, ...]:
+    """Records of all trials that have begun, by number."""
+    return in_order(begun(study))
 
 
-def stored(study: optuna.Study, known: Known) -> tuple[TrialRecord, ...]:
-    """All trials that have begun, by number; what is decoded is added to ``known``."""
-    found = []
-    for trial in study.get_trials(deepcopy=False):
-        record = known.get(trial.number)
-        if record is None and RECORD in trial.user_attrs:
-            record = _decode(trial)
-            if trial.state.is_finished():
-                known[trial.number] = record
-        if record is not None:
-            found.append(record)
-    return tuple(sorted(found, key=lambda one: one.number))
+def begun(study: optuna.Study) -> list[FrozenTrial]:
+    """Trials that have a record."""
+    return [one for one in study.get_trials(deepcopy=False) if RECORD in one.user_attrs]
 
 
-def tell(study: optuna.Study, trial_id: int, record: TrialRecord, known: Known) -> None:
+def in_order(trials: Iterable[FrozenTrial]) -> tuple[TrialRecord, ...]:
+    """Records of trials, by number."""
+    return tuple(sorted(map(decode_trial, trials), key=lambda one: one.number))
+
+
+def decode_trial(trial: FrozenTrial, *, is_left: bool = False) -> TrialRecord:
+    """The record of a trial that has begun; one that nobody measures any more is interrupted.
+
+    Args:
+        trial: as Optuna has it.
+        is_left: whether nobody measures it, though Optuna does not say so.
+    """
+    record = msgspec.convert(current(trial.user_attrs[RECORD]), TrialRecord)
+    if record.state is not TrialState.RUNNING or not (is_left or trial.state.is_finished()):
+        return record
+    return replace(record, state=TrialState.INTERRUPTED, error=LEFT)
+
+
+def left(records: Sequence[TrialRecord]) -> list[Arm]:
+    """Arms whose last trial was left by its process."""
+    last = {one.arm: one for one in records}
+    return [arm for arm, one in last.items() if one.error == LEFT]
+
+
+def begin(study: optuna.Study, arm: Arm, space: SearchSpace) -> optuna.Trial:
+    """A trial of an arm, with its parameters for the sampler where the space has them."""
+    chosen = parameters_of(arm, space)
+    template = optuna.trial.create_trial(
+        state=States.RUNNING, params=chosen.params, distributions=chosen.distributions
+    )
+    storage, study_id = study._storage, study._study_id  # noqa: SLF001 - nothing public gives them
+    return optuna.Trial(study, storage.create_new_trial(study_id, template))
+
+
+def tell(study: optuna.Study, trial_id: int, record: TrialRecord) -> None:
     """End a trial of Optuna's, whose value is the speedup.
 
     Raises:
@@ -149,7 +177,7 @@ def tell(study: optuna.Study, trial_id: int, record: TrialRecord, known: Known) 
     """
     value = None
     if record.state is TrialState.COMPLETE:
-        measured = [r for r in stored(study, known) if r.state is TrialState.COMPLETE]
+        measured = [one for one in stored(study) if one.state is TrialState.COMPLETE]
         value = speedup_estimate(record, measured)
     if value is not None:
         end(study, trial_id, States.COMPLETE, value)
@@ -169,118 +197,42 @@ def end(study: optuna.Study, trial_id: int, state: States, *values: float) -> No
     storage.set_trial_state_values(trial_id, state, values or None)
 
 
-def running(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    """Trials that a process is at, or was when it ended."""
-    return study.get_trials(deepcopy=False, states=(States.RUNNING,))
+def close_left(study: optuna.Study, *, is_alone: bool) -> None:
+    """Close the trials of processes that have ended, and those that earlier versions queued.
+
+    Args:
+        study: as Optuna has it.
+        is_alone: whether no other process works on it, so that nobody is at any trial.
+    """
+    optuna.storages.fail_stale_trials(study)
+    for trial in study.get_trials(deepcopy=False, states=(States.WAITING, States.RUNNING)):
+        if trial.state is States.RUNNING and not (is_alone or is_of_older(trial)):
+            continue
+        with suppress(UpdateFinishedTrialError):
+            if RECORD in trial.user_attrs:
+                # It may have ended between being measured and being told.
+                tell(study, id_of(trial), decode_trial(trial))
+            else:
+                end(study, id_of(trial), States.FAIL)
 
 
-def is_of_older(trial: optuna.trial.FrozenTrial) -> bool:
+def at_work(study: optuna.Study) -> str | None:
+    """A process of a database that measures a trial now; None without one."""
+    optuna.storages.fail_stale_trials(study)
+    for trial in study.get_trials(deepcopy=False, states=(States.RUNNING,)):
+        if OWNER in trial.user_attrs and not is_of_older(trial):
+            return "process {pid} on {host}".format(**trial.user_attrs[OWNER])
+    return None
+
+
+def is_of_older(trial: FrozenTrial) -> bool:
     """Whether an older spectui began a trial, without a heartbeat."""
     return "beat" in trial.user_attrs.get(OWNER, {})
 
 
-def close_trial(study: optuna.Study, trial: optuna.trial.FrozenTrial, known: Known) -> bool:
-    """Close a trial that is no longer measured; False where another process has."""
-    try:
-        if RECORD in trial.user_attrs:
-            # It may have ended between being measured and being told.
-            tell(study, id_of(trial), _decode(trial), known)
-        else:
-            end(study, id_of(trial), States.FAIL)
-    except optuna.exceptions.UpdateFinishedTrialError:
-        return False
-    return True
-
-
-def id_of(trial: optuna.trial.FrozenTrial | optuna.Trial) -> int:
+def id_of(trial: FrozenTrial | optuna.Trial) -> int:
     """Number of a trial in its storage, of all studies."""
     return trial._trial_id  # noqa: SLF001 - what storages take, and nothing public gives
-
-
-def record_of(trial: optuna.trial.FrozenTrial) -> TrialRecord | None:
-    """The stored part of a trial; None where it has not begun."""
-    return _decode(trial) if RECORD in trial.user_attrs else None
-
-
-def requeue(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
-    """Queue the arm of a closed trial again, where it had one that was not measured."""
-    record = record_of(trial)
-    if record is not None and record.state is not TrialState.INTERRUPTED:
-        return
-    queued = trial.system_attrs.get(QUEUED)
-    params = trial.params if queued is None else queued
-    marks = {key: trial.user_attrs[key] for key in (OFF, ARM) if key in trial.user_attrs}
-    if record is not None or queued is not None:
-        study.enqueue_trial(params, user_attrs=marks)
-
-
-def begin(
-    study: optuna.Study, arm: Arm, space: SearchSpace, owner: Mapping[str, Any]
-) -> optuna.Trial:
-    """A trial of an arm that is nobody else's from its begin."""
-    params, marks = _queued(arm, space)
-    template = optuna.trial.create_trial(
-        state=States.RUNNING,
-        system_attrs={QUEUED: params},
-        user_attrs={**marks, OWNER: dict(owner)},
-    )
-    storage, study_id = study._storage, study._study_id  # noqa: SLF001 - as above
-    return optuna.Trial(study, storage.create_new_trial(study_id, template))
-
-
-def _decode(trial: optuna.trial.FrozenTrial) -> TrialRecord:
-    record = msgspec.convert(current(trial.user_attrs[RECORD]), TrialRecord)
-    if record.state is TrialState.RUNNING and trial.state.is_finished():
-        reason = "its process ended before it was measured"
-        # Where the models had one of their own, this one's end was no arm's doing.
-        died = not trial.user_attrs.get(OWNER, {}).get("isolated", True)
-        return replace(record, state=TrialState.INTERRUPTED, error=reason, died=died)
-    return record
-
-
-QUEUED = "fixed_params"
-"""Under which Optuna keeps the parameters that a trial was queued with."""
-OFF = "off"
-"""Under which a trial keeps whether it is off."""
-ARM = "arm"
-"""Under which a trial keeps an arm that the parameters cannot give."""
-
-
-def enqueue(
-    study: optuna.Study, arms: Sequence[Arm], space: SearchSpace, *, tried: Collection[Arm]
-) -> None:
-    """Queue the arms that are neither tried nor waiting."""
-    waiting = [(trial.system_attrs.get(QUEUED), trial.user_attrs) for trial in _waiting(study)]
-    for arm in dict.fromkeys(arms):
-        params, marks = _queued(arm, space)
-        if arm not in tried and (params, marks) not in waiting:
-            study.enqueue_trial(params, user_attrs=marks)
-
-
-def chosen(trial: optuna.Trial, space: SearchSpace) -> Arm:
-    """The arm that was queued for a trial, or else the sampler's choice."""
-    kept = trial.user_attrs.get(ARM)
-    if kept is not None:
-        return msgspec.convert(current(kept), Arm)
-    return suggest_arm(trial, space, is_off=bool(trial.user_attrs.get(OFF)))
-
-
-def forget_waiting(study: optuna.Study) -> None:
-    """Empty the queue: what an interrupted run left may be of another order or an older space."""
-    for trial in _waiting(study):
-        end(study, id_of(trial), States.FAIL)
-
-
-def _waiting(study: optuna.Study) -> list[optuna.trial.FrozenTrial]:
-    return study.get_trials(deepcopy=False, states=(States.WAITING,))
-
-
-def _queued(arm: Arm, space: SearchSpace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parameters of a trial of ``arm``, and what is noted with it."""
-    marks: dict[str, Any] = {OFF: arm.is_off}
-    if is_searched(arm, space):
-        return params_of(arm, space), marks
-    return {}, {**marks, ARM: msgspec.to_builtins(arm)}
 
 
 T = TypeVar("T")

@@ -1,8 +1,8 @@
 """Storage of studies: an Optuna storage, its errors as sentences, and who may write a study.
 
 A file of SQLite is for one process at a study at a time, PostgreSQL for several machines: a trial
-that is measured has Optuna's heartbeat there, and the arm of one whose process has ended is queued
-again. What a database that is away cannot do is done once it is back.
+that is measured has Optuna's heartbeat there. What a database that is away cannot do is done once
+it is back.
 """
 
 import functools
@@ -30,7 +30,6 @@ from spectui.errors import BadInputError, UsageError
 from spectui.files import PRIVATE
 from spectui.paths import STORAGE_VARIABLE, data_dir, ensure_dir, own_storage_file
 from spectui.secret import without_passwords
-from spectui.tune.studies.records import requeue
 
 optuna.logging.set_verbosity(logging.WARNING)
 # Heartbeats are an experiment of Optuna's, which expects them around its own loop.
@@ -60,9 +59,9 @@ _OPERATIONS = (
 """Operations of Optuna's and of its cache before a database."""
 
 
-def usual_storage() -> str:
-    """Address of the storage where none was given: the environment's, or spectui's own file."""
-    return os.environ.get(STORAGE_VARIABLE) or own_storage()
+def address_of(storage: str | None) -> str:
+    """Address of a storage; of None the environment's, or that of spectui's own file."""
+    return storage or os.environ.get(STORAGE_VARIABLE) or own_storage()
 
 
 def own_storage() -> str:
@@ -84,18 +83,35 @@ def own_storage() -> str:
     return f"sqlite:///{file}"
 
 
+def is_file(storage: str | None) -> bool:
+    """Whether a storage is SQLite's, where one process at a time works on a study."""
+    return address_of(storage).startswith("sqlite")
+
+
+def file_of(storage: str | None) -> Path | None:
+    """The file of a storage, which need not be there; None where it has none."""
+    url = storage or os.environ.get(STORAGE_VARIABLE)
+    if not url:
+        return own_storage_file()
+    try:
+        address = make_url(url)
+    except ArgumentError:
+        return None
+    is_kept = address.get_backend_name() == "sqlite" and address.database not in {None, ":memory:"}
+    return Path(address.database or "") if is_kept and not address.query else None
+
+
 def check_writable(storage: str | None) -> None:
     """Refuse a storage whose file or folder takes nothing, before hours of measuring.
 
     Raises:
         BadInputError: says what to do.
     """
-    url = storage or os.environ.get(STORAGE_VARIABLE)
-    if not url:
-        ensure_dir(data_dir())
-    file = file_of(url) if url else own_storage_file()
+    file = file_of(storage)
     if file is None:
         return
+    if file == own_storage_file():
+        ensure_dir(data_dir())
     # SQLite needs a journal beside it.
     for one in (file, file.parent):
         if one.exists() and not os.access(one, os.W_OK):
@@ -132,11 +148,6 @@ def open_storage(url: str, say: Callable[[str], None] = lambda _text: None) -> B
         raise _unusable(url, error) from error
 
 
-def is_file(url: str) -> bool:
-    """Whether a storage is SQLite's, where one process at a time works on a study."""
-    return url.startswith("sqlite")
-
-
 class _Database(optuna.storages.RDBStorage):
     """A database that several machines share; a heartbeat that it misses is no failure."""
 
@@ -146,7 +157,6 @@ class _Database(optuna.storages.RDBStorage):
             options,
             heartbeat_interval=_HEARTBEAT_S,
             grace_period=_STALE_S,
-            heartbeat_stale_trial_callback=requeue,
         )
 
     def record_heartbeat(self, trial_id: int) -> None:
@@ -233,8 +243,13 @@ def _is_away(error: BaseException) -> bool:
     return False
 
 
-def lock_study(url: str, name: str) -> FileLock | None:
+def lock_study(url: str, name: str, wait_s: float = _PROBED_S) -> FileLock | None:
     """Keep a study for this process until it ends, however that comes, or releases the lock.
+
+    Args:
+        url: address of the storage.
+        name: name of the study.
+        wait_s: time for which others may hold it who only look.
 
     Returns:
         None where the storage has no file beside which a lock could be, or its file system has no
@@ -247,8 +262,7 @@ def lock_study(url: str, name: str) -> FileLock | None:
     if lock is None:
         return None
     try:
-        # ``is_locked`` holds it for a moment.
-        lock.acquire(timeout=_PROBED_S, poll_interval=_PROBED_S / 20)
+        lock.acquire(timeout=wait_s, poll_interval=_PROBED_S / 20)
     except Timeout:
         raise UsageError(
             f"another spectui is working on the study {name}; wait for it, or choose another "
@@ -265,26 +279,12 @@ def is_locked(url: str, name: str) -> bool:
     if lock is None or not Path(lock.lock_file).exists():
         return False
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
+        lock = lock_study(url, name, wait_s=0)
+    except UsageError:
         return True
-    except (OSError, NotImplementedError):
-        return False
-    lock.release()
+    if lock is not None:
+        lock.release()
     return False
-
-
-def file_of(url: str) -> Path | None:
-    """The file of a storage; None where it has none."""
-    try:
-        address = make_url(url)
-    except ArgumentError:
-        return None
-    if address.get_backend_name() != "sqlite" or not address.database:
-        return None
-    if address.database == ":memory:" or address.query:
-        return None
-    return Path(address.database)
 
 
 def _lock_of(url: str, purpose: str) -> FileLock | None:

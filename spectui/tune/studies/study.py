@@ -3,7 +3,7 @@
 import math
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -24,14 +24,15 @@ from spectui.tune.layouts import Layouts
 from spectui.tune.places import Knob, PlaceTrial, Placing
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies import records
+from spectui.tune.studies.parameters import suggest_arm
 from spectui.tune.studies.recordings import Recordings
 from spectui.tune.studies.storage import (
+    address_of,
     close_storage,
     is_file,
     lock_study,
     open_storage,
     storage_errors,
-    usual_storage,
 )
 from spectui.tune.trials import TrialRecord, TrialState, deadly
 
@@ -102,7 +103,7 @@ class TuningStudy(Closing):
 
     In a database each machine has one of its own under a common name: prices differ, and so do
     trials and verdicts. Machines of the same kind share theirs: each measures the next arm, and all
-    know what was measured. The arm of a process that has ended is queued again.
+    know what was measured. The arm of a process that has ended is measured again.
     """
 
     def __init__(
@@ -112,7 +113,6 @@ class TuningStudy(Closing):
         *,
         spec: dict[str, Any],
         space: SearchSpace,
-        isolated: bool = True,
         say: Callable[[str], None] = lambda _text: None,
     ) -> None:
         """Open the study, or create it.
@@ -124,7 +124,6 @@ class TuningStudy(Closing):
                 with another one is refused; in a database only where recordings would differ.
             space: candidates and parameters. Its layouts give way to those that the study began
                 with: other memory may be free by now.
-            isolated: whether the models are in processes of their own, which may end alone.
             say: told what a user has to wait for.
 
         Raises:
@@ -134,9 +133,10 @@ class TuningStudy(Closing):
         self.name = name
         self.spec = spec
         self.space = space
-        self._url = options.storage or usual_storage()
-        self._owner = {"host": os.uname().nodename, "pid": os.getpid(), "isolated": isolated}
-        self._known: records.Known = {}
+        self._url = address_of(options.storage)
+        self._owner = {"host": os.uname().nodename, "pid": os.getpid()}
+        self._queue: list[Arm] = []
+        """Arms to measure before the sampler chooses."""
         self._lock: FileLock | None = None
         self._held: dict[int, tuple[optuna.Trial, BaseHeartbeatThread]] = {}
         """Trials that this process is at, by the number of their record."""
@@ -164,7 +164,7 @@ class TuningStudy(Closing):
         """Recordings of all machines; None in a file."""
         if is_shared:
             self.stored.set_user_attr(records.MACHINE, this_machine().label)
-        self._close_left()
+        records.close_left(self.stored, is_alone=self._is_alone)
         self._keep_layouts()
 
     def _loaded(self, options: StudyOptions) -> bool:
@@ -195,13 +195,6 @@ class TuningStudy(Closing):
         """Whether no other process works on the study."""
         return is_file(self._url)
 
-    def _close_left(self) -> None:
-        """Close the trials of processes that have ended."""
-        optuna.storages.fail_stale_trials(self.stored)
-        for trial in records.running(self.stored):
-            if self._is_alone or records.is_of_older(trial):
-                records.close_trial(self.stored, trial, self._known)
-
     def _keep_layouts(self) -> None:
         found = self.space.layouts
         if found is None:
@@ -228,41 +221,50 @@ class TuningStudy(Closing):
             return PlaceStudy(self._storage, self.name, knobs)
 
     def ask(self) -> TrialRecord:
-        """Choose the next arm and note that this process is at it."""
+        """Choose the next arm and note that this process is at it.
+
+        What is queued comes first, then what processes have left that ended, and then the
+        sampler's choice.
+
+        Raises:
+            EngineDiedError: the sampler finds no arm that may be measured.
+        """
         with storage_errors(self._url):
             optuna.storages.fail_stale_trials(self.stored)
-            return self._begun(*self._ask())
-
-    def claim(self, arm: Arm) -> TrialRecord:
-        """Begin a trial of ``arm``, whatever is queued."""
-        with storage_errors(self._url):
-            trial = records.begin(self.stored, arm, self.space, self._owner)
-            return self._begun(trial, records.chosen(trial, self.space))
+            known = self.records()
+            running = [one for one in known if one.state is TrialState.RUNNING]
+            taken = _taken(known) | {one.arm for one in running}
+            waiting = (*self._queue, *records.left(known))
+            arm = next((one for one in waiting if one not in taken), None)
+            if arm is None:
+                elsewhere = {one.arm for one in running if one.number not in self._held}
+                return self._begun(*self._sampled(deadly(known) | elsewhere))
+            self._queue = [one for one in self._queue if one != arm]
+            return self._begun(records.begin(self.stored, arm, self.space), arm)
 
     def _begun(self, trial: optuna.Trial, arm: Arm) -> TrialRecord:
-        # Optuna's own numbers have gaps, where a run was interrupted before what it had queued; but
+        # Optuna's own numbers have gaps, where the sampler proposed what may not be measured; but
         # only who is alone can choose others.
         number = trial.number
         if self._is_alone:
             number = 1 + max((record.number for record in self.records()), default=-1)
         proposal = TrialRecord(number=number, state=TrialState.RUNNING, arm=arm)
-        records.store(trial, proposal)
+        trial.set_user_attr(records.OWNER, self._owner)
+        trial.set_user_attr(records.RECORD, msgspec.to_builtins(proposal))
         heartbeat = get_heartbeat_thread(records.id_of(trial), self._storage)
         heartbeat.start()
         self._held[number] = trial, heartbeat
         return proposal
 
-    def _ask(self) -> tuple[optuna.Trial, Arm]:
-        """The next trial whose arm may be measured.
+    def _sampled(self, never: Collection[Arm]) -> tuple[optuna.Trial, Arm]:
+        """The sampler's next choice that may be measured.
 
         Raises:
-            EngineDiedError: the sampler finds none.
+            EngineDiedError: it finds none.
         """
-        never = deadly(self.records())
         for _draw in range(_MOST_DRAWS):
             trial = self.stored.ask()
-            trial.set_user_attr(records.OWNER, self._owner)
-            arm = records.chosen(trial, self.space)
+            arm = suggest_arm(trial, self.space, is_off=False)
             if arm not in never:
                 return trial, arm
             records.end(self.stored, records.id_of(trial), optuna.trial.TrialState.FAIL)
@@ -275,19 +277,19 @@ class TuningStudy(Closing):
         """Store how a trial ended, and tell the sampler the speedup of one that was measured.
 
         Returns:
-            False where another process has queued its arm again, as after a sleep of this machine;
-            then this measurement is dropped.
+            False where another process has taken its arm for left, as after a sleep of this
+            machine; then this measurement is dropped.
         """
         trial, heartbeat = self._held.pop(record.number)
         heartbeat.join()
+        trial_id = records.id_of(trial)
         with storage_errors(self._url):
             try:
-                records.store(trial, record)
-                records.tell(self.stored, records.id_of(trial), record, self._known)
+                trial.set_user_attr(records.RECORD, msgspec.to_builtins(record))
+                records.tell(self.stored, trial_id, record)
             except UpdateFinishedTrialError:
                 # A connection may have ended after it was kept; then it is.
-                kept = records.record_of(self._storage.get_trial(records.id_of(trial)))
-                return kept == record
+                return records.decode_trial(self._storage.get_trial(trial_id)) == record
         return True
 
     def fail(self, proposal: TrialRecord, error: SpectuiError) -> TrialRecord:
@@ -308,7 +310,7 @@ class TuningStudy(Closing):
     def records(self) -> tuple[TrialRecord, ...]:
         """All trials that have begun, by number."""
         with storage_errors(self._url):
-            return records.stored(self.stored, self._known)
+            return records.stored(self.stored)
 
     def keep(self, **parts: object) -> None:
         """Store what the search found by its name in ``records``; None is left out."""
@@ -319,9 +321,6 @@ class TuningStudy(Closing):
 
     def begin(self) -> None:
         """Queue off, which everything is compared with."""
-        if self._is_alone:
-            with storage_errors(self._url):
-                records.forget_waiting(self.stored)
         self.enqueue((self.space.off,))
 
     def follow(self, arms: Sequence[Arm], *, chains: bool = True) -> None:
@@ -343,10 +342,10 @@ class TuningStudy(Closing):
 
     def enqueue(self, arms: Sequence[Arm]) -> None:
         """Queue the arms that are neither tried nor waiting: they come before the sampler's."""
-        with storage_errors(self._url):
-            known = self.records()
-            tried = {one.arm for one in known if one.state.is_tried and not one.died}
-            records.enqueue(self.stored, arms, self.space, tried=tried | deadly(known))
+        taken = _taken(self.records())
+        self._queue = list(
+            dict.fromkeys((*self._queue, *(arm for arm in arms if arm not in taken)))
+        )
 
     def close(self) -> None:
         """Let go of the storage."""
@@ -357,3 +356,8 @@ class TuningStudy(Closing):
             close_storage(self._storage)
             if self._lock is not None:
                 self._lock.release()
+
+
+def _taken(known: Sequence[TrialRecord]) -> frozenset[Arm]:
+    """Arms that are not tried again: measured ones, and those that cannot be."""
+    return deadly(known) | {one.arm for one in known if one.state.is_tried and not one.died}
