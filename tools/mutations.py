@@ -63,8 +63,8 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("far = np.abs(depth[second] - depth[first]) >= apart", "far = first != second"),
     ),
     "trace/grid": (
-        ("at_end = (drafted >= run)", "at_end = (drafted > run)"),
-        ("(chain < longest)", "(chain <= longest)"),
+        ("at_end = drafted >= run", "at_end = drafted > run"),
+        ("(chain < bound)", "(chain <= bound)"),
     ),
     "trace/chains": (
         ("len(chain) < self._lengths[index] and chain[-1][1] >= self._floor", "chain[-1][1] > 0"),

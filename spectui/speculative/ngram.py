@@ -104,4 +104,4 @@ def ngram_drafter(options: Ngram, memory: NgramMemory | None = None) -> Drafter:
         case NgramMod(n_match=n_match, n_min=n_min, n_max=n_max):
             return NgramModDrafter(n_match, n_max, n_min=n_min, state=known.mod_state)
         case NgramCache():
-            return NgramCacheDrafter(state=known.cache_state)
+            return NgramCacheDrafter(known.cache_state)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spectui.speculative.counters import Round, RoundEnd
-from spectui.trace.costs import Costs, Vector, along
+from spectui.trace.costs import Costs, Prices, Vector, along
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,22 +280,24 @@ def _levelled(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Cost
     shares = []
     for group in {one.group for one in observed}:
         own = [one for one in observed if one.group == group]
-        taken_s = sum(one.round.times.total_s for one in own)
-        shares.append(
-            taken_s
-            / verify.level(group)
-            / sum(float(prices.of(one.round, one.n_past)) for one in own)
-        )
+        taken_s = sum(one.round.times.total_s for one in own) / verify.level(group)
+        shares.append(taken_s / sum(_price(one, prices) for one in own))
     # Of a generation every round counts; a machine that stood still in one of them does not.
     share = mean(shares)
-    scaled: dict[str, Any] = {}
-    for one in fields(costs):
-        # Those of the target alone come later.
-        if one.name.endswith("_s") and not one.name.startswith("off_"):
-            seconds = getattr(costs, one.name)
-            is_curve = isinstance(seconds, tuple)
-            scaled[one.name] = tuple(share * s for s in seconds) if is_curve else share * seconds
+    # Those of the target alone come later.
+    scaled: dict[str, Any] = {
+        one.name: tuple(share * s for s in found) if isinstance(found, tuple) else share * found
+        for one in fields(costs)
+        if one.name.endswith("_s") and not one.name.startswith("off_")
+        for found in [getattr(costs, one.name)]
+    }
     return replace(costs, **scaled)
+
+
+def _price(one: Observed, prices: Prices) -> float:
+    round_, is_wrong = one.round, one.round.end is RoundEnd.MISMATCH
+    counts = round_.n_steps, round_.n_drafted, round_.n_accepted, len(round_.tokens)
+    return float(prices.at(one.n_past).seconds(*counts, is_wrong))
 
 
 def _with_off(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Costs:

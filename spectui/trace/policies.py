@@ -235,11 +235,10 @@ def rounds_of(recording: Recording, draft: str, prices: Prices) -> list[Round]:
     chains = recording.chains[draft]
     rounds = Rounds(recording, chains)
     floors = ascending_floors(rounds.rows, chains)
-    lengths = np.arange(chains.depth + 1, dtype=np.uint8)
-    here, none = np.ones(len(lengths), np.bool_), np.zeros_like(lengths)
+    lengths = np.arange(chains.depth + 1)
     found = []
     for position in range(recording.n_decoded):
-        outcome = rounds.outcome(position, lengths, here)
+        outcome = rounds.outcome(position, lengths)
         price = prices.at(rounds.n_past(position))
         found.append(
             Round(
@@ -247,7 +246,7 @@ def rounds_of(recording: Recording, draft: str, prices: Prices) -> list[Round]:
                 floors[position].tolist(),
                 outcome.accepted.tolist(),
                 outcome.emitted.tolist(),
-                price.seconds(none, *outcome[:4]).tolist(),
+                price.seconds(0, *outcome[:4]).tolist(),
                 price.chain.tolist(),
             )
         )
@@ -384,6 +383,5 @@ def _cumulative(recordings: Sequence[Recording], draft: str, grid: Grid, prices:
         for one in recordings
     )
     seconds = np.sum([one.seconds for one in replays], axis=0)
-    p_min, longest, _ = np.unravel_index(seconds.argmin(), grid.shape)
-    numbers = grid.draft_max[longest], grid.draft_p_min[p_min]
-    return Policy(CUMULATIVE, *numbers, float(seconds.min()))
+    best = list(grid.settings(mtp=False))[seconds.argmin()]
+    return Policy(CUMULATIVE, best.draft_max, best.draft_p_min, float(seconds.min()))

@@ -20,7 +20,7 @@ from spectui.speculative.decoder import draft_cap
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs, Prices, Vector
 from spectui.trace.record import Chains, Recording
-from spectui.trace.replay import off_seconds
+from spectui.trace.replay import mean_past
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +80,11 @@ def best_sampled(
     seconds, drafted, accepted = totals[best].tolist()
     if not drafted:
         return None
+    off_s = off.off_seconds(sum(one.n_decoded for one in recordings), mean_past(recordings))
     return Sampled(
         draft=draft,
         draft_max=best + 1,
-        speedup=sum(off_seconds(recordings, off)) / seconds,
+        speedup=off_s / seconds,
         n_drafted=drafted,
         n_accepted=accepted,
     )

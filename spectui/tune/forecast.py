@@ -18,8 +18,7 @@ from spectui.trace.ngrams import (
     NGRAM_COSTS,
     hashes_tokens,
     ngram_costs,
-    replay_chained,
-    replay_ngrams,
+    replay_settings,
 )
 from spectui.trace.policies import Policies, Policy, replay_policies
 from spectui.trace.probabilistic import NOT_SAMPLED, Sampled, best_sampled
@@ -220,7 +219,7 @@ def forecasts(
     if costs is not None:
         settings = [s for s in space.ngrams() if has_text or not hashes_tokens(s)]
         forecast = partial(forecast_of, recordings=recordings, space=space, off=costs)
-        found += map(forecast, replay_ngrams(recordings, settings, costs))
+        found += map(forecast, replay_settings(recordings, settings, costs))
     return tuple(sorted(found, key=lambda one: -one.speedup))
 
 
@@ -247,7 +246,7 @@ def _chained(
         if one.arm.draft is None or one.arm.speculation is None:
             continue
         settings = [one.arm.speculation.after((drafter,)) for drafter in ahead]
-        for total in replay_chained(recordings, one.arm.draft, settings, costs):
+        for total in replay_settings(recordings, settings, costs, draft=one.arm.draft):
             chained = forecast(total)
             if chained.speedup > _CHAIN_GAIN * one.speedup:
                 yield chained

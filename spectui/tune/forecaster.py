@@ -12,7 +12,7 @@ from spectui.measure.workload import Workload
 from spectui.options.setup import SamplingConfig
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs
-from spectui.trace.ngrams import hashes_tokens, ngram_costs, replay_chained, replay_ngrams
+from spectui.trace.ngrams import hashes_tokens, ngram_costs, replay_settings
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total
 from spectui.trace.routing import Routing
@@ -354,9 +354,5 @@ class Forecaster:
         off = own if draft is None else off_costs(draft, costs, self.space)
         if own is None or off is None:
             return None
-        (total,) = (
-            replay_ngrams(recordings, (speculation,), own)
-            if draft is None
-            else replay_chained(recordings, draft, (speculation,), own)
-        )
+        (total,) = replay_settings(recordings, (speculation,), own, draft=draft)
         return total, forecast_of(total, recordings=recordings, space=self.space, off=off)

@@ -17,7 +17,7 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
 from spectui.trace.fit import fit_costs
 from spectui.trace.grid import Grid, replay_grid
-from spectui.trace.ngrams import NGRAM_COSTS, replay_ngrams
+from spectui.trace.ngrams import NGRAM_COSTS, replay_settings
 from spectui.trace.record import Chains, Recording
 from spectui.tune.events import CostsMeasured, OutputRecorded, PromptProbed, TracingEvent
 from spectui.tune.forecaster import Forecaster
@@ -139,7 +139,7 @@ def test_the_output_is_the_targets_and_the_counts_are_those_of_a_replay(
     command = Generate(prompt=REPEATED, n_predict=120, sampling=sampling, reuse_prompt=True)
     plain = engine.generate(command)
     sizes = ((1, 1), (1, 6), (2, 4), (3, 16), (4, 8))
-    totals = replay_ngrams((recording_of(command, plain),), [ngrams(*one) for one in sizes])
+    totals = replay_settings((recording_of(command, plain),), [ngrams(*one) for one in sizes])
     assert sum(total.n_drafted for total in totals) > 0
     for total in totals:
         wanted = replace(command, speculation=total.speculation)
