@@ -136,7 +136,7 @@ class Trace:
     has_text: bool
     """Whether tokens are those of the vocabulary. If not, each recording numbers its own by first
     appearance: enough for a replay, which only compares tokens."""
-    recordings: tuple[Recording, ...]
+    recordings: Annotated[tuple[Recording, ...], Meta(min_length=1)]
 
 
 def mismatches(output: Sequence[int], tokens: Sequence[int]) -> Iterator[int]:
