@@ -18,7 +18,8 @@ from spectui.trace.policies import (
     CUMULATIVE,
     RULES,
     Round,
-    Rule,
+    Setting,
+    fixed,
     least_seconds,
     replay_policies,
     rounds_of,
@@ -79,7 +80,7 @@ def test_a_fixed_rule_is_replayed_as_the_grid_and_never_beats_the_bound(
     grid = covered(GRID, chains.floor)
     replayed = replay_grid(recording, chains, grid, prices=prices)
     for index, setting in enumerate(grid.settings(mtp=False)):
-        rule = Rule(setting.draft_max, setting.draft_p_min, setting.draft_min)
+        rule = fixed(Setting(setting.draft_max, setting.draft_p_min, setting.draft_min))
         run = run_rule([answer], rule)
         assert run.n_rounds == replayed.n_rounds[index]
         assert run.n_drafted == replayed.n_drafted[index]
@@ -207,7 +208,9 @@ def test_the_tiers_are_looked_at_every_five_rounds_after_ten() -> None:
 
 def test_the_confidence_threshold_keeps_the_token_below_it() -> None:
     answer = rounds(2, probabilities=(0.9, 0.8, 0.3, 0.9))
-    kept, dropped = (run_rule([answer], rule) for rule in (RULES[CONFIDENCE](4, 0.4), Rule(4, 0.4)))
+    kept, dropped = (
+        run_rule([answer], rule) for rule in (RULES[CONFIDENCE](4, 0.4), fixed(Setting(4, 0.4)))
+    )
     assert (kept.n_drafted, dropped.n_drafted) == (3, 2)
     # Both had to see it.
     assert kept.seconds == dropped.seconds == 1 + 3 * 0.25
@@ -227,8 +230,8 @@ def test_the_tuner_finds_what_pays() -> None:
 
 def test_each_rule_stands_with_its_best_numbers() -> None:
     recordings = [record(scene_of(seed), floor=0.3)[0] for seed in range(3)]
-    fixed = DraftSimple(draft_max=2, draft_p_min=0.5)
-    found = replay_policies(recordings, "draft", COSTS, fixed)
+    own = DraftSimple(draft_max=2, draft_p_min=0.5)
+    found = replay_policies(recordings, "draft", COSTS, own)
     assert {one.rule for one in found.rules} == {*RULES, CUMULATIVE}
     seconds = [one.seconds for one in found.rules]
     assert found.least_s <= seconds[0]
