@@ -62,8 +62,8 @@ _POLISH = 10
 """Sweeps of the polish: it has settled long before."""
 _TRIMMED = 8
 """One in so many values is left out at either end of a mean."""
-_MIN_COMPARED = 2
-"""Generations that can be compared with another one; fewer do not tell how steady a machine is."""
+_MIN_COMPARED = 3
+"""Generations that can be compared; fewer do not tell how steady a machine is."""
 _APART = 256
 """Tokens between two depths, below which comparing them tells nothing of growth."""
 _MAX_COMPARED = 256
@@ -104,24 +104,13 @@ class Curve:
 
 
 def _n_compared(row: _Index, column: _Index) -> int:
-    """Generations (columns) whose level follows from that of another one.
+    """Generations (columns) that share a length of drafts (row) with another one.
 
-    Only those that share a length of drafts with others: levels of generations that have nothing in
-    common cannot be told from what the lengths cost.
+    Levels of generations that have nothing in common cannot be told from what the lengths cost.
     """
-    groups = int(column.max()) + 1
-    parents = list(range(groups))
-
-    def root(group: int) -> int:
-        while parents[group] != group:
-            group = parents[group]
-        return group
-
-    for length in range(row.max() + 1):
-        first, *others = np.unique(column[row == length])
-        for other in others:
-            parents[root(int(other))] = root(int(first))
-    return groups - len({root(group) for group in range(groups)})
+    has_drafted = np.zeros((row.max() + 1, column.max() + 1), np.bool_)
+    has_drafted[row, column] = True
+    return int(has_drafted[has_drafted.sum(axis=1) > 1].any(axis=0).sum())
 
 
 def _levels(values: Vector, row: _Index, column: _Index) -> Vector:
@@ -170,20 +159,17 @@ def _means(values: Vector, group: _Index, n_groups: int) -> Vector:
 
 
 def rising(values: Vector, weights: Vector) -> Vector:
-    """Nearest curve that never falls, by weighted least squares: pool adjacent violators."""
-    means: list[float] = []
-    sums: list[float] = []
-    sizes: list[int] = []
-    for value, weight in zip(values, weights, strict=True):
-        means.append(float(value))
-        sums.append(float(weight))
-        sizes.append(1)
-        while len(means) > 1 and means[-2] > means[-1]:
-            mean, total, size = means.pop(), sums.pop(), sizes.pop()
-            means[-1] = (means[-1] * sums[-1] + mean * total) / (sums[-1] + total)
-            sums[-1] += total
-            sizes[-1] += size
-    return np.repeat(means, sizes)
+    """Nearest curve that never falls, by weighted least squares.
+
+    By the max-min formula of isotonic regression (Robertson, Wright and Dykstra 1988): at each
+    place the greatest, over all that begin up to there, of the least means.
+    """
+    n = len(values)
+    means = [
+        [np.average(values[i:j], weights=weights[i:j]) if i < j else 0.0 for j in range(1, n + 1)]
+        for i in range(n)
+    ]
+    return np.array([max(min(row[at:]) for row in means[: at + 1]) for at in range(n)])
 
 
 def mean(values: Sequence[float] | Vector) -> float:

@@ -263,14 +263,10 @@ class Findings:
     """Speedup with a draft that is always right, at the same costs."""
     limit: float
     """Speedup with a draft that is both."""
+    limit_round: MeanRound
+    """The length where ``limit`` is reached."""
     limit_verify_ratio: float
-    """V(n)/V(1) at the length where ``limit`` is reached."""
-    limit_drafted: float
-    """Drafted tokens at the limit."""
-    limit_rest_s: float
-    """Seconds of a round with such a draft beside verifying."""
-    limit_of_parts: float
-    """``limit`` as the parts of the round have it, before it is scaled to the speedup."""
+    """V(n)/V(1) there."""
     limit_is_general: bool
     """Whether it holds for all lengths; without costs only that of the setting is known."""
 
@@ -317,10 +313,8 @@ def find(
         speedup_if_free=faster.speedup(draft_scale=0.0),
         speedup_if_perfect=better.speedup(alpha=1.0),
         limit=limit,
+        limit_round=at,
         limit_verify_ratio=at.verify_s / one_token_s,
-        limit_drafted=at.drafted,
-        limit_rest_s=at.fixed_s + at.mark_s + at.token_s * (at.drafted + 1),
-        limit_of_parts=at.speedup(1.0, 0.0),
         limit_is_general=costs is not None,
     )
 

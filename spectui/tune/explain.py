@@ -300,14 +300,15 @@ def _limit(found: Findings) -> str:
 
 def _bound(found: Findings) -> str:
     """Reason why the limit is not higher."""
-    n = found.limit_drafted + 1
+    at = found.limit_round
+    n, of_parts = at.drafted + 1, at.speedup(1.0, draft_scale=0.0)
     why = f"V({n:.3g})/V(1) is {found.limit_verify_ratio:.2f}"
     if _follows(found.limit, n / found.limit_verify_ratio):
         return why
-    if _follows(found.limit, found.limit_of_parts):
-        rest = _ms(found.limit_rest_s)
+    if _follows(found.limit, of_parts):
+        rest = _ms(at.fixed_s + at.mark_s + at.token_s * n)
         return f"{why}, and sampling {n:.3g} tokens and {REST} of the round take {rest}"
-    share = percent_text(found.limit / found.limit_of_parts)
+    share = percent_text(found.limit / of_parts)
     return f"{why}, and of what its parts promise the setting has reached {share}"
 
 
