@@ -164,12 +164,8 @@ class Counters(Tally):
 
     def scaled(self, factor: float) -> "Counters":
         """The same counts in ``factor`` times the seconds."""
-        return replace(
-            self,
-            chain_s=self.chain_s * factor,
-            mark_s=self.mark_s * factor,
-            times=self.times.scaled(factor),
-        )
+        chain_s, mark_s = self.chain_s * factor, self.mark_s * factor
+        return replace(self, chain_s=chain_s, mark_s=mark_s, times=self.times.scaled(factor))
 
     def __add__(self, other: "Counters") -> "Counters":
         reached = _by_position(self.reached_per_position, other.reached_per_position)

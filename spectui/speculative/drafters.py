@@ -30,7 +30,10 @@ class Drafter:
     """Proposes the continuation of a sequence that the target extends; by itself nothing."""
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """Take ``prompt`` as the sequence; a cache holds it or a beginning of it already."""
+        """Take ``prompt`` as the sequence, once and before all else.
+
+        A cache holds it or a beginning of it already.
+        """
 
     def draft(self, last: int, n_max: int) -> Draft:  # noqa: ARG002 - names for those that draft
         """Propose at most ``n_max`` tokens after ``last``, which the target has just emitted."""

@@ -98,8 +98,6 @@ class NgramCacheDrafter(TextDrafter):
     def begin(self, prompt: Sequence[int]) -> None:
         """Take the prompt as the text so far. It is known from the first draft on."""
         super().begin(prompt)
-        self._n_ahead = 0
-        self._ahead = {}
         if not self._state.context and self._state.n_counted == 0:
             # Llama-server does this in the first round, in a fraction of the time.
             self._n_ahead = len(prompt)
