@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from spectui.errors import CancelledError
 from spectui.speculative.decoder import draft_cap
 from spectui.speculative.models import BatchedDraft, DraftModel, Outputs, Row, SequenceModel
 from spectui.speculative.mtp import longest_draft
@@ -21,7 +22,7 @@ def record_chains(
     depth: int,
     floor: float = 0.0,
     cancelled: Cancelled = lambda: False,
-) -> Chains | None:
+) -> Chains:
     """Ask a draft for its chain at every position of an output.
 
     Where its top token is right, the chain goes on as the next position's does; so only an error
@@ -35,18 +36,17 @@ def record_chains(
         output: output of the target.
         depth: longest draft that the chains shall answer for.
         floor: as of the chains.
-        cancelled: asked after every position; True ends the recording.
+        cancelled: asked before every position; True ends the recording.
 
-    Returns:
-        The chains, None if cancelled.
+    Raises:
+        CancelledError: ``cancelled`` said so.
     """
     if lacking := prompt[model.n_past :]:
         model.decode(lacking, Outputs.LAST)
     tops: list[Top] = []
     tails: list[Tail] = []
     for position, token in enumerate(output):
-        if cancelled():
-            return None
+        _check(cancelled)
         # What the target's cache holds when a round begins here: all but the last token.
         n_past = model.n_past
         model.decode((token,), Outputs.LAST)
@@ -63,6 +63,11 @@ def record_chains(
     return _chains(tops, tails, depth=depth, floor=floor)
 
 
+def _check(cancelled: Cancelled) -> None:
+    if cancelled():
+        raise CancelledError("the recording was cancelled")
+
+
 def can_read(model: BatchedDraft, n_text: int, depth: int) -> bool:
     """Whether ``read_chains`` has sequences and cells enough for a text of ``n_text`` tokens."""
     return model.n_sequences > 1 and n_text + depth <= model.n_cells
@@ -76,7 +81,7 @@ def read_chains(
     depth: int,
     floor: float = 0.0,
     cancelled: Cancelled = lambda: False,
-) -> Chains | None:
+) -> Chains:
     """``record_chains`` in batches, of a draft for which ``can_read``.
 
     It reads the output as it would a prompt, and then goes on from several errors at once.
@@ -86,8 +91,7 @@ def read_chains(
     tops: list[Top] = []
     of_output: list[float] = []
     for start in range(0, len(output), model.max_outputs):
-        if cancelled():
-            return None
+        _check(cancelled)
         end = start + model.max_outputs
         model.decode(output[start:end], Outputs.ALL)
         tops += model.tops()
@@ -99,11 +103,12 @@ def read_chains(
         [_Tail(model.n_ctx, len(prompt) + at, tops[at], depth, floor) for at in wrong],
         n_at_once=min(model.n_sequences - 1, n_free // max(depth - 1, 1)),
     )
-    while tails.is_open:
-        if cancelled():
-            tails.close()
-            return None
-        tails.step()
+    try:
+        while tails.is_open:
+            _check(cancelled)
+            tails.step()
+    finally:
+        tails.close()
     found = _chains(tops, [one.tail for one in tails.every], depth=depth, floor=floor)
     if len(of_output) < len(output) - 1:
         return found
@@ -195,7 +200,7 @@ def record_own_chains(
     floor: float = 0.0,
     n_layers: int,
     cancelled: Cancelled = lambda: False,
-) -> Chains | None:
+) -> Chains:
     """Ask a target's MTP layers for their chain at every position of an output.
 
     What they draft depends on the text alone, by way of the target's hidden states, so it is
@@ -208,16 +213,15 @@ def record_own_chains(
         depth: longest draft that the chains shall answer for.
         floor: as of the chains.
         n_layers: MTP layers that draft.
-        cancelled: asked after every position; True ends the recording.
+        cancelled: asked before every position; True ends the recording.
 
-    Returns:
-        The chains, None if cancelled.
+    Raises:
+        CancelledError: ``cancelled`` said so.
     """
     chains: list[list[Top]] = []
     longest = longest_draft(depth, n_layers)
     for position, token in enumerate(output):
-        if cancelled():
-            return None
+        _check(cancelled)
         n_past = model.n_past
         model.mark()
         room = min(longest, model.n_ctx - n_past)

@@ -120,7 +120,6 @@ def record(scene: Scene, floor: float = 0.0) -> tuple[Recording, Chains]:
     for finished in decoder.rounds(output[0]):
         output += finished.tokens
     chains = record_chains(scene.draft(), scene.prompt, output, depth=DEPTH, floor=floor)
-    assert chains is not None
     assert decoder.stop is not None
     recording = Recording(
         id="x",

@@ -73,7 +73,6 @@ def record_mtp(scene: Scene, n_layers: int, floor: float = 0.0) -> tuple[Recordi
     chains = record_own_chains(
         target, layers, recording.output, depth=DEPTH, floor=floor, n_layers=n_layers
     )
-    assert chains is not None
     assert target.n_past == layers.n_past == len(scene.prompt) + len(recording.output) - 1
     return replace(recording, chains={MTP_KIND: chains}), chains
 

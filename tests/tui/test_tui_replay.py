@@ -51,7 +51,6 @@ def recorded(seed: int, n_predict: int) -> Recording:
     scene = replace(SCENE, choose=choose, propose=propose, n_predict=n_predict, n_ctx=400)
     recording, _ = record(scene)
     chains = record_chains(scene.draft(), scene.prompt, recording.output, depth=DEPTH)
-    assert chains is not None
     return replace(recording, id=f"answer-{seed}", chains={NAME: chains})
 
 
