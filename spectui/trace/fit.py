@@ -318,17 +318,10 @@ def _bounded(costs: Costs) -> Costs:
 def _chain_costs(observed: Sequence[Observed], n_past: float) -> tuple[float, float]:
     """Seconds of a step at ``n_past``, and its growth."""
     chains = [o for o in observed if o.round.n_steps]
-    growth_s, _weight = growth(
-        np.array([o.n_past for o in chains], float),
-        np.array([o.round.chain_s / o.round.n_steps for o in chains]),
-    )
-    growth_s = max(0.0, growth_s)
-
-    def flat_s(one: Observed) -> float:
-        return one.round.chain_s - growth_s * (one.n_past - n_past) * one.round.n_steps
-
-    step_s = mean([flat_s(o) / o.round.n_steps for o in chains])
-    return max(0.0, step_s), growth_s
+    more = np.array([o.n_past - n_past for o in chains], float)
+    seconds = np.array([o.round.chain_s / o.round.n_steps for o in chains])
+    growth_s = max(0.0, growth(more, seconds)[0])
+    return max(0.0, mean(seconds - growth_s * more)), growth_s
 
 
 def _rollback_costs(rejected: Sequence[Round], undone_s: float) -> tuple[float, float]:

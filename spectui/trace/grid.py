@@ -43,7 +43,7 @@ class Grid:
 
 
 class Parts(NamedTuple):
-    """Answers with one setting, by the parts that their rounds begin in: [n_answers, n_parts]."""
+    """Tokens and seconds, such as of answers with one setting by the parts that rounds begin in."""
 
     tokens: Vector
     """Emitted."""
@@ -125,23 +125,9 @@ class Replay:
         return found
 
     @property
-    def n_drafted(self) -> Vector:
-        """Drafted tokens of each setting."""
-        return self._whole(1)
-
-    @property
-    def n_accepted(self) -> Vector:
-        """Accepted tokens of each setting."""
-        return self._whole(2)
-
-    @property
-    def seconds(self) -> Vector:
-        """Seconds of the whole answer; NaN without prices."""
-        return self._whole(3)
-
-    def _whole(self, row: int) -> Vector:
-        found: Vector = self.parts[row].sum(axis=0)
-        return found
+    def whole(self) -> Parts:
+        """Sums over the answer: [n_settings]."""
+        return Parts(*self.parts.sum(axis=1))
 
 
 def replay_grid(
@@ -161,7 +147,7 @@ def replay_grid(
         recording: the target's output.
         chains: chains of the draft, for this output.
         grid: settings to try.
-        prices: prices of a round, for ``seconds``.
+        prices: prices of a round, for the seconds.
         cumulative: ``draft_p_min`` is the floor of the product of a draft's probabilities, none of
             which is below the floor of ``chains``; llama.cpp's is that of each.
 

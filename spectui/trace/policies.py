@@ -351,6 +351,6 @@ def _cumulative(recordings: Sequence[Recording], draft: str, grid: Grid, prices:
         replay_grid(one, one.chains[draft], grid, prices=prices, cumulative=True)
         for one in recordings
     )
-    seconds = np.sum([one.seconds for one in replays], axis=0)
+    seconds = np.sum([one.whole.seconds for one in replays], axis=0)
     best = list(grid.settings(mtp=False))[seconds.argmin()]
     return Policy(CUMULATIVE, best.draft_max, best.draft_p_min, float(seconds.min()))

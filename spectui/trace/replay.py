@@ -31,7 +31,7 @@ class Total(Tally):
     off_s: float | None
     """Seconds of the target alone; None without costs."""
     parts: Parts = field(compare=False, repr=False)
-    """The same by parts of the answers."""
+    """The same by parts of the answers, [n_answers, n_parts]; seconds are NaN without costs."""
 
     @property
     def model(self) -> Model:

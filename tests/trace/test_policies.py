@@ -83,9 +83,9 @@ def test_a_fixed_rule_is_replayed_as_the_grid_and_never_beats_the_bound(
         rule = fixed(Setting(setting.draft_max, setting.draft_p_min, setting.draft_min))
         run = run_rule([answer], rule)
         assert run.n_rounds == replayed.n_rounds[index]
-        assert run.n_drafted == replayed.n_drafted[index]
-        assert run.n_accepted == replayed.n_accepted[index]
-        assert run.seconds == pytest.approx(float(replayed.seconds[index]))
+        assert run.n_drafted == replayed.whole.drafted[index]
+        assert run.n_accepted == replayed.whole.accepted[index]
+        assert run.seconds == pytest.approx(float(replayed.whole.seconds[index]))
         assert least_s <= run.seconds * (1 + 1e-9)
 
 
@@ -101,7 +101,7 @@ def test_no_rule_beats_the_bound(one: tuple[Recording, str], prices: Prices, mos
         assert least_s <= run_rule([answer, answer], rule(most, p_min)).seconds * (1 + 1e-9)
     grid = covered(replace(GRID, draft_max=(most,)), chains.floor)
     replayed = replay_grid(recording, chains, grid, prices=prices, cumulative=True)
-    assert least_s <= 2 * replayed.seconds.min() * (1 + 1e-9)
+    assert least_s <= 2 * replayed.whole.seconds.min() * (1 + 1e-9)
 
 
 @settings(max_examples=60, deadline=None)
@@ -150,7 +150,7 @@ def test_a_cumulative_floor_is_that_of_the_product(
             n_rounds, n_drafted = n_rounds + 1, n_drafted + length
             position += one.emitted[length]
         assert replayed.n_rounds[index] == n_rounds
-        assert replayed.n_drafted[index] == n_drafted
+        assert replayed.whole.drafted[index] == n_drafted
 
 
 def rounds(*accepted: int, probabilities: Sequence[float] = (1.0,) * 16) -> list[Round]:

@@ -43,8 +43,8 @@ def test_every_setting_is_replayed_exactly(scene: Scene, floor: float) -> None:
         rounds = run(scene, config)
         counted: Counters = count(rounds)
         assert replayed.n_rounds[index] == counted.n_rounds
-        assert replayed.n_drafted[index] == counted.n_drafted
-        assert replayed.n_accepted[index] == counted.n_accepted
+        assert replayed.whole.drafted[index] == counted.n_drafted
+        assert replayed.whole.accepted[index] == counted.n_accepted
         assert replayed.n_rejections[index] == counted.n_rejections
         assert replayed.n_before_mismatch[index] == counted.n_before_mismatch
         assert replayed.n_redone[index] == counted.n_redone
@@ -131,7 +131,7 @@ def test_the_seconds_of_a_replay_are_those_of_the_loop(scene: Scene) -> None:
         began = wages.now
         total = count(decoder.rounds(first)).times.total_s
         assert total == wages.now - began
-        assert replayed.seconds[index] == total
+        assert replayed.whole.seconds[index] == total
 
 
 def test_a_draft_longer_than_the_trace_is_refused() -> None:

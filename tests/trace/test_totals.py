@@ -35,17 +35,19 @@ def test_totals_are_the_sums_of_the_replays() -> None:
     totals = replay_trace(answers, "draft", GRID, COSTS)
     prices = COSTS.prices(DEPTH)
     each = [replay_grid(one, one.chains["draft"], GRID, prices=prices) for one in answers]
-    for name in ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_redone"):
+    for name in ("n_rounds", "n_rejections", "n_redone"):
         wanted = sum(getattr(one, name).ravel().astype(int) for one in each)
         assert [getattr(total, name) for total in totals] == wanted.tolist()
     batches = [one.batches for one in each]
     assert [list(total.batches) for total in totals] == np.sum(batches, axis=0).T.tolist()
-    seconds = [one.seconds.ravel() for one in each]
+    seconds = [one.whole.seconds for one in each]
     assert [total.seconds for total in totals] == pytest.approx(np.sum(seconds, axis=0).tolist())
     tokens = np.array([total.parts.tokens for total in totals])
     accepted = np.array([total.parts.accepted for total in totals])
     assert (tokens.sum(axis=2) == [one.n_decoded for one in answers]).all()
     assert accepted.sum(axis=(1, 2)).tolist() == [total.n_accepted for total in totals]
+    drafted = sum(one.whole.drafted for one in each)
+    assert [total.n_drafted for total in totals] == np.asarray(drafted).tolist()
 
 
 def test_parts_of_off_are_those_of_the_target_alone() -> None:

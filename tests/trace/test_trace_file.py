@@ -265,5 +265,5 @@ def test_without_text_the_replay_is_the_same(scene: Scene) -> None:
     assert bare.prompt == tuple(range(len(recording.prompt)))
     before = replay_grid(recording, chains, GRID)
     after = replay_grid(bare, bare.chains["draft"], GRID)
-    assert before.n_drafted.tolist() == after.n_drafted.tolist()
-    assert before.n_accepted.tolist() == after.n_accepted.tolist()
+    assert before.whole.drafted.tolist() == after.whole.drafted.tolist()
+    assert before.whole.accepted.tolist() == after.whole.accepted.tolist()
