@@ -293,24 +293,10 @@ class MeanRound:
             emitted: tokens per round; None for those that follow from ``alpha``.
         """
         emitted = expected_tokens(alpha, self.drafted) if emitted is None else emitted
-        draft_s = draft_scale * (self.chain_s + self.again_s)
-        return self.off_s * emitted / (draft_s + self._other_s(alpha, emitted))
-
-    def draft_scale(self, alpha: float, wanted: float, *, emitted: float) -> float | None:
-        """Share of the draft's seconds at which the speedup is ``wanted``.
-
-        Negative where even a draft for nothing would not do; None for one that costs nothing.
-        """
-        draft_s = self.chain_s + self.again_s
-        if draft_s <= 0:
-            return None
-        allowed_s = self.off_s * emitted / wanted
-        return (allowed_s - self._other_s(alpha, emitted)) / draft_s
-
-    def _other_s(self, alpha: float, emitted: float) -> float:
-        """Seconds besides the draft's."""
         p_full: float = alpha**self.drafted
         # Of the accepted tokens those of the rounds that accepted all are never decoded again.
         redone = max(0.0, emitted - 1 - self.drafted * p_full)
         rollback_s = self.rejection_s * (1 - p_full) + self.redone_s * redone
-        return self.verify_s + self.mark_s + self.fixed_s + self.token_s * emitted + rollback_s
+        draft_s = draft_scale * (self.chain_s + self.again_s)
+        fixed_s = self.verify_s + self.mark_s + self.fixed_s
+        return self.off_s * emitted / (draft_s + fixed_s + self.token_s * emitted + rollback_s)

@@ -196,13 +196,15 @@ class Outlook:
             More than 1 where it may be slower than it is; None where even a draft for nothing
             would not do, or where the draft costs nothing.
         """
-        alpha = self._own.alpha
-        found = [
-            one.draft_scale(alpha, 1 / level, emitted=self._emitted(one, alpha))
-            for one, level in self._rounds
-        ]
-        best = max((scale for scale in found if scale is not None), default=-1.0)
-        return best if best > 0 else None
+        best = 0.0
+        for one, level in self._rounds:
+            # The inverse of a speedup grows along a line with the draft's seconds.
+            free, now = (
+                1 / level / self._estimate(one, self._own.alpha, scale) for scale in (0.0, 1.0)
+            )
+            if now > free:
+                best = max(best, (1 - free) / (now - free))
+        return best or None
 
     def break_even_alpha(self) -> float | None:
         """Acceptance per token from which on nothing is lost.
@@ -269,12 +271,6 @@ class Findings:
     """V(n)/V(1) there."""
     limit_is_general: bool
     """Whether it holds for all lengths; without costs only that of the setting is known."""
-
-    @property
-    def break_even_c(self) -> float | None:
-        """``break_even_step_s`` over one step of the target."""
-        step_s = self.break_even_step_s
-        return None if step_s is None else step_s / self.terms.target_step_s
 
 
 def find(

@@ -334,6 +334,7 @@ def _listed(words: Sequence[str]) -> str:
 def _terms_document(found: Findings) -> Json:
     terms = found.terms
     no_draft = _FREE if found.drafts_are_free else _NO_DRAFT_HELPS
+    step_s = found.break_even_step_s
     return {
         "alpha": terms.alpha,
         "c": terms.c,
@@ -354,8 +355,8 @@ def _terms_document(found: Findings) -> Json:
         "speedup_source": "measured" if found.is_measured else "replayed",
         "decides": str(found.decides),
         "speedup_without": found.speedup_without,
-        **or_reason("break_even_draft_step_s", found.break_even_step_s, no_draft),
-        **or_reason("break_even_c", found.break_even_c, no_draft),
+        **or_reason("break_even_draft_step_s", step_s, no_draft),
+        **or_reason("break_even_c", step_s and step_s / terms.target_step_s, no_draft),
         **or_reason(
             "break_even_alpha",
             found.break_even_alpha,
