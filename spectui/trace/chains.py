@@ -52,13 +52,12 @@ def record_chains(
         model.decode((token,), Outputs.LAST)
         tops.append(top := model.top())
         if tuple(output[position + 1 : position + 2]) != top[:1]:
-            cap = draft_cap(n_ctx=model.n_ctx, n_past=n_past, n_remaining=0)
             model.mark()
-            chain = [top]
-            while len(chain) < min(depth, cap) and chain[-1][1] >= floor:
-                model.decode(chain[-1][:1], Outputs.LAST)
-                chain.append(model.top())
-            tails.append(_of_tops(chain[1:]))
+            tail = _Tail(model.n_ctx, n_past, top, depth, floor)
+            while tail.goes_on:
+                model.decode((tail.last,), Outputs.LAST)
+                tail.add(model.top())
+            tails.append(tail.found)
             model.truncate(n_past + 1)
     return _chains(tops, tails, depth=depth, floor=floor)
 
@@ -98,18 +97,10 @@ def read_chains(
         of_output += map(_short, model.chances(output[start + 1 : end + 1]))
     wrong = mismatches(output, [token for token, _probability in tops])
     n_free = model.n_cells - model.n_past
-    tails = _Tails(
-        model,
-        [_Tail(model.n_ctx, len(prompt) + at, tops[at], depth, floor) for at in wrong],
-        n_at_once=min(model.n_sequences - 1, n_free // max(depth - 1, 1)),
-    )
-    try:
-        while tails.is_open:
-            _check(cancelled)
-            tails.step()
-    finally:
-        tails.close()
-    found = _chains(tops, [one.tail for one in tails.every], depth=depth, floor=floor)
+    tails = [_Tail(model.n_ctx, len(prompt) + at, tops[at], depth, floor) for at in wrong]
+    n_at_once = min(model.n_sequences - 1, n_free // max(depth - 1, 1))
+    _continue(model, tails, n_at_once, cancelled)
+    found = _chains(tops, [one.found for one in tails], depth=depth, floor=floor)
     if len(of_output) < len(output) - 1:
         return found
     return replace(found, of_output=(*of_output, 0.0))
@@ -134,61 +125,46 @@ class _Tail:
         """Continue by a token."""
         self._chain.append(top)
 
-    def next_row(self, sequence: int) -> Row:
-        """The decode that continues it."""
-        return Row(sequence, self.n_text + len(self._chain) - 1, self._chain[-1][0])
+    @property
+    def last(self) -> int:
+        """The token that continues it."""
+        return self._chain[-1][0]
 
     @property
-    def tail(self) -> Tail:
+    def position(self) -> int:
+        """Position of ``last``."""
+        return self.n_text + len(self._chain) - 1
+
+    @property
+    def found(self) -> Tail:
         """The tokens behind the one it began with."""
         return _of_tops(self._chain[1:])
 
 
-class _Tails:
-    """Continues tails, several at once, each in a sequence of its own."""
-
-    def __init__(self, model: BatchedDraft, every: Sequence[_Tail], *, n_at_once: int) -> None:
-        """Begin nothing yet.
-
-        Args:
-            model: holds the text.
-            every: the tails, in order.
-            n_at_once: sequences that there is room for.
-        """
-        self._model = model
-        self.every = every
-        self._waiting = [one for one in reversed(every) if one.goes_on]
-        self._free = list(range(n_at_once, 0, -1))
-        self._going: dict[int, _Tail] = {}
-        """Tails that are continued, by sequence."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether any goes on."""
-        return bool(self._waiting or self._going)
-
-    def step(self) -> None:
-        """Continue as many as there is room for by a token each."""
-        while self._waiting and self._free:
-            sequence = self._free.pop()
-            self._going[sequence] = self._waiting.pop()
-            self._model.copy_to(sequence, self._going[sequence].n_text)
-        going = list(self._going.items())
-        self._model.decode_each([one.next_row(sequence) for sequence, one in going])
-        for (sequence, one), top in zip(going, self._model.tops(), strict=True):
-            one.add(top)
-            if not one.goes_on:
-                self._end(sequence)
-
-    def close(self) -> None:
-        """Let go of all sequences."""
-        for sequence in list(self._going):
-            self._end(sequence)
-
-    def _end(self, sequence: int) -> None:
-        del self._going[sequence]
-        self._model.drop(sequence)
-        self._free.append(sequence)
+def _continue(
+    model: BatchedDraft, tails: Sequence[_Tail], n_at_once: int, cancelled: Cancelled
+) -> None:
+    """Continue tails of the text that the model holds, several at once, each in its sequence."""
+    waiting = [one for one in reversed(tails) if one.goes_on]
+    free = list(range(n_at_once, 0, -1))
+    going: dict[int, _Tail] = {}
+    try:
+        while waiting or going:
+            _check(cancelled)
+            while waiting and free:
+                sequence, tail = free.pop(), waiting.pop()
+                going[sequence] = tail
+                model.copy_to(sequence, tail.n_text)
+            model.decode_each([Row(at, one.position, one.last) for at, one in going.items()])
+            for (sequence, tail), top in zip(list(going.items()), model.tops(), strict=True):
+                tail.add(top)
+                if not tail.goes_on:
+                    del going[sequence]
+                    model.drop(sequence)
+                    free.append(sequence)
+    finally:
+        for sequence in going:
+            model.drop(sequence)
 
 
 def record_own_chains(
