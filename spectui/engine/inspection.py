@@ -209,9 +209,7 @@ def _of_draft(
         if command.sampling is not None:
             draft.sampler = samplers.enter_context(SamplerChain(command.sampling, draft.vocabulary))
         try:
-            chains = run(
-                draft, prompt, output, depth=depth, floor=command.floor, cancelled=cancelled
-            )
+            chains = run(draft, output, depth=depth, floor=command.floor, cancelled=cancelled)
         finally:
             draft.sampler = None
     return ChainsRecorded(chains=chains, seconds=time.perf_counter() - began, read_s=read_s)

@@ -16,7 +16,6 @@ Top = tuple[int, float]
 
 def record_chains(
     model: DraftModel,
-    prompt: Sequence[int],
     output: Sequence[int],
     *,
     depth: int,
@@ -30,9 +29,7 @@ def record_chains(
     token per token of output.
 
     Args:
-        model: its cache holds a beginning of ``prompt``, possibly nothing. Afterwards it holds
-            prompt and output.
-        prompt: tokens that the output continues.
+        model: holds the prompt. Afterwards it holds the output as well.
         output: output of the target.
         depth: longest draft that the chains shall answer for.
         floor: as of the chains.
@@ -41,8 +38,6 @@ def record_chains(
     Raises:
         CancelledError: ``cancelled`` said so.
     """
-    if lacking := prompt[model.n_past :]:
-        model.decode(lacking, Outputs.LAST)
     tops: list[Top] = []
     tails: list[Tail] = []
     for position, token in enumerate(output):
@@ -74,7 +69,6 @@ def can_read(model: BatchedDraft, n_text: int, depth: int) -> bool:
 
 def read_chains(
     model: BatchedDraft,
-    prompt: Sequence[int],
     output: Sequence[int],
     *,
     depth: int,
@@ -85,8 +79,7 @@ def read_chains(
 
     It reads the output as it would a prompt, and then goes on from several errors at once.
     """
-    if lacking := prompt[model.n_past :]:
-        model.decode(lacking, Outputs.LAST)
+    n_prompt = model.n_past
     tops: list[Top] = []
     of_output: list[float] = []
     for start in range(0, len(output), model.max_outputs):
@@ -97,7 +90,7 @@ def read_chains(
         of_output += map(_short, model.chances(output[start + 1 : end + 1]))
     wrong = mismatches(output, [token for token, _probability in tops])
     n_free = model.n_cells - model.n_past
-    tails = [_Tail(model.n_ctx, len(prompt) + at, tops[at], depth, floor) for at in wrong]
+    tails = [_Tail(model.n_ctx, n_prompt + at, tops[at], depth, floor) for at in wrong]
     n_at_once = min(model.n_sequences - 1, n_free // max(depth - 1, 1))
     _continue(model, tails, n_at_once, cancelled)
     found = _chains(tops, [one.found for one in tails], depth=depth, floor=floor)

@@ -69,14 +69,20 @@ def assert_predicts(engine: Engine, command: Generate, grid: Grid = GRID) -> Non
     asked = RecordChains(prompt=command.prompt, output=plain.tokens, depth=DEPTH)
     recording = recording_of(command, plain, draft=engine.record_chains(asked).chains)
     replayed = replay_grid(recording, recording.chains["draft"], grid)
+    counts = {
+        "n_rounds": replayed.n_rounds,
+        "n_drafted": replayed.whole.drafted,
+        "n_accepted": replayed.whole.accepted,
+        "n_rejections": replayed.n_rejections,
+        "n_steps": replayed.n_steps,
+    }
     for index, config in enumerate(grid.settings(mtp=False)):
         drafting = replace(command, speculation=Speculation(config))
         result = engine.generate(drafting)
         assert result.tokens == recording.output
         counters = result.counters
-        for name in ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_steps"):
-            predicted = getattr(replayed, name).flat[index]
-            assert predicted == getattr(counters, name), (name, config)
+        for name, predicted in counts.items():
+            assert predicted[index] == getattr(counters, name), (name, config)
 
 
 # Where all or nothing is accepted, another text has no other rounds.
