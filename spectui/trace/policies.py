@@ -157,8 +157,11 @@ def _autotune(most: int, floor: float) -> Rule:
             for one in means
         ]
         longest, p_min, shortest = (one[at] for one, at in zip(values, chosen, strict=True))
-        done = yield Setting(int(longest), p_min, min(int(shortest), int(longest)))
-        if done and done.n_drafted:
+        setting = Setting(int(longest), p_min, min(int(shortest), int(longest)))
+        while (done := (yield setting)) is None:
+            # An answer begins: it has not been tried yet.
+            pass
+        if done.n_drafted:
             for one, at in zip(means, chosen, strict=True):
                 mean, n = one[at]
                 one[at] = mean + (done.tokens_per_s - mean) / (n + 1), n + 1
