@@ -102,7 +102,7 @@ MTP_WAYS = (
 """Of targets that draft for themselves."""
 
 
-class ScriptedDrafter:
+class ScriptedDrafter(Drafter):
     """Knows what the target says after a prompt, and drafts it right or wrong, by chance."""
 
     def __init__(
@@ -119,7 +119,7 @@ class ScriptedDrafter:
         """What follows the prompt itself has been said before."""
         self._at = len(prompt) - self._n_prompt
 
-    def draft(self, last: int, n_max: int) -> Draft:  # noqa: ARG002 - the protocol's names
+    def draft(self, last: int, n_max: int) -> Draft:  # noqa: ARG002 - the base's names
         """Draft some tokens, as many as chance has it."""
         n_tokens = min(self._dice.randint(1, MAX_DRAFT), n_max)
         coming = self._expected[self._at + 1 : self._at + 1 + n_tokens]
@@ -128,15 +128,6 @@ class ScriptedDrafter:
     def _guess(self, token: int) -> int:
         is_right = self._dice.random() < self._right
         return token if is_right else (token + self._dice.randrange(1, N_VOCAB)) % N_VOCAB
-
-    def verified(self, batch: Sequence[int]) -> None:
-        """The batch teaches nothing."""
-
-    def taken_back(self, n_accepted: int) -> None:
-        """What is expected stays what it is."""
-
-    def judged(self, n_accepted: int) -> None:
-        """Nor does this."""
 
     def accept(self, n_accepted: int) -> None:
         """Go on from the last token that was emitted."""

@@ -31,7 +31,7 @@ from spectui.options.speculation import Speculation
 from spectui.prompts import builtin_suite
 from spectui.speculative.models import Rollback
 from spectui.trace.grid import Grid
-from spectui.trace.ngrams import replay_chained, replay_ngrams
+from spectui.trace.ngrams import replay_settings
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total, replay_trace
 from spectui.tune.candidates import Candidate
@@ -212,9 +212,9 @@ def recorded_again(engine: Engine, case: Case, result: GenerationResult) -> Reco
 def replay(recording: Recording, draft: str | None, config: Speculation) -> list[int]:
     """Rounds, drafted, accepted, by replay."""
     if draft is None:
-        (total,) = replay_ngrams((recording,), (config,))
+        (total,) = replay_settings((recording,), (config,))
     elif config.ahead or config.model is None:
-        (total,) = replay_chained((recording,), draft, (config,))
+        (total,) = replay_settings((recording,), (config,), draft=draft)
     else:
         grid = Grid(
             draft_max=(config.model.draft_max,),

@@ -25,19 +25,14 @@ from spectui.options.setup import SamplingConfig
 from spectui.prompts import builtin_suite
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Outputs, Rollback
-from spectui.trace.costs import Prices, RoundPrices
+from spectui.trace.costs import Prices
 from spectui.trace.probabilistic import replay_sampled
-from spectui.trace.record import Chains, Recording
+from spectui.trace.record import Chains, Recording, Tail
 
 LONGEST = 8
 SAMPLING = SamplingConfig(ignore_eos=True)
 FREE = np.zeros(LONGEST + 1)
-NO_PRICES = Prices(
-    depths=(0,),
-    rounds=(
-        RoundPrices(chain=FREE, batch=FREE, token=0.0, fixed=0.0, rollback=0.0, rollback_token=0.0),
-    ),
-)
+NO_PRICES = Prices(chain=FREE, batch=FREE, token=0.0, fixed=0.0, rollback=0.0, rollback_token=0.0)
 SERVER = """
 import json, sys
 import xllamacpp
@@ -153,9 +148,10 @@ class Reader:
         )
         chains = Chains(
             depth=LONGEST,
-            tokens=(0,) * len(tokens),
+            # Its own choices are not known, nor needed.
+            tokens=(-1,) * len(tokens),
             probabilities=(0.0,) * len(tokens),
-            tails=(),
+            tails=(Tail(tokens=(), probabilities=()),) * len(tokens),
             of_output=(*of_draft[1:], 0.0),
         )
         return Recording(

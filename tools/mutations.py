@@ -58,16 +58,19 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "trace/fit": (
         ("cut = len(ordered) // _TRIMMED", "cut = 0"),
-        ("(means[-1] * sums[-1] + mean * total) / (sums[-1] + total)", "(means[-1] + mean) / 2"),
+        ("weights=weights[i:j]", "weights=None"),
         ("return self.is_repeat and not self.round.n_drafted", "return not self.round.n_drafted"),
         ("far = np.abs(depth[second] - depth[first]) >= apart", "far = first != second"),
     ),
     "trace/grid": (
-        ("at_end = (drafted >= run)", "at_end = (drafted > run)"),
-        ("(chain < longest)", "(chain <= longest)"),
+        ("at_end = drafted >= run", "at_end = drafted > run"),
+        ("(chain < bound)", "(chain <= bound)"),
     ),
     "trace/chains": (
-        ("len(chain) < self._lengths[index] and chain[-1][1] >= self._floor", "chain[-1][1] > 0"),
+        (
+            "len(self._chain) < self._longest and self._chain[-1][1] >= self._floor",
+            "self._chain[-1][1] > 0",
+        ),
         ("(is_right or least >= floor)", "least >= floor"),
     ),
     "trace/record": (("return 0.0 if self.floor else -1.0", "return -1.0"),),

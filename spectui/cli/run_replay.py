@@ -27,8 +27,7 @@ from spectui.trace.ngrams import (
     costs_beside,
     hashes_tokens,
     ngram_costs,
-    replay_chained,
-    replay_ngrams,
+    replay_settings,
 )
 from spectui.trace.record import Trace
 from spectui.trace.replay import Total, replay_trace
@@ -80,7 +79,7 @@ def replay(path: Path, wanted: Wanted, *, json_path: str | None) -> None:
     _check(wanted, trace)
     totals = [
         *_with_drafts(wanted, trace),
-        *replay_ngrams(trace.recordings, wanted.ngrams, ngram_costs(trace.costs)),
+        *replay_settings(trace.recordings, wanted.ngrams, ngram_costs(trace.costs)),
     ]
     best = max(totals, key=lambda total: total.speedup or 0.0)
     own = costs_beside(trace.costs, best.draft)
@@ -129,7 +128,7 @@ def _with_drafts(wanted: Wanted, trace: Trace) -> Iterator[Total]:
         alone = replay_trace(trace.recordings, name, grid, known)
         yield from alone
         chained = [one.speculation.after(first) for first in wanted.ahead for one in alone]
-        yield from replay_chained(trace.recordings, name, chained, known)
+        yield from replay_settings(trace.recordings, chained, known, draft=name)
 
 
 def _costs(wanted: Wanted, trace: Trace) -> Mapping[str, Costs]:

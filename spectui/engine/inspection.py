@@ -184,15 +184,12 @@ def record(
         CancelledError: it was stopped.
         UsageError: the drafter is not loaded, or the depth is out of range.
     """
-    found = (_of_mtp if command.mtp else _of_draft)(models, command, cancelled)
-    if found is None:
-        raise CancelledError("the recording was cancelled")
-    return found
+    return (_of_mtp if command.mtp else _of_draft)(models, command, cancelled)
 
 
 def _of_draft(
     models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
-) -> ChainsRecorded | None:
+) -> ChainsRecorded:
     """The target does nothing."""
     draft, prompt, output, depth = models.draft, command.prompt, command.output, command.depth
     _check(command, draft.n_ctx)
@@ -212,19 +209,15 @@ def _of_draft(
         if command.sampling is not None:
             draft.sampler = samplers.enter_context(SamplerChain(command.sampling, draft.vocabulary))
         try:
-            chains = run(
-                draft, prompt, output, depth=depth, floor=command.floor, cancelled=cancelled
-            )
+            chains = run(draft, output, depth=depth, floor=command.floor, cancelled=cancelled)
         finally:
             draft.sampler = None
-    if chains is None:
-        return None
     return ChainsRecorded(chains=chains, seconds=time.perf_counter() - began, read_s=read_s)
 
 
 def _of_mtp(
     models: LoadedModels, command: RecordChains, cancelled: Callable[[], bool]
-) -> ChainsRecorded | None:
+) -> ChainsRecorded:
     """The target decodes the output token by token, and shows what it makes of it."""
     target, mtp = models.target, models.mtp
     _check(command, mtp.n_ctx)
@@ -244,8 +237,6 @@ def _of_mtp(
         )
     finally:
         target.show_states_to(None)
-    if chains is None:
-        return None
     return ChainsRecorded(chains=chains, seconds=time.perf_counter() - began, read_s=read_s)
 
 

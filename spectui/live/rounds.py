@@ -305,17 +305,17 @@ def expectation_state(
     terms = measured_terms(setting, target_step_s=step_s, off_s=1 / baseline_tokens_per_s)
     if terms is None or not measured:
         return ExpectationState(reason="verifying took no time", measured=measured)
-    own, redone = terms.mean_round(), setting.n_redone / setting.n_rounds
+    redone = setting.n_redone / setting.n_rounds
     loss, without_loss = largest_loss(terms, measured)
     return ExpectationState(
         reason=None,
         ideal=ideal_speedup(terms.alpha, terms.drafted, terms.c),
-        predicted=_predicted(own, terms.alpha, redone),
+        predicted=_predicted(terms, terms.alpha, redone),
         measured=measured,
         inputs=terms,
         by_length=tuple(
             (round(one.drafted), _predicted(one, terms.alpha, redone))
-            for one in _other_lengths(own, terms.step_s, costs, recent)
+            for one in _other_lengths(terms, costs, recent)
         ),
         loss=loss,
         without_loss=without_loss,
@@ -328,10 +328,10 @@ def _predicted(one: MeanRound, alpha: float, redone: float) -> float:
 
 
 def _other_lengths(
-    own: MeanRound, step_s: float, costs: Sequence[VerifyCost], recent: Sequence[Round]
+    own: RoundTerms, costs: Sequence[VerifyCost], recent: Sequence[Round]
 ) -> Iterator[MeanRound]:
     """Rounds of other lengths, with what verifying so many tokens was seen to cost."""
-    again_s = _second_passes(recent, step_s) if own.again_s else {0: 0.0}
+    again_s = _second_passes(recent, own.step_s) if own.again_s else {0: 0.0}
     for cost in costs:
         if cost.n_tokens > 1 and cost.seconds:
             drafted = cost.n_tokens - 1

@@ -11,11 +11,12 @@ as much as the edge of what is usual for its kind, which on a quiet machine hard
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from spectui.engine.events import RoundPrice, Segment
+from spectui.engine.events import Segment
 
 _EDGE = 1.5
 """Standard deviations from the median beyond which a round stands out."""
@@ -54,29 +55,27 @@ def steady_seconds(answers: Sequence[Sequence[Segment]]) -> list[SteadySeconds]:
         answers: segments of answers with the same setting, at least one each.
     """
     n_span = _tokens_per_round([part for answer in answers for part in answer])
-    alone, together, levels_s = _Rounds(), _Rounds(), []
+    alone, together, levels_s = list[_Row](), list[_Row](), list[float]()
     for index, answer in enumerate(answers):
         spans = [_spans(part.baseline_s, n_span) for part in answer]
         own_s = [statistics.median(mean_s for mean_s, _n in span) for span in spans]
         # The segment that was disturbed least.
         levels_s.append(min(own_s))
         for part, span, level_s in zip(answer, spans, own_s, strict=True):
-            for mean_s, n in span:
-                alone.add(index, (False, 0, 0), mean_s / level_s, n)
-            for price in part.rounds:
-                together.add(index, _kind(price), price.seconds / level_s)
-    sums = zip(alone.by_answer(len(answers)), together.by_answer(len(answers)), strict=True)
-    found = []
-    for answer, level_s, (off, on) in zip(answers, levels_s, sums, strict=True):
-        n_tokens = sum(part.n_tokens for part in answer)
-        found.append(
-            SteadySeconds(
-                baseline_s=level_s * n_tokens * off.usual / off.n,
-                speculative_s=level_s * on.usual,
-                n_slow=off.n_slow + on.n_slow,
-            )
-        )
-    return found
+            alone += [_Row(index, (False, 0, 0), mean_s / level_s, n) for mean_s, n in span]
+            together += [
+                _Row(index, (one.is_redone, one.n_drafted, one.n_steps), one.seconds / level_s)
+                for one in part.rounds
+            ]
+    n_span_tokens, off, n_slow_off = _sums(alone, len(answers))
+    _n_rounds, on, n_slow_on = _sums(together, len(answers))
+    n_tokens = [sum(part.n_tokens for part in answer) for answer in answers]
+    baseline_s = np.array(levels_s) * n_tokens * off / n_span_tokens
+    columns = baseline_s.tolist(), (levels_s * on).tolist(), (n_slow_off + n_slow_on).tolist()
+    return [
+        SteadySeconds(baseline_s=alone_s, speculative_s=together_s, n_slow=int(n_slow))
+        for alone_s, together_s, n_slow in zip(*columns, strict=True)
+    ]
 
 
 def _tokens_per_round(segments: Sequence[Segment]) -> float:
@@ -96,41 +95,22 @@ def _spans(baseline_s: Sequence[float], n_span: float) -> list[tuple[float, int]
     return [(float(one.mean()), len(one)) for one in parts]
 
 
-def _kind(price: RoundPrice) -> Kind:
-    return price.is_redone, price.n_drafted, price.n_steps
+class _Row(NamedTuple):
+    """A round, or a span of tokens of the target alone."""
+
+    answer: int
+    kind: Kind
+    relative: float
+    """Seconds over those of a token of the target alone."""
+    weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sum:
-    """Rounds of one answer."""
-
-    n: float
-    """Weight of all."""
-    usual: float
-    """Sum of their usual seconds, relative, by weight."""
-    n_slow: int
-
-
-class _Rounds:
-    """Rounds of answers, and their seconds over those of a token of the target alone."""
-
-    def __init__(self) -> None:
-        self._rows: list[tuple[int, Kind, float, float]] = []
-
-    def add(self, answer: int, kind: Kind, relative: float, weight: float = 1.0) -> None:
-        self._rows.append((answer, kind, relative, weight))
-
-    def by_answer(self, n: int) -> list[_Sum]:
-        """Sums of each of ``n`` answers."""
-        answers, kinds, *numbers = zip(*self._rows, strict=True)
-        relative, weights = map(np.array, numbers)
-        low, high = _edges(np.array(kinds, dtype=float), relative)
-        columns = (weights, weights * relative.clip(low, high), relative > high)
-        sums = [np.bincount(answers, column, minlength=n).tolist() for column in columns]
-        return [
-            _Sum(n=one, usual=usual, n_slow=int(slow))
-            for one, usual, slow in zip(*sums, strict=True)
-        ]
+def _sums(rows: Sequence[_Row], n_answers: int) -> _Array:
+    """[3, n_answers]: weight of the rows, their usual seconds by weight, and how many were slow."""
+    answers, kinds, relative, weights = map(np.array, zip(*rows, strict=True))
+    low, high = _edges(kinds.astype(float), relative)
+    columns = (weights, weights * relative.clip(low, high), relative > high)
+    return np.array([np.bincount(answers, one, minlength=n_answers) for one in columns])
 
 
 def _edges(kinds: _Array, relative: _Array) -> tuple[_Array, _Array]:

@@ -1,10 +1,11 @@
 """Counters of a generation. Counts are exact; times come from the injected clock."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum, StrEnum
 from functools import reduce
 from itertools import zip_longest
+from typing import Any
 
 
 class RoundEnd(StrEnum):
@@ -38,22 +39,10 @@ class RoundTimes:
 
     def scaled(self, factor: float) -> "RoundTimes":
         """All parts ``factor`` times as long."""
-        return RoundTimes(
-            draft_s=self.draft_s * factor,
-            verify_s=self.verify_s * factor,
-            sample_s=self.sample_s * factor,
-            rollback_s=self.rollback_s * factor,
-            other_s=self.other_s * factor,
-        )
+        return RoundTimes(**{part.name: getattr(self, part.name) * factor for part in fields(self)})
 
     def __add__(self, other: "RoundTimes") -> "RoundTimes":
-        return RoundTimes(
-            draft_s=self.draft_s + other.draft_s,
-            verify_s=self.verify_s + other.verify_s,
-            sample_s=self.sample_s + other.sample_s,
-            rollback_s=self.rollback_s + other.rollback_s,
-            other_s=self.other_s + other.other_s,
-        )
+        return RoundTimes(**_sums(self, other))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,27 +164,16 @@ class Counters(Tally):
 
     def scaled(self, factor: float) -> "Counters":
         """The same counts in ``factor`` times the seconds."""
-        return replace(
-            self,
-            chain_s=self.chain_s * factor,
-            mark_s=self.mark_s * factor,
-            times=self.times.scaled(factor),
-        )
+        chain_s, mark_s = self.chain_s * factor, self.mark_s * factor
+        return replace(self, chain_s=chain_s, mark_s=mark_s, times=self.times.scaled(factor))
 
     def __add__(self, other: "Counters") -> "Counters":
-        return Counters(
-            n_rounds=self.n_rounds + other.n_rounds,
-            n_drafted=self.n_drafted + other.n_drafted,
-            n_accepted=self.n_accepted + other.n_accepted,
-            n_rejections=self.n_rejections + other.n_rejections,
-            n_before_mismatch=self.n_before_mismatch + other.n_before_mismatch,
-            n_redone=self.n_redone + other.n_redone,
-            accepted_per_position=_add(self.accepted_per_position, other.accepted_per_position),
-            reached_per_position=_add(self.reached_per_position, other.reached_per_position),
-            n_steps=self.n_steps + other.n_steps,
-            chain_s=self.chain_s + other.chain_s,
-            mark_s=self.mark_s + other.mark_s,
-            times=self.times + other.times,
+        reached = _by_position(self.reached_per_position, other.reached_per_position)
+        accepted = _by_position(self.accepted_per_position, other.accepted_per_position)
+        return replace(
+            Counters(**_sums(self, other)),
+            accepted_per_position=accepted,
+            reached_per_position=reached,
             detail=min(self.detail, other.detail),
         )
 
@@ -227,5 +205,10 @@ def _count_one(finished: Round) -> Counters:
     )
 
 
-def _add(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
+def _sums(one: Any, other: Any) -> dict[str, Any]:  # noqa: ANN401 - two of one dataclass
+    names = (field.name for field in fields(one))
+    return {name: getattr(one, name) + getattr(other, name) for name in names}
+
+
+def _by_position(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip_longest(left, right, fillvalue=0))

@@ -8,7 +8,6 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Protocol
 
 from spectui.options.drafters import ModelDrafter
 from spectui.speculative.models import DraftModel, Outputs
@@ -27,20 +26,21 @@ class Draft:
     chain_s: float = 0.0
 
 
-class Drafter(Protocol):
-    """Proposes the continuation of a sequence that the target extends."""
+class Drafter:
+    """Proposes the continuation of a sequence that the target extends; by itself nothing."""
 
     def begin(self, prompt: Sequence[int]) -> None:
-        """Take ``prompt`` as the sequence; a cache holds it or a beginning of it already."""
-        ...
+        """Take ``prompt`` as the sequence, once and before all else.
 
-    def draft(self, last: int, n_max: int) -> Draft:
+        A cache holds it or a beginning of it already.
+        """
+
+    def draft(self, last: int, n_max: int) -> Draft:  # noqa: ARG002 - names for those that draft
         """Propose at most ``n_max`` tokens after ``last``, which the target has just emitted."""
-        ...
+        return Draft()
 
     def verified(self, batch: Sequence[int]) -> None:
         """Learn that the target has decoded ``batch``: the last token and the draft."""
-        ...
 
     def taken_back(self, n_accepted: int) -> None:
         """Learn that the target goes back to before the batch that it has just decoded.
@@ -48,44 +48,22 @@ class Drafter(Protocol):
         Its last token and its first ``n_accepted`` drafted ones count; with the token that the
         target wants behind them it decodes them again, which ``verified`` tells next.
         """
-        ...
 
     def judged(self, n_accepted: int) -> None:
         """Learn how many tokens of this drafter's own draft were accepted; not of an empty one.
 
         Of a round that was redone the token that the target wanted counts, too.
         """
-        ...
 
     def accept(self, n_accepted: int) -> None:
         """Keep the last token and the first ``n_accepted`` of the draft; forget the rest."""
-        ...
 
 
-class NoDrafter:
+class NoDrafter(Drafter):
     """Speculation switched off: every round is one target token."""
 
-    def begin(self, prompt: Sequence[int]) -> None:
-        """Do nothing: no prompt is kept."""
 
-    def draft(self, last: int, n_max: int) -> Draft:  # noqa: ARG002 - the protocol's names
-        """Propose nothing."""
-        return Draft()
-
-    def verified(self, batch: Sequence[int]) -> None:
-        """Do nothing: there is nothing to learn."""
-
-    def taken_back(self, n_accepted: int) -> None:
-        """Do nothing: there is nothing to forget."""
-
-    def judged(self, n_accepted: int) -> None:
-        """Do nothing: nothing was drafted."""
-
-    def accept(self, n_accepted: int) -> None:
-        """Do nothing: there is nothing to forget."""
-
-
-class TextDrafter:
+class TextDrafter(Drafter):
     """Base of drafters without a model: they follow the text alone."""
 
     def __init__(self) -> None:
@@ -100,12 +78,6 @@ class TextDrafter:
     def verified(self, batch: Sequence[int]) -> None:
         """Remember the batch until it is known what of it counts."""
         self._batch = tuple(batch)
-
-    def taken_back(self, n_accepted: int) -> None:
-        """Do nothing: none of the batch has entered the text."""
-
-    def judged(self, n_accepted: int) -> None:
-        """Do nothing: the outcome of a draft changes no later one."""
 
     def accept(self, n_accepted: int) -> None:
         """The text grows by what was accepted; rejected tokens never were part of it."""
@@ -165,7 +137,7 @@ def draft_chain(
     )
 
 
-class DraftModelDrafter:
+class DraftModelDrafter(Drafter):
     """A draft model driven as llama-server does: the verified batch is evaluated a second time."""
 
     _follows_with = Outputs.LAST
@@ -213,11 +185,8 @@ class DraftModelDrafter:
         self._n_past += 1 + n_accepted
         self._model.truncate(self._n_past)
 
-    def judged(self, n_accepted: int) -> None:
-        """Do nothing: a model's drafts do not depend on the outcome."""
 
-
-class ChainedDrafter:
+class ChainedDrafter(Drafter):
     """Several drafters, of whom the first that proposes anything is taken in each round.
 
     As llama-server does with several ``--spec-type``: all of them follow the text, and only the one

@@ -43,8 +43,6 @@ class NgramSimpleDrafter(TextDrafter):
     def begin(self, prompt: Sequence[int]) -> None:
         """Take the prompt as the text so far."""
         super().begin(prompt)
-        self._starts = {}
-        self._next_start = 1
         self._index()
 
     def draft(self, last: int, n_max: int) -> Draft:
@@ -93,15 +91,15 @@ def ngram_drafter(options: Ngram, memory: NgramMemory | None = None) -> Drafter:
     match options:
         case NgramSimple(size_n=size_n, size_m=size_m):
             return NgramSimpleDrafter(size_n, size_m)
-        case NgramMapK(size_n=size_n, size_m=size_m, min_hits=min_hits):
+        case NgramMapK() | NgramMapK4V():
             return NgramMapDrafter(
-                size_n, size_m, with_values=False, min_hits=min_hits, state=known.map_state
-            )
-        case NgramMapK4V(size_n=size_n, size_m=size_m, min_hits=min_hits):
-            return NgramMapDrafter(
-                size_n, size_m, with_values=True, min_hits=min_hits, state=known.map_state
+                options.size_n,
+                options.size_m,
+                with_values=isinstance(options, NgramMapK4V),
+                min_hits=options.min_hits,
+                state=known.map_state,
             )
         case NgramMod(n_match=n_match, n_min=n_min, n_max=n_max):
             return NgramModDrafter(n_match, n_max, n_min=n_min, state=known.mod_state)
         case NgramCache():
-            return NgramCacheDrafter(state=known.cache_state)
+            return NgramCacheDrafter(known.cache_state)

@@ -1,6 +1,7 @@
 """Slots of a growing text's n-grams in a hash table, each found from the one before."""
 
 from collections.abc import Sequence
+from functools import reduce
 
 
 class RollingHash:
@@ -27,7 +28,7 @@ class RollingHash:
         if not slots:
             if len(tokens) < size_n:
                 return
-            slots.append(self._whole(tokens[:size_n]))
+            slots.append(reduce(lambda slot, token: self.step(slot, 0, token), tokens[:size_n], 0))
         # As ``step``, whose call would take as long as the step.
         slot, factor, out, mask = slots[-1], self._factor, self._leaving, self._mask
         start = len(slots) - 1
@@ -43,9 +44,3 @@ class RollingHash:
     def ending(self, tokens: Sequence[int], last: int) -> int:
         """Slot of the n-gram that ``last`` would end after ``tokens``, which has been added."""
         return self.step(self.slots[-1], tokens[-self._size_n], last)
-
-    def _whole(self, ngram: Sequence[int]) -> int:
-        slot = 0
-        for token in ngram:
-            slot = (slot * self._factor + token) & self._mask
-        return slot

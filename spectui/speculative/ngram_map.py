@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
 
 from spectui.speculative.drafters import Draft, TextDrafter
 from spectui.speculative.ngram_hash import RollingHash
@@ -19,13 +18,8 @@ _CODE_FACTOR = 6364136223846793005
 _N_CODES = 1 << 64
 
 
-class Occurrences(NamedTuple):
-    """Positions of an n-gram, and the tokens that follow it there."""
-
-    places: list[int]
-    """Position of its first token, rising."""
-    codes: list[int]
-    """Codes of the tokens behind it."""
+Occurrences = tuple[list[int], list[int]]
+"""Positions of an n-gram's first token, rising, and codes of the tokens behind it there."""
 
 
 class Continuations:
@@ -39,7 +33,7 @@ class Continuations:
         """Take n-grams of ``size_n`` tokens and continuations of ``size_m``."""
         self._size_n = size_n
         self._codes = RollingHash(size_m, _CODE_FACTOR, _N_CODES)
-        self._known: defaultdict[tuple[int, ...], Occurrences] = defaultdict(_none)
+        self._known: defaultdict[tuple[int, ...], Occurrences] = defaultdict(lambda: ([], []))
         self._n_known = 0
 
     def grow(self, tokens: Sequence[int]) -> None:
@@ -63,11 +57,7 @@ class Continuations:
         """Occurrences from position ``first`` to ``last``, both included."""
         places, codes = self._known[ngram]
         part = slice(bisect_left(places, first), bisect_right(places, last))
-        return Occurrences(places[part], codes[part])
-
-
-def _none() -> Occurrences:
-    return Occurrences([], [])
+        return places[part], codes[part]
 
 
 N_SLOTS = 1 << 18
@@ -141,7 +131,7 @@ class NgramMapDrafter(TextDrafter):
         *,
         with_values: bool,
         min_hits: int = 1,
-        state: NgramMapState | None = None,
+        state: NgramMapState,
     ) -> None:
         """Look ``size_n`` tokens up and propose at most ``size_m``.
 
@@ -152,14 +142,14 @@ class NgramMapDrafter(TextDrafter):
             min_hits: lookups that must find a key before it drafts. llama-server takes it for
                 ``ngram-map-k`` too, where it does nothing.
             state: state of a drafter with the same sizes, to go on as llama-server does from one
-                generation to the next; None to know nothing.
+                generation to the next.
         """
         super().__init__()
         self._size_n = size_n
         self._size_m = size_m
         self._with_values = with_values
         self._min_hits = min_hits
-        self._state = NgramMapState() if state is None else state
+        self._state = state
         self._last: MapValue | None = None
         """Origin of the last draft."""
         self._hash = RollingHash(size_n, _FACTOR, self._state.n_slots)
@@ -171,12 +161,8 @@ class NgramMapDrafter(TextDrafter):
     def begin(self, prompt: Sequence[int]) -> None:
         """Take the prompt as the text so far, and forget what llama.cpp forgets then."""
         super().begin(prompt)
-        self._last = None
-        self._hash = RollingHash(self._size_n, _FACTOR, self._state.n_slots)
-        self._continuations = Continuations(self._size_n, self._size_m)
         self._read()
         self._forget(len(prompt))
-        self._named = {}
         # What is kept lies whole in the prompt: keys are never made around the end of the last one.
         for index, key in enumerate(self._state.keys):
             ngram = tuple(self._tokens[key.start : key.start + self._size_n])
@@ -224,12 +210,9 @@ class NgramMapDrafter(TextDrafter):
         state.n_checked = state.n_prompt = n_prompt
 
     def _keeps(self, key: MapKey, kept: int) -> bool:
-        if key.start >= kept:
-            return False
-        if not self._with_values:
-            return True
-        key.values = [value for value in key.values if value.start < kept]
-        return bool(key.values)
+        if self._with_values:
+            key.values = [value for value in key.values if value.start < kept]
+        return key.start < kept and bool(key.values)
 
     def _read(self) -> None:
         """Take note of the n-grams that the text has gained."""

@@ -41,9 +41,7 @@ class NgramModDrafter(TextDrafter):
     accepted. What is generated enters it some tokens late.
     """
 
-    def __init__(
-        self, n_match: int, n_max: int, *, n_min: int, state: NgramModState | None = None
-    ) -> None:
+    def __init__(self, n_match: int, n_max: int, *, n_min: int, state: NgramModState) -> None:
         """Look ``n_match`` tokens up and propose at most ``n_max``.
 
         Args:
@@ -51,13 +49,13 @@ class NgramModDrafter(TextDrafter):
             n_max: most tokens per draft.
             n_min: a draft that ends at an empty entry before it is this long is dropped.
             state: of a drafter with the same ``n_match``, to go on as llama-server does from one
-                generation to the next; None to know nothing.
+                generation to the next.
         """
         super().__init__()
         self._n_match = n_match
         self._n_max = n_max
         self._n_min = n_min
-        self._state = NgramModState() if state is None else state
+        self._state = state
         self._hash = RollingHash(n_match, _FACTOR, self._state.n_entries)
         self._learnt_to = 0
         """Position of the first n-gram that has not entered the table."""
@@ -68,10 +66,7 @@ class NgramModDrafter(TextDrafter):
         """Take the prompt as the text so far, and learn it."""
         state = self._state
         super().begin(prompt)
-        self._hash = RollingHash(self._n_match, _FACTOR, state.n_entries)
         self._hash.grow(self._tokens)
-        self._learnt_to = 0
-        self._n_drafted = 0
         if len(prompt) < self._n_match:
             return
         self._learn()

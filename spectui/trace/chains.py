@@ -1,22 +1,27 @@
 """Recording the chains of drafts along an output."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from spectui.errors import CancelledError
 from spectui.speculative.decoder import draft_cap
 from spectui.speculative.models import BatchedDraft, DraftModel, Outputs, Row, SequenceModel
 from spectui.speculative.mtp import longest_draft
 from spectui.trace.record import Chains, Tail, mismatches
 
+Cancelled = Callable[[], bool]
+Top = tuple[int, float]
+"""A draft's most probable token, and its probability."""
+
 
 def record_chains(
     model: DraftModel,
-    prompt: Sequence[int],
     output: Sequence[int],
     *,
     depth: int,
     floor: float = 0.0,
-    cancelled: Callable[[], bool] = lambda: False,
-) -> Chains | None:
+    cancelled: Cancelled = lambda: False,
+) -> Chains:
     """Ask a draft for its chain at every position of an output.
 
     Where its top token is right, the chain goes on as the next position's does; so only an error
@@ -24,41 +29,37 @@ def record_chains(
     token per token of output.
 
     Args:
-        model: its cache holds a beginning of ``prompt``, possibly nothing. Afterwards it holds
-            prompt and output.
-        prompt: tokens that the output continues.
+        model: holds the prompt. Afterwards it holds the output as well.
         output: output of the target.
         depth: longest draft that the chains shall answer for.
         floor: as of the chains.
-        cancelled: asked after every position; True ends the recording.
+        cancelled: asked before every position; True ends the recording.
 
-    Returns:
-        The chains, None if cancelled.
+    Raises:
+        CancelledError: ``cancelled`` said so.
     """
-    if lacking := prompt[model.n_past :]:
-        model.decode(lacking, Outputs.LAST)
-    tops: list[tuple[int, float]] = []
+    tops: list[Top] = []
     tails: list[Tail] = []
     for position, token in enumerate(output):
-        if cancelled():
-            return None
+        _check(cancelled)
         # What the target's cache holds when a round begins here: all but the last token.
         n_past = model.n_past
         model.decode((token,), Outputs.LAST)
-        tops.append(model.top())
-        if position + 1 == len(output) or tops[-1][0] != output[position + 1]:
-            cap = draft_cap(n_ctx=model.n_ctx, n_past=n_past, n_remaining=0)
+        tops.append(top := model.top())
+        if tuple(output[position + 1 : position + 2]) != top[:1]:
             model.mark()
-            tails.append(_tail(model, tops[-1], min(depth, cap) - 1, floor))
+            tail = _Tail(model.n_ctx, n_past, top, depth, floor)
+            while tail.goes_on:
+                model.decode((tail.last,), Outputs.LAST)
+                tail.add(model.top())
+            tails.append(tail.found)
             model.truncate(n_past + 1)
-    whole = _of_tops(tops)
-    return Chains(
-        depth=depth,
-        floor=floor,
-        tokens=whole.tokens,
-        probabilities=whole.probabilities,
-        tails=tuple(tails),
-    )
+    return _chains(tops, tails, depth=depth, floor=floor)
+
+
+def _check(cancelled: Cancelled) -> None:
+    if cancelled():
+        raise CancelledError("the recording was cancelled")
 
 
 def can_read(model: BatchedDraft, n_text: int, depth: int) -> bool:
@@ -68,140 +69,95 @@ def can_read(model: BatchedDraft, n_text: int, depth: int) -> bool:
 
 def read_chains(
     model: BatchedDraft,
-    prompt: Sequence[int],
     output: Sequence[int],
     *,
     depth: int,
     floor: float = 0.0,
-    cancelled: Callable[[], bool] = lambda: False,
-) -> Chains | None:
+    cancelled: Cancelled = lambda: False,
+) -> Chains:
     """``record_chains`` in batches, of a draft for which ``can_read``.
 
     It reads the output as it would a prompt, and then goes on from several errors at once.
     """
-    if lacking := prompt[model.n_past :]:
-        model.decode(lacking, Outputs.LAST)
-    tops: list[tuple[int, float]] = []
+    n_prompt = model.n_past
+    tops: list[Top] = []
     of_output: list[float] = []
-    for piece in _in_pieces(output, model.max_outputs):
-        if cancelled():
-            return None
-        model.decode(piece, Outputs.ALL)
+    for start in range(0, len(output), model.max_outputs):
+        _check(cancelled)
+        end = start + model.max_outputs
+        model.decode(output[start:end], Outputs.ALL)
         tops += model.tops()
-        coming = output[len(tops) - len(piece) + 1 :]
-        of_output += map(_short, model.chances(coming[: len(piece)]))
-    whole = _of_tops(tops)
+        of_output += map(_short, model.chances(output[start + 1 : end + 1]))
+    wrong = mismatches(output, [token for token, _probability in tops])
     n_free = model.n_cells - model.n_past
-    wrong = list(mismatches(output, whole.tokens))
-    tails = _Tails(
-        model,
-        begins={len(prompt) + position: tops[position] for position in wrong},
-        depth=depth,
-        floor=floor,
-        n_at_once=min(model.n_sequences - 1, n_free // max(depth - 1, 1)),
-    )
-    while tails.is_open:
-        if cancelled():
-            tails.close()
-            return None
-        tails.step()
-    return Chains(
-        depth=depth,
-        floor=floor,
-        tokens=whole.tokens,
-        probabilities=whole.probabilities,
-        tails=tails.found,
-        of_output=(*of_output, 0.0) if len(of_output) == len(output) - 1 else (),
-    )
+    tails = [_Tail(model.n_ctx, n_prompt + at, tops[at], depth, floor) for at in wrong]
+    n_at_once = min(model.n_sequences - 1, n_free // max(depth - 1, 1))
+    _continue(model, tails, n_at_once, cancelled)
+    found = _chains(tops, [one.found for one in tails], depth=depth, floor=floor)
+    if len(of_output) < len(output) - 1:
+        return found
+    return replace(found, of_output=(*of_output, 0.0))
 
 
-class _Tails:
-    """Continues a draft's own tokens, several at once, each in a sequence of its own."""
+class _Tail:
+    """A draft's own continuation of a token of its own."""
 
-    def __init__(
-        self,
-        model: BatchedDraft,
-        *,
-        begins: Mapping[int, tuple[int, float]],
-        depth: int,
-        floor: float,
-        n_at_once: int,
-    ) -> None:
-        """Begin nothing yet.
-
-        Args:
-            model: holds the text.
-            begins: by number of tokens before the last one of the text so far, the draft's next
-                token and its probability.
-            depth: as of the chains.
-            floor: as of the chains.
-            n_at_once: sequences that there is room for.
-        """
-        self._model = model
+    def __init__(self, n_ctx: int, n_past: int, begin: Top, depth: int, floor: float) -> None:
+        """Begin with a token behind ``n_past + 1`` tokens of the text, and its probability."""
+        self._chain = [begin]
+        self._longest = min(depth, draft_cap(n_ctx=n_ctx, n_past=n_past, n_remaining=0))
         self._floor = floor
-        self._chains = [[begin] for begin in begins.values()]
-        self._places = [n_past + 1 for n_past in begins]
-        self._lengths = [
-            min(depth, draft_cap(n_ctx=model.n_ctx, n_past=n_past, n_remaining=0))
-            for n_past in begins
-        ]
-        self._waiting = [index for index in range(len(begins)) if self._goes_on(index)][::-1]
-        self._free = list(range(n_at_once, 0, -1))
-        self._going: dict[int, int] = {}
-        """Tails that are continued, by sequence."""
+        self.n_text = n_past + 1
 
     @property
-    def is_open(self) -> bool:
-        """Whether any goes on."""
-        return bool(self._waiting or self._going)
+    def goes_on(self) -> bool:
+        """Whether more of it is wanted."""
+        return len(self._chain) < self._longest and self._chain[-1][1] >= self._floor
+
+    def add(self, top: Top) -> None:
+        """Continue by a token."""
+        self._chain.append(top)
 
     @property
-    def found(self) -> tuple[Tail, ...]:
-        """The tails, in order."""
-        return tuple(_of_tops(chain[1:]) for chain in self._chains)
+    def last(self) -> int:
+        """The token that continues it."""
+        return self._chain[-1][0]
 
-    def step(self) -> None:
-        """Continue as many as there is room for by a token each."""
-        while self._waiting and self._free:
-            sequence = self._free.pop()
-            self._going[sequence] = self._waiting.pop()
-            self._model.copy_to(sequence, self._places[self._going[sequence]])
-        going = list(self._going.items())
-        self._model.decode_each([self._next_row(*one) for one in going])
-        for (sequence, index), top in zip(going, self._model.tops(), strict=True):
-            self._chains[index].append(top)
-            if not self._goes_on(index):
-                self._end(sequence)
+    @property
+    def position(self) -> int:
+        """Position of ``last``."""
+        return self.n_text + len(self._chain) - 1
 
-    def close(self) -> None:
-        """Let go of all sequences."""
-        for sequence in list(self._going):
-            self._end(sequence)
-
-    def _goes_on(self, index: int) -> bool:
-        chain = self._chains[index]
-        return len(chain) < self._lengths[index] and chain[-1][1] >= self._floor
-
-    def _next_row(self, sequence: int, index: int) -> Row:
-        chain = self._chains[index]
-        return Row(sequence, self._places[index] + len(chain) - 1, chain[-1][0])
-
-    def _end(self, sequence: int) -> None:
-        del self._going[sequence]
-        self._model.drop(sequence)
-        self._free.append(sequence)
+    @property
+    def found(self) -> Tail:
+        """The tokens behind the one it began with."""
+        return _of_tops(self._chain[1:])
 
 
-def _of_tops(tops: Sequence[tuple[int, float]]) -> Tail:
-    return Tail(
-        tokens=tuple(token for token, _probability in tops),
-        probabilities=tuple(_short(probability) for _token, probability in tops),
-    )
-
-
-def _in_pieces(items: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+def _continue(
+    model: BatchedDraft, tails: Sequence[_Tail], n_at_once: int, cancelled: Cancelled
+) -> None:
+    """Continue tails of the text that the model holds, several at once, each in its sequence."""
+    waiting = [one for one in reversed(tails) if one.goes_on]
+    free = list(range(n_at_once, 0, -1))
+    going: dict[int, _Tail] = {}
+    try:
+        while waiting or going:
+            _check(cancelled)
+            while waiting and free:
+                sequence, tail = free.pop(), waiting.pop()
+                going[sequence] = tail
+                model.copy_to(sequence, tail.n_text)
+            model.decode_each([Row(at, one.position, one.last) for at, one in going.items()])
+            for (sequence, tail), top in zip(list(going.items()), model.tops(), strict=True):
+                tail.add(top)
+                if not tail.goes_on:
+                    del going[sequence]
+                    model.drop(sequence)
+                    free.append(sequence)
+    finally:
+        for sequence in going:
+            model.drop(sequence)
 
 
 def record_own_chains(
@@ -212,8 +168,8 @@ def record_own_chains(
     depth: int,
     floor: float = 0.0,
     n_layers: int,
-    cancelled: Callable[[], bool] = lambda: False,
-) -> Chains | None:
+    cancelled: Cancelled = lambda: False,
+) -> Chains:
     """Ask a target's MTP layers for their chain at every position of an output.
 
     What they draft depends on the text alone, by way of the target's hidden states, so it is
@@ -226,50 +182,32 @@ def record_own_chains(
         depth: longest draft that the chains shall answer for.
         floor: as of the chains.
         n_layers: MTP layers that draft.
-        cancelled: asked after every position; True ends the recording.
+        cancelled: asked before every position; True ends the recording.
 
-    Returns:
-        The chains, None if cancelled.
+    Raises:
+        CancelledError: ``cancelled`` said so.
     """
-    chains: list[Tail] = []
+    chains: list[list[Top]] = []
     longest = longest_draft(depth, n_layers)
     for position, token in enumerate(output):
-        if cancelled():
-            return None
+        _check(cancelled)
         n_past = model.n_past
         model.mark()
         room = min(longest, model.n_ctx - n_past)
-        chains.append(_own_tail(model, token, output[position + 1 :], room, floor))
+        chains.append(_own_chain(model, token, output[position + 1 :], room, floor))
         model.truncate(n_past)
         if position + 1 < len(output):
             target.decode((token,), Outputs.NONE)
             model.decode((token,), Outputs.NONE)
-    return Chains(
-        depth=depth,
-        tokens=tuple(chain.tokens[0] for chain in chains),
-        probabilities=tuple(chain.probabilities[0] for chain in chains),
-        tails=tuple(
-            Tail(tokens=chain.tokens[1:], probabilities=chain.probabilities[1:]) for chain in chains
-        ),
-        floor=floor,
-        mtp_layers=n_layers,
-    )
+    firsts, tails = [chain[0] for chain in chains], [_of_tops(chain[1:]) for chain in chains]
+    return _chains(firsts, tails, depth=depth, floor=floor, mtp_layers=n_layers)
 
 
-def _tail(model: DraftModel, begin: tuple[int, float], length: int, floor: float) -> Tail:
-    """Continue a token of some probability by ``length`` at most, while none is below ``floor``."""
-    tops = [begin]
-    while len(tops) <= length and tops[-1][1] >= floor:
-        model.decode((tops[-1][0],), Outputs.LAST)
-        tops.append(model.top())
-    return _of_tops(tops[1:])
-
-
-def _own_tail(
+def _own_chain(
     model: DraftModel, token: int, coming: Sequence[int], length: int, floor: float
-) -> Tail:
-    """Continue a token of the text: until the chain is wrong, and from there on as ``_tail``."""
-    tops: list[tuple[int, float]] = []
+) -> list[Top]:
+    """Continue a token of the text: until the chain is wrong, and then while it is probable."""
+    tops: list[Top] = []
     is_right, least = True, 1.0
     while len(tops) < length and (is_right or least >= floor):
         model.decode((token,), Outputs.LAST)
@@ -277,7 +215,28 @@ def _own_tail(
         is_right = is_right and tuple(coming[len(tops) : len(tops) + 1]) == (token,)
         least = min(least, probability)
         tops.append((token, probability))
-    return _of_tops(tops)
+    return tops
+
+
+def _chains(
+    tops: Sequence[Top], tails: Sequence[Tail], *, depth: int, floor: float, mtp_layers: int = 0
+) -> Chains:
+    firsts = _of_tops(tops)
+    return Chains(
+        depth=depth,
+        floor=floor,
+        tokens=firsts.tokens,
+        probabilities=firsts.probabilities,
+        tails=tuple(tails),
+        mtp_layers=mtp_layers,
+    )
+
+
+def _of_tops(tops: Sequence[Top]) -> Tail:
+    return Tail(
+        tokens=tuple(token for token, _probability in tops),
+        probabilities=tuple(_short(probability) for _token, probability in tops),
+    )
 
 
 def _short(probability: float) -> float:

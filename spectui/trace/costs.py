@@ -1,8 +1,7 @@
 """The cost model: seconds of a round's parts, by length of the draft and depth of the context."""
 
-from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -11,7 +10,6 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from spectui.documents import Json, or_reason
-from spectui.speculative.counters import Round, RoundEnd
 from spectui.speculative.expectation import expected_tokens
 
 Vector = npt.NDArray[np.float64]
@@ -30,14 +28,17 @@ Count = Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RoundPrices:
-    """Seconds of a round's parts at one depth of the context."""
+class Prices:
+    """Seconds of a round's parts at one depth of the context, and their growth with it."""
 
     chain: Vector
     """[depth + 1]: a chain of n decodes, n = 0 for none."""
+    chain_growth: Vector | float = 0.0
+    """Growth of ``chain`` per token in the cache when the round begins."""
     batch: Vector
     """[depth + 1]: verifying a draft of n tokens, what the draft does with it afterwards, and
     saving the target's state before it."""
+    batch_growth: Vector | float = 0.0
     token: float
     """Per emitted token: sampling, and telling of it."""
     fixed: float
@@ -46,6 +47,11 @@ class RoundPrices:
     """Additional price where drafted tokens were rejected."""
     rollback_token: float
     """Further price per token that was accepted before them."""
+
+    def at(self, more: int) -> "Prices":
+        """Prices of rounds that begin with ``more`` tokens more in the cache."""
+        chain = self.chain + more * self.chain_growth
+        return replace(self, chain=chain, batch=self.batch + more * self.batch_growth)
 
     def seconds(
         self, steps: Count, drafted: Count, accepted: Count, emitted: Count, wrong: Count
@@ -63,34 +69,6 @@ class RoundPrices:
         found += self.fixed + self.token * emitted
         found += (self.rollback + self.rollback_token * accepted) * wrong
         return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prices:
-    """Prices at some depths; between them, and beyond, along straight lines."""
-
-    depths: tuple[int, ...]
-    """Ascending: tokens in the cache when the round begins."""
-    rounds: tuple[RoundPrices, ...]
-    """At each depth."""
-
-    def at(self, n_past: int) -> RoundPrices:
-        """Prices of a round that begins with ``n_past`` tokens in the cache."""
-        if len(self.depths) == 1:
-            return self.rounds[0]
-        last = len(self.depths) - 2
-        left = min(max(bisect_right(self.depths, n_past) - 1, 0), last)
-        near, far = self.rounds[left], self.rounds[left + 1]
-        share = (n_past - self.depths[left]) / (self.depths[left + 1] - self.depths[left])
-        share = max(share, 0.0)
-        both = [(one.name, getattr(near, one.name), getattr(far, one.name)) for one in fields(near)]
-        return RoundPrices(**{name: one + share * (other - one) for name, one, other in both})
-
-    def of(self, one: Round, n_past: int) -> Vector:
-        """Seconds of a round that was run, or walked, from ``n_past`` tokens in the cache on."""
-        is_wrong, n_emitted = one.end is RoundEnd.MISMATCH, len(one.tokens)
-        price = self.at(n_past)
-        return price.seconds(one.n_steps, one.n_drafted, one.n_accepted, n_emitted, is_wrong)
 
 
 CLIFF = 1.25
@@ -161,24 +139,41 @@ class Costs:
         )
 
     def prices(self, depth: int) -> Prices:
-        """Prices for drafts of up to ``depth`` tokens."""
-        # Two depths: a straight line.
-        depths = (0, max(1, round(self.n_past)))
-        rounds = tuple(self.at(n_past).round_prices(depth) for n_past in depths)
-        return Prices(depths=depths, rounds=rounds)
-
-    def round_prices(self, depth: int) -> RoundPrices:
-        """Prices at this depth of the context, for drafts of up to ``depth`` tokens."""
-        lengths = np.arange(depth + 1.0)
-        return RoundPrices(
-            chain=self.step_s * lengths,
-            batch=self.verifying(lengths)
-            + self.drafting_again(lengths)
+        """Prices in an empty context, for drafts of up to ``depth`` tokens."""
+        empty, lengths = self.at(0), np.arange(depth + 1.0)
+        return Prices(
+            chain=empty.step_s * lengths,
+            chain_growth=self.step_growth_s * lengths,
+            batch=empty.verifying(lengths)
+            + empty.drafting_again(lengths)
             + self.mark_s * (lengths > 0),
+            batch_growth=along(self.lengths, self.verify_growth_s, lengths)
+            + along(self.lengths, self.again_growth_s, lengths),
             token=self.token_s,
             fixed=self.fixed_s,
             rollback=self.rollback_s,
             rollback_token=self.rollback_token_s,
+        )
+
+    def mean_round(self, shares: Vector) -> "MeanRound":
+        """The mean of rounds of several lengths.
+
+        Args:
+            shares: [longest + 1]: share of the rounds by drafted tokens.
+        """
+        lengths = np.arange(float(len(shares)))
+        drafted = float(shares @ lengths)
+        return MeanRound(
+            drafted=drafted,
+            chain_s=drafted * self.step_s,
+            again_s=float(shares @ self.drafting_again(lengths)),
+            verify_s=float(shares @ self.verifying(lengths)),
+            fixed_s=self.fixed_s,
+            mark_s=self.mark_s * float(shares[1:].sum()),
+            token_s=self.token_s,
+            rejection_s=self.rollback_s,
+            redone_s=self.rollback_token_s,
+            off_s=self.off_s,
         )
 
     def verifying(self, lengths: Vector) -> Vector:
@@ -207,10 +202,9 @@ class Costs:
             again_growth_s=free,
         )
 
-    def off_seconds(self, depths: range) -> float:
-        """Seconds of the target alone for tokens decoded at ``depths``."""
-        more = sum(depths) - len(depths) * self.n_past
-        return len(depths) * self.off_s + self.off_growth_s * more
+    def off_seconds(self, n_tokens: Count, n_past: Count) -> Count:
+        """Seconds of the target alone for tokens that are decoded at a depth, in the mean."""
+        return n_tokens * (self.off_s + self.off_growth_s * (n_past - self.n_past))
 
     @property
     def single_s(self) -> float:
@@ -299,49 +293,10 @@ class MeanRound:
             emitted: tokens per round; None for those that follow from ``alpha``.
         """
         emitted = expected_tokens(alpha, self.drafted) if emitted is None else emitted
-        draft_s = draft_scale * (self.chain_s + self.again_s)
-        return self.off_s * emitted / (draft_s + self._other_s(alpha, emitted))
-
-    def draft_scale(self, alpha: float, wanted: float, *, emitted: float) -> float | None:
-        """Share of the draft's seconds at which the speedup is ``wanted``.
-
-        Negative where even a draft for nothing would not do; None for one that costs nothing.
-        """
-        draft_s = self.chain_s + self.again_s
-        if draft_s <= 0:
-            return None
-        allowed_s = self.off_s * emitted / wanted
-        return (allowed_s - self._other_s(alpha, emitted)) / draft_s
-
-    def _other_s(self, alpha: float, emitted: float) -> float:
-        """Seconds besides the draft's."""
         p_full: float = alpha**self.drafted
         # Of the accepted tokens those of the rounds that accepted all are never decoded again.
         redone = max(0.0, emitted - 1 - self.drafted * p_full)
         rollback_s = self.rejection_s * (1 - p_full) + self.redone_s * redone
-        return self.verify_s + self.mark_s + self.fixed_s + self.token_s * emitted + rollback_s
-
-    def without(self, part: str) -> "MeanRound":
-        """A copy in which one of the costs is 0."""
-        return replace(self, **{part: 0.0})
-
-
-def rounds_of_lengths(costs: Costs, lengths: Sequence[int]) -> tuple[MeanRound, ...]:
-    """Return the costs of rounds that always draft so many tokens."""
-    wanted = np.asarray(lengths, float)
-    verify, again = costs.verifying(wanted), costs.drafting_again(wanted)
-    return tuple(
-        MeanRound(
-            drafted=float(length),
-            chain_s=length * costs.step_s,
-            again_s=float(again_s),
-            verify_s=float(verify_s),
-            fixed_s=costs.fixed_s,
-            mark_s=costs.mark_s * (length > 0),
-            token_s=costs.token_s,
-            rejection_s=costs.rollback_s,
-            redone_s=costs.rollback_token_s,
-            off_s=costs.off_s,
-        )
-        for length, verify_s, again_s in zip(lengths, verify, again, strict=True)
-    )
+        draft_s = draft_scale * (self.chain_s + self.again_s)
+        fixed_s = self.verify_s + self.mark_s + self.fixed_s
+        return self.off_s * emitted / (draft_s + fixed_s + self.token_s * emitted + rollback_s)

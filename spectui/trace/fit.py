@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spectui.speculative.counters import Round, RoundEnd
-from spectui.trace.costs import Costs, Vector, along
+from spectui.trace.costs import Costs, Prices, Vector, along
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +62,8 @@ _POLISH = 10
 """Sweeps of the polish: it has settled long before."""
 _TRIMMED = 8
 """One in so many values is left out at either end of a mean."""
-_MIN_COMPARED = 2
-"""Generations that can be compared with another one; fewer do not tell how steady a machine is."""
+_MIN_COMPARED = 3
+"""Generations that can be compared; fewer do not tell how steady a machine is."""
 _APART = 256
 """Tokens between two depths, below which comparing them tells nothing of growth."""
 _MAX_COMPARED = 256
@@ -104,24 +104,13 @@ class Curve:
 
 
 def _n_compared(row: _Index, column: _Index) -> int:
-    """Generations (columns) whose level follows from that of another one.
+    """Generations (columns) that share a length of drafts (row) with another one.
 
-    Only those that share a length of drafts with others: levels of generations that have nothing in
-    common cannot be told from what the lengths cost.
+    Levels of generations that have nothing in common cannot be told from what the lengths cost.
     """
-    groups = int(column.max()) + 1
-    parents = list(range(groups))
-
-    def root(group: int) -> int:
-        while parents[group] != group:
-            group = parents[group]
-        return group
-
-    for length in range(row.max() + 1):
-        first, *others = np.unique(column[row == length])
-        for other in others:
-            parents[root(int(other))] = root(int(first))
-    return groups - len({root(group) for group in range(groups)})
+    has_drafted = np.zeros((row.max() + 1, column.max() + 1), np.bool_)
+    has_drafted[row, column] = True
+    return int(has_drafted[has_drafted.sum(axis=1) > 1].any(axis=0).sum())
 
 
 def _levels(values: Vector, row: _Index, column: _Index) -> Vector:
@@ -170,20 +159,17 @@ def _means(values: Vector, group: _Index, n_groups: int) -> Vector:
 
 
 def rising(values: Vector, weights: Vector) -> Vector:
-    """Nearest curve that never falls, by weighted least squares: pool adjacent violators."""
-    means: list[float] = []
-    sums: list[float] = []
-    sizes: list[int] = []
-    for value, weight in zip(values, weights, strict=True):
-        means.append(float(value))
-        sums.append(float(weight))
-        sizes.append(1)
-        while len(means) > 1 and means[-2] > means[-1]:
-            mean, total, size = means.pop(), sums.pop(), sizes.pop()
-            means[-1] = (means[-1] * sums[-1] + mean * total) / (sums[-1] + total)
-            sums[-1] += total
-            sizes[-1] += size
-    return np.repeat(means, sizes)
+    """Nearest curve that never falls, by weighted least squares.
+
+    By the max-min formula of isotonic regression (Robertson, Wright and Dykstra 1988): at each
+    place the greatest, over all that begin up to there, of the least means.
+    """
+    n = len(values)
+    means = [
+        [np.average(values[i:j], weights=weights[i:j]) if i < j else 0.0 for j in range(1, n + 1)]
+        for i in range(n)
+    ]
+    return np.array([max(min(row[at:]) for row in means[: at + 1]) for at in range(n)])
 
 
 def mean(values: Sequence[float] | Vector) -> float:
@@ -280,22 +266,24 @@ def _levelled(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Cost
     shares = []
     for group in {one.group for one in observed}:
         own = [one for one in observed if one.group == group]
-        taken_s = sum(one.round.times.total_s for one in own)
-        shares.append(
-            taken_s
-            / verify.level(group)
-            / sum(float(prices.of(one.round, one.n_past)) for one in own)
-        )
+        taken_s = sum(one.round.times.total_s for one in own) / verify.level(group)
+        shares.append(taken_s / sum(_price(one, prices) for one in own))
     # Of a generation every round counts; a machine that stood still in one of them does not.
     share = mean(shares)
-    scaled: dict[str, Any] = {}
-    for one in fields(costs):
-        # Those of the target alone come later.
-        if one.name.endswith("_s") and not one.name.startswith("off_"):
-            seconds = getattr(costs, one.name)
-            is_curve = isinstance(seconds, tuple)
-            scaled[one.name] = tuple(share * s for s in seconds) if is_curve else share * seconds
+    # Those of the target alone come later.
+    scaled: dict[str, Any] = {
+        one.name: tuple(share * s for s in found) if isinstance(found, tuple) else share * found
+        for one in fields(costs)
+        if one.name.endswith("_s") and not one.name.startswith("off_")
+        for found in [getattr(costs, one.name)]
+    }
     return replace(costs, **scaled)
+
+
+def _price(one: Observed, prices: Prices) -> float:
+    round_, is_wrong = one.round, one.round.end is RoundEnd.MISMATCH
+    counts = round_.n_steps, round_.n_drafted, round_.n_accepted, len(round_.tokens)
+    return float(prices.at(one.n_past).seconds(*counts, is_wrong))
 
 
 def _with_off(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Costs:
@@ -330,17 +318,10 @@ def _bounded(costs: Costs) -> Costs:
 def _chain_costs(observed: Sequence[Observed], n_past: float) -> tuple[float, float]:
     """Seconds of a step at ``n_past``, and its growth."""
     chains = [o for o in observed if o.round.n_steps]
-    growth_s, _weight = growth(
-        np.array([o.n_past for o in chains], float),
-        np.array([o.round.chain_s / o.round.n_steps for o in chains]),
-    )
-    growth_s = max(0.0, growth_s)
-
-    def flat_s(one: Observed) -> float:
-        return one.round.chain_s - growth_s * (one.n_past - n_past) * one.round.n_steps
-
-    step_s = mean([flat_s(o) / o.round.n_steps for o in chains])
-    return max(0.0, step_s), growth_s
+    more = np.array([o.n_past - n_past for o in chains], float)
+    seconds = np.array([o.round.chain_s / o.round.n_steps for o in chains])
+    growth_s = max(0.0, growth(more, seconds)[0])
+    return max(0.0, mean(seconds - growth_s * more)), growth_s
 
 
 def _rollback_costs(rejected: Sequence[Round], undone_s: float) -> tuple[float, float]:

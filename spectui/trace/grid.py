@@ -1,10 +1,6 @@
-"""Replay of a draft model: what every setting of a grid would have drafted and had accepted.
+"""Replay of a draft model: what every setting of a grid would have drafted and had accepted."""
 
-The whole grid walks along the output together. At each position the settings that stand there do
-their round, and the others wait. Counts are small integers in arrays, so that a position costs
-some nanoseconds per setting.
-"""
-
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -17,25 +13,13 @@ from spectui.errors import UsageError
 from spectui.options.drafters import DraftMtp, DraftSimple
 from spectui.speculative.decoder import Stop, draft_cap
 from spectui.speculative.models import can_forget
-from spectui.trace.costs import Prices, Vector
+from spectui.trace.costs import Count, Prices, Vector
 from spectui.trace.record import Chains, Recording, Tail, spread_out
 
-Counts = npt.NDArray[np.uint32]
-"""[n_p_min, n_max, n_min]"""
-Seconds = npt.NDArray[np.float64]
-"""[n_p_min, n_max, n_min]"""
-_Flags = npt.NDArray[np.bool_]
-_Small = npt.NDArray[np.uint8]
+_Ints = npt.NDArray[np.int64]
 
 N_PARTS = 4
 """Parts that an answer is replayed in, so that some of its text can choose for the rest."""
-
-
-COUNTS = (
-    *("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch", "n_redone"),
-    "n_steps",
-)
-"""Counts of ``Replayed``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,18 +32,18 @@ class Grid:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(n_p_min, n_max, n_min), as all arrays of a replay."""
+        """(n_p_min, n_max, n_min)."""
         return len(self.draft_p_min), len(self.draft_max), len(self.draft_min)
 
     def settings(self, *, mtp: bool) -> Iterator[DraftSimple | DraftMtp]:
-        """Settings of a draft model, or of MTP layers, in the order of the flattened arrays."""
+        """Settings of a draft model, or of MTP layers, in the order of a replay's arrays."""
         drafter = DraftMtp if mtp else DraftSimple
         for p_min, longest, shortest in product(self.draft_p_min, self.draft_max, self.draft_min):
             yield drafter(draft_max=longest, draft_min=shortest, draft_p_min=p_min)
 
 
 class Parts(NamedTuple):
-    """Answers with one setting, by the parts that their rounds begin in: [n_answers, n_parts]."""
+    """Tokens and seconds, such as of answers with one setting by the parts that rounds begin in."""
 
     tokens: Vector
     """Emitted."""
@@ -69,36 +53,81 @@ class Parts(NamedTuple):
     """NaN without costs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replayed:
-    """Results of a grid on one recording. All arrays are [n_p_min, n_max, n_min]."""
-
-    n_rounds: Counts
-    n_drafted: Counts
-    n_accepted: Counts
-    n_rejections: Counts
-    """Rounds that ended in a mismatch."""
-    n_before_mismatch: Counts
-    """Accepted tokens of those rounds."""
-    n_redone: Counts
-    """Rounds that the target had to redo."""
-    n_steps: Counts
-    """Decodes of the draft chain."""
-    batches: Counts | None
-    """[depth + 1, n_p_min, n_max, n_min]: rounds by drafted tokens; None if not asked for."""
-    parts: Seconds
-    """[n_parts, 4, n_p_min, n_max, n_min]: as ``Parts``, of each part of the answer."""
-
-    @property
-    def seconds(self) -> Seconds:
-        """Seconds of the whole answer; NaN without prices."""
-        seconds: Seconds = self.parts[:, -1].sum(axis=0)
-        return seconds
-
-
 def part_ends(n_decoded: int) -> tuple[int, ...]:
     """[n_parts]: positions of an answer where its parts end."""
     return tuple(round(n_decoded * (part + 1) / N_PARTS) for part in range(N_PARTS))
+
+
+class Outcome(NamedTuple):
+    """Outcomes of rounds that begin at one position: numbers, or arrays of one shape."""
+
+    drafted: Count
+    accepted: Count
+    emitted: Count
+    wrong: Count
+    """Whether it ends in a mismatch."""
+    redone: Count
+    """Whether the target had to redo it."""
+
+
+class Replay:
+    """Counts and seconds of settings on one recording. All arrays end in [n_settings]."""
+
+    def __init__(
+        self, recording: Recording, prices: Prices | None, *, n_settings: int, depth: int
+    ) -> None:
+        """Begin with no rounds.
+
+        Args:
+            recording: the target's output.
+            prices: prices of a round; None for no seconds.
+            n_settings: settings that are replayed together.
+            depth: longest draft.
+        """
+        self._n_prompt = len(recording.prompt)
+        self._ends = part_ends(recording.n_decoded)
+        self._prices = prices
+        self.batches = np.zeros((depth + 1, n_settings), np.uint32)
+        """[depth + 1, n_settings]: rounds by drafted tokens."""
+        self.counts = np.zeros((4, n_settings), np.int64)
+        self.n_rejections, self.n_before_mismatch, self.n_redone, self.n_steps = self.counts
+        self.parts = np.zeros((4, N_PARTS, n_settings))
+        """[4, n_parts, n_settings]: as ``Parts``, of this answer."""
+        if prices is None:
+            self.parts[3] = np.nan
+
+    def add(self, position: int, here: Count, steps: Count, outcome: Outcome) -> None:
+        """Count the rounds that begin at a position.
+
+        Args:
+            position: of the output.
+            here: settings whose rounds these are, without repetition.
+            steps: decodes of the draft's chain in each.
+            outcome: of each.
+        """
+        drafted, accepted, emitted, wrong, redone = outcome
+        seconds: Count = np.nan
+        if self._prices is not None:
+            price = self._prices.at(self._n_prompt + position)
+            seconds = price.seconds(steps, drafted, accepted, emitted, wrong)
+        self.batches[drafted, here] += 1
+        counts = wrong, accepted * wrong, redone, steps
+        for row, more in zip(self.counts, counts, strict=True):
+            row[here] += more
+        part, sums = bisect_right(self._ends, position), (emitted, drafted, accepted, seconds)
+        for of_parts, more in zip(self.parts, sums, strict=True):
+            of_parts[part, here] += more
+
+    @property
+    def n_rounds(self) -> _Ints:
+        """Rounds of each setting."""
+        found: _Ints = self.batches.sum(axis=0, dtype=np.int64)
+        return found
+
+    @property
+    def whole(self) -> Parts:
+        """Sums over the answer: [n_settings]."""
+        return Parts(*self.parts.sum(axis=1))
 
 
 def replay_grid(
@@ -107,19 +136,18 @@ def replay_grid(
     grid: Grid,
     *,
     prices: Prices | None = None,
-    batches: bool = False,
     cumulative: bool = False,
-) -> Replayed:
-    """Replay every setting of ``grid``.
+) -> Replay:
+    """Replay every setting of ``grid``: the whole grid walks along the output together.
 
-    Counts are exact: those of ``Decoder`` over the same tokens.
+    At each position the settings that stand there do their round, and the others wait. Counts are
+    exact: those of ``Decoder`` over the same tokens.
 
     Args:
         recording: the target's output.
         chains: chains of the draft, for this output.
         grid: settings to try.
-        prices: prices of a round, for ``seconds``.
-        batches: also count rounds by the length of their draft.
+        prices: prices of a round, for the seconds.
         cumulative: ``draft_p_min`` is the floor of the product of a draft's probabilities, none of
             which is below the floor of ``chains``; llama.cpp's is that of each.
 
@@ -128,7 +156,25 @@ def replay_grid(
         ValueError: the chains belong to another output.
     """
     check_covered(replace(grid, draft_p_min=()) if cumulative else grid, chains)
-    return _Walk(recording, chains, grid, prices, with_batches=batches, cumulative=cumulative).run()
+    rounds = Rounds(recording, chains)
+    floors = ascending_floors(rounds.rows, chains, cumulative=cumulative)
+    of_p_min, of_max, of_min = np.indices(grid.shape).reshape(3, -1)
+    p_min = np.array(grid.draft_p_min, np.float32)
+    longest, shortest = np.array(grid.draft_max)[of_max], np.array(grid.draft_min)[of_min]
+    begins = np.zeros(len(of_p_min), np.int64)
+    replay = Replay(recording, prices, n_settings=len(begins), depth=chains.depth)
+    for position in range(recording.n_decoded):
+        here = np.flatnonzero(begins == position)
+        cap, most = rounds.bounds(position)
+        bound = np.minimum(longest[here], most)
+        sure = chains.depth - np.searchsorted(floors[position], p_min)
+        chain = np.minimum(sure[of_p_min[here]], bound)
+        steps = (chain + (chain < bound)) * (cap > 0)
+        drafted = np.minimum(chain, cap) * (chain >= shortest[here])
+        outcome = rounds.outcome(position, drafted)
+        replay.add(position, here, steps, outcome)
+        begins[here] += outcome.emitted
+    return replay
 
 
 def check_covered(grid: Grid, chains: Chains) -> None:
@@ -149,21 +195,6 @@ def check_covered(grid: Grid, chains: Chains) -> None:
             f"draft_max {max(grid.draft_max)} is longer than the {chains.depth} tokens that this "
             "trace was recorded for; record it again with a larger --draft-max"
         )
-
-
-class Outcome(NamedTuple):
-    """Outcomes of rounds that begin at one position, for drafts of several lengths.
-
-    All have one shape, and are 0 where no round begins.
-    """
-
-    drafted: _Small
-    accepted: _Small
-    emitted: _Small
-    wrong: _Flags
-    """Whether it ends in a mismatch."""
-    redone: _Flags
-    """Whether the target had to redo it."""
 
 
 class Rounds:
@@ -193,36 +224,25 @@ class Rounds:
 
     def bounds(self, position: int) -> tuple[int, int]:
         """The most tokens of a round's draft, and the longest chain behind it."""
-        recording = self._recording
-        n_output, n_past = len(recording.output), self.n_past(position)
-        # An output that was cut off is replayed as if no more had been asked for.
-        n_predict = n_output if recording.stop is Stop.CANCELLED else recording.n_predict
-        cap = draft_cap(
-            n_ctx=recording.n_ctx, n_past=n_past, n_remaining=n_predict - (position + 1)
-        )
-        cap = max(0, cap)
+        n_ctx, n_past = self._recording.n_ctx, self.n_past(position)
+        n_remaining = self._recording.n_wanted - (position + 1)
+        cap = max(0, draft_cap(n_ctx=n_ctx, n_past=n_past, n_remaining=n_remaining))
         # MTP layers draft as if context and budget were endless; their draft is cut afterwards.
-        room = recording.n_ctx - n_past if self._is_mtp else cap
+        room = n_ctx - n_past if self._is_mtp else cap
         return min(cap, self._depth), min(room, self._longest)
 
-    def outcome(self, position: int, drafted: _Small, here: _Flags) -> Outcome:
-        """Outcome of rounds that begin at a position.
-
-        Args:
-            position: of the output.
-            drafted: tokens of the drafts; 0 where no round begins.
-            here: whether one begins.
-        """
-        run = min(self._runs[position], self._depth)
-        accepted = np.minimum(drafted, np.uint8(run))
-        emitted = accepted + here
+    def outcome(self, position: int, drafted: _Ints) -> Outcome:
+        """Outcomes of rounds that begin at a position, by the tokens of their drafts."""
+        run = self._runs[position]
+        accepted = np.minimum(drafted, run)
+        emitted = accepted + 1
         wrong = accepted < drafted
         if self._ends_inside(position):
             # As ``accept``: the end of the text counts as accepted in the last place only, and
             # nothing is emitted after it.
-            at_end = (drafted >= run) & here
+            at_end = drafted >= run
             emitted -= at_end
-            accepted -= (drafted > run) & here
+            accepted -= drafted > run
             wrong &= ~at_end
         redone = wrong & self._redoes
         if self._redoes and self._recording.stop is Stop.END_OF_GENERATION:
@@ -237,80 +257,6 @@ class Rounds:
         n_left = len(recording.output) - 1 - position
         ends = recording.stop is Stop.END_OF_GENERATION
         return ends and self._runs[position] == n_left <= self._depth
-
-
-class _Walk:
-    """One grid on its way along one output."""
-
-    def __init__(
-        self,
-        recording: Recording,
-        chains: Chains,
-        grid: Grid,
-        prices: Prices | None,
-        *,
-        with_batches: bool,
-        cumulative: bool,
-    ) -> None:
-        self._n_decoded = recording.n_decoded
-        self._prices = prices
-        self._rounds_of = Rounds(recording, chains)
-        self._floors = ascending_floors(self._rounds_of.rows, chains, cumulative=cumulative)
-        self._depth = chains.depth
-        self._p_min = np.asarray(grid.draft_p_min, np.float32)
-        self._max = np.asarray(grid.draft_max, np.uint8)[None, :, None]
-        self._min = np.asarray(grid.draft_min, np.uint32).clip(0, 255).astype(np.uint8)
-        # Sixteen bits where they suffice: twice as many settings per instruction.
-        enough = len(recording.output) * (chains.depth + 1) < np.iinfo(np.uint16).max
-        dtype = np.uint16 if enough else np.uint32
-        self._next = np.zeros(grid.shape, dtype)
-        self._counts = {name: np.zeros(grid.shape, dtype) for name in COUNTS}
-        self._batches = np.zeros((chains.depth + 1, *grid.shape), dtype) if with_batches else None
-        self._seconds = np.full(grid.shape, np.nan if prices is None else 0.0)
-        self._at_ends: list[Seconds] = []
-        """[4, n_p_min, n_max, n_min]: sums of ``Parts``, at the beginning and each part's end."""
-
-    def run(self) -> Replayed:
-        begin = 0
-        self._end_part()
-        for end in part_ends(self._n_decoded):
-            for position in range(begin, end):
-                self._step(position)
-            begin = end
-            self._end_part()
-        return Replayed(
-            **{name: count.astype(np.uint32) for name, count in self._counts.items()},
-            batches=None if self._batches is None else self._batches.astype(np.uint32),
-            parts=np.diff(self._at_ends, axis=0),
-        )
-
-    def _end_part(self) -> None:
-        counts = (self._next, self._counts["n_drafted"], self._counts["n_accepted"])
-        self._at_ends.append(np.array((*counts, self._seconds), np.float64))
-
-    def _step(self, position: int) -> None:
-        here: _Flags = self._next == position
-        cap, most = self._rounds_of.bounds(position)
-        longest = np.minimum(self._max, most).astype(np.uint8)
-        confident = self._depth - np.searchsorted(self._floors[position], self._p_min)
-        chain = np.minimum(confident.astype(np.uint8)[:, None, None], longest)
-        steps = (chain + (chain < longest)).astype(np.uint8) if cap > 0 else np.zeros_like(chain)
-        drafted = np.minimum(chain, np.uint8(cap)) * (chain >= self._min) * here
-        outcome = self._rounds_of.outcome(position, drafted, here)
-        self._count(here, steps * here, outcome)
-        if self._prices is not None:
-            price = self._prices.at(self._rounds_of.n_past(position))
-            self._seconds += price.seconds(steps, *outcome[:4]) * here
-
-    def _count(self, here: _Flags, steps: _Small, outcome: Outcome) -> None:
-        drafted, accepted, emitted, wrong, redone = outcome
-        counts = here, drafted, accepted, wrong, accepted * wrong, redone, steps
-        for sums, more in zip(self._counts.values(), counts, strict=True):
-            np.add(sums, more, out=sums)
-        self._next += emitted
-        if self._batches is not None:
-            for length in range(self._depth + 1):
-                self._batches[length] += here & (drafted == length)
 
 
 def ascending_floors(

@@ -3,11 +3,7 @@
 Alone they need no more than the text, so every trace answers for all of them.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
-
-import numpy as np
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from spectui.errors import UsageError
 from spectui.options.drafters import ModelDrafter
@@ -19,9 +15,9 @@ from spectui.speculative.models import Outputs, can_forget, usable_snapshots
 from spectui.speculative.mtp import MtpDrafter
 from spectui.speculative.ngram import ngram_drafter
 from spectui.trace.costs import Costs, Prices
-from spectui.trace.grid import N_PARTS, Grid, Parts, check_covered, part_ends
+from spectui.trace.grid import Grid, Outcome, Replay, check_covered
 from spectui.trace.record import Chains, Recording, spread_out
-from spectui.trace.replay import Total, mean_past, off_seconds
+from spectui.trace.replay import Total, totals
 
 NGRAM_COSTS = "ngram"
 """Among a trace's costs, those of rounds that no model drafts for."""
@@ -55,138 +51,75 @@ def hashes_tokens(speculation: Speculation) -> bool:
     return any(one.hashes_tokens for one in speculation.ngrams)
 
 
-def replay_ngrams(
-    recordings: Sequence[Recording], settings: Iterable[Speculation], costs: Costs | None = None
-) -> tuple[Total, ...]:
-    """Replay n-gram settings on every recording.
-
-    Counts are exact.
-
-    Args:
-        recordings: recordings of a trace; chains are not needed.
-        settings: settings to try.
-        costs: what rounds without a draft model cost, for the seconds. Drafts longer than the
-            longest that was measured are taken to go on along the last line.
-
-    Returns:
-        A total per setting, in their order.
-
-    Raises:
-        UsageError: a setting drafts with a model.
-    """
-    found = []
-    for setting in settings:
-        if setting.model is not None:
-            raise UsageError("this setting drafts with a model; replay it with the model's chains")
-        found.append(_total(recordings, setting, None, costs))
-    return tuple(found)
-
-
-def replay_chained(
+def replay_settings(
     recordings: Sequence[Recording],
-    draft: str,
     settings: Iterable[Speculation],
     costs: Costs | None = None,
+    *,
+    draft: str | None = None,
 ) -> tuple[Total, ...]:
-    """Replay settings of a draft model with n-gram drafters ahead of it on every recording.
+    """Replay settings of n-gram drafters, alone or asked before a draft model, on every recording.
 
-    Counts are exact.
+    Counts are exact: a ``Decoder`` runs along each output.
 
     Args:
-        recordings: recordings of a trace, all with this draft's chains.
-        draft: its name.
+        recordings: recordings of a trace, all with the draft's chains.
         settings: settings to try.
-        costs: what rounds with this draft cost, for the seconds. Whoever drafts, the target
-            verifies and the draft model follows; only its own chains take a chain's time.
+        costs: what rounds with this draft cost, for the seconds; without one, rounds with n-gram
+            drafters. Whoever drafts, the target verifies and the draft model follows; only its own
+            chains take a chain's time. Drafts longer than the longest that was measured are taken
+            to go on along the last line.
+        draft: name of the draft model; None where n-gram drafters are alone, which need no chains.
 
     Returns:
         A total per setting, in their order.
 
     Raises:
-        UsageError: the chains do not answer for a setting.
+        UsageError: the chains do not answer for a setting, or it drafts with a model and no draft
+            is named.
     """
-    found = []
+    found = list[Total]()
     for setting in settings:
-        for recording in recordings:
-            check_covered(_covering(setting), recording.chains[draft])
-        found.append(_total(recordings, setting, draft, costs))
+        if setting.model is not None:
+            _check(recordings, setting.model, draft)
+        depth = setting.longest
+        prices = None if costs is None else costs.prices(depth)
+        replays = (_replay(recording, setting, draft, prices) for recording in recordings)
+        found += totals(recordings, draft, (setting,), replays, costs, depth=depth)
     return tuple(found)
 
 
-def _covering(setting: Speculation) -> Grid:
-    """The numbers that a recording has to answer for."""
-    model = setting.model
-    p_min = 0.0 if model is None else model.draft_p_min
-    return Grid(draft_max=(setting.own.longest,), draft_p_min=(p_min,))
+def _check(recordings: Sequence[Recording], own: ModelDrafter, draft: str | None) -> None:
+    if draft is None:
+        raise UsageError("this setting drafts with a model; replay it with the model's chains")
+    grid = Grid(draft_max=(own.longest,), draft_p_min=(own.draft_p_min,))
+    for recording in recordings:
+        check_covered(grid, recording.chains[draft])
 
 
-def _total(
-    recordings: Sequence[Recording],
-    speculation: Speculation,
-    draft: str | None,
-    costs: Costs | None,
-) -> Total:
-    walks = [
-        run_along(
-            recording,
-            _drafter(recording, speculation, draft),
-            n_snapshots=usable_snapshots(speculation),
-        )
-        for recording in recordings
-    ]
-    rounds = list(chain.from_iterable(walks))
-    mismatches = [one for one in rounds if one.end is RoundEnd.MISMATCH]
-    batches = [0] * (speculation.longest + 1)
-    for one in rounds:
-        batches[one.n_drafted] += 1
-    prices = None if costs is None else costs.prices(len(batches) - 1)
-    return Total(
-        draft=draft,
-        speculation=speculation,
-        n_rounds=len(rounds),
-        n_drafted=sum(one.n_drafted for one in rounds),
-        n_accepted=sum(one.n_accepted for one in rounds),
-        n_rejections=len(mismatches),
-        n_before_mismatch=sum(one.n_accepted for one in mismatches),
-        n_redone=sum(one.is_redone for one in rounds),
-        batches=tuple(batches),
-        n_decoded=sum(recording.n_decoded for recording in recordings),
-        mean_past=mean_past(recordings),
-        off_s=None if costs is None else sum(off_seconds(recordings, costs)),
-        parts=_parts(recordings, walks, prices),
-    )
+def _replay(
+    recording: Recording, setting: Speculation, draft: str | None, prices: Prices | None
+) -> Replay:
+    found = Replay(recording, prices, n_settings=1, depth=setting.longest)
+    drafter, position = _drafter(recording, setting, draft), 0
+    for one in run_along(recording, drafter, n_snapshots=usable_snapshots(setting)):
+        n_emitted, is_wrong = len(one.tokens), one.end is RoundEnd.MISMATCH
+        outcome = Outcome(one.n_drafted, one.n_accepted, n_emitted, is_wrong, one.is_redone)
+        found.add(position, 0, one.n_steps, outcome)
+        position += n_emitted
+    return found
 
 
-def _drafter(recording: Recording, speculation: Speculation, draft: str | None) -> Drafter:
-    drafters = [ngram_drafter(one) for one in speculation.ngrams]
-    own = speculation.model
-    if draft is None or own is None:
-        return drafters[0] if len(drafters) == 1 else ChainedDrafter(drafters)
-    return ChainedDrafter((*drafters, _own_drafter(recording, own, draft)))
-
-
-def _own_drafter(recording: Recording, own: ModelDrafter, draft: str) -> Drafter:
+def _drafter(recording: Recording, setting: Speculation, draft: str | None) -> Drafter:
+    ngrams = [ngram_drafter(one) for one in setting.ngrams]
+    if draft is None or setting.model is None:
+        return ChainedDrafter(ngrams)
     chains = recording.chains[draft]
     # Of the time that passes here nothing is kept.
-    given = RecordedDraft(recording, chains), own, lambda: 0.0
+    given = RecordedDraft(recording, chains), setting.model, lambda: 0.0
     if chains.mtp_layers:
-        return MtpDrafter(*given, n_layers=chains.mtp_layers)
-    return DraftModelDrafter(*given)
-
-
-def _parts(
-    recordings: Sequence[Recording], walks: Sequence[Sequence[Round]], prices: Prices | None
-) -> Parts:
-    found = np.zeros((4, len(recordings), N_PARTS))
-    for row, (recording, rounds) in enumerate(zip(recordings, walks, strict=True)):
-        ends, n_prompt, position = part_ends(recording.n_decoded), len(recording.prompt), 0
-        for one in rounds:
-            n_emitted = len(one.tokens)
-            seconds = np.nan if prices is None else float(prices.of(one, n_prompt + position))
-            place = row, bisect_right(ends, position)
-            found[:, *place] += (n_emitted, one.n_drafted, one.n_accepted, seconds)
-            position += n_emitted
-    return Parts(*found)
+        return ChainedDrafter((*ngrams, MtpDrafter(*given, n_layers=chains.mtp_layers)))
+    return ChainedDrafter((*ngrams, DraftModelDrafter(*given)))
 
 
 class RecordedTarget:
@@ -278,7 +211,7 @@ class RecordedDraft:
         return row.tokens[step], float32(row.probabilities[step])
 
 
-def run_along(recording: Recording, drafter: Drafter, *, n_snapshots: int) -> list[Round]:
+def run_along(recording: Recording, drafter: Drafter, *, n_snapshots: int) -> Iterator[Round]:
     """Rounds of a generation of this output with ``drafter``, exactly; their times mean nothing.
 
     Args:
@@ -286,12 +219,10 @@ def run_along(recording: Recording, drafter: Drafter, *, n_snapshots: int) -> li
         drafter: any.
         n_snapshots: snapshots of the target's state, that it may go back to where it has any.
     """
-    # An output that was cut off is replayed as if no more had been asked for.
-    is_cut = recording.stop is Stop.CANCELLED
     decoder = Decoder(
         RecordedTarget(recording, n_snapshots=n_snapshots),
         drafter,
-        n_predict=len(recording.output) if is_cut else recording.n_predict,
+        n_predict=recording.n_wanted,
         clock=lambda: 0.0,
     )
-    return list(decoder.rounds(decoder.start(recording.prompt)))
+    return decoder.rounds(decoder.start(recording.prompt))

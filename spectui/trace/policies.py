@@ -14,7 +14,7 @@ for one request they are a fixed length.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import product
 from random import Random
 from typing import NamedTuple
@@ -28,181 +28,154 @@ from spectui.trace.grid import Grid, Rounds, ascending_floors, replay_grid
 from spectui.trace.record import Recording
 
 
-class _Done(NamedTuple):
-    """A round that has drafted something."""
+class Setting(NamedTuple):
+    """The setting of a round's draft."""
+
+    draft_max: int
+    draft_p_min: float = 0.0
+    draft_min: int = 0
+    keeps_unsure: bool = False
+    """Whether the token below ``draft_p_min`` is drafted as the last one."""
+
+
+class Done(NamedTuple):
+    """A round that has been run."""
 
     n_drafted: int
     n_accepted: int
     tokens_per_s: float
+    """0 where nothing was drafted."""
 
 
-class Rule:
-    """The setting of the next round's draft, which earlier rounds may change; here it is fixed."""
-
-    keeps_unsure = False
-    """Whether the token below ``draft_p_min`` is drafted as the last one."""
-
-    def __init__(self, draft_max: int, draft_p_min: float = 0.0, draft_min: int = 0) -> None:
-        """Begin with a setting; ``draft_max`` is the most that the rule drafts."""
-        self.most = self.draft_max = draft_max
-        self.draft_p_min = draft_p_min
-        self.draft_min = draft_min
-
-    def begin(self) -> None:
-        """Begin an answer."""
-
-    def choose(self) -> None:
-        """Choose the setting of a round."""
-
-    def learn(self, done: _Done) -> None:
-        """Learn from a round."""
+Rule = Generator[Setting, Done | None, None]
+"""Yields the setting of each round, and is sent the round; None where an answer begins."""
 
 
-class _Unsure(Rule):
+def fixed(setting: Setting) -> Rule:
+    """Draft every round alike."""
+    while True:
+        yield setting
+
+
+def _unsure(most: int, p_min: float) -> Rule:
     """A draft ends behind its first token below ``draft_p_min``.
 
     transformers, ``ConfidenceCriteria``; there the probability is of the whole vocabulary.
     """
+    return fixed(Setting(most, p_min, keeps_unsure=True))
 
-    keeps_unsure = True
 
-
-class _Heuristic(Rule):
+def _heuristic(most: int, p_min: float) -> Rule:
     """Two tokens more after a draft that was right, one less after another; 5 at first.
 
     transformers, ``AssistedCandidateGenerator.update_candidate_strategy``: the schedule
     ``heuristic``, which keeps its length from answer to answer.
     """
-
-    def __init__(self, draft_max: int, draft_p_min: float = 0.0) -> None:
-        super().__init__(draft_max, draft_p_min)
-        self.draft_max = min(5, draft_max)
-
-    def learn(self, done: _Done) -> None:
-        step = 2 if done.n_accepted == done.n_drafted else -1
-        self.draft_max = max(1, min(self.most, self.draft_max + step))
+    length = min(5, most)
+    while True:
+        done = yield Setting(length, p_min)
+        if done and done.n_drafted:
+            step = 2 if done.n_accepted == done.n_drafted else -1
+            length = max(1, min(most, length + step))
 
 
-class _Averaged(Rule):
+def _averaged(most: int, p_min: float) -> Rule:
     """The moving average of accepted tokens, 2 at first; a draft that was right adds 1 to it.
 
     llama.cpp's forks of LaurentZuijdwijk and halo-box, ``--spec-draft-adaptive``:
     ``common_speculative_impl::adaptive_n_draft`` and ``update_acc_ema``.
     """
-
-    def begin(self) -> None:
-        self._mean = 2.0
-
-    def choose(self) -> None:
-        self._mean = min(self._mean, self.most)
-        self.draft_max = max(1, int(self._mean + 0.5))
-
-    def learn(self, done: _Done) -> None:
-        is_right = done.n_accepted >= self.draft_max
-        self._mean += 1.0 if is_right else 0.25 * (done.n_accepted - self._mean)
+    mean = 2.0
+    while True:
+        mean = min(mean, most)
+        length = max(1, int(mean + 0.5))
+        done = yield Setting(length, p_min)
+        if done is None:
+            mean = 2.0
+        elif done.n_drafted:
+            mean += 1.0 if done.n_accepted >= length else 0.25 * (done.n_accepted - mean)
 
 
-class _Bucket(Rule):
+def _bucket(most: int, p_min: float) -> Rule:
     """From 3 tokens on, one more or less where a surplus or a lack of accepted ones has added up.
 
     llama.cpp's pull request 27210, ``draft-mtp-adaptive``: ``common_speculative_adaptive``.
     """
-
-    _level: int
-
-    def begin(self) -> None:
-        self._least = min(3, self.most)
-        self._move_to(self._least)
-
-    def learn(self, done: _Done) -> None:
-        lack = self.draft_max - done.n_accepted
-        self._level += max(1, done.n_accepted - 1) if lack <= 0 else -lack
-        top = self._pressure + 20
-        if self._level >= top and self.draft_max < self.most:
-            self._move_to(self.draft_max + 1)
-        elif self._level <= 0 and self.draft_max > self._least:
-            self._move_to(self.draft_max - 1)
-        else:
-            self._level = min(max(self._level, 0), top)
-
-    def _move_to(self, length: int) -> None:
-        self.draft_max = length
-        self._pressure: int = max(20, 4 * length)
-        self._level = self._pressure
+    length = least = min(3, most)
+    level = middle = max(20, 4 * length)
+    while True:
+        done = yield Setting(length, p_min)
+        before = length
+        if done is None:
+            length, level = least, max(20, 4 * least)
+        elif done.n_drafted:
+            lack = length - done.n_accepted
+            level += max(1, done.n_accepted - 1) if lack <= 0 else -lack
+            length += (level >= middle + 20 and length < most) - (level <= 0 and length > least)
+            level = min(max(level, 0), middle + 20)
+        if length != before:
+            level = middle = max(20, 4 * length)
 
 
-class _Tiers(Rule):
+def _tiers(most: int, p_min: float) -> Rule:
     """1, 3, 5 or 7 tokens by the moving average of accepted ones, looked at every five rounds.
 
     SGLang, ``AdaptiveStepSlot`` with its defaults for one request at once. It goes on from answer
     to answer.
     """
-
-    def __init__(self, draft_max: int, draft_p_min: float = 0.0) -> None:
-        super().__init__(draft_max, draft_p_min)
-        self._lengths = [length for length in (1, 3, 5, 7) if length <= draft_max]
-        self.draft_max = self._lengths[len(self._lengths) // 2]
-        self._mean, self._n_rounds = self.draft_max - 1.0, 0
-
-    def learn(self, done: _Done) -> None:
-        self._mean += 0.2 * (done.n_accepted - self._mean)
-        self._n_rounds += 1
-        if self._n_rounds <= 10 or self._n_rounds % 5:  # noqa: PLR2004 - its warm-up and interval
-            return
-        lengths = self._lengths
-        at = was = lengths.index(self.draft_max)
-        while at > 0 and self._mean <= lengths[at - 1] - 0.75:
+    lengths = [length for length in (1, 3, 5, 7) if length <= most]
+    at, n_rounds = len(lengths) // 2, 0
+    mean = lengths[at] - 1.0
+    while True:
+        done = yield Setting(lengths[at], p_min)
+        if not (done and done.n_drafted):
+            continue
+        mean += 0.2 * (done.n_accepted - mean)
+        n_rounds += 1
+        if n_rounds <= 10 or n_rounds % 5:  # noqa: PLR2004 - its warm-up and interval
+            continue
+        before = at
+        while at > 0 and mean <= lengths[at - 1] - 0.75:
             at -= 1
-        while at >= was and at + 1 < len(lengths) and self._mean > lengths[at] - 0.5:
+        while at >= before and at + 1 < len(lengths) and mean > lengths[at] - 0.5:
             at += 1
-        self.draft_max = lengths[at]
 
 
-class _Autotune(Rule):
+def _autotune(most: int, floor: float) -> Rule:
     """The value of each number that gave most tokens per second, and 15 times in 100 another one.
 
     ik_llama.cpp, ``--spec-autotune``: ``spec_tuner``, which goes on from answer to answer. Values
     of ``draft_p_min`` that were not recorded are left out.
     """
-
-    def __init__(self, draft_max: int, floor: float) -> None:
-        super().__init__(draft_max)
-        p_mins = [0.095 * step for step in range(11)]
-        self._values: tuple[Sequence[float], ...] = (
-            range(1, draft_max + 1),
-            [p_min for p_min in p_mins if not 0 < p_min < floor],
-            range(7),
-        )
-        self._means = [[(0.0, 0)] * len(values) for values in self._values]
-        self._chosen = self._best = [0] * len(self._values)
-        self._random = Random(0)  # noqa: S311 - no secret
-
-    def choose(self) -> None:
-        self._chosen = [
-            self._random.randrange(len(values)) if self._random.random() < 0.15 else best  # noqa: PLR2004 - its epsilon
-            for values, best in zip(self._values, self._best, strict=True)
+    p_mins = [p_min for p_min in (0.095 * step for step in range(11)) if not 0 < p_min < floor]
+    values: tuple[Sequence[float], ...] = range(1, most + 1), p_mins, range(7)
+    means = [[(0.0, 0)] * len(one) for one in values]
+    dice = Random(0)  # noqa: S311 - no secret
+    while True:
+        chosen = [
+            dice.randrange(len(one)) if dice.random() < 0.15 else one.index(max(one))  # noqa: PLR2004 - its epsilon
+            for one in means
         ]
-        longest, self.draft_p_min, shortest = (
-            values[at] for values, at in zip(self._values, self._chosen, strict=True)
-        )
-        self.draft_max, self.draft_min = int(longest), min(int(shortest), int(longest))
-
-    def learn(self, done: _Done) -> None:
-        for means, at in zip(self._means, self._chosen, strict=True):
-            mean, n = means[at]
-            means[at] = mean + (done.tokens_per_s - mean) / (n + 1), n + 1
-        self._best = [means.index(max(means)) for means in self._means]
+        longest, p_min, shortest = (one[at] for one, at in zip(values, chosen, strict=True))
+        setting = Setting(int(longest), p_min, min(int(shortest), int(longest)))
+        while (done := (yield setting)) is None:
+            # An answer begins: it has not been tried yet.
+            pass
+        if done.n_drafted:
+            for one, at in zip(means, chosen, strict=True):
+                mean, n = one[at]
+                one[at] = mean + (done.tokens_per_s - mean) / (n + 1), n + 1
 
 
 CONFIDENCE, AUTOTUNE = "transformers' confidence threshold", "--spec-autotune"
 CUMULATIVE = "cumulative p_min"
 RULES: Mapping[str, Callable[[int, float], Rule]] = {
-    "transformers' heuristic": _Heuristic,
-    "--spec-draft-adaptive": _Averaged,
-    "draft-mtp-adaptive": _Bucket,
-    "SGLang's adaptive steps": _Tiers,
-    CONFIDENCE: _Unsure,
-    AUTOTUNE: _Autotune,
+    "transformers' heuristic": _heuristic,
+    "--spec-draft-adaptive": _averaged,
+    "draft-mtp-adaptive": _bucket,
+    "SGLang's adaptive steps": _tiers,
+    CONFIDENCE: _unsure,
+    AUTOTUNE: _autotune,
 }
 """Rules, by the most that they draft and ``draft_p_min``; ``AUTOTUNE`` by the least of it above 0.
 ``CUMULATIVE`` is replayed as a grid."""
@@ -235,11 +208,10 @@ def rounds_of(recording: Recording, draft: str, prices: Prices) -> list[Round]:
     chains = recording.chains[draft]
     rounds = Rounds(recording, chains)
     floors = ascending_floors(rounds.rows, chains)
-    lengths = np.arange(chains.depth + 1, dtype=np.uint8)
-    here, none = np.ones(len(lengths), np.bool_), np.zeros_like(lengths)
+    lengths = np.arange(chains.depth + 1)
     found = []
     for position in range(recording.n_decoded):
-        outcome = rounds.outcome(position, lengths, here)
+        outcome = rounds.outcome(position, lengths)
         price = prices.at(rounds.n_past(position))
         found.append(
             Round(
@@ -247,7 +219,7 @@ def rounds_of(recording: Recording, draft: str, prices: Prices) -> list[Round]:
                 floors[position].tolist(),
                 outcome.accepted.tolist(),
                 outcome.emitted.tolist(),
-                price.seconds(none, *outcome[:4]).tolist(),
+                price.seconds(0, *outcome[:4]).tolist(),
                 price.chain.tolist(),
             )
         )
@@ -284,15 +256,14 @@ def run_rule(answers: Sequence[Sequence[Round]], rule: Rule) -> Run:
     n_rounds = n_drafted = n_accepted = 0
     seconds = 0.0
     for answer in answers:
-        rule.begin()
+        setting = rule.send(None)
         position = 0
         while position < len(answer):
             one = answer[position]
-            rule.choose()
-            n_steps, length = _draft(one, rule)
+            n_steps, length = _draft(one, setting)
             round_s = one.seconds[length] + one.chain_s[n_steps]
-            if length:
-                rule.learn(_Done(length, one.accepted[length], one.emitted[length] / round_s))
+            tokens_per_s = one.emitted[length] / round_s if length else 0.0
+            setting = rule.send(Done(length, one.accepted[length], tokens_per_s))
             n_rounds += 1
             n_drafted += length
             n_accepted += one.accepted[length]
@@ -301,15 +272,15 @@ def run_rule(answers: Sequence[Sequence[Round]], rule: Rule) -> Run:
     return Run(n_rounds, n_drafted, n_accepted, seconds)
 
 
-def _draft(one: Round, rule: Rule) -> tuple[int, int]:
+def _draft(one: Round, setting: Setting) -> tuple[int, int]:
     """Decodes of a round's chain, and tokens of its draft, as ``draft_chain`` has them."""
     if one.cap <= 0:
         return 0, 0
-    longest = min(rule.draft_max, one.longest)
-    sure = len(one.floors) - bisect_left(one.floors, float32(rule.draft_p_min))
+    longest = min(setting.draft_max, one.longest)
+    sure = len(one.floors) - bisect_left(one.floors, float32(setting.draft_p_min))
     n_steps = min(sure + 1, longest)
-    length = n_steps if rule.keeps_unsure else min(sure, longest)
-    return n_steps, min(length, one.cap) if length >= rule.draft_min else 0
+    length = n_steps if setting.keeps_unsure else min(sure, longest)
+    return n_steps, min(length, one.cap) if length >= setting.draft_min else 0
 
 
 class Policy(NamedTuple):
@@ -383,7 +354,6 @@ def _cumulative(recordings: Sequence[Recording], draft: str, grid: Grid, prices:
         replay_grid(one, one.chains[draft], grid, prices=prices, cumulative=True)
         for one in recordings
     )
-    seconds = np.sum([one.seconds for one in replays], axis=0)
-    p_min, longest, _ = np.unravel_index(seconds.argmin(), grid.shape)
-    numbers = grid.draft_max[longest], grid.draft_p_min[p_min]
-    return Policy(CUMULATIVE, *numbers, float(seconds.min()))
+    seconds = np.sum([one.whole.seconds for one in replays], axis=0)
+    best = list(grid.settings(mtp=False))[seconds.argmin()]
+    return Policy(CUMULATIVE, best.draft_max, best.draft_p_min, float(seconds.min()))

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectui.documents import Json, Known
-from spectui.speculative.decoder import draft_cap
 from spectui.speculative.models import Rollback
 from spectui.trace.costs import Costs, Prices, Vector
+from spectui.trace.grid import Rounds
 from spectui.trace.record import Chains, Recording
-from spectui.trace.replay import off_seconds
+from spectui.trace.replay import mean_past
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +80,11 @@ def best_sampled(
     seconds, drafted, accepted = totals[best].tolist()
     if not drafted:
         return None
+    off_s = off.off_seconds(sum(one.n_decoded for one in recordings), mean_past(recordings))
     return Sampled(
         draft=draft,
         draft_max=best + 1,
-        speedup=sum(off_seconds(recordings, off)) / seconds,
+        speedup=off_s / seconds,
         n_drafted=drafted,
         n_accepted=accepted,
     )
@@ -96,10 +97,8 @@ def _is_known(recording: Recording, chains: Chains) -> bool:
 
 def replay_sampled(recording: Recording, chains: Chains, prices: Prices) -> Vector:
     """Expected seconds, drafted and accepted tokens: [longest, 3], from drafts of one token on."""
-    survival = _survival(recording, chains)
-    return np.array(
-        [_walked(recording, survival, longest, prices) for longest in range(1, chains.longest + 1)]
-    )
+    rounds, survival = Rounds(recording, chains), _survival(recording, chains)
+    return np.array([_walked(rounds, survival, n, prices) for n in range(1, chains.longest + 1)])
 
 
 def _survival(recording: Recording, chains: Chains) -> Vector:
@@ -114,25 +113,21 @@ def _survival(recording: Recording, chains: Chains) -> Vector:
     return found
 
 
-def _walked(recording: Recording, survival: Vector, longest: int, prices: Prices) -> Vector:
+def _walked(rounds: Rounds, survival: Vector, longest: int, prices: Prices) -> Vector:
     """Expected seconds, drafted and accepted tokens of drafts of one length."""
-    n = len(recording.output)
+    n = len(survival)
     begins = np.zeros(n + longest + 1)
     begins[0] = 1.0
     found = np.zeros(3)
     for position in range(n - 1):
-        n_past = len(recording.prompt) + position
-        cap = draft_cap(
-            n_ctx=recording.n_ctx, n_past=n_past, n_remaining=recording.n_predict - (position + 1)
-        )
-        drafted = max(0, min(longest, cap))
+        drafted = min(longest, rounds.bounds(position)[0])
         lasting = survival[position, : drafted + 1]
         # [drafted + 1]: that so many are accepted.
-        ends = lasting - np.append(lasting[1:], 0.0)
+        ends = -np.diff(lasting, append=0.0)
         accepted = np.arange(drafted + 1) @ ends
-        wrong = 1.0 - lasting[-1]
+        price = prices.at(rounds.n_past(position))
         # A cache that just forgets is as soon done, however much was accepted.
-        seconds = prices.at(n_past).seconds(drafted, drafted, 0, accepted + 1, wrong)
+        seconds = price.seconds(drafted, drafted, 0, accepted + 1, 1.0 - lasting[-1])
         begins[position + 1 : position + drafted + 2] += begins[position] * ends
         found += begins[position] * np.array([seconds, drafted, accepted])
     return found

@@ -96,7 +96,12 @@ class Recording:
     @property
     def n_decoded(self) -> int:
         """Tokens that rounds emit: all but the first."""
-        return max(0, len(self.output) - 1)
+        return len(self.output) - 1
+
+    @property
+    def n_wanted(self) -> int:
+        """Tokens that a replay asks for: of an output that was cut off, no more than there are."""
+        return len(self.output) if self.stop is Stop.CANCELLED else self.n_predict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +136,7 @@ class Trace:
     has_text: bool
     """Whether tokens are those of the vocabulary. If not, each recording numbers its own by first
     appearance: enough for a replay, which only compares tokens."""
-    recordings: tuple[Recording, ...]
+    recordings: Annotated[tuple[Recording, ...], Meta(min_length=1)]
 
 
 def mismatches(output: Sequence[int], tokens: Sequence[int]) -> Iterator[int]:
@@ -141,53 +146,34 @@ def mismatches(output: Sequence[int], tokens: Sequence[int]) -> Iterator[int]:
             yield position
 
 
-Proposals = tuple[tuple[int, ...], tuple[Tail, ...]]
-"""Chains of one draft, spread out: [n_output] how many tokens in a row the draft has right after
-output token i, and the chain after it."""
+def spread_out(output: Sequence[int], chains: Chains) -> tuple[tuple[int, ...], tuple[Tail, ...]]:
+    """Spread the chains of one draft out.
 
-
-def spread_out(output: Sequence[int], chains: Chains) -> Proposals:
-    """Spread chains out.
+    Returns:
+        [n_output]: tokens in a row, up to the longest draft, that the draft has right after output
+        token i; and the chain after it.
 
     Raises:
         ValueError: the numbers of tokens and tails do not fit the output.
     """
     is_whole = len(chains.tokens) == len(output)
-    if chains.mtp_layers:
-        if not is_whole or len(chains.tails) != len(output):
-            raise ValueError("these chains belong to another output")
-        return _each_alone(output, chains)
-    wrong = list(mismatches(output, chains.tokens)) if is_whole else []
-    if len(wrong) != len(chains.tails):
+    alone = range(len(output)) if chains.mtp_layers else mismatches(output, chains.tokens)
+    ends = list(alone) if is_whole else []
+    if len(ends) != len(chains.tails):
         raise ValueError("these chains belong to another output")
+    tails = dict(zip(ends, chains.tails, strict=True))
     runs: list[int] = []
     rows: list[Tail] = []
-    tails = dict(zip(wrong, chains.tails, strict=True))
     ahead = Tail(tokens=(), probabilities=())
-    run = 0
     for position in reversed(range(len(output))):
-        if position in tails:
-            run, ahead = 0, tails[position]
-        else:
-            run += 1
+        ahead = tails.get(position, ahead)
         ahead = Tail(
             tokens=(chains.tokens[position], *ahead.tokens)[: chains.depth],
             probabilities=(chains.probabilities[position], *ahead.probabilities)[: chains.depth],
         )
-        runs.append(run)
+        runs.append(_n_right(ahead.tokens, output[position + 1 : position + 1 + chains.depth]))
         rows.append(ahead)
     return tuple(reversed(runs)), tuple(reversed(rows))
-
-
-def _each_alone(output: Sequence[int], chains: Chains) -> Proposals:
-    """Chains that are not part of each other."""
-    rows = tuple(
-        Tail(tokens=(token, *tail.tokens), probabilities=(probability, *tail.probabilities))
-        for token, probability, tail in zip(
-            chains.tokens, chains.probabilities, chains.tails, strict=True
-        )
-    )
-    return tuple(_n_right(row.tokens, output[at + 1 :]) for at, row in enumerate(rows)), rows
 
 
 def _n_right(chain: Sequence[int], coming: Sequence[int]) -> int:

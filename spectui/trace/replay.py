@@ -1,9 +1,8 @@
 """Replays added up over the recordings of a trace."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -11,19 +10,8 @@ from spectui.options.drafters import Model
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Tally
 from spectui.trace.costs import Costs, Vector
-from spectui.trace.grid import (
-    COUNTS,
-    N_PARTS,
-    Counts,
-    Grid,
-    Parts,
-    Replayed,
-    check_covered,
-    replay_grid,
-)
+from spectui.trace.grid import N_PARTS, Grid, Parts, Replay, check_covered, replay_grid
 from spectui.trace.record import Recording
-
-_COUNTS = COUNTS[:-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +31,7 @@ class Total(Tally):
     off_s: float | None
     """Seconds of the target alone; None without costs."""
     parts: Parts = field(compare=False, repr=False)
-    """The same by parts of the answers."""
+    """The same by parts of the answers, [n_answers, n_parts]; seconds are NaN without costs."""
 
     @property
     def model(self) -> Model:
@@ -91,55 +79,69 @@ def replay_trace(
     Raises:
         UsageError: the chains do not answer for a setting.
     """
-    for recording in recordings:
-        check_covered(grid, recording.chains[draft])
-    sums = _Sums(recordings, draft, grid, costs)
-    off_s = None if costs is None else sum(off_seconds(recordings, costs))
+    chains = [recording.chains[draft] for recording in recordings]
+    for one in chains:
+        check_covered(grid, one)
+    prices = None if costs is None else costs.prices(max(grid.draft_max))
+    settings = grid.settings(mtp=any(one.mtp_layers for one in chains))
+    replays = (
+        replay_grid(recording, one, grid, prices=prices)
+        for recording, one in zip(recordings, chains, strict=True)
+    )
+    depth = max(one.depth for one in chains)
+    return totals(recordings, draft, list(map(Speculation, settings)), replays, costs, depth=depth)
+
+
+def totals(
+    recordings: Sequence[Recording],
+    draft: str | None,
+    settings: Sequence[Speculation],
+    replays: Iterable[Replay],
+    costs: Costs | None,
+    *,
+    depth: int,
+) -> tuple[Total, ...]:
+    """Add up replays, one by one: all of a long chat's at once would take megabytes.
+
+    Args:
+        recordings: recordings of a trace.
+        draft: name of the draft model; None for n-gram drafters.
+        settings: that were replayed.
+        replays: of each recording in turn.
+        costs: costs of rounds, for the seconds of the target alone.
+        depth: longest draft of any recording.
+    """
+    n_settings = len(settings)
+    batches = np.zeros((depth + 1, n_settings), np.int64)
+    parts = np.zeros((4, len(recordings), N_PARTS, n_settings))
+    n_redone, n_rejections, n_before_mismatch = np.zeros((3, n_settings), np.int64)
+    for index, replay in enumerate(replays):
+        batches[: len(replay.batches)] += replay.batches
+        parts[:, index] = replay.parts
+        n_redone += replay.n_redone
+        n_rejections += replay.n_rejections
+        n_before_mismatch += replay.n_before_mismatch
+    n_decoded = sum(recording.n_decoded for recording in recordings)
     deepness = mean_past(recordings)
-    is_mtp = any(recording.chains[draft].mtp_layers for recording in recordings)
-    rows: list[list[Any]] = sums.counts.T.tolist()
+    n_drafted, n_accepted = parts[1:3].sum(axis=(1, 2))
     return tuple(
         Total(
             draft=draft,
-            speculation=Speculation(setting),
-            **dict(zip(_COUNTS, row, strict=True)),
-            batches=tuple(map(int, sums.batches[:, index])),
-            n_decoded=sum(recording.n_decoded for recording in recordings),
+            speculation=setting,
+            n_rounds=int(batches[:, index].sum()),
+            n_drafted=int(n_drafted[index]),
+            n_accepted=int(n_accepted[index]),
+            n_rejections=int(n_rejections[index]),
+            n_before_mismatch=int(n_before_mismatch[index]),
+            n_redone=int(n_redone[index]),
+            batches=tuple(batches[:, index].tolist()),
+            n_decoded=n_decoded,
             mean_past=deepness,
-            off_s=off_s,
-            parts=Parts(*sums.parts[..., index]),
+            off_s=None if costs is None else costs.off_seconds(n_decoded, deepness),
+            parts=Parts(*parts[..., index]),
         )
-        for index, (setting, row) in enumerate(zip(grid.settings(mtp=is_mtp), rows, strict=True))
+        for index, setting in enumerate(settings)
     )
-
-
-class _Sums:
-    """Replays of a grid, added up one by one: all of a long chat's at once would take megabytes."""
-
-    def __init__(
-        self, recordings: Sequence[Recording], draft: str, grid: Grid, costs: Costs | None
-    ) -> None:
-        n_settings = math.prod(grid.shape)
-        depth = max(recording.chains[draft].depth for recording in recordings)
-        self.counts = np.zeros((len(_COUNTS), n_settings), np.uint64)
-        """[n_counts, n_settings], in the order of ``_COUNTS``."""
-        self.batches: Counts = np.zeros((depth + 1, n_settings), np.uint32)
-        """[depth + 1, n_settings]; recordings may differ in depth."""
-        self.parts = np.zeros((4, len(recordings), N_PARTS, n_settings))
-        """As of ``Parts``, [4, n_recordings, n_parts, n_settings]."""
-        prices = None if costs is None else costs.prices(max(grid.draft_max))
-        for index, recording in enumerate(recordings):
-            self._add(
-                index,
-                replay_grid(recording, recording.chains[draft], grid, prices=prices, batches=True),
-            )
-
-    def _add(self, index: int, replay: Replayed) -> None:
-        self.counts += np.array([getattr(replay, name).ravel() for name in _COUNTS])
-        if replay.batches is not None:
-            n_lengths = len(replay.batches)
-            self.batches[:n_lengths] += replay.batches.reshape(n_lengths, -1)
-        self.parts[:, index] = replay.parts.reshape(N_PARTS, 4, -1).swapaxes(0, 1)
 
 
 def off_part_seconds(recordings: Sequence[Recording], part_tokens: Vector, costs: Costs) -> Vector:
@@ -154,22 +156,12 @@ def off_part_seconds(recordings: Sequence[Recording], part_tokens: Vector, costs
     first = np.array([[len(one.prompt)] for one in recordings])
     # Depths are consecutive, so that their mean is that of the first and the last.
     depth = first + (2 * after - part_tokens - 1) / 2
-    return part_tokens * (costs.off_s + costs.off_growth_s * (depth - costs.n_past))
-
-
-def off_seconds(recordings: Sequence[Recording], costs: Costs) -> list[float]:
-    """Seconds of the target alone for each recording."""
-    return [costs.off_seconds(_span(recording)) for recording in recordings]
+    found: Vector = costs.off_seconds(part_tokens, depth)
+    return found
 
 
 def mean_past(recordings: Sequence[Recording]) -> float:
     """Depth at which the tokens of all recordings are decoded, in the mean; 0 without any."""
-    spans = [_span(recording) for recording in recordings]
-    n_decoded = sum(map(len, spans))
-    return sum(map(sum, spans)) / n_decoded if n_decoded else 0.0
-
-
-def _span(recording: Recording) -> range:
-    """Depths at which the tokens of a recording are decoded."""
-    first = len(recording.prompt)
-    return range(first, first + recording.n_decoded)
+    n_decoded = sum(one.n_decoded for one in recordings)
+    sums = (one.n_decoded * (2 * len(one.prompt) + one.n_decoded - 1) for one in recordings)
+    return sum(sums) / 2 / n_decoded if n_decoded else 0.0

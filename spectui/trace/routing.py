@@ -14,6 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import inf
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -108,24 +110,23 @@ def use_of(routing: Routing) -> ExpertUse:
     )
 
 
-def stack_distances(accesses: Sequence[Sequence[int]]) -> list[int | None]:
+def stack_distances(accesses: Sequence[Sequence[int]]) -> list[float]:
     """Number of other keys that were used since each key was, before the access that it is part of.
 
     Args:
         accesses: different keys that are looked up at once; a later one counts as used later.
 
     Returns:
-        One for each key of each access in turn; None where it was not used before.
+        One for each key of each access in turn; infinite where it was not used before.
     """
     is_last = np.zeros(sum(map(len, accesses)), np.bool_)
     last: dict[int, int] = {}
-    found: list[int | None] = []
+    found: list[float] = []
     for keys in accesses:
         begin = len(found)
         for key in keys:
             at = last.get(key)
-            between = None if at is None else int(np.count_nonzero(is_last[at + 1 : begin]))
-            found.append(between)
+            found.append(inf if at is None else int(is_last[at + 1 : begin].sum()))
         for at, key in enumerate(keys, begin):
             if key in last:
                 is_last[last[key]] = False
@@ -134,26 +135,20 @@ def stack_distances(accesses: Sequence[Sequence[int]]) -> list[int | None]:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Group:
+class _Group(NamedTuple):
     """Layers whose experts share their slots."""
 
     expert_bytes: int
+    all_bytes: int
+    """Bytes of the experts of all its layers."""
     n_used: int
     """Experts of a token and layer, at most."""
-    n_keys: int
-    """Experts of all its layers."""
-    n_accesses: int
-    distances: npt.NDArray[np.int64]
-    """Sorted, of the experts that were used before."""
-
-    @property
-    def all_bytes(self) -> int:
-        return self.n_keys * self.expert_bytes
+    distances: npt.NDArray[np.float64]
+    """Of each expert that was used."""
 
     def n_hits(self, n_slots: int) -> int:
         # With fewer slots than experts of a token the layers are not cached.
-        return int(np.searchsorted(self.distances, n_slots)) if n_slots >= self.n_used else 0
+        return int(np.count_nonzero(self.distances < n_slots)) if n_slots >= self.n_used else 0
 
 
 def _groups(routing: Routing) -> Iterator[_Group]:
@@ -165,13 +160,11 @@ def _groups(routing: Routing) -> Iterator[_Group]:
         # As they are decoded: token by token, layer by layer.
         keys = (one.rows.astype(int) + at * routing.n_experts for at, one in enumerate(layers))
         tokens = zip(*(one.tolist() for one in keys), strict=True)
-        found = stack_distances(list(chain.from_iterable(tokens)))
         yield _Group(
             expert_bytes=expert_bytes,
+            all_bytes=expert_bytes * len(layers) * routing.n_experts,
             n_used=max(one.n_used for one in layers),
-            n_keys=len(layers) * routing.n_experts,
-            n_accesses=len(found),
-            distances=np.sort([one for one in found if one is not None]).astype(np.int64),
+            distances=np.array(stack_distances(list(chain.from_iterable(tokens)))),
         )
 
 
@@ -181,10 +174,10 @@ def _cached(groups: Sequence[_Group], size_mib: int, ram_bytes: int, n_tokens: i
         budget_bytes = size_mib * _MIB * one.all_bytes // ram_bytes
         hits = one.n_hits(budget_bytes // one.expert_bytes - 1)
         n_hits += hits
-        missed_bytes += (one.n_accesses - hits) * one.expert_bytes
+        missed_bytes += (len(one.distances) - hits) * one.expert_bytes
     return CacheShare(
         size_mib=size_mib,
-        hit_rate=n_hits / sum(one.n_accesses for one in groups),
+        hit_rate=n_hits / sum(len(one.distances) for one in groups),
         upload_bytes=missed_bytes / n_tokens,
     )
 

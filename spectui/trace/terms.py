@@ -8,63 +8,182 @@ nothing: as α grows towards 1, what it misses in tokens per round goes.
 
 import math
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from functools import partial
 
 import numpy as np
 
 from spectui.speculative.counters import Counters
 from spectui.speculative.expectation import expected_tokens
-from spectui.trace.costs import Costs, MeanRound, rounds_of_lengths
+from spectui.trace.costs import Costs, MeanRound
 from spectui.trace.replay import Total
 
 _BISECTIONS = 60
 """Halvings of the interval of α: beyond the precision of a float."""
 
 
-@dataclass(eq=False)
+REST = "the rest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundTerms(MeanRound):
+    """The mean round of a setting, and what comes of it."""
+
+    alpha: float
+    """Accepted / (accepted + rejections)."""
+    emitted: float
+    """Tokens per round, the bonus token included."""
+    rejected: float
+    """Share of the rounds that end in a mismatch. Their rollback is the same, however many tokens
+    were accepted before it."""
+    step_s: float
+    """d(1): one step of the draft's chain."""
+    target_step_s: float
+    """V(1)."""
+
+    @property
+    def sample_s(self) -> float:
+        """Sampling of all tokens."""
+        return self.token_s * self.emitted
+
+    @property
+    def rollback_s(self) -> float:
+        """Rollback, and what is spent on it before anything is rejected."""
+        return self.mark_s + self.rejection_s * self.rejected
+
+    @property
+    def total_s(self) -> float:
+        """Seconds of the whole round."""
+        return sum(seconds for _, seconds in self.parts)
+
+    @property
+    def parts(self) -> tuple[tuple[str, float], ...]:
+        """(words of the part, seconds)."""
+        return (
+            ("drafting", self.chain_s),
+            ("the second draft pass", self.again_s),
+            ("verifying", self.verify_s),
+            ("sampling", self.sample_s),
+            ("rollback", self.rollback_s),
+            (REST, self.fixed_s),
+        )
+
+    @property
+    def c(self) -> float:
+        """One draft step over one single-token step of the target."""
+        return self.step_s / self.target_step_s
+
+    @property
+    def verify_ratio(self) -> float:
+        """V(n)/V(1) in the mean over the rounds."""
+        return self.verify_s / self.target_step_s
+
+
+def measured_terms(
+    speculative: Counters, *, target_step_s: float, off_s: float
+) -> RoundTerms | None:
+    """Terms of rounds that were run.
+
+    Args:
+        speculative: counts and times of the setting.
+        target_step_s: V(1).
+        off_s: seconds per token of the target alone.
+
+    Returns:
+        None where nothing was drafted, or nothing was timed.
+    """
+    n, times = speculative.n_rounds, speculative.times
+    timed = off_s > 0 and target_step_s > 0 and times.verify_s > 0
+    if speculative.alpha is None or not timed:
+        return None
+    # A drafter without a model takes no steps: all its work counts.
+    chain_s = speculative.chain_s if speculative.n_steps else times.draft_s
+    emitted = speculative.tokens_per_round or 1.0
+    undone_s, n_rejections = times.rollback_s - speculative.mark_s, speculative.n_rejections
+    return RoundTerms(
+        drafted=speculative.n_drafted / n,
+        chain_s=chain_s / n,
+        again_s=(times.draft_s - chain_s) / n,
+        verify_s=times.verify_s / n,
+        fixed_s=(times.other_s + (0.0 if n_rejections else undone_s)) / n,
+        mark_s=speculative.mark_s / n,
+        token_s=times.sample_s / n / emitted,
+        rejection_s=undone_s / n_rejections if n_rejections else 0.0,
+        redone_s=0.0,
+        off_s=off_s,
+        alpha=speculative.alpha,
+        emitted=emitted,
+        rejected=n_rejections / n,
+        step_s=chain_s / (speculative.n_steps or speculative.n_drafted),
+        target_step_s=target_step_s,
+    )
+
+
+def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
+    """Terms of a replayed setting; None where it would draft nothing, or has no price."""
+    if not (total.alpha is not None and total.seconds and total.off_s):
+        return None
+    n, n_rejections = total.n_rounds, total.n_rejections
+    costs = costs.at(total.mean_past)
+    mean = costs.mean_round(np.asarray(total.batches) / n)
+    redone_s = costs.rollback_token_s * total.n_before_mismatch
+    terms = RoundTerms(
+        **asdict(mean)
+        | {
+            "chain_s": 0.0,
+            "rejection_s": mean.rejection_s + (redone_s / n_rejections if n_rejections else 0.0),
+            "redone_s": 0.0,
+            "off_s": total.off_s / total.n_decoded,
+        },
+        alpha=total.alpha,
+        emitted=total.n_decoded / n,
+        rejected=n_rejections / n,
+        step_s=costs.step_s,
+        target_step_s=costs.single_s,
+    )
+    # A draft that stops at the floor takes one more step than it proposes tokens: what is left
+    # of the seconds counts them all.
+    chain_s = max(0.0, total.seconds / n - terms.total_s) if costs.step_s else 0.0
+    return replace(terms, chain_s=chain_s)
+
+
 class Outlook:
     """Speedups of one draft for one target if it were faster, or guessed better."""
 
-    own: MeanRound
-    """Mean round of the setting."""
-    lengths: Sequence[MeanRound]
-    """Rounds of other draft lengths that may be chosen as well. None of them is taken to be better
-    than ``own`` as things are: the setting is the best one found."""
-    _: KW_ONLY
-    alpha: float
-    """Acceptance per token of the setting."""
-    emitted: float
-    """Tokens per round of the setting."""
-    now: float
-    """Speedup of the setting, measured or replayed: the model is scaled so that it says that."""
+    def __init__(self, own: RoundTerms, lengths: Sequence[MeanRound], now: float) -> None:
+        """Scale the model to what is known.
 
-    def __post_init__(self) -> None:
-        estimate = self._estimate(self.own, self.alpha)
-        self._level = self.now / estimate
+        Args:
+            own: mean round of the setting.
+            lengths: rounds of other draft lengths that may be chosen as well. None of them is taken
+                to be better than ``own`` as things are: the setting is the best one found.
+            now: speedup of the setting, measured or replayed, which the model is to say as well.
+        """
+        self._own = own
+        estimate = self._estimate(own, own.alpha)
+        self._level = now / estimate
         self._rounds = tuple(
-            (one, self.now / max(estimate, self._estimate(one, self.alpha)))
-            for one in (self.own, *self.lengths)
+            (one, now / max(estimate, self._estimate(one, own.alpha))) for one in (own, *lengths)
         )
 
     def speedup(self, *, alpha: float | None = None, draft_scale: float = 1.0) -> float:
         """Speedup at the best length."""
-        tried = self.alpha if alpha is None else alpha
+        tried = self._own.alpha if alpha is None else alpha
         return max(level * self._estimate(one, tried, draft_scale) for one, level in self._rounds)
 
     def changed(self, own: MeanRound, *, alpha: float | None = None) -> float:
         """Speedup of the setting itself if its round were ``own``."""
-        return self._level * self._estimate(own, self.alpha if alpha is None else alpha)
+        return self._level * self._estimate(own, self._own.alpha if alpha is None else alpha)
 
     def _estimate(self, one: MeanRound, alpha: float, draft_scale: float = 1.0) -> float:
         return one.speedup(alpha, draft_scale, emitted=self._emitted(one, alpha))
 
     def _emitted(self, one: MeanRound, alpha: float) -> float:
         """Tokens per round: at the setting's own acceptance what they are, at 1 all of them."""
-        own, drafted = expected_tokens(self.alpha, self.own.drafted), self.own.drafted
-        share = self.emitted / own
-        if alpha > self.alpha:
+        drafted, now = self._own.drafted, self._own.alpha
+        own = expected_tokens(now, drafted)
+        share = self._own.emitted / own
+        if alpha > now:
             # In step with what is gained on the way to all, so that more is never worth less.
             way = math.log(expected_tokens(alpha, drafted) / own) / math.log((drafted + 1) / own)
             share **= 1 - way
@@ -77,12 +196,15 @@ class Outlook:
             More than 1 where it may be slower than it is; None where even a draft for nothing
             would not do, or where the draft costs nothing.
         """
-        found = [
-            one.draft_scale(self.alpha, 1 / level, emitted=self._emitted(one, self.alpha))
-            for one, level in self._rounds
-        ]
-        best = max((scale for scale in found if scale is not None), default=-1.0)
-        return best if best > 0 else None
+        best = 0.0
+        for one, level in self._rounds:
+            # The inverse of a speedup grows along a line with the draft's seconds.
+            free, now = (
+                1 / level / self._estimate(one, self._own.alpha, scale) for scale in (0.0, 1.0)
+            )
+            if now > free:
+                best = max(best, (1 - free) / (now - free))
+        return best or None
 
     def break_even_alpha(self) -> float | None:
         """Acceptance per token from which on nothing is lost.
@@ -100,158 +222,8 @@ class Outlook:
 
     def limit(self, lengths: Sequence[MeanRound]) -> tuple[float, MeanRound]:
         """Speedup of a perfect draft for nothing, at the best of ``lengths``, and that round."""
-        best = max((self.own, *lengths), key=lambda one: one.speedup(1.0, 0.0))
+        best = max((self._own, *lengths), key=lambda one: one.speedup(1.0, 0.0))
         return self._level * best.speedup(1.0, 0.0), best
-
-
-REST = "the rest"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoundTerms:
-    """A setting in numbers; its seconds are those of a mean round."""
-
-    alpha: float
-    """Accepted / (accepted + rejections)."""
-    drafted: float
-    """Tokens per round."""
-    emitted: float
-    """Tokens per round, the bonus token included."""
-    rejected: float
-    """Share of the rounds that end in a mismatch."""
-    step_s: float
-    """d(1): one step of the draft's chain."""
-    target_step_s: float
-    """V(1)."""
-    off_s: float
-    """One token of the target alone, sampling included."""
-    draft_s: float
-    """The chain."""
-    again_s: float
-    """The second pass of the draft."""
-    verify_s: float
-    sample_s: float
-    rollback_s: float
-    mark_s: float
-    """Seconds of ``rollback_s`` that are spent before anything is rejected."""
-    other_s: float
-
-    @property
-    def total_s(self) -> float:
-        """Seconds of the whole round."""
-        return sum(seconds for _, seconds in self.parts)
-
-    @property
-    def parts(self) -> tuple[tuple[str, float], ...]:
-        """(words of the part, seconds)."""
-        return (
-            ("drafting", self.draft_s),
-            ("the second draft pass", self.again_s),
-            ("verifying", self.verify_s),
-            ("sampling", self.sample_s),
-            ("rollback", self.rollback_s),
-            (REST, self.other_s),
-        )
-
-    @property
-    def c(self) -> float:
-        """One draft step over one single-token step of the target."""
-        return self.step_s / self.target_step_s
-
-    @property
-    def verify_ratio(self) -> float:
-        """V(n)/V(1) in the mean over the rounds."""
-        return self.verify_s / self.target_step_s
-
-    def mean_round(self) -> MeanRound:
-        """Return the round as the break-even takes it."""
-        return MeanRound(
-            drafted=self.drafted,
-            chain_s=self.draft_s,
-            again_s=self.again_s,
-            verify_s=self.verify_s,
-            fixed_s=self.other_s,
-            mark_s=self.mark_s,
-            token_s=self.sample_s / self.emitted,
-            # After as many accepted tokens as there are.
-            rejection_s=(self.rollback_s - self.mark_s) / self.rejected if self.rejected else 0.0,
-            redone_s=0.0,
-            off_s=self.off_s,
-        )
-
-
-def measured_terms(
-    speculative: Counters, *, target_step_s: float, off_s: float
-) -> RoundTerms | None:
-    """Terms of rounds that were run.
-
-    Args:
-        speculative: counts and times of the setting.
-        target_step_s: V(1).
-        off_s: seconds per token of the target alone.
-
-    Returns:
-        None where nothing was drafted, or nothing was timed.
-    """
-    n = speculative.n_rounds
-    alpha, step_s = speculative.alpha, speculative.draft_step_s
-    timed = off_s > 0 and target_step_s > 0 and speculative.times.verify_s > 0
-    if alpha is None or not timed:
-        return None
-    times = speculative.times
-    return RoundTerms(
-        alpha=alpha,
-        drafted=speculative.n_drafted / n,
-        emitted=speculative.tokens_per_round or 1.0,
-        rejected=speculative.n_rejections / n,
-        # A drafter without a model takes no steps: all its work counts.
-        step_s=times.draft_s / speculative.n_drafted if step_s is None else step_s,
-        target_step_s=target_step_s,
-        off_s=off_s,
-        draft_s=times.draft_s / n if step_s is None else speculative.chain_s / n,
-        again_s=0.0 if step_s is None else (times.draft_s - speculative.chain_s) / n,
-        verify_s=times.verify_s / n,
-        sample_s=times.sample_s / n,
-        rollback_s=times.rollback_s / n,
-        mark_s=speculative.mark_s / n,
-        other_s=times.other_s / n,
-    )
-
-
-def replayed_terms(total: Total, costs: Costs) -> RoundTerms | None:
-    """Terms of a replayed setting; None where it would draft nothing, or has no price."""
-    n = total.n_rounds
-    tried = total.n_accepted + total.n_rejections
-    if not (tried and total.seconds and total.off_s):
-        return None
-    costs = costs.at(total.mean_past)
-    rounds = np.asarray(total.batches, float) / n
-    lengths = np.arange(float(len(rounds)))
-    verify_s = float(rounds @ costs.verifying(lengths))
-    again_s = float(rounds @ costs.drafting_again(lengths))
-    sample_s = costs.token_s * total.n_decoded / n
-    mark_s = costs.mark_s * float(rounds[1:].sum())
-    rollback_s = mark_s + costs.rollback_s * total.n_rejections / n
-    rollback_s += costs.rollback_token_s * total.n_before_mismatch / n
-    rest_s = verify_s + again_s + sample_s + rollback_s + costs.fixed_s
-    return RoundTerms(
-        alpha=total.n_accepted / tried,
-        drafted=total.n_drafted / n,
-        emitted=total.n_decoded / n,
-        rejected=total.n_rejections / n,
-        step_s=costs.step_s,
-        target_step_s=costs.single_s,
-        off_s=total.off_s / total.n_decoded,
-        # A draft that stops at the floor takes one more step than it proposes tokens: what is left
-        # of the seconds counts them all.
-        draft_s=max(0.0, total.seconds / n - rest_s) if costs.step_s else 0.0,
-        again_s=again_s,
-        verify_s=verify_s,
-        sample_s=sample_s,
-        rollback_s=rollback_s,
-        mark_s=mark_s,
-        other_s=costs.fixed_s,
-    )
 
 
 _NOTHING = 0.005
@@ -293,22 +265,12 @@ class Findings:
     """Speedup with a draft that is always right, at the same costs."""
     limit: float
     """Speedup with a draft that is both."""
+    limit_round: MeanRound
+    """The length where ``limit`` is reached."""
     limit_verify_ratio: float
-    """V(n)/V(1) at the length where ``limit`` is reached."""
-    limit_drafted: float
-    """Drafted tokens at the limit."""
-    limit_rest_s: float
-    """Seconds of a round with such a draft beside verifying."""
-    limit_of_parts: float
-    """``limit`` as the parts of the round have it, before it is scaled to the speedup."""
+    """V(n)/V(1) there."""
     limit_is_general: bool
     """Whether it holds for all lengths; without costs only that of the setting is known."""
-
-    @property
-    def break_even_c(self) -> float | None:
-        """``break_even_step_s`` over one step of the target."""
-        step_s = self.break_even_step_s
-        return None if step_s is None else step_s / self.terms.target_step_s
 
 
 def find(
@@ -324,16 +286,17 @@ def find(
         has_floor: whether drafts end at a probability. α is that of confident tokens then, and does
             not hold for longer drafts of the same model.
     """
-    lengths = () if costs is None else rounds_of_lengths(costs, range(1, costs.lengths[-1] + 1))
-    own = terms.mean_round()
-    outlook = partial(Outlook, own, alpha=terms.alpha, emitted=terms.emitted, now=speedup)
-    better = outlook(lengths)
-    faster = outlook(()) if has_floor else better
+    lengths: list[MeanRound] = []
+    if costs is not None:
+        # All rounds of one length each.
+        lengths = list(map(costs.mean_round, np.eye(costs.lengths[-1] + 1)[1:]))
+    better = Outlook(terms, lengths, speedup)
+    faster = Outlook(terms, (), speedup) if has_floor else better
     scale = faster.break_even_draft()
-    is_free = own.chain_s + own.again_s < _NOTHING * terms.total_s
+    is_free = terms.chain_s + terms.again_s < _NOTHING * terms.total_s
     decides, without = largest_loss(terms, speedup)
     limit, at = better.limit(lengths)
-    one_token_s = costs.single_s if costs is not None and at is not own else terms.target_step_s
+    one_token_s = costs.single_s if costs is not None and at is not terms else terms.target_step_s
     return Findings(
         terms=terms,
         speedup=speedup,
@@ -346,10 +309,8 @@ def find(
         speedup_if_free=faster.speedup(draft_scale=0.0),
         speedup_if_perfect=better.speedup(alpha=1.0),
         limit=limit,
+        limit_round=at,
         limit_verify_ratio=at.verify_s / one_token_s,
-        limit_drafted=at.drafted,
-        limit_rest_s=at.fixed_s + at.mark_s + at.token_s * (at.drafted + 1),
-        limit_of_parts=at.speedup(1.0, 0.0),
         limit_is_general=costs is not None,
     )
 
@@ -361,18 +322,17 @@ def largest_loss(terms: RoundTerms, speedup: float) -> tuple[Term, float]:
         terms: terms of the setting.
         speedup: speedup of the setting as it is.
     """
-    own = terms.mean_round()
-    outlook = Outlook(own, (), alpha=terms.alpha, emitted=terms.emitted, now=speedup)
-    one_token = replace(own, verify_s=min(own.verify_s, terms.target_step_s))
+    outlook = Outlook(terms, (), speedup)
     # Rollback stays, to tell what rejections cost in tokens from what they cost in seconds.
-    rollback_s = own.rejection_s * terms.rejected
-    accepted = replace(own, rejection_s=0.0, fixed_s=own.fixed_s + rollback_s)
+    fixed_s = terms.fixed_s + terms.rejection_s * terms.rejected
+    accepted = replace(terms, rejection_s=0.0, fixed_s=fixed_s)
+    one_token_s = min(terms.verify_s, terms.target_step_s)
     without = {
         Term.REJECTIONS: outlook.changed(accepted, alpha=1.0),
-        Term.DRAFT: outlook.changed(own.without("chain_s")),
-        Term.AGAIN: outlook.changed(own.without("again_s")),
-        Term.VERIFY: outlook.changed(one_token),
-        Term.ROLLBACK: outlook.changed(own.without("rejection_s").without("mark_s")),
+        Term.DRAFT: outlook.changed(replace(terms, chain_s=0.0)),
+        Term.AGAIN: outlook.changed(replace(terms, again_s=0.0)),
+        Term.VERIFY: outlook.changed(replace(terms, verify_s=one_token_s)),
+        Term.ROLLBACK: outlook.changed(replace(terms, rejection_s=0.0, mark_s=0.0)),
     }
     worst = max(without, key=lambda term: without[term])
     return worst, without[worst]

@@ -292,14 +292,15 @@ def _limit(found: Findings) -> str:
 
 def _bound(found: Findings) -> str:
     """Reason why the limit is not higher."""
-    n = found.limit_drafted + 1
+    at = found.limit_round
+    n, of_parts = at.drafted + 1, at.speedup(1.0, draft_scale=0.0)
     why = f"V({n:.3g})/V(1) is {found.limit_verify_ratio:.2f}"
     if _follows(found.limit, n / found.limit_verify_ratio):
         return why
-    if _follows(found.limit, found.limit_of_parts):
-        rest = _ms(found.limit_rest_s)
+    if _follows(found.limit, of_parts):
+        rest = _ms(at.fixed_s + at.mark_s + at.token_s * n)
         return f"{why}, and sampling {n:.3g} tokens and {REST} of the round take {rest}"
-    share = percent_text(found.limit / found.limit_of_parts)
+    share = percent_text(found.limit / of_parts)
     return f"{why}, and of what its parts promise the setting has reached {share}"
 
 
@@ -325,6 +326,7 @@ def _listed(words: Sequence[str]) -> str:
 def _terms_document(found: Findings) -> Json:
     terms = found.terms
     no_draft = _FREE if found.drafts_are_free else _NO_DRAFT_HELPS
+    step_s = found.break_even_step_s
     return {
         "alpha": terms.alpha,
         "c": terms.c,
@@ -334,19 +336,19 @@ def _terms_document(found: Findings) -> Json:
         "tokens_per_round": terms.emitted,
         "verify_ratio": terms.verify_ratio,
         "round_s": {
-            "draft": terms.draft_s,
+            "draft": terms.chain_s,
             "second_draft_pass": terms.again_s,
             "verify": terms.verify_s,
             "sample": terms.sample_s,
             "rollback": terms.rollback_s,
-            "other": terms.other_s,
+            "other": terms.fixed_s,
         },
         "speedup": found.speedup,
         "speedup_source": "measured" if found.is_measured else "replayed",
         "decides": str(found.decides),
         "speedup_without": found.speedup_without,
-        **or_reason("break_even_draft_step_s", found.break_even_step_s, no_draft),
-        **or_reason("break_even_c", found.break_even_c, no_draft),
+        **or_reason("break_even_draft_step_s", step_s, no_draft),
+        **or_reason("break_even_c", step_s and step_s / terms.target_step_s, no_draft),
         **or_reason("break_even_alpha", found.break_even_alpha, _NO_ALPHA),
         "speedup_if_free": found.speedup_if_free,
         "speedup_if_perfect": found.speedup_if_perfect,

@@ -11,8 +11,7 @@ from spectui.trace.ngrams import (
     costs_beside,
     hashes_tokens,
     ngram_costs,
-    replay_chained,
-    replay_ngrams,
+    replay_settings,
 )
 from spectui.trace.policies import replay_policies
 from spectui.trace.probabilistic import NOT_SAMPLED, Sampled, best_sampled
@@ -71,7 +70,7 @@ class Recorded:
             settings = [
                 one for one in self.space.ngrams() if self.has_text or not hashes_tokens(one)
             ]
-            found += map(self.forecast, replay_ngrams(self.recordings, settings, costs))
+            found += map(self.forecast, replay_settings(self.recordings, settings, costs))
         return tuple(sorted(found, key=lambda one: -one.speedup))
 
     def _of_draft(self, draft: str) -> Iterator[Forecast]:
@@ -87,7 +86,7 @@ class Recorded:
         for one in best[:_CHAINED]:
             own = one.arm.speculation
             settings = [] if own is None else [own.after((drafter,)) for drafter in ahead]
-            for total in replay_chained(self.recordings, draft, settings, costs):
+            for total in replay_settings(self.recordings, settings, costs, draft=draft):
                 chained = self.forecast(total)
                 if chained.speedup > _CHAIN_GAIN * one.speedup:
                     yield chained
@@ -106,11 +105,7 @@ class Recorded:
         own = costs_beside(self.costs, draft)
         if own is None or self._off_costs(draft) is None:
             return None
-        (total,) = (
-            replay_ngrams(self.recordings, (speculation,), own)
-            if draft is None
-            else replay_chained(self.recordings, draft, (speculation,), own)
-        )
+        (total,) = replay_settings(self.recordings, (speculation,), own, draft=draft)
         return total
 
     def forecast(self, total: Total) -> Forecast:

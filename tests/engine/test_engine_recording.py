@@ -17,7 +17,7 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.models import Rollback
 from spectui.trace.fit import fit_costs
 from spectui.trace.grid import Grid, replay_grid
-from spectui.trace.ngrams import NGRAM_COSTS, replay_ngrams
+from spectui.trace.ngrams import NGRAM_COSTS, replay_settings
 from spectui.trace.record import Chains, Recording
 from spectui.tune.events import CostsMeasured, OutputRecorded, PromptProbed, TracingEvent
 from spectui.tune.forecaster import Forecaster
@@ -69,14 +69,20 @@ def assert_predicts(engine: Engine, command: Generate, grid: Grid = GRID) -> Non
     asked = RecordChains(prompt=command.prompt, output=plain.tokens, depth=DEPTH)
     recording = recording_of(command, plain, draft=engine.record_chains(asked).chains)
     replayed = replay_grid(recording, recording.chains["draft"], grid)
+    counts = {
+        "n_rounds": replayed.n_rounds,
+        "n_drafted": replayed.whole.drafted,
+        "n_accepted": replayed.whole.accepted,
+        "n_rejections": replayed.n_rejections,
+        "n_steps": replayed.n_steps,
+    }
     for index, config in enumerate(grid.settings(mtp=False)):
         drafting = replace(command, speculation=Speculation(config))
         result = engine.generate(drafting)
         assert result.tokens == recording.output
         counters = result.counters
-        for name in ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_steps"):
-            predicted = getattr(replayed, name).flat[index]
-            assert predicted == getattr(counters, name), (name, config)
+        for name, predicted in counts.items():
+            assert predicted[index] == getattr(counters, name), (name, config)
 
 
 # Where all or nothing is accepted, another text has no other rounds.
@@ -139,7 +145,7 @@ def test_the_output_is_the_targets_and_the_counts_are_those_of_a_replay(
     command = Generate(prompt=REPEATED, n_predict=120, sampling=sampling, reuse_prompt=True)
     plain = engine.generate(command)
     sizes = ((1, 1), (1, 6), (2, 4), (3, 16), (4, 8))
-    totals = replay_ngrams((recording_of(command, plain),), [ngrams(*one) for one in sizes])
+    totals = replay_settings((recording_of(command, plain),), [ngrams(*one) for one in sizes])
     assert sum(total.n_drafted for total in totals) > 0
     for total in totals:
         wanted = replace(command, speculation=total.speculation)

@@ -17,7 +17,6 @@ from spectui.speculative.counters import count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import Draft, Drafter, NoDrafter
 from spectui.speculative.ngram import NgramMemory, ngram_drafter
-from spectui.speculative.ngram_cache import Followers, NgramCacheDrafter, NgramCacheState
 from spectui.speculative.ngram_mod import NgramModDrafter, NgramModState
 from tests.support.replay import Scene, repetitive_scenes
 from tests.support.scripted import FakeClock, ScriptedTarget
@@ -139,12 +138,3 @@ def test_slots_share_a_table_and_not_their_bad_drafts() -> None:
     # That was the neighbour's fifth.
     assert drafter.draft(2, 9) == Draft()
     assert (one.n_low, other.n_low) == (0, 0)
-
-
-def test_two_tokens_of_earlier_runs_are_certain_from_the_third_time_on() -> None:
-    for n_seen, drafted in ((2, ()), (3, (6,))):
-        state = NgramCacheState(dynamic={(1, 5): Followers()})
-        state.dynamic[1, 5].add(6, n_seen)
-        drafter = NgramCacheDrafter(state=state)
-        drafter.begin((3, 0, 1))
-        assert drafter.draft(5, 9).tokens == drafted

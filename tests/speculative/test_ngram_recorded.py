@@ -9,24 +9,13 @@ from typing import Any
 import pytest
 
 from spectui.speculative.drafters import Drafter
-from spectui.speculative.ngram_cache import Followers, NgramCacheDrafter, NgramCacheState, walked
+from spectui.speculative.ngram_cache import NgramCacheDrafter, NgramCacheState
 from spectui.speculative.ngram_map import NgramMapDrafter, NgramMapState
 from spectui.speculative.ngram_mod import NgramModDrafter, NgramModState
 
 RECORDED: dict[str, Any] = json.loads(
     gzip.decompress((Path(__file__).parents[1] / "data" / "ngram-drafts.json.gz").read_bytes())
 )
-
-
-def counts(
-    table: list[tuple[list[int], list[tuple[int, int]]]],
-) -> dict[tuple[int, ...], Followers]:
-    found: dict[tuple[int, ...], Followers] = {}
-    for ngram, followers in table:
-        found[tuple(ngram)] = Followers()
-        for token, count in followers:
-            found[tuple(ngram)].add(token, count)
-    return found
 
 
 def drafters(kind: str, options: dict[str, Any]) -> Callable[[], Drafter]:
@@ -44,15 +33,14 @@ def drafters(kind: str, options: dict[str, Any]) -> Callable[[], Drafter]:
             table = NgramModState() if n_entries == 1 << 22 else NgramModState(n_entries=n_entries)
             return lambda: NgramModDrafter(**options, state=table)
         case _:
-            dynamic, static = counts(options["dynamic"]), counts(options["static"])
-            cache = NgramCacheState(dynamic=dynamic, static=static)
-            return lambda: NgramCacheDrafter(state=cache)
+            cache = NgramCacheState()
+            return lambda: NgramCacheDrafter(cache)
 
 
 @pytest.mark.parametrize("kind", ["map", "mod", "cache"])
 def test_drafts_are_llama_cpps(kind: str) -> None:
     cases = [one for one in RECORDED["cases"] if one["kind"] == kind]
-    assert sum(any(one["drafts"]) for one in cases) > 100
+    assert sum(any(one["drafts"]) for one in cases) > 60
     for number, case in enumerate(cases):
         next_drafter, expected = drafters(kind, dict(case["options"])), iter(case["drafts"])
         text, prompt = list[int](), list[int]()
@@ -70,8 +58,3 @@ def test_drafts_are_llama_cpps(kind: str) -> None:
                     drafter.judged(n_right)
                 drafter.accept(n_right)
                 text += (last, *drafted)[: 1 + n_right]
-
-
-def test_a_map_is_walked_as_libstdcxx_walks_it() -> None:
-    for tokens, walk in RECORDED["walks"]:
-        assert walked(tokens) == walk

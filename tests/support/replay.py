@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from spectui.options.setup import SamplingConfig
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import NoDrafter
-from spectui.speculative.models import Rollback
+from spectui.speculative.models import Outputs, Rollback
 from spectui.trace.chains import record_chains
 from spectui.trace.costs import Costs
 from spectui.trace.grid import Grid
@@ -51,6 +51,12 @@ class Scene:
 
     def draft(self) -> ScriptedDraft:
         return ScriptedDraft(self.n_ctx, self.propose)
+
+    def reading(self) -> ScriptedDraft:
+        """The draft, which has read the prompt."""
+        draft = self.draft()
+        draft.decode(self.prompt, Outputs.LAST)
+        return draft
 
 
 SCENE = Scene(
@@ -119,8 +125,7 @@ def record(scene: Scene, floor: float = 0.0) -> tuple[Recording, Chains]:
     output = [decoder.start(scene.prompt)]
     for finished in decoder.rounds(output[0]):
         output += finished.tokens
-    chains = record_chains(scene.draft(), scene.prompt, output, depth=DEPTH, floor=floor)
-    assert chains is not None
+    chains = record_chains(scene.reading(), output, depth=DEPTH, floor=floor)
     assert decoder.stop is not None
     recording = Recording(
         id="x",

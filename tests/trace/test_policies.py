@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.options.drafters import MTP_KIND, DraftSimple
-from spectui.trace.costs import Prices, RoundPrices
+from spectui.trace.costs import Prices
 from spectui.trace.grid import Grid, replay_grid
 from spectui.trace.policies import (
     AUTOTUNE,
@@ -18,7 +18,8 @@ from spectui.trace.policies import (
     CUMULATIVE,
     RULES,
     Round,
-    Rule,
+    Setting,
+    fixed,
     least_seconds,
     replay_policies,
     rounds_of,
@@ -46,18 +47,16 @@ def prices(draw: st.DrawFn) -> Prices:
     def rising() -> list[float]:
         return [0.0, *np.cumsum([draw(SECONDS) for _ in range(DEPTH)])]
 
-    def at() -> RoundPrices:
-        return RoundPrices(
-            chain=np.array(rising()),
-            batch=np.array(rising()) + draw(SECONDS),
-            token=draw(SECONDS),
-            fixed=draw(SECONDS),
-            rollback=draw(SECONDS),
-            rollback_token=draw(SECONDS),
-        )
-
-    depths = (0, 20)
-    return Prices(depths=depths, rounds=tuple(at() for _ in depths))
+    return Prices(
+        chain=np.array(rising()),
+        chain_growth=np.array(rising()) / 20,
+        batch=np.array(rising()) + draw(SECONDS),
+        batch_growth=np.array(rising()) / 20,
+        token=draw(SECONDS),
+        fixed=draw(SECONDS),
+        rollback=draw(SECONDS),
+        rollback_token=draw(SECONDS),
+    )
 
 
 @st.composite
@@ -80,14 +79,13 @@ def test_a_fixed_rule_is_replayed_as_the_grid_and_never_beats_the_bound(
     least_s = least_seconds(answer)
     grid = covered(GRID, chains.floor)
     replayed = replay_grid(recording, chains, grid, prices=prices)
-    assert replayed.seconds is not None
     for index, setting in enumerate(grid.settings(mtp=False)):
-        rule = Rule(setting.draft_max, setting.draft_p_min, setting.draft_min)
+        rule = fixed(Setting(setting.draft_max, setting.draft_p_min, setting.draft_min))
         run = run_rule([answer], rule)
-        assert run.n_rounds == replayed.n_rounds.flat[index]
-        assert run.n_drafted == replayed.n_drafted.flat[index]
-        assert run.n_accepted == replayed.n_accepted.flat[index]
-        assert run.seconds == pytest.approx(float(replayed.seconds.flat[index]))
+        assert run.n_rounds == replayed.n_rounds[index]
+        assert run.n_drafted == replayed.whole.drafted[index]
+        assert run.n_accepted == replayed.whole.accepted[index]
+        assert run.seconds == pytest.approx(float(replayed.whole.seconds[index]))
         assert least_s <= run.seconds * (1 + 1e-9)
 
 
@@ -103,8 +101,7 @@ def test_no_rule_beats_the_bound(one: tuple[Recording, str], prices: Prices, mos
         assert least_s <= run_rule([answer, answer], rule(most, p_min)).seconds * (1 + 1e-9)
     grid = covered(replace(GRID, draft_max=(most,)), chains.floor)
     replayed = replay_grid(recording, chains, grid, prices=prices, cumulative=True)
-    assert replayed.seconds is not None
-    assert least_s <= 2 * replayed.seconds.min() * (1 + 1e-9)
+    assert least_s <= 2 * replayed.whole.seconds.min() * (1 + 1e-9)
 
 
 @settings(max_examples=60, deadline=None)
@@ -152,8 +149,8 @@ def test_a_cumulative_floor_is_that_of_the_product(
             length = min(int(is_sure.sum()), one.longest)
             n_rounds, n_drafted = n_rounds + 1, n_drafted + length
             position += one.emitted[length]
-        assert replayed.n_rounds.flat[index] == n_rounds
-        assert replayed.n_drafted.flat[index] == n_drafted
+        assert replayed.n_rounds[index] == n_rounds
+        assert replayed.whole.drafted[index] == n_drafted
 
 
 def rounds(*accepted: int, probabilities: Sequence[float] = (1.0,) * 16) -> list[Round]:
@@ -211,7 +208,9 @@ def test_the_tiers_are_looked_at_every_five_rounds_after_ten() -> None:
 
 def test_the_confidence_threshold_keeps_the_token_below_it() -> None:
     answer = rounds(2, probabilities=(0.9, 0.8, 0.3, 0.9))
-    kept, dropped = (run_rule([answer], rule) for rule in (RULES[CONFIDENCE](4, 0.4), Rule(4, 0.4)))
+    kept, dropped = (
+        run_rule([answer], rule) for rule in (RULES[CONFIDENCE](4, 0.4), fixed(Setting(4, 0.4)))
+    )
     assert (kept.n_drafted, dropped.n_drafted) == (3, 2)
     # Both had to see it.
     assert kept.seconds == dropped.seconds == 1 + 3 * 0.25
@@ -231,8 +230,8 @@ def test_the_tuner_finds_what_pays() -> None:
 
 def test_each_rule_stands_with_its_best_numbers() -> None:
     recordings = [record(scene_of(seed), floor=0.3)[0] for seed in range(3)]
-    fixed = DraftSimple(draft_max=2, draft_p_min=0.5)
-    found = replay_policies(recordings, "draft", COSTS, fixed)
+    own = DraftSimple(draft_max=2, draft_p_min=0.5)
+    found = replay_policies(recordings, "draft", COSTS, own)
     assert {one.rule for one in found.rules} == {*RULES, CUMULATIVE}
     seconds = [one.seconds for one in found.rules]
     assert found.least_s <= seconds[0]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
-from spectui.trace.costs import Prices, RoundPrices
+from spectui.trace.costs import Prices
 from spectui.trace.probabilistic import best_sampled, replay_sampled
 from spectui.trace.record import Chains, Recording, Tail
 from tests.support.replay import COSTS
@@ -19,17 +19,12 @@ from tests.support.search import known
 Sums = npt.NDArray[np.float64]
 DEPTH = 4
 PRICES = Prices(
-    depths=(0,),
-    rounds=(
-        RoundPrices(
-            chain=np.arange(DEPTH + 1.0),
-            batch=10 + 2 * np.arange(DEPTH + 1.0),
-            token=0.5,
-            fixed=1.0,
-            rollback=3.0,
-            rollback_token=0.0,
-        ),
-    ),
+    chain=np.arange(DEPTH + 1.0),
+    batch=10 + 2 * np.arange(DEPTH + 1.0),
+    token=0.5,
+    fixed=1.0,
+    rollback=3.0,
+    rollback_token=0.0,
 )
 
 
@@ -61,15 +56,15 @@ def expected(one: Recording, longest: int, at: int = 0) -> Sums:
     """Seconds, drafted and accepted tokens from a token on, over all that may happen."""
     if at >= len(one.output) - 1:
         return np.zeros(3)
-    price, of_output = PRICES.rounds[0], one.chains["d"].of_output
+    of_output = one.chains["d"].of_output
     drafted = max(0, min(longest, one.n_predict - at - 2))
     found, reached = np.zeros(3), 1.0
     for accepted in range(drafted + 1):
         is_last = accepted == drafted
         place = at + accepted
         kept = 0.0 if is_last else min(1.0, of_output[place] / one.probabilities[place + 1])
-        seconds = price.chain[drafted] + price.batch[drafted] + price.fixed
-        seconds += price.token * (accepted + 1) + price.rollback * (not is_last)
+        seconds = PRICES.chain[drafted] + PRICES.batch[drafted] + PRICES.fixed
+        seconds += PRICES.token * (accepted + 1) + PRICES.rollback * (not is_last)
         own = np.array([seconds, drafted, accepted])
         found += reached * (1 - kept) * (own + expected(one, longest, place + 1))
         reached *= kept

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectui.errors import CancelledError
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import NoDrafter
 from spectui.speculative.models import Outputs, Row
@@ -97,9 +98,9 @@ def test_what_is_read_is_what_is_recorded(
     )
     if not can_read(draft, len(scene.prompt) + len(output), depth):
         return
-    chains = read_chains(draft, scene.prompt, output, depth=depth, floor=floor)
-    assert chains is not None
-    recorded = record_chains(scene.draft(), scene.prompt, output, depth=depth, floor=floor)
+    draft.decode(scene.prompt, Outputs.LAST)
+    chains = read_chains(draft, output, depth=depth, floor=floor)
+    recorded = record_chains(scene.reading(), output, depth=depth, floor=floor)
     assert replace(chains, of_output=()) == recorded
     right = [p if token == coming else 0.0 for token, p, coming in _coming(chains, output)]
     assert list(chains.of_output) == [*right, 0.0]
@@ -113,7 +114,8 @@ def test_several_tails_are_decoded_at_once() -> None:
         draft = ScriptedBatchedDraft(
             SCENE.n_ctx, SCENE.propose, n_sequences=n_sequences, max_outputs=5
         )
-        read_chains(draft, SCENE.prompt, output, depth=6)
+        draft.decode(SCENE.prompt, Outputs.LAST)
+        read_chains(draft, output, depth=6)
         # The prompt, and ten tokens five at once.
         assert draft.n_decodes == 3
         assert max(draft.n_rows) == n_at_once
@@ -130,7 +132,7 @@ def test_reading_can_be_cancelled(n_asked: int) -> None:
     output = written(SCENE)
     answers = iter([*[False] * (n_asked - 1), True])
     draft = ScriptedBatchedDraft(SCENE.n_ctx, SCENE.propose, n_sequences=8, max_outputs=5)
-    assert (
-        read_chains(draft, SCENE.prompt, output, depth=6, cancelled=lambda: next(answers)) is None
-    )
+    draft.decode(SCENE.prompt, Outputs.LAST)
+    with pytest.raises(CancelledError):
+        read_chains(draft, output, depth=6, cancelled=lambda: next(answers))
     assert draft._others == {}

@@ -13,7 +13,7 @@ from spectui.speculative.counters import Counters, Round, count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import DraftModelDrafter
 from spectui.speculative.models import Outputs, Rollback
-from spectui.trace.costs import Prices, RoundPrices
+from spectui.trace.costs import Prices
 from spectui.trace.grid import Grid, replay_grid
 from tests.support.replay import DEPTH, FLOORS, SCENE, Scene, covered, record, scenes
 from tests.support.scripted import EOG, ScriptedDraft, ScriptedTarget, Stream
@@ -38,20 +38,19 @@ def run(scene: Scene, config: DraftSimple | DraftMtp) -> list[Round]:
 def test_every_setting_is_replayed_exactly(scene: Scene, floor: float) -> None:
     recording, chains = record(scene, floor)
     grid = covered(GRID, floor)
-    replayed = replay_grid(recording, chains, grid, batches=True)
-    assert replayed.batches is not None
+    replayed = replay_grid(recording, chains, grid)
     for index, config in enumerate(grid.settings(mtp=False)):
         rounds = run(scene, config)
         counted: Counters = count(rounds)
-        assert replayed.n_rounds.flat[index] == counted.n_rounds
-        assert replayed.n_drafted.flat[index] == counted.n_drafted
-        assert replayed.n_accepted.flat[index] == counted.n_accepted
-        assert replayed.n_rejections.flat[index] == counted.n_rejections
-        assert replayed.n_before_mismatch.flat[index] == counted.n_before_mismatch
-        assert replayed.n_redone.flat[index] == counted.n_redone
-        assert replayed.n_steps.flat[index] == counted.n_steps
+        assert replayed.n_rounds[index] == counted.n_rounds
+        assert replayed.whole.drafted[index] == counted.n_drafted
+        assert replayed.whole.accepted[index] == counted.n_accepted
+        assert replayed.n_rejections[index] == counted.n_rejections
+        assert replayed.n_before_mismatch[index] == counted.n_before_mismatch
+        assert replayed.n_redone[index] == counted.n_redone
+        assert replayed.n_steps[index] == counted.n_steps
         lengths = np.bincount([r.n_drafted for r in rounds], minlength=DEPTH + 1)
-        assert replayed.batches.reshape(DEPTH + 1, -1)[:, index].tolist() == lengths.tolist()
+        assert replayed.batches[:, index].tolist() == lengths.tolist()
 
 
 class Wages:
@@ -106,17 +105,12 @@ class PricedDraft(ScriptedDraft):
 
 
 PRICES = Prices(
-    depths=(0,),
-    rounds=(
-        RoundPrices(
-            chain=DRAFT_S[1] * np.arange(DEPTH + 1.0),
-            batch=np.array(TARGET_S[1:]) + np.array(DRAFT_S[1:]),
-            token=0.5,
-            fixed=0.0,
-            rollback=ROLLBACK_S,
-            rollback_token=REDONE_S,
-        ),
-    ),
+    chain=DRAFT_S[1] * np.arange(DEPTH + 1.0),
+    batch=np.array(TARGET_S[1:]) + np.array(DRAFT_S[1:]),
+    token=0.5,
+    fixed=0.0,
+    rollback=ROLLBACK_S,
+    rollback_token=REDONE_S,
 )
 
 
@@ -125,7 +119,6 @@ PRICES = Prices(
 def test_the_seconds_of_a_replay_are_those_of_the_loop(scene: Scene) -> None:
     recording, chains = record(replace(scene, rollback=Rollback.TRUNCATE))
     replayed = replay_grid(recording, chains, GRID, prices=PRICES)
-    assert replayed.seconds is not None
     for index, config in enumerate(GRID.settings(mtp=False)):
         wages = Wages()
         stream = None if scene.seed is None else Stream(scene.choose, scene.seed)
@@ -138,7 +131,7 @@ def test_the_seconds_of_a_replay_are_those_of_the_loop(scene: Scene) -> None:
         began = wages.now
         total = count(decoder.rounds(first)).times.total_s
         assert total == wages.now - began
-        assert replayed.seconds.flat[index] == total
+        assert replayed.whole.seconds[index] == total
 
 
 def test_a_draft_longer_than_the_trace_is_refused() -> None:

@@ -14,7 +14,7 @@ from spectui.speculative.counters import Round, RoundEnd, count
 from spectui.speculative.decoder import Decoder
 from spectui.speculative.drafters import ChainedDrafter, DraftModelDrafter
 from spectui.speculative.ngram import ngram_drafter
-from spectui.trace.ngrams import replay_chained, replay_ngrams
+from spectui.trace.ngrams import replay_settings
 from tests.support.replay import COSTS, DEPTH, SCENE, Scene, record, repetitive_scenes, scenes
 
 SIMPLE = NgramSimple(size_n=1, size_m=3)
@@ -40,7 +40,7 @@ def run(scene: Scene, setting: Speculation) -> list[Round]:
 @given(scene=repetitive_scenes() | scenes(), floor=st.sampled_from([0.0, 0.3]))
 def test_every_setting_is_replayed_exactly(scene: Scene, floor: float) -> None:
     recording, _chains = record(scene, floor)
-    for total in replay_chained((recording,), "draft", SETTINGS):
+    for total in replay_settings((recording,), SETTINGS, draft="draft"):
         rounds = run(scene, total.speculation)
         counted = count(rounds)
         for name in ("n_rounds", "n_drafted", "n_accepted", "n_rejections", "n_before_mismatch"):
@@ -83,7 +83,7 @@ def test_only_the_models_own_chains_take_a_chains_time() -> None:
     by_model = [one for one in rounds if one.n_steps]
     assert by_ngrams
     assert by_model
-    (total,) = replay_chained((recording,), "draft", [setting], flat)
+    (total,) = replay_settings((recording,), [setting], flat, draft="draft")
     assert total.seconds == pytest.approx(seconds(rounds))
 
 
@@ -91,6 +91,6 @@ def test_a_draft_longer_than_the_trace_and_a_model_among_ngrams_are_refused() ->
     recording, _chains = record(SCENE)
     longer = Speculation(DraftSimple(draft_max=DEPTH + 1)).after((SIMPLE,))
     with pytest.raises(UsageError, match="recorded for"):
-        replay_chained((recording,), "draft", [longer])
+        replay_settings((recording,), [longer], draft="draft")
     with pytest.raises(UsageError, match="drafts with a model"):
-        replay_ngrams((recording,), SETTINGS)
+        replay_settings((recording,), SETTINGS)

@@ -18,7 +18,7 @@ from spectui.speculative.ngram import ngram_drafter
 from spectui.trace.chains import record_own_chains
 from spectui.trace.file import check_trace
 from spectui.trace.grid import Grid, replay_grid
-from spectui.trace.ngrams import replay_chained
+from spectui.trace.ngrams import replay_settings
 from spectui.trace.record import Chains, Recording, bare, spread_out
 from spectui.trace.replay import replay_trace
 from tests.support.replay import (
@@ -73,7 +73,6 @@ def record_mtp(scene: Scene, n_layers: int, floor: float = 0.0) -> tuple[Recordi
     chains = record_own_chains(
         target, layers, recording.output, depth=DEPTH, floor=floor, n_layers=n_layers
     )
-    assert chains is not None
     assert target.n_past == layers.n_past == len(scene.prompt) + len(recording.output) - 1
     return replace(recording, chains={MTP_KIND: chains}), chains
 
@@ -103,7 +102,7 @@ def test_every_setting_is_replayed_exactly(scene: Scene, n_layers: int, floor: f
         counted = count(run(scene, total.speculation, n_layers))
         for name in COUNTS:
             assert getattr(total, name) == getattr(counted, name), (name, total.speculation)
-        assert steps.flat[index] == counted.n_steps
+        assert steps[index] == counted.n_steps
 
 
 @settings(max_examples=40, deadline=None)
@@ -111,7 +110,9 @@ def test_every_setting_is_replayed_exactly(scene: Scene, n_layers: int, floor: f
 def test_behind_an_ngram_drafter_as_well(scene: Scene, n_layers: int, floor: float) -> None:
     recording, _chains = record_mtp(scene, n_layers, floor)
     own = (Speculation(DraftMtp(draft_max=n, draft_p_min=0.3)) for n in (1, DEPTH))
-    for total in replay_chained((recording,), MTP_KIND, [one.after((AHEAD,)) for one in own]):
+    for total in replay_settings(
+        (recording,), [one.after((AHEAD,)) for one in own], draft=MTP_KIND
+    ):
         counted = count(run(scene, total.speculation, n_layers))
         for name in COUNTS:
             assert getattr(total, name) == getattr(counted, name), (name, total.speculation)
@@ -124,7 +125,9 @@ def test_a_setting_alone_takes_the_time_that_it_takes_in_a_grid(
 ) -> None:
     recording, _chains = record_mtp(scene, n_layers)
     totals = replay_trace((recording,), MTP_KIND, GRID, COSTS)
-    alone = replay_chained((recording,), MTP_KIND, [one.speculation for one in totals], COSTS)
+    alone = replay_settings(
+        (recording,), [one.speculation for one in totals], COSTS, draft=MTP_KIND
+    )
     for one, other in zip(totals, alone, strict=True):
         assert one.seconds == pytest.approx(other.seconds)
 

@@ -15,7 +15,7 @@ from spectui.speculative.counters import Round, RoundEnd, count
 from spectui.speculative.decoder import Decoder, Stop
 from spectui.speculative.models import Outputs, Rollback
 from spectui.speculative.ngram import ngram_drafter
-from spectui.trace.ngrams import NGRAM_COSTS, ngram_costs, replay_ngrams
+from spectui.trace.ngrams import NGRAM_COSTS, ngram_costs, replay_settings
 from spectui.trace.record import Recording, without_text
 from spectui.trace.replay import Total
 from tests.support.replay import COSTS, SCENE, Scene, record, repetitive_scenes, scenes
@@ -48,7 +48,7 @@ def assert_counts(total: Total, rounds: Sequence[Round]) -> None:
 @given(scene=repetitive_scenes() | scenes())
 def test_every_setting_is_replayed_exactly(scene: Scene) -> None:
     recording, _chains = record(scene)
-    for total in replay_ngrams((recording,), SETTINGS):
+    for total in replay_settings((recording,), SETTINGS):
         assert_counts(total, run(scene, total.speculation))
         assert total.draft is None
 
@@ -58,14 +58,14 @@ def test_every_setting_is_replayed_exactly(scene: Scene) -> None:
 def test_without_text_and_without_chains_the_replay_is_the_same(scene: Scene) -> None:
     recording, _chains = record(scene)
     bare = replace(without_text(recording), chains={})
-    assert replay_ngrams((bare,), SETTINGS) == replay_ngrams((recording,), SETTINGS)
+    assert replay_settings((bare,), SETTINGS) == replay_settings((recording,), SETTINGS)
 
 
 def test_recordings_add_up() -> None:
     one = record(replace(SCENE, prompt=(1, 2) * 9))[0]
     two = record(replace(SCENE, prompt=(5, 6, 7) * 6, n_predict=30))[0]
-    both = replay_ngrams((one, two), SETTINGS, COSTS)
-    firsts, seconds = (replay_ngrams((recording,), SETTINGS, COSTS) for recording in (one, two))
+    both = replay_settings((one, two), SETTINGS, COSTS)
+    firsts, seconds = (replay_settings((recording,), SETTINGS, COSTS) for recording in (one, two))
     for total, first, second in zip(both, firsts, seconds, strict=True):
         assert total.n_drafted == first.n_drafted + second.n_drafted
         assert total.n_decoded == first.n_decoded + second.n_decoded
@@ -86,7 +86,7 @@ def test_an_output_that_was_cut_off_is_replayed_as_if_no_more_was_wanted() -> No
         rollback=Rollback.TRUNCATE,
     )
     setting = Speculation(NgramSimple(size_n=2, size_m=9))
-    (total,) = replay_ngrams((recording,), (setting,))
+    (total,) = replay_settings((recording,), (setting,))
     # Five tokens are left, one of them the bonus token; four may be drafted, and four there are.
     assert (total.n_rounds, total.n_drafted, total.n_accepted) == (1, 4, 4)
 
@@ -131,7 +131,7 @@ def test_the_seconds_of_a_replay_are_those_of_the_loop(
     setting = Speculation(NgramSimple(size_n=size_n, size_m=size_m))
     scene = replace(scene, rollback=Rollback.TRUNCATE)
     recording, _chains = record(scene)
-    (total,) = replay_ngrams((recording,), (setting,), EXACT)
+    (total,) = replay_settings((recording,), (setting,), EXACT)
     stream = None if scene.seed is None else Stream(scene.choose, scene.seed)
     target = PricedTarget(scene.n_ctx, scene.choose, eog=EOG, stream=stream)
     drafter = ngram_drafter(NgramSimple(size_n=size_n, size_m=size_m))
@@ -163,7 +163,7 @@ def test_rounds_that_are_redone_take_another_decode_and_emit_another_token(
     # The last token of a text that ends need not be decoded again.
     assume(recording.stop is not Stop.END_OF_GENERATION)
     costs = replace(EXACT, verify_s=tuple(8.0 + n for n in range(1, 8)), rollback_s=10.0)
-    (total,) = replay_ngrams((recording,), (setting,), replace(costs, rollback_token_s=1.0))
+    (total,) = replay_settings((recording,), (setting,), replace(costs, rollback_token_s=1.0))
     assert total.n_redone == total.n_rejections
     target = RedoingTarget(scene.n_ctx, scene.choose, eog=EOG, rollback=Rollback.CHECKPOINT)
     drafter = ngram_drafter(NgramSimple(size_n=size_n, size_m=size_m))
@@ -181,16 +181,16 @@ def test_the_text_grows_dearer_with_its_depth_and_rejections_cost() -> None:
     setting = Speculation(NgramSimple(size_n=1, size_m=2))
     rounds = run(scene, setting)
     assert any(one.end is RoundEnd.MISMATCH for one in rounds)
-    (total,) = replay_ngrams((recording,), (setting,), EXACT)
-    (deeper,) = replay_ngrams(
+    (total,) = replay_settings((recording,), (setting,), EXACT)
+    (deeper,) = replay_settings(
         (recording,), (setting,), replace(EXACT, n_past=0, verify_growth_s=(0.2,) * 7)
     )
-    (dearer,) = replay_ngrams((recording,), (setting,), replace(EXACT, rollback_s=2.0))
+    (dearer,) = replay_settings((recording,), (setting,), replace(EXACT, rollback_s=2.0))
     assert total.seconds is not None
     assert deeper.seconds is not None
     assert deeper.seconds > 1.2 * total.seconds
     assert dearer.seconds == total.seconds + 2.0 * total.n_rejections
-    (dearest,) = replay_ngrams((recording,), (setting,), replace(EXACT, rollback_token_s=2.0))
+    (dearest,) = replay_settings((recording,), (setting,), replace(EXACT, rollback_token_s=2.0))
     assert dearest.seconds == total.seconds + 2.0 * total.n_before_mismatch
 
 
@@ -215,6 +215,6 @@ def test_a_setting_that_drafts_nothing_is_as_fast_as_the_target_alone() -> None:
     recording, _chains = record(replace(SCENE, prompt=tuple(range(1, 21)), n_predict=30))
     setting = Speculation(NgramSimple(size_n=12, size_m=12))
     costs = ngram_costs({"draft": replace(COSTS, verify_growth_s=(0.0,) * 5, off_growth_s=0.0)})
-    (total,) = replay_ngrams((recording,), (setting,), costs)
+    (total,) = replay_settings((recording,), (setting,), costs)
     assert total.n_drafted == 0
     assert total.speedup == pytest.approx(1.0)

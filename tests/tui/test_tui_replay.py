@@ -50,8 +50,7 @@ def recorded(seed: int, n_predict: int) -> Recording:
     propose = hashed_draft(choose, seed, agreement=0.8)
     scene = replace(SCENE, choose=choose, propose=propose, n_predict=n_predict, n_ctx=400)
     recording, _ = record(scene)
-    chains = record_chains(scene.draft(), scene.prompt, recording.output, depth=DEPTH)
-    assert chains is not None
+    chains = record_chains(scene.reading(), recording.output, depth=DEPTH)
     return replace(recording, id=f"answer-{seed}", chains={NAME: chains})
 
 

@@ -23,7 +23,7 @@ from spectui.options.setup import ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.speculative.models import Outputs, Rollback
 from spectui.trace.grid import Grid
-from spectui.trace.ngrams import replay_chained
+from spectui.trace.ngrams import replay_settings
 from spectui.trace.record import Recording
 from spectui.trace.replay import replay_trace
 from tests.support.architectures import WRITERS, write_pair, write_qwen35
@@ -108,7 +108,7 @@ def test_a_recording_predicts_every_setting(
     totals = replay_trace((recording,), MTP_KIND, GRID)
     chained = [total.speculation.after((NGRAM,)) for total in totals[:2]]
     n_accepted = 0
-    for total in (*totals, *replay_chained((recording,), MTP_KIND, chained)):
+    for total in (*totals, *replay_settings((recording,), chained, draft=MTP_KIND)):
         drafting = replace(command, speculation=total.speculation)
         result = engine.generate(drafting)
         assert result.tokens == recording.output

@@ -219,7 +219,7 @@ def _inputs(inputs: RoundTerms | None, pen: Pen) -> tuple[Lines, ...]:
         ("D", inputs.again_s / step_s, "second draft pass / V(1)"),
         ("V", inputs.verify_ratio, "V(γ+1) / V(1)"),
         ("R", inputs.rollback_s / step_s, "rollback / V(1)"),
-        ("S", (inputs.sample_s + inputs.other_s) / step_s, "sampling and the rest / V(1)"),
+        ("S", (inputs.sample_s + inputs.fixed_s) / step_s, "sampling and the rest / V(1)"),
         ("T", inputs.off_s / step_s, "target's own token / V(1)"),
     )
     named = [
