@@ -37,7 +37,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("observed / (2 * n)", "observed / (4 * n)"),
         ("max(1.0, round(ceiling, CEILING_DIGITS))", "round(ceiling, CEILING_DIGITS)"),
         ("/ (n * (n - 1))", "/ (n * n)"),
-        ("counts / np.maximum(counts - 1, 1)", "counts / counts"),
+        ("sizes / np.maximum(sizes - 1, 1)", "sizes / sizes"),
         ("math.sqrt((n - 1) / n * float(", "math.sqrt(float("),
     ),
     "measure/speedup": (
