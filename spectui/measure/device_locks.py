@@ -5,7 +5,6 @@ other users run is not seen here; ``monitor/watch.py`` notices what disturbs.
 """
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from itertools import chain
@@ -26,7 +25,6 @@ from spectui.server.watch.sample import HostState
 _held: set[str] = set()
 """Devices of this process, which may measure in several steps on the same ones."""
 _OF_OTHERS = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
-_UUID = re.compile(r"^GPU UUID:\s*(GPU-[0-9a-f-]+)", re.MULTILINE)
 
 
 def devices_held_for(setup: Setup) -> AbstractContextManager[None]:
@@ -129,12 +127,12 @@ def _usable(pid: int) -> list[int]:
 def visible_gpus(environment: Mapping[str, str], root: Path = Path("/")) -> list[str]:
     """GPUs with memory of their own that programs of an environment see.
 
-    NVIDIA's are told by NVML, and where that fails by the kernel, which tells the others.
+    NVIDIA's are told by NVML, the others by the kernel.
     """
     with closing(KernelGpus(root=root)) as kernel:
         others = kernel.addresses()
     found = (
-        *_visible(_by_nvml() or _by_driver(root), ("CUDA_VISIBLE_DEVICES",), environment),
+        *_visible(_by_nvml(), ("CUDA_VISIBLE_DEVICES",), environment),
         *_visible(others, _OF_OTHERS, environment),
     )
     return [f"GPU {name}" for name in found]
@@ -161,12 +159,3 @@ def _by_nvml() -> list[str]:
             return [nvml.uuid_of(nvml.by_index(index)) for index in range(nvml.count())]
     except NvmlError:
         return []
-
-
-def _by_driver(root: Path) -> list[str]:
-    """Identifiers of NVIDIA's GPUs as their kernel module tells them, in the order of NVML."""
-    told = []
-    for path in sorted((root / "proc/driver/nvidia/gpus").glob("*/information")):
-        with suppress(OSError):
-            told += _UUID.findall(path.read_text(errors="replace"))[:1]
-    return told
