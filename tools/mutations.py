@@ -40,10 +40,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("sizes / np.maximum(sizes - 1, 1)", "sizes / sizes"),
         ("math.sqrt((n - 1) / n * float(", "math.sqrt(float("),
     ),
-    "measure/speedup": (
-        ("round(self.estimate, CEILING_DIGITS) > ", "round(self.estimate, CEILING_DIGITS) >= "),
-        ("round(low, CEILING_DIGITS) > self", "round(low, CEILING_DIGITS) >= self"),
-    ),
+    "measure/speedup": (("round(value, CEILING_DIGITS) > ", "round(value, CEILING_DIGITS) >= "),),
     "measure/prices": (
         ("_EDGE = 1.5", "_EDGE = 3.0"),
         ("np.maximum(_EDGE * spread, _RARE_REACH)", "_EDGE * spread"),

@@ -176,16 +176,9 @@ class Measurer:
 
     def anchor(self) -> float:
         """Tokens/s of a short run of the target alone: the machine's present speed."""
+        command = self._command(self.workload.items[0], None, _ANCHOR_TOKENS)
         sampling = replace(self.workload.sampling, ignore_eos=True)
-        result = self.engine.generate(
-            Generate(
-                prompt=self.workload.items[0].tokens,
-                n_predict=_ANCHOR_TOKENS,
-                sampling=sampling,
-                reuse_prompt=True,
-                n_prefix=self.workload.items[0].n_prefix,
-            )
-        )
+        result = self.engine.generate(replace(command, sampling=sampling))
         _check_complete(result)
         return result.n_decoded / result.decode_s
 

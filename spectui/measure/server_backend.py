@@ -15,7 +15,7 @@ from spectui.models.sampling import unmeasured_sampling
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.server.client import Completion, LlamaClient, completion_body
-from spectui.server.rounds import Round
+from spectui.server.replies import Round
 from spectui.speculative.counters import Counters, Detail
 from spectui.speculative.decoder import Stop
 

@@ -12,8 +12,7 @@ from spectui.engine.guard import Guard, request_of
 from spectui.engine.planning import Planner
 from spectui.errors import DoesNotFitError
 from spectui.llama.buffers import BufferKind, parse_buffers
-from spectui.measure.server_memory import ServerMemory
-from spectui.measure.servers import Fleet
+from spectui.measure.servers import Fleet, ServerMemory
 from spectui.options.drafters import DraftMtp, NgramSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.options.speculation import Speculation
