@@ -94,12 +94,12 @@ class ServerBackend:
     @property
     def n_interruptions(self) -> int:
         """Number of times that memory was short."""
-        return 0 if self.servers.memory is None else self.servers.memory.gate.n_pauses
+        return 0 if self.servers.gate is None else self.servers.gate.n_pauses
 
     @property
     def waited_s(self) -> float:
         """Seconds that servers waited for memory."""
-        return 0.0 if self.servers.memory is None else self.servers.memory.gate.waited_s
+        return 0.0 if self.servers.gate is None else self.servers.gate.waited_s
 
     def load(self, draft: str | None) -> None:
         """Use this draft for all speculation from now on."""
@@ -183,11 +183,9 @@ class ServerBackend:
                 self.servers.end(setup)
                 raise
 
-        if self.servers.memory is None:
-            return once()
         # What a start takes of the memory is no reason to measure again.
         self._started(setup, commands)
-        return self.servers.memory.measure(once)
+        return self.servers.measure(once)
 
     def _completed(
         self, server: LlamaClient, commands: Sequence[Generate], setup: Setup

@@ -68,71 +68,6 @@ _PLACES = re.compile(
     r"cache-type|ctx-size|device|ffn|fit|gpu|load-mode|mmap|moe|offload|override|rpc|split|swa"
 )
 """Parts of names of options that spectui passes on unread, and that decide what lies where."""
-
-
-class ServerMemory(Closing):
-    """Guards starts of servers on this machine, and what is measured on them. For one thread."""
-
-    def __init__(
-        self,
-        say: Callable[[str], None],
-        *,
-        from_disk: bool = False,
-        guard: Guard | None = None,
-        gate: MemoryGate | None = None,
-    ) -> None:
-        """Read what is free now.
-
-        Args:
-            say: told why nothing is measured now, and that it goes on.
-            from_disk: whether servers may read weights from disk again and again.
-            guard: is asked before a start, and closed with this; None for the usual.
-            gate: lets starts and measurements through, and is closed with this; None for the usual.
-        """
-        self._say = say
-        self._guard = guard or Guard(is_here=False, from_disk=from_disk)
-        self.gate = gate or MemoryGate(from_disk=from_disk)
-
-    def begin(self, setup: Setup, dialect: Dialect) -> None:
-        """Wait for memory before a start, and refuse a setup that has no room.
-
-        Plans of this llama.cpp are those of servers of the same dialect, where the user's own
-        arguments place nothing.
-
-        Raises:
-            DoesNotFitError: it has none.
-            MemoryShortError: memory stays short.
-        """
-        self.gate.wait(tell=self._tell, is_over=_never)
-        names = (item.name for item in divide(setup.extra))
-        if dialect is Dialect.LLAMA_CPP and not any(map(_PLACES.search, names)):
-            self._guard.check(request_of(setup))
-
-    def measure(self, run: Callable[[], Done]) -> Done:
-        """Measure once there is memory, and again where it was short meanwhile.
-
-        Raises:
-            MemoryShortError: memory stays short.
-        """
-        return self.gate.measure(run, tell=self._tell, again=self._tell_again, is_over=_never)
-
-    def _tell(self, reason: str | None) -> None:
-        self._say(MemoryPaused(reason=reason).text)
-
-    def _tell_again(self) -> None:
-        self._say("measured again, because programs waited for memory meanwhile")
-
-    def close(self) -> None:
-        """End the sessions with the driver."""
-        self._guard.close()
-        self.gate.close()
-
-
-def _never() -> bool:
-    # A signal interrupts what waits here.
-    return False
-
-
 _MOST_OF_NAME = 80
 _PREFIX = "LLAMA_ARG_"
 _DRAFTING = ("SPEC", "DRAFT")
@@ -157,8 +92,12 @@ class Fleet(Closing):
     """Told before a server is started."""
     on_ready: Callable[[LlamaServer], None]
     """Given each server before anything is measured on it."""
-    memory: ServerMemory
-    """Lets measurements on these servers through while memory is not short."""
+    say: Callable[[str], None]
+    """Told why nothing is measured now, and that it goes on."""
+    guard: Guard
+    """Is asked before a start, and closed with this."""
+    gate: MemoryGate
+    """Lets starts and measurements through while memory is not short; closed with this."""
 
     def __post_init__(self) -> None:
         self._alive: dict[Setup, LlamaServer] = {}
@@ -200,7 +139,7 @@ class Fleet(Closing):
                 if setup.is_off:
                     _check_alone(server, self.binary.path)
                 self.on_ready(server)
-                self.memory.gate.settle()
+                self.gate.settle()
             except BaseException:
                 self.end(setup)
                 raise
@@ -234,7 +173,8 @@ class Fleet(Closing):
 
     def close(self) -> None:
         """End all running servers."""
-        self.memory.close()
+        self.guard.close()
+        self.gate.close()
         for setup in tuple(self._alive):
             self.end(setup)
         self._devices.close()
@@ -245,9 +185,32 @@ class Fleet(Closing):
         digest = hashlib.sha256("\0".join(arguments).encode(errors="surrogateescape")).hexdigest()
         return self.logs / f"llama-server-failed-{name[:_MOST_OF_NAME]}-{digest[:8]}.log"
 
+    def measure(self, run: Callable[[], Done]) -> Done:
+        """Measure once there is memory, and again where it was short meanwhile.
+
+        Raises:
+            MemoryShortError: memory stays short.
+        """
+        again = "measured again, because programs waited for memory meanwhile"
+        return self.gate.measure(
+            run, tell=self._tell_of_memory, again=lambda: self.say(again), is_over=_never
+        )
+
+    def _tell_of_memory(self, reason: str | None) -> None:
+        self.say(MemoryPaused(reason=reason).text)
+
     def _ask_for_memory(self, setup: Setup) -> None:
+        """Wait for memory before a start, and refuse a setup that has no room.
+
+        Plans of this llama.cpp are those of servers of the same dialect, where the user's own
+        arguments place nothing.
+        """
+        self.gate.wait(self._tell_of_memory, _never)
+        names = (item.name for item in divide(setup.extra))
+        if self.binary.dialect is not Dialect.LLAMA_CPP or any(map(_PLACES.search, names)):
+            return
         try:
-            self.memory.begin(setup, self.binary.dialect)
+            self.guard.check(request_of(setup))
         except DoesNotFitError as error:
             if not self._alive:
                 raise
@@ -261,6 +224,11 @@ class Fleet(Closing):
             is_beside = other.is_off != setup.is_off and other.n_slots == setup.n_slots
             if not (self.keeps_off and is_beside):
                 self.end(other)
+
+
+def _never() -> bool:
+    # A signal interrupts what waits for memory.
+    return False
 
 
 def open_fleet(
@@ -300,7 +268,9 @@ def open_fleet(
         timeout_s=timeout_s,
         on_start=started,
         on_ready=warm_up,
-        memory=ServerMemory(say, from_disk=from_disk),
+        say=say,
+        guard=Guard(is_here=False, from_disk=from_disk),
+        gate=MemoryGate(from_disk=from_disk),
     )
 
 
@@ -360,7 +330,7 @@ class RunningServers(Closing):
 
     keeps_off = True
     n_starts = 0
-    memory = None
+    gate = None
 
     def __init__(self, server: LlamaClient, baseline: LlamaClient | None) -> None:
         """Take over both servers; closing leaves them running.
@@ -411,6 +381,10 @@ class RunningServers(Closing):
                 "prompt), so that nothing is compared; give the address of one that was started "
                 "without speculation"
             )
+
+    def measure(self, run: Callable[[], Done]) -> Done:
+        """Measure at once: whose memory it is, is not known."""
+        return run()
 
     def end(self, _setup: Setup) -> None:
         """Do nothing: the servers are not spectui's."""
