@@ -22,8 +22,6 @@ from spectui.options.setup import CpuOptions, Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.server.watch.sample import HostState
 
-_held: set[str] = set()
-"""Devices of this process, which may measure in several steps on the same ones."""
 _OF_OTHERS = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
 
 
@@ -86,9 +84,9 @@ def _held_by_name(names: Sequence[str]) -> Iterator[None]:
             # Whoever cannot write there measures all the same.
             names = []
         for name in names:
-            if name in _held:
-                continue
-            lock = FileLock(folder / f"{name.replace(' ', '-')}.lock", mode=PRIVATE)
+            # One for the whole process, which may measure in several steps on the same device.
+            path = folder / f"{name.replace(' ', '-')}.lock"
+            lock = FileLock(path, mode=PRIVATE, thread_local=False, is_singleton=True)
             try:
                 stack.enter_context(lock.acquire(timeout=0))
             except Timeout:
@@ -99,8 +97,6 @@ def _held_by_name(names: Sequence[str]) -> Iterator[None]:
                 ) from None
             except (OSError, NotImplementedError):
                 continue
-            _held.add(name)
-            stack.callback(_held.discard, name)
         yield
 
 

@@ -103,14 +103,9 @@ def speedup_within(parts: Sequence[PairedMeasurement], *, level: float = 0.95) -
     rows = np.array(list(map(_row, parts)))
     prompts: _Index = np.unique([one.prompt_id for one in parts], return_inverse=True)[1]
     n_prompts = int(prompts.max()) + 1
-    found = Speedup(
-        estimate=math.exp(_log_ratio(rows.mean(axis=0)).item()),
-        low=None,
-        high=None,
-        level=level,
-        n_pairs=len(parts),
+    found = replace(
+        _without_interval(rows, level, "the answers are too short"),
         n_prompts=n_prompts,
-        interval_reason="the answers are too short",
         ceiling=_ceiling(parts),
         n_accepting=_n_accepting(parts),
     )
@@ -238,6 +233,19 @@ def _reach(speedup: Speedup) -> tuple[float, float]:
     return math.log(speedup.estimate / low), math.log(high / speedup.estimate)
 
 
+def _without_interval(totals: _Array, level: float, reason: str) -> Speedup:
+    """The speedup by totals of prompts, or of parts of them."""
+    return Speedup(
+        estimate=math.exp(_log_ratio(totals.mean(axis=0)).item()),
+        low=None,
+        high=None,
+        level=level,
+        n_pairs=len(totals),
+        n_prompts=len(totals),
+        interval_reason=reason,
+    )
+
+
 def _with_interval(speedup: Speedup, below: float, above: float) -> Speedup:
     """The speedup with an interval that reaches so far below and above it, in logs."""
     low, high = speedup.estimate * math.exp(-below), speedup.estimate * math.exp(above)
@@ -256,15 +264,8 @@ def _resampled(
     if not 0 < level < 1:
         raise ValueError(f"level {level} is not between 0 and 1")
     n = len(totals)
-    found = Speedup(
-        estimate=math.exp(_log_ratio(totals.mean(axis=0)).item()),
-        low=None,
-        high=None,
-        level=level,
-        n_pairs=n,
-        n_prompts=n,
-        interval_reason=f"an interval needs at least {MIN_PROMPTS} prompts, measured: {n}",
-    )
+    reason = f"an interval needs at least {MIN_PROMPTS} prompts, measured: {n}"
+    found = _without_interval(totals, level, reason)
     if n < MIN_PROMPTS:
         return found
     counts = _resamples(n, n_resamples, seed)
