@@ -114,7 +114,7 @@ def speedup_within(parts: Sequence[PairedMeasurement], *, level: float = 0.95) -
         return found
     error = math.sqrt(_stratified_variance(rows, prompts))
     reach = student_quantile((1 + level) / 2, freedom) * error
-    return _with_interval(found, reach, reach)
+    return _with_interval(found, _log_ratio(rows.mean(axis=0)).item(), reach, reach)
 
 
 _BLOCK = 4
@@ -164,8 +164,8 @@ def changed(
     blocks = np.array([min(order[name] // _BLOCK, n_blocks - 1) for name in sorted(order)])
     error = max(_left_out(totals, np.arange(n)), _left_out(totals, blocks))
     wide = student_quantile((1 + whole.level) / 2, n - 1) * error
-    below, above = _reach(whole)
-    return _with_interval(found, math.hypot(below, wide), math.hypot(above, wide))
+    below, above = (math.hypot(reach, wide) for reach in _reach(whole))
+    return _with_interval(found, math.log(found.estimate), below, above)
 
 
 def _left_out(totals: _Array, groups: _Index) -> float:
@@ -185,7 +185,7 @@ def product(one: Speedup, other: Speedup) -> Speedup:
     if one.interval is None or other.interval is None:
         return found
     below, above = map(math.hypot, _reach(one), _reach(other))
-    return _with_interval(found, below, above)
+    return _with_interval(found, math.log(found.estimate), below, above)
 
 
 def paired_ratio(ours: Sequence[PairedMeasurement], theirs: Sequence[PairedMeasurement]) -> Speedup:
@@ -246,9 +246,9 @@ def _without_interval(totals: _Array, level: float, reason: str) -> Speedup:
     )
 
 
-def _with_interval(speedup: Speedup, below: float, above: float) -> Speedup:
-    """The speedup with an interval that reaches so far below and above it, in logs."""
-    low, high = speedup.estimate * math.exp(-below), speedup.estimate * math.exp(above)
+def _with_interval(speedup: Speedup, log: float, below: float, above: float) -> Speedup:
+    """The speedup, of which this is the log, with an interval that reaches so far around that."""
+    low, high = math.exp(log - below), math.exp(log + above)
     return replace(speedup, low=low, high=high, interval_reason=None)
 
 
@@ -269,7 +269,8 @@ def _resampled(
     if n < MIN_PROMPTS:
         return found
     counts = _resamples(n, n_resamples, seed)
-    return _with_interval(found, *_bootstrap_t(totals, counts, strata, level=level))
+    below, above = _bootstrap_t(totals, counts, strata, level=level)
+    return _with_interval(found, _log_ratio(totals.mean(axis=0)).item(), below, above)
 
 
 def _ceiling(measurements: Sequence[PairedMeasurement]) -> float | None:
