@@ -355,6 +355,8 @@ def run(
             race.run()
     leader = race.conclude()[0]
     others = None if evidence is None else evidence.of_others(arm, measurements(leader.pairs))
+    if leader.speedup is None:
+        raise RuntimeError("the leader was not timed")
     return leader, judge(leader.speedup, min_gain=MIN_GAIN, basis=basis), simulated, others
 
 

@@ -37,13 +37,10 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("observed / (2 * n)", "observed / (4 * n)"),
         ("max(1.0, round(ceiling, CEILING_DIGITS))", "round(ceiling, CEILING_DIGITS)"),
         ("/ (n * (n - 1))", "/ (n * n)"),
-        ("counts / np.maximum(counts - 1, 1)", "counts / counts"),
+        ("sizes / np.maximum(sizes - 1, 1)", "sizes / sizes"),
         ("math.sqrt((n - 1) / n * float(", "math.sqrt(float("),
     ),
-    "measure/speedup": (
-        ("round(self.estimate, CEILING_DIGITS) > ", "round(self.estimate, CEILING_DIGITS) >= "),
-        ("round(low, CEILING_DIGITS) > self", "round(low, CEILING_DIGITS) >= self"),
-    ),
+    "measure/speedup": (("round(value, CEILING_DIGITS) > ", "round(value, CEILING_DIGITS) >= "),),
     "measure/prices": (
         ("_EDGE = 1.5", "_EDGE = 3.0"),
         ("np.maximum(_EDGE * spread, _RARE_REACH)", "_EDGE * spread"),

@@ -5,7 +5,6 @@ other users run is not seen here; ``monitor/watch.py`` notices what disturbs.
 """
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from itertools import chain
@@ -23,10 +22,7 @@ from spectui.options.setup import CpuOptions, Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.server.watch.sample import HostState
 
-_held: set[str] = set()
-"""Devices of this process, which may measure in several steps on the same ones."""
 _OF_OTHERS = ("HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
-_UUID = re.compile(r"^GPU UUID:\s*(GPU-[0-9a-f-]+)", re.MULTILINE)
 
 
 def devices_held_for(setup: Setup) -> AbstractContextManager[None]:
@@ -88,9 +84,9 @@ def _held_by_name(names: Sequence[str]) -> Iterator[None]:
             # Whoever cannot write there measures all the same.
             names = []
         for name in names:
-            if name in _held:
-                continue
-            lock = FileLock(folder / f"{name.replace(' ', '-')}.lock", mode=PRIVATE)
+            # One for the whole process, which may measure in several steps on the same device.
+            path = folder / f"{name.replace(' ', '-')}.lock"
+            lock = FileLock(path, mode=PRIVATE, thread_local=False, is_singleton=True)
             try:
                 stack.enter_context(lock.acquire(timeout=0))
             except Timeout:
@@ -101,8 +97,6 @@ def _held_by_name(names: Sequence[str]) -> Iterator[None]:
                 ) from None
             except (OSError, NotImplementedError):
                 continue
-            _held.add(name)
-            stack.callback(_held.discard, name)
         yield
 
 
@@ -129,12 +123,12 @@ def _usable(pid: int) -> list[int]:
 def visible_gpus(environment: Mapping[str, str], root: Path = Path("/")) -> list[str]:
     """GPUs with memory of their own that programs of an environment see.
 
-    NVIDIA's are told by NVML, and where that fails by the kernel, which tells the others.
+    NVIDIA's are told by NVML, the others by the kernel.
     """
     with closing(KernelGpus(root=root)) as kernel:
         others = kernel.addresses()
     found = (
-        *_visible(_by_nvml() or _by_driver(root), ("CUDA_VISIBLE_DEVICES",), environment),
+        *_visible(_by_nvml(), ("CUDA_VISIBLE_DEVICES",), environment),
         *_visible(others, _OF_OTHERS, environment),
     )
     return [f"GPU {name}" for name in found]
@@ -161,12 +155,3 @@ def _by_nvml() -> list[str]:
             return [nvml.uuid_of(nvml.by_index(index)) for index in range(nvml.count())]
     except NvmlError:
         return []
-
-
-def _by_driver(root: Path) -> list[str]:
-    """Identifiers of NVIDIA's GPUs as their kernel module tells them, in the order of NVML."""
-    told = []
-    for path in sorted((root / "proc/driver/nvidia/gpus").glob("*/information")):
-        with suppress(OSError):
-            told += _UUID.findall(path.read_text(errors="replace"))[:1]
-    return told

@@ -83,8 +83,10 @@ def lossless_document(check: LosslessCheck | None) -> Json:
 
 def check_lossless(engine: Backend, pairs: Sequence[Pair]) -> LosslessCheck:
     """Compare the outputs of greedy pairs; probe the target where they differ."""
-    differing = [pair for pair in pairs if differs(pair)]
-    found = [_probe(engine, pair) for pair in _first_of_each(differing)]
+    first: dict[str, Pair] = {}
+    for pair in filter(differs, pairs):
+        first.setdefault(pair.item.id, pair)
+    found = [_probe(engine, pair) for pair in first.values()]
     unexplained = [divergence for divergence in found if not divergence.explained]
     return LosslessCheck(
         divergence=next(iter(unexplained or found), None),
@@ -96,13 +98,6 @@ def check_lossless(engine: Backend, pairs: Sequence[Pair]) -> LosslessCheck:
 def _n_alone(pair: Pair) -> int:
     """Tokens that the target alone decoded; the others of a segment are speculation's own."""
     return pair.baseline.counters.n_rounds if pair.segments else pair.baseline.n_decoded
-
-
-def _first_of_each(pairs: Sequence[Pair]) -> list[Pair]:
-    by_prompt: dict[str, Pair] = {}
-    for pair in pairs:
-        by_prompt.setdefault(pair.item.id, pair)
-    return list(by_prompt.values())
 
 
 def differs(pair: Pair) -> bool:

@@ -176,16 +176,9 @@ class Measurer:
 
     def anchor(self) -> float:
         """Tokens/s of a short run of the target alone: the machine's present speed."""
+        command = self._command(self.workload.items[0], None, _ANCHOR_TOKENS)
         sampling = replace(self.workload.sampling, ignore_eos=True)
-        result = self.engine.generate(
-            Generate(
-                prompt=self.workload.items[0].tokens,
-                n_predict=_ANCHOR_TOKENS,
-                sampling=sampling,
-                reuse_prompt=True,
-                n_prefix=self.workload.items[0].n_prefix,
-            )
-        )
+        result = self.engine.generate(replace(command, sampling=sampling))
         _check_complete(result)
         return result.n_decoded / result.decode_s
 
@@ -274,28 +267,21 @@ class Measurer:
         Returns:
             A pair for each of ``settings``.
         """
-        baseline_first = self._begins_with_off(turn)
-        order = range(len(settings))[:: -1 if turn % 2 else 1]
-        commands = [self._command(item, one, self.workload.n_predict) for one in settings]
-        found = {
-            n: self._pair(
-                item,
-                GeneratePair(
-                    speculative=commands[n],
-                    baseline_first=baseline_first,
-                    baseline_share=self.baseline_share,
-                ),
-            )
-            for n in order
-        }
-        return [found[n] for n in range(len(settings))]
+        step = -1 if turn % 2 else 1
+        found = [self._pair(item, one, turn) for one in settings[::step]]
+        return found[::step]
 
     def _begins_with_off(self, turn: int) -> bool:
         """Whether a block begins without speculation: of two in a row, by chance one does."""
         chance = Random(f"{self._seed} {turn // 2}")  # noqa: S311 - an order, not a secret
         return chance.randrange(2) == turn % 2
 
-    def _pair(self, item: WorkItem, command: GeneratePair) -> Pair:
+    def _pair(self, item: WorkItem, speculation: Speculation | None, turn: int) -> Pair:
+        command = GeneratePair(
+            speculative=self._command(item, speculation, self.workload.n_predict),
+            baseline_first=self._begins_with_off(turn),
+            baseline_share=self.baseline_share,
+        )
         done = self.engine.generate_pair(command)
         for result in (done.speculative, done.baseline):
             _check_complete(result)

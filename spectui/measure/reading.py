@@ -149,28 +149,22 @@ def prompt_times(
         reads: whether a model drafts, which reads the prompt as well.
     """
     every = [*pairs, *beside, *alike]
-    off = [pair.baseline for pair in every]
+    off = _target(pair.baseline for pair in every)
     on = [pair.speculative for pair in (*pairs, *alike)]
     if not reads:
-        alone = fit_readings([*_target(off), *_target(on), *apart.target])
-        return (
-            Known(None, NOT_READ) if alone is None else Known(PromptTimes(off=alone, on=(alone,)))
-        )
-    target = [pair.speculative for pair in every]
-    parts = (
-        [fit_readings(_whole(on))]
-        if _whole(on)
-        else [
-            fit_readings([*_target(target), *apart.target]),
-            fit_readings([*_draft(on), *apart.draft]),
-        ]
-    )
-    alone = fit_readings([*_target(off), *apart.target])
-    known = [one for one in parts if one is not None]
+        off = [*off, *_target(on)]
+    alone = fit_readings([*off, *apart.target])
+    whole, parts = _whole(on), [alone]
+    if reads and whole:
+        parts = [fit_readings(whole)]
+    elif reads:
+        target = _target(pair.speculative for pair in every)
+        parts = [fit_readings([*target, *apart.target]), fit_readings([*_draft(on), *apart.draft])]
+    known = tuple(one for one in parts if one is not None)
     if alone is None or len(known) < len(parts):
-        told = any(one.n_evaluated is not None for one in on)
-        return Known(None, NOT_READ if told or not on else NOT_TOLD)
-    return Known(PromptTimes(off=alone, on=tuple(known)))
+        is_told = any(one.n_evaluated is not None for one in on)
+        return Known(None, NOT_TOLD if reads and on and not is_told else NOT_READ)
+    return Known(PromptTimes(off=alone, on=known))
 
 
 def _target(results: Iterable[GenerationResult]) -> list[Reading]:

@@ -85,11 +85,6 @@ class Request:
         return None if ends is None else (self._on_s(ends[0]), self._on_s(ends[1]))
 
     @property
-    def is_read_more(self) -> bool:
-        """Whether its prompt takes longer with speculation."""
-        return self.prompt_on_s > self.prompt_off_s
-
-    @property
     def _saved_s(self) -> float:
         """Seconds that speculation saves with each further token."""
         speedup = self.decoding.capped.estimate

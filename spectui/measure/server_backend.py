@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spectui.commands.items import divide
 from spectui.documents import Json
@@ -15,13 +15,14 @@ from spectui.models.sampling import unmeasured_sampling
 from spectui.options.setup import ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.server.client import Completion, LlamaClient, completion_body
-from spectui.server.rounds import Round
+from spectui.server.replies import Round
 from spectui.speculative.counters import Counters, Detail
 from spectui.speculative.decoder import Stop
 
 if TYPE_CHECKING:
     from spectui.measure.servers import Servers
 
+T = TypeVar("T")
 Tokens = tuple[int, ...]
 
 
@@ -41,14 +42,7 @@ REMEMBERS = (
 
 
 _SAMPLERS = [
-    "penalties",
-    "dry",
-    "top_n_sigma",
-    "top_k",
-    "typ_p",
-    "top_p",
-    "min_p",
-    "xtc",
+    *("penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc"),
     "temperature",
 ]
 """Llama-server's default, of which the engine has those that do anything by default."""
@@ -100,12 +94,12 @@ class ServerBackend:
     @property
     def n_interruptions(self) -> int:
         """Number of times that memory was short."""
-        return 0 if self.servers.memory is None else self.servers.memory.gate.n_pauses
+        return 0 if self.servers.gate is None else self.servers.gate.n_pauses
 
     @property
     def waited_s(self) -> float:
         """Seconds that servers waited for memory."""
-        return 0.0 if self.servers.memory is None else self.servers.memory.gate.waited_s
+        return 0.0 if self.servers.gate is None else self.servers.gate.waited_s
 
     def load(self, draft: str | None) -> None:
         """Use this draft for all speculation from now on."""
@@ -143,19 +137,8 @@ class ServerBackend:
         """
         setup = self.setup(command.speculation)
         setup = replace(setup, extra=(*setup.extra, *arguments))
-        memory = self.servers.memory
-
-        def streamed() -> tuple[Round, ...]:
-            try:
-                return self._started(setup, (command,)).rounds({**_body(command), **self._neutral})
-            except ServerError:
-                self.servers.end(setup)
-                raise
-
-        if memory is None:
-            return streamed()
-        self._started(setup, (command,))
-        return memory.measure(streamed)
+        body = {**_body(command), **self._neutral}
+        return self._measured(setup, (command,), lambda server: server.rounds(body))
 
     def generate_together(
         self, commands: Sequence[Generate]
@@ -175,22 +158,10 @@ class ServerBackend:
             MemoryShortError: memory stays short.
             ServerError: it does not start, or fails; it is ended then.
         """
-        memory = self.servers.memory
-        if memory is None:
-            return self._together(commands)
-        # What a start takes of the memory is no reason to measure again.
-        self._started(self.setup(commands[0].speculation), commands)
-        return memory.measure(lambda: self._together(commands))
-
-    def _together(self, commands: Sequence[Generate]) -> list[tuple[GenerationResult, float]]:
         setup = self.setup(commands[0].speculation)
-        try:
-            done = self._completed(self._started(setup, commands), commands, setup)
-            for one, _took_s in done:
-                self.servers.check(setup, one)
-        except ServerError:
-            self.servers.end(setup)
-            raise
+        done = self._measured(
+            setup, commands, lambda server: self._completed(server, commands, setup)
+        )
         if remembers(setup.speculation):
             self._had.setdefault(setup, set()).update(one.prompt for one in commands)
         if setup.used_draft is not None and not self.tells_reading:
@@ -199,6 +170,22 @@ class ServerBackend:
             (result_of(one, len(command.prompt), redoes_rounds=self.redoes_rounds), took_s)
             for command, (one, took_s) in zip(commands, done, strict=True)
         ]
+
+    def _measured(
+        self, setup: Setup, commands: Sequence[Generate], measure: Callable[[LlamaClient], T]
+    ) -> T:
+        """Measure on the server of a setup, which is ended where it fails."""
+
+        def once() -> T:
+            try:
+                return measure(self._started(setup, commands))
+            except ServerError:
+                self.servers.end(setup)
+                raise
+
+        # What a start takes of the memory is no reason to measure again.
+        self._started(setup, commands)
+        return self.servers.measure(once)
 
     def _completed(
         self, server: LlamaClient, commands: Sequence[Generate], setup: Setup
@@ -210,7 +197,10 @@ class ServerBackend:
             prompts = {command.prompt for command in commands}
             others = [one for one in self.company if one not in prompts]
             fillers = [{**wanted[0], "prompt": list(one)} for one in others] or wanted
-        return server.complete_together(wanted, fillers, setup.n_slots)
+        done = server.complete_together(wanted, fillers, setup.n_slots)
+        for one, _took_s in done:
+            self.servers.check(setup, one)
+        return done
 
     def generate_pair(self, command: GeneratePair) -> PairGenerated:
         """Continue a prompt on two servers, one after the other; raises as ``generate``."""

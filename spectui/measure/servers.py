@@ -7,25 +7,31 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from spectui.closing import Closing
 from spectui.commands.items import divide, words_of
 from spectui.commands.launch import ExportSetup
 from spectui.commands.measured import own_arguments
 from spectui.documents import Json, or_reason
+from spectui.engine.events import MemoryPaused
+from spectui.engine.guard import Guard, request_of
+from spectui.engine.pressure import MemoryGate
 from spectui.errors import DoesNotFitError, HopelessError, ServerError
 from spectui.format import bytes_text, counted
 from spectui.llama.rpc import ensure_free
 from spectui.measure.device_locks import devices_held_for
 from spectui.measure.served_models import size_bytes
-from spectui.measure.server_memory import ServerMemory
 from spectui.measure.workload import WARM_UP_TOKENS
+from spectui.options.dialect import Dialect
 from spectui.options.setup import Setup
 from spectui.paths import data_dir, ensure_dir
 from spectui.server.binary import ServerBinary
 from spectui.server.client import Completion, LlamaClient
 from spectui.server.help_text import Version
 from spectui.server.process import LlamaServer
+
+Done = TypeVar("Done")
 
 _CACHE = "--cache-ram"
 SYNTHETIC_RATES = "--spec-synth-rates"
@@ -58,6 +64,10 @@ def measuring_arguments(setup: Setup, binary: ServerBinary) -> tuple[str, ...]:
     return (*written, *rates, "-np", str(setup.n_slots), *cache)
 
 
+_PLACES = re.compile(
+    r"cache-type|ctx-size|device|ffn|fit|gpu|load-mode|mmap|moe|offload|override|rpc|split|swa"
+)
+"""Parts of names of options that spectui passes on unread, and that decide what lies where."""
 _MOST_OF_NAME = 80
 _PREFIX = "LLAMA_ARG_"
 _DRAFTING = ("SPEC", "DRAFT")
@@ -82,8 +92,12 @@ class Fleet(Closing):
     """Told before a server is started."""
     on_ready: Callable[[LlamaServer], None]
     """Given each server before anything is measured on it."""
-    memory: ServerMemory
-    """Lets measurements on these servers through while memory is not short."""
+    say: Callable[[str], None]
+    """Told why nothing is measured now, and that it goes on."""
+    guard: Guard
+    """Is asked before a start, and closed with this."""
+    gate: MemoryGate
+    """Lets starts and measurements through while memory is not short; closed with this."""
 
     def __post_init__(self) -> None:
         self._alive: dict[Setup, LlamaServer] = {}
@@ -125,7 +139,7 @@ class Fleet(Closing):
                 if setup.is_off:
                     _check_alone(server, self.binary.path)
                 self.on_ready(server)
-                self.memory.gate.settle()
+                self.gate.settle()
             except BaseException:
                 self.end(setup)
                 raise
@@ -159,7 +173,8 @@ class Fleet(Closing):
 
     def close(self) -> None:
         """End all running servers."""
-        self.memory.close()
+        self.guard.close()
+        self.gate.close()
         for setup in tuple(self._alive):
             self.end(setup)
         self._devices.close()
@@ -170,9 +185,32 @@ class Fleet(Closing):
         digest = hashlib.sha256("\0".join(arguments).encode(errors="surrogateescape")).hexdigest()
         return self.logs / f"llama-server-failed-{name[:_MOST_OF_NAME]}-{digest[:8]}.log"
 
+    def measure(self, run: Callable[[], Done]) -> Done:
+        """Measure once there is memory, and again where it was short meanwhile.
+
+        Raises:
+            MemoryShortError: memory stays short.
+        """
+        again = "measured again, because programs waited for memory meanwhile"
+        return self.gate.measure(
+            run, tell=self._tell_of_memory, again=lambda: self.say(again), is_over=_never
+        )
+
+    def _tell_of_memory(self, reason: str | None) -> None:
+        self.say(MemoryPaused(reason=reason).text)
+
     def _ask_for_memory(self, setup: Setup) -> None:
+        """Wait for memory before a start, and refuse a setup that has no room.
+
+        Plans of this llama.cpp are those of servers of the same dialect, where the user's own
+        arguments place nothing.
+        """
+        self.gate.wait(self._tell_of_memory, _never)
+        names = (item.name for item in divide(setup.extra))
+        if self.binary.dialect is not Dialect.LLAMA_CPP or any(map(_PLACES.search, names)):
+            return
         try:
-            self.memory.begin(setup, self.binary.dialect)
+            self.guard.check(request_of(setup))
         except DoesNotFitError as error:
             if not self._alive:
                 raise
@@ -186,6 +224,11 @@ class Fleet(Closing):
             is_beside = other.is_off != setup.is_off and other.n_slots == setup.n_slots
             if not (self.keeps_off and is_beside):
                 self.end(other)
+
+
+def _never() -> bool:
+    # A signal interrupts what waits for memory.
+    return False
 
 
 def open_fleet(
@@ -225,7 +268,9 @@ def open_fleet(
         timeout_s=timeout_s,
         on_start=started,
         on_ready=warm_up,
-        memory=ServerMemory(say, from_disk=from_disk),
+        say=say,
+        guard=Guard(is_here=False, from_disk=from_disk),
+        gate=MemoryGate(from_disk=from_disk),
     )
 
 
@@ -285,7 +330,7 @@ class RunningServers(Closing):
 
     keeps_off = True
     n_starts = 0
-    memory = None
+    gate = None
 
     def __init__(self, server: LlamaClient, baseline: LlamaClient | None) -> None:
         """Take over both servers; closing leaves them running.
@@ -336,6 +381,10 @@ class RunningServers(Closing):
                 "prompt), so that nothing is compared; give the address of one that was started "
                 "without speculation"
             )
+
+    def measure(self, run: Callable[[], Done]) -> Done:
+        """Measure at once: whose memory it is, is not known."""
+        return run()
 
     def end(self, _setup: Setup) -> None:
         """Do nothing: the servers are not spectui's."""

@@ -51,6 +51,8 @@ class SlotResult:
     @property
     def answer(self) -> Answer:
         """Whether speculation pays with so many slots."""
+        if self.found.speedup is None:
+            return Answer.UNDECIDED
         verdict = judge(self.found.speedup, min_gain=self.min_gain, basis=self.basis)
         return verdict.answer or Answer.UNDECIDED
 

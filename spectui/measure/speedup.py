@@ -57,16 +57,14 @@ class PairedMeasurement:
 
     @property
     def fastest(self) -> "PairedMeasurement | None":
-        """The pair at ``least_seconds``; None where it is unknown what was accepted."""
+        """The pair with a drafter that costs nothing; None where it is unknown what was accepted.
+
+        An answer may end within what was accepted.
+        """
         if self.n_accepted is None:
             return None
-        least_s = least_seconds(
-            n_tokens=self.speculative_tokens,
-            n_accepted=self.n_accepted,
-            baseline_s=self.baseline_s,
-            baseline_tokens=self.baseline_tokens,
-        )
-        return replace(self, speculative_s=least_s)
+        least_n = max(self.speculative_tokens - self.n_accepted, 1)
+        return replace(self, speculative_s=least_n * self.baseline_s / self.baseline_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,13 +91,13 @@ class Speedup:
     """At growing data, this one included: the interval allows for them."""
     interval_reason: str | None = None
     ceiling: float | None = None
-    """The most that the accepted tokens can give (``least_seconds``). None where that is not
-    known."""
+    """The most that the accepted tokens can give: that of ``PairedMeasurement.fastest``. None where
+    that is not known."""
 
     @property
     def is_above_ceiling(self) -> bool:
         """Whether the estimate is more than can be: noise is part of it."""
-        return self.ceiling is not None and round(self.estimate, CEILING_DIGITS) > self.ceiling
+        return self._exceeds_ceiling(self.estimate)
 
     @property
     def is_noise(self) -> bool:
@@ -107,14 +105,15 @@ class Speedup:
 
         No gain follows from such a measurement.
         """
-        low = self.estimate if self.low is None else self.low
-        return self.ceiling is not None and round(low, CEILING_DIGITS) > self.ceiling
+        return self._exceeds_ceiling(self.estimate if self.low is None else self.low)
 
     @property
     def is_capped(self) -> bool:
         """Whether any of its numbers is more than can be."""
-        top = self.estimate if self.high is None else max(self.estimate, self.high)
-        return self.ceiling is not None and round(top, CEILING_DIGITS) > self.ceiling
+        return self._exceeds_ceiling(max(self.estimate, self.high or 0.0))
+
+    def _exceeds_ceiling(self, value: float) -> bool:
+        return self.ceiling is not None and round(value, CEILING_DIGITS) > self.ceiling
 
     @property
     def capped(self) -> "Speedup":
@@ -140,20 +139,6 @@ class Speedup:
             "speedup_is_noise": self.is_noise,
             "speedup_is_capped": self.is_capped,
         }
-
-
-def least_seconds(
-    *, n_tokens: int, n_accepted: int, baseline_s: float, baseline_tokens: int
-) -> float:
-    """Least decoding time with a drafter that costs nothing.
-
-    Args:
-        n_tokens: decoded with speculation.
-        n_accepted: of them, or more: an answer may end within what was accepted.
-        baseline_s: seconds of the target alone on the same prompt.
-        baseline_tokens: tokens decoded in these seconds.
-    """
-    return max(n_tokens - n_accepted, 1) * baseline_s / baseline_tokens
 
 
 def gain_text(speedup: Speedup) -> str:

@@ -74,10 +74,13 @@ def paired_speedup(
     if not measurements:
         raise ValueError("no pair was measured, so there is no speedup to speak of")
     totals, strata = _per_prompt(measurements), _strata(measurements)
-    found = _estimate(
-        totals, strata, len(measurements), level=level, n_resamples=n_resamples, seed=seed
+    found = _resampled(totals, strata, level=level, n_resamples=n_resamples, seed=seed)
+    return replace(
+        found,
+        n_pairs=len(measurements),
+        ceiling=_ceiling(measurements),
+        n_accepting=_n_accepting(measurements),
     )
-    return replace(found, ceiling=_ceiling(measurements), n_accepting=_n_accepting(measurements))
 
 
 def speedup_within(parts: Sequence[PairedMeasurement], *, level: float = 0.95) -> Speedup:
@@ -98,37 +101,20 @@ def speedup_within(parts: Sequence[PairedMeasurement], *, level: float = 0.95) -
     if not parts:
         raise ValueError("no answer was counted, so there is no speedup to speak of")
     rows = np.array(list(map(_row, parts)))
-    names, prompts, counts = np.unique(
-        [one.prompt_id for one in parts], return_inverse=True, return_counts=True
-    )
-    influence = rows @ (_SIGNS[:4] / rows.mean(axis=0))
-    means = np.bincount(prompts, influence) / counts
-    # One part alone has no spread of its own: all of its influence counts.
-    deviations = influence - np.where(counts > 1, means, 0.0)[prompts]
-    weights = np.where(counts > 1, counts / np.maximum(counts - 1, 1), 1.0)[prompts]
-    error = math.sqrt(float((weights * deviations**2).sum())) / len(parts)
-    freedom = int((counts - 1).sum())
-    log_ratio = _log_ratio(rows.mean(axis=0)).item()
-    found = Speedup(
-        estimate=math.exp(log_ratio),
-        low=None,
-        high=None,
-        level=level,
-        n_pairs=len(parts),
-        n_prompts=len(names),
-        interval_reason="the answers are too short",
+    prompts: _Index = np.unique([one.prompt_id for one in parts], return_inverse=True)[1]
+    n_prompts = int(prompts.max()) + 1
+    found = replace(
+        _without_interval(rows, level, "the answers are too short"),
+        n_prompts=n_prompts,
         ceiling=_ceiling(parts),
         n_accepting=_n_accepting(parts),
     )
+    freedom = len(parts) - n_prompts
     if not freedom:
         return found
+    error = math.sqrt(_stratified_variance(rows, prompts))
     reach = student_quantile((1 + level) / 2, freedom) * error
-    return replace(
-        found,
-        low=math.exp(log_ratio - reach),
-        high=math.exp(log_ratio + reach),
-        interval_reason=None,
-    )
+    return _with_interval(found, _log_ratio(rows.mean(axis=0)).item(), reach, reach)
 
 
 _BLOCK = 4
@@ -158,11 +144,8 @@ def changed(
     Raises:
         ValueError: no prompt is in both.
     """
-    names = sorted({one.prompt_id for one in ours} & {one.prompt_id for one in theirs})
-    ours, theirs = ([one for one in each if one.prompt_id in names] for each in (ours, theirs))
-    if not names:
-        raise ValueError("no prompt was measured on both sides")
-    totals, n = np.hstack([_per_prompt(ours), _per_prompt(theirs)]), len(names)
+    ours, totals = _on_both(ours, theirs)
+    n = len(totals)
     found = replace(
         whole,
         estimate=whole.estimate * math.exp(_log_ratio(totals.mean(axis=0)).item()),
@@ -178,20 +161,19 @@ def changed(
         return replace(found, interval_reason=reason)
     order = {name: at for at, name in enumerate(dict.fromkeys(one.prompt_id for one in ours))}
     n_blocks = max(1, n // _BLOCK)
-    blocks = np.array([min(order[name] // _BLOCK, n_blocks - 1) for name in names])
+    blocks = np.array([min(order[name] // _BLOCK, n_blocks - 1) for name in sorted(order)])
     error = max(_left_out(totals, np.arange(n)), _left_out(totals, blocks))
     wide = student_quantile((1 + whole.level) / 2, n - 1) * error
-    low, high = (math.hypot(math.log(end / whole.estimate), wide) for end in whole.interval)
-    return replace(found, low=found.estimate * math.exp(-low), high=found.estimate * math.exp(high))
+    below, above = (math.hypot(reach, wide) for reach in _reach(whole))
+    return _with_interval(found, math.log(found.estimate), below, above)
 
 
 def _left_out(totals: _Array, groups: _Index) -> float:
     """Error of the log ratio, from leaving out each group of prompts in turn; 0 for one group."""
     n = int(groups.max()) + 1
-    sums = np.array([totals[groups != group].sum(axis=0) for group in range(n)])
     if n == 1:
         return 0.0
-    logs = _log_ratio(sums)
+    logs = _log_ratio(np.array([totals[groups != group].sum(axis=0) for group in range(n)]))
     return math.sqrt((n - 1) / n * float(((logs - logs.mean()) ** 2).sum()))
 
 
@@ -202,11 +184,8 @@ def product(one: Speedup, other: Speedup) -> Speedup:
     )
     if one.interval is None or other.interval is None:
         return found
-    low, high = (
-        math.hypot(math.log(ends[0] / one.estimate), math.log(ends[1] / other.estimate))
-        for ends in zip(one.interval, other.interval, strict=True)
-    )
-    return replace(found, low=found.estimate * math.exp(-low), high=found.estimate * math.exp(high))
+    below, above = map(math.hypot, _reach(one), _reach(other))
+    return _with_interval(found, math.log(found.estimate), below, above)
 
 
 def paired_ratio(ours: Sequence[PairedMeasurement], theirs: Sequence[PairedMeasurement]) -> Speedup:
@@ -218,13 +197,8 @@ def paired_ratio(ours: Sequence[PairedMeasurement], theirs: Sequence[PairedMeasu
     Raises:
         ValueError: no prompt is in both.
     """
-    common = {one.prompt_id for one in ours} & {one.prompt_id for one in theirs}
-    ours, theirs = ([one for one in given if one.prompt_id in common] for given in (ours, theirs))
-    if not common:
-        raise ValueError("no prompt was measured on both sides")
-    totals = np.hstack([_per_prompt(ours), _per_prompt(theirs)])
-    strata = np.zeros(len(totals), int)
-    return _estimate(totals, strata, len(ours), level=0.95, n_resamples=10_000, seed=0)
+    ours, totals = _on_both(ours, theirs)
+    return replace(_resampled(totals, np.zeros(len(totals), int)), n_pairs=len(ours))
 
 
 def drift(anchor_tokens_per_s: Sequence[float]) -> float:
@@ -238,27 +212,65 @@ def drift(anchor_tokens_per_s: Sequence[float]) -> float:
     return max(anchor_tokens_per_s) / min(anchor_tokens_per_s) - 1
 
 
-def _estimate(
-    totals: _Array, strata: _Index, n_pairs: int, *, level: float, n_resamples: int, seed: int
-) -> Speedup:
-    if not 0 < level < 1:
-        raise ValueError(f"level {level} is not between 0 and 1")
-    n_prompts = len(totals)
-    low = high = reason = None
-    if n_prompts < MIN_PROMPTS:
-        reason = f"an interval needs at least {MIN_PROMPTS} prompts, measured: {n_prompts}"
-    else:
-        counts = _resamples(n_prompts, n_resamples, seed)
-        low, high = _bootstrap_t(totals, counts, strata, level=level)
+def _on_both(
+    ours: Sequence[PairedMeasurement], theirs: Sequence[PairedMeasurement]
+) -> tuple[list[PairedMeasurement], _Array]:
+    """``ours`` on the prompts of both, and the totals of both by prompt: ``[n_prompts, 8]``.
+
+    Raises:
+        ValueError: no prompt is in both.
+    """
+    names = {one.prompt_id for one in ours} & {one.prompt_id for one in theirs}
+    if not names:
+        raise ValueError("no prompt was measured on both sides")
+    both = [[one for one in each if one.prompt_id in names] for each in (ours, theirs)]
+    return both[0], np.hstack(list(map(_per_prompt, both)))
+
+
+def _reach(speedup: Speedup) -> tuple[float, float]:
+    """How far the interval, which is known, reaches below and above the estimate, in logs."""
+    low, high = speedup.interval or (speedup.estimate, speedup.estimate)
+    return math.log(speedup.estimate / low), math.log(high / speedup.estimate)
+
+
+def _without_interval(totals: _Array, level: float, reason: str) -> Speedup:
+    """The speedup by totals of prompts, or of parts of them."""
     return Speedup(
         estimate=math.exp(_log_ratio(totals.mean(axis=0)).item()),
-        low=low,
-        high=high,
+        low=None,
+        high=None,
         level=level,
-        n_pairs=n_pairs,
-        n_prompts=n_prompts,
+        n_pairs=len(totals),
+        n_prompts=len(totals),
         interval_reason=reason,
     )
+
+
+def _with_interval(speedup: Speedup, log: float, below: float, above: float) -> Speedup:
+    """The speedup, of which this is the log, with an interval that reaches so far around that."""
+    low, high = math.exp(log - below), math.exp(log + above)
+    return replace(speedup, low=low, high=high, interval_reason=None)
+
+
+def _resampled(
+    totals: _Array,
+    strata: _Index,
+    *,
+    level: float = 0.95,
+    n_resamples: int = 10_000,
+    seed: int = 0,
+) -> Speedup:
+    """The speedup by prompt's totals, with its bootstrap-t interval."""
+    if not 0 < level < 1:
+        raise ValueError(f"level {level} is not between 0 and 1")
+    n = len(totals)
+    reason = f"an interval needs at least {MIN_PROMPTS} prompts, measured: {n}"
+    found = _without_interval(totals, level, reason)
+    if n < MIN_PROMPTS:
+        return found
+    counts = _resamples(n, n_resamples, seed)
+    below, above = _bootstrap_t(totals, counts, strata, level=level)
+    return _with_interval(found, _log_ratio(totals.mean(axis=0)).item(), below, above)
 
 
 def _ceiling(measurements: Sequence[PairedMeasurement]) -> float | None:
@@ -322,12 +334,15 @@ def _variance(totals: _Array, counts: _Array) -> _Array:
 
 
 def _stratified_variance(totals: _Array, strata: _Index) -> float:
-    """Delta-method variance of the log ratio, of the spread within the strata alone."""
+    """Delta-method variance of the log ratio, of the spread within the strata alone.
+
+    A row that is alone in its stratum has no spread there: all of its influence counts.
+    """
     influence = totals @ (_SIGNS[: totals.shape[1]] / totals.mean(axis=0))
     sizes = np.bincount(strata)
-    deviations = influence - (np.bincount(strata, influence) / sizes)[strata]
+    means = np.where(sizes > 1, np.bincount(strata, influence) / sizes, 0.0)
     weights = (sizes / np.maximum(sizes - 1, 1))[strata]
-    return float((weights * deviations**2).sum()) / len(totals) ** 2
+    return float((weights * (influence - means[strata]) ** 2).sum()) / len(totals) ** 2
 
 
 @lru_cache(maxsize=8)
@@ -343,25 +358,24 @@ def _resamples(n_prompts: int, n_resamples: int, seed: int) -> _Array:
 def _bootstrap_t(
     totals: _Array, counts: _Array, strata: _Index, *, level: float
 ) -> tuple[float, float]:
-    """Ends of the interval: quantiles of t over all prompts, and the error within the strata."""
+    """Reach of the interval below and above the estimate, in logs.
+
+    Quantiles of t over all prompts, times the error within the strata.
+    """
     n = len(totals)
-    estimate = _log_ratio(totals.mean(axis=0)).item()
     observed = _variance(totals, np.ones((1, n))).item()
     if observed == 0:
-        return math.exp(estimate), math.exp(estimate)
+        return 0.0, 0.0
     # A resample that happens to hold nearly equal prompts has next to no variance, and would make
     # the interval explode; the floor costs no coverage from 8 prompts on.
     variance = np.maximum(_variance(totals, counts), observed / (2 * n))
-    t = (_log_ratio(counts @ totals / n) - estimate) / np.sqrt(variance)
+    t = (_log_ratio(counts @ totals / n) - _log_ratio(totals.mean(axis=0))) / np.sqrt(variance)
     tail = (1 - level) / 2
     t_low, t_high = np.quantile(t, [tail, 1 - tail]).tolist()
     student = student_quantile(1 - tail, n - len(set(strata.tolist())))
     error = math.sqrt(_stratified_variance(totals, strata))
     # Crosswise: where resamples fall far below the estimate, the truth may lie far above it.
-    return (
-        math.exp(estimate - max(t_high, student) * error),
-        math.exp(estimate - min(t_low, -student) * error),
-    )
+    return max(t_high, student) * error, max(-t_low, student) * error
 
 
 @lru_cache(maxsize=256)

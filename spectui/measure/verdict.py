@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import product
 
 from spectui.documents import Json, or_reason
 from spectui.format import counted, duration_text, gain_percent, is_large
@@ -88,50 +89,57 @@ class Verdict:
         }
 
 
+def undecided(because: str) -> Verdict:
+    """The verdict where no setting was confirmed, for a reason that is a clause."""
+    return Verdict(
+        use_speculation=False,
+        reason=f"Nothing was decided: no setting was confirmed ({because}).",
+        answer=Answer.UNDECIDED,
+    )
+
+
 def judge(
-    speedup: Speedup | None,
+    speedup: Speedup,
     *,
     min_gain: float,
     what: str = "the best setting found",
-    failure: str | None = None,
     basis: Basis | None = None,
     temp: float | None = None,
     prompt_s: float | None = None,
     requests: Sequence[Request] = (),
-    of_others: Speedup | None = None,
 ) -> Verdict:
     """Say whether speculation pays; only if the interval's lower end is above ``1 + min_gain``.
 
     Args:
-        speedup: What was measured for the best setting; None when nothing could be.
-        min_gain: The gain below which speculation is not worth its memory; 0.02 is 2 %.
-        what: The best setting's name, as the subject of a sentence.
-        failure: Why nothing could be measured, when ``speedup`` is None.
-        basis: Text that it was measured on; None where no choice was made.
-        temp: Temperature that it was measured with, to be told; fewer drafts are accepted at a
+        speedup: measured for the best setting.
+        min_gain: gain below which speculation is not worth its memory; 0.02 is 2 %.
+        what: name of the best setting, as the subject of a sentence.
+        basis: text of the measurement; None where no choice was made.
+        temp: temperature of the measurement, for the sentence; fewer drafts are accepted at a
             higher one.
-        prompt_s: Seconds that one more prompt takes; None where that is not known.
-        requests: Whole requests; those whose answers do not go on until it pays are to gain as
+        prompt_s: seconds that one more prompt takes; None where that is not known.
+        requests: whole requests; those whose answers do not go on until it pays are to gain as
             well, all together. None where it is not known what prompts take.
-        of_others: What prompts like these gain, where ``speedup`` is of just these.
 
     Raises:
         ValueError: ``min_gain`` is negative.
     """
     if min_gain < 0:
         raise ValueError(f"min_gain {min_gain} would call a loss a gain")
-    if speedup is None:
-        because = failure or "no candidate could run"
-        reason = f"Nothing was decided: no setting was confirmed ({because})."
-        return Verdict(use_speculation=False, reason=reason, answer=Answer.UNDECIDED)
-    return _Case(
-        speedup, min_gain, what, basis, temp, prompt_s, tuple(requests), of_others
-    ).verdict()
+    case = _Case(speedup, min_gain, what, basis, temp, prompt_s, tuple(requests))
+    answer = case.answer
+    return Verdict(
+        use_speculation=answer is Answer.USE,
+        reason=case.reason(answer),
+        answer=answer,
+        more_prompts=case.more_prompts,
+        basis=basis,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """A measured setting, and how to speak of it."""
+    """A measured setting: the answer, and the sentence for it."""
 
     measured: Speedup
     min_gain: float
@@ -140,23 +148,6 @@ class _Case:
     temp: float | None
     prompt_s: float | None
     requests: tuple[Request, ...]
-    of_others: Speedup | None
-
-    @property
-    def told(self) -> Speedup:
-        return self.measured.capped
-
-    def verdict(self) -> Verdict:
-        answer, more = self.answer, self.more_prompts
-        because = self._unjudged
-        reason = self._reason(answer, more) if because is None else self._not_decided(because)
-        return Verdict(
-            use_speculation=answer is Answer.USE,
-            reason=f"{reason}{self._others}",
-            answer=answer,
-            more_prompts=more,
-            basis=self.basis,
-        )
 
     @property
     def answer(self) -> Answer:
@@ -169,7 +160,7 @@ class _Case:
 
     @property
     def _decoding(self) -> Answer:
-        interval = self.told.interval
+        interval = self.measured.capped.interval
         if interval is None or self._unjudged is not None:
             return Answer.UNDECIDED
         return self._answer(interval)
@@ -183,6 +174,26 @@ class _Case:
         return Answer.NO_DIFFERENCE if low >= 1 - self.min_gain else Answer.OFF
 
     @property
+    def _unjudged(self) -> str | None:
+        """Why nothing follows from the numbers; None where an answer does."""
+        measured, interval = self.measured, self.measured.capped.interval
+        if measured.is_noise:
+            return doubt(measured)
+        if self.basis is Basis.SAME:
+            return "these prompts chose it, and nothing is left to judge it on; give more prompts"
+        if interval is None:
+            return measured.interval_reason or NO_INTERVAL
+        if self.basis is not Basis.THESE and is_sparse(measured) and interval[1] <= self._least:
+            n, of = measured.n_accepting, counted(measured.n_prompts, "prompt")
+            return f"drafts were accepted on {n} of {of}, too few to say what others would gain"
+        return None
+
+    @property
+    def _least(self) -> float:
+        """The speedup from which on speculation is worth its memory."""
+        return 1 + self.min_gain
+
+    @property
     def more_prompts(self) -> int | None:
         """Prompts until the interval no longer holds the least gain, if the estimate stays.
 
@@ -193,80 +204,54 @@ class _Case:
             return max(1, MIN_PROMPTS - n)
         if self._decoding is not Answer.UNDECIDED or self._unjudged is not None:
             return None
-        far = math.log(speedup.estimate / (1 + self.min_gain))
-        end = speedup.low if far > 0 else speedup.high
-        if not far or abs(math.log(end / speedup.estimate)) > abs(far) * math.sqrt(1 + _MOST_MORE):
+        far = math.log(speedup.estimate / self._least)
+        reach = math.log((speedup.low if far > 0 else speedup.high) / speedup.estimate)
+        if not far or abs(reach) > abs(far) * math.sqrt(1 + _MOST_MORE):
             return None
-        return max(1, math.ceil(n * ((math.log(end / speedup.estimate) / far) ** 2 - 1)))
+        return max(1, math.ceil(n * ((reach / far) ** 2 - 1)))
 
-    @property
-    def _unjudged(self) -> str | None:
-        """Why nothing follows from the numbers; None where an answer does."""
-        if self.measured.is_noise:
-            return doubt(self.measured)
-        if self.basis is Basis.SAME:
-            return "these prompts chose it, and nothing is left to judge it on; give more prompts"
-        if self._may_miss_gains:
-            n, of = self.measured.n_accepting or 0, counted(self.measured.n_prompts, "prompt")
-            return f"drafts were accepted on {n} of {of}, too few to say what others would gain"
-        if self.told.interval is None:
-            return self.measured.interval_reason or "the interval is not known"
-        return None
-
-    @property
-    def _may_miss_gains(self) -> bool:
-        """Whether so few prompts gained that others may, and nothing was shown but that."""
-        interval = self.told.interval
-        if interval is None or self.basis is Basis.THESE:
-            return False
-        return is_sparse(self.measured) and interval[1] <= 1 + self.min_gain
-
-    def _reason(self, answer: Answer, more: int | None) -> str:
-        speedup = self.told
-        gain, gain_low, gain_high = map(_gain, (speedup.estimate, *(speedup.interval or ())))
-        decimals = _decimals(
-            [gain, gain_low, gain_high], [0.0, 100 * self.min_gain, -100 * self.min_gain]
-        )
-        if self.measured.is_capped:
-            decimals = max(1, decimals)
-        value = gain_percent(gain, decimals)
-        within = (
-            f"{100 * speedup.level:g} % interval {gain_percent(gain_low, decimals)} to "
-            f"{gain_percent(gain_high, decimals)}, {self._prompts}{self._cap}"
-        )
-        if self._decoding is Answer.USE and answer is not Answer.USE:
+    def reason(self, answer: Answer) -> str:
+        """The sentence."""
+        because, told = self._unjudged, self.measured.capped
+        if because is not None:
+            return self._not_decided(because)
+        found = (told.estimate, *(told.interval or ()))
+        limits = (1.0, self._least, 1 - self.min_gain)
+        decimals = max(_decimals(found, limits), int(self.measured.is_capped))
+        value, low, high = (gain_percent(_gain(one), decimals) for one in found)
+        within = f"{100 * told.level:g} % interval {low} to {high}, {self._prompts}{self._cap}"
+        decoding = self._decoding
+        if decoding is Answer.USE and answer is not decoding:
             return self._refused(answer, f"{self.what} gains {value} ({within}) in decoding")
+        asked = f"a gain of at least {100 * self.min_gain:g} %" if self.min_gain else "a gain"
+        not_shown = f"{asked} was not shown ({self.what}: {value}, {within})"
         match answer:
             case Answer.USE:
-                spread = self._spread(gain, gain_low, gain_high, decimals)
-                whole = self._whole()
-                gains = f"{self.what} is worth {value}{spread} ({within}){whole}"
+                spread = self._spread(decimals)
+                gains = f"{self.what} is worth {value}{spread} ({within}){self._whole()}"
                 return f"{self._use_it}: {gains}.{self._beyond}"
             case Answer.NO_DIFFERENCE:
                 return (
                     f"Leave it off: no difference worth having: {self.what} gives {value} "
                     f"({within})."
                 )
-            case Answer.OFF if gain_high < 0:
-                loss = gain_percent(-gain, decimals).removeprefix("+")
+            case Answer.OFF if found[2] < 1:
+                loss = gain_percent(-_gain(told.estimate), decimals).removeprefix("+")
                 return f"Turn it off: {self.what} makes decoding {loss} slower ({within})."
             case Answer.OFF:
-                return f"Turn it off: {self._asked} was not shown ({self.what}: {value}, {within})."
+                return f"Turn it off: {not_shown}."
             case Answer.UNDECIDED:
-                told = f"{self._asked} was not shown ({self.what}: {value}, {within})"
-                if gain_low > 0:
-                    told = f"{self.what} gains {value} ({within}), but {self._asked} was not shown"
-                return f"Not decided, so leave it off: {told}; {self._takes(more)}."
+                if found[1] > 1:
+                    not_shown = f"{self.what} gains {value} ({within}), but {asked} was not shown"
+                return f"Not decided, so leave it off: {not_shown}; {self._takes_more}."
 
     def _not_decided(self, because: str) -> str:
         speedup = self.measured
         if speedup.is_noise:
-            told = f"{self.what} measured more than can be on {self._prompts}"
+            told = f"more than can be on {self._prompts}"
         else:
-            gain = _gain(speedup.capped.estimate)
-            value = gain_percent(gain, _decimals([gain], [0.0]))
-            told = f"{self.what} measured {value} on {self._prompts}{self._cap}"
-        return f"Not decided, so leave it off: {told}; {because}."
+            told = f"{_gain_text(speedup.capped.estimate)} on {self._prompts}{self._cap}"
+        return f"Not decided, so leave it off: {self.what} measured {told}; {because}."
 
     @property
     def _use_it(self) -> str:
@@ -279,23 +264,29 @@ class _Case:
         """The gains of the requests, after that of decoding."""
         if not self.requests:
             return ""
-        many = len(self.requests) > 1
-        told = [
-            f"{self._gain_text(one.speedup)} for requests of {one.shape.text}"
-            f"{f' ({one.pays})' if many and one.pays else ''}"
-            for one in self.requests
-        ]
-        pays = "" if many or self._use_it != "Use it" else self.requests[0].pays
-        return f" in decoding, and {' and '.join(told)}{f'; {pays}' if pays else ''}"
+        if len(self.requests) > 1:
+            told = " and ".join(self._each(one, "requests of ") for one in self.requests)
+            return f" in decoding, and {told}"
+        (one,) = self.requests
+        pays = f"; {one.pays}" if one.pays and self._use_it == "Use it" else ""
+        return f" in decoding, and {self._gain_for(one, 'requests of ')}{pays}"
+
+    def _gain_for(self, request: Request, noun: str = "") -> str:
+        gain = _gain_text(request.speedup, 1.0, self._least)
+        return f"{gain} for {noun}{request.shape.text}"
+
+    def _each(self, request: Request, noun: str = "") -> str:
+        """The gain of one of several requests, and the answers that it is for."""
+        pays = f" ({request.pays})" if request.pays else ""
+        return f"{self._gain_for(request, noun)}{pays}"
 
     def _refused(self, answer: Answer, decoding: str) -> str:
         """Why decoding gains, and the requests do not."""
         requests = binding(self.requests)
         whole = together(requests) or Together(1.0, None)
         ends = whole.interval or ()
-        gains = [_gain(one) for one in (whole.estimate, *ends)]
-        decimals = _decimals(gains, [0.0, 100 * self.min_gain])
-        value, *limits = (gain_percent(gain, decimals) for gain in gains)
+        decimals = _decimals((whole.estimate, *ends), (1.0, self._least))
+        value, *limits = (gain_percent(_gain(one), decimals) for one in (whole.estimate, *ends))
         shapes, pays = f"requests of {requests[0].shape.text}", ""
         if len(requests) > 1:
             shapes, pays = "these requests together", f": {', '.join(map(self._each, requests))}"
@@ -311,7 +302,7 @@ class _Case:
             )
         if slower:
             because = f"{slower} (the whole request {value})"
-        elif any(one.is_read_more for one in requests):
+        elif any(one.prompt_on_s > one.prompt_off_s for one in requests):
             is_loss = max(ends, default=1.0) < 1
             costs = "costs more than that saves" if is_loss else "costs about what that saves"
             because = f"reading the prompt with the draft {costs} ({value})"
@@ -319,46 +310,25 @@ class _Case:
             because = f"reading the prompt, which gains nothing, leaves too little of it ({value})"
         return f"Leave it off for {shapes}: {decoding}, but {because}{pays}.{self._beyond}"
 
-    def _each(self, request: Request) -> str:
-        pays = f" ({request.pays})" if request.pays else ""
-        return f"{self._gain_text(request.speedup)} for {request.shape.text}{pays}"
-
     def _slower_there(self, requests: Sequence[Request]) -> str:
         """The gain of decoding at the depth of requests where that is too little; else empty."""
-        slow = [one for one in requests if one.decoding.capped.estimate <= 1 + self.min_gain]
         told = []
-        for one in slow:
-            length = f"a depth of {one.shape.n_prompt:,} tokens"
-            depth = length if len(requests) > 1 else "that depth"
-            value = self._gain_text(one.decoding.capped.estimate)
-            told.append(f"at {depth} decoding gives {value}")
+        for one in requests:
+            estimate = one.decoding.capped.estimate
+            if estimate <= self._least:
+                length = f"a depth of {one.shape.n_prompt:,} tokens"
+                depth = length if len(requests) > 1 else "that depth"
+                told.append(f"at {depth} decoding gives {_gain_text(estimate, 1.0, self._least)}")
         return " and ".join(dict.fromkeys(told))
 
     @property
     def _beyond(self) -> str:
         """A sentence on requests whose prompts are longer than any that was evaluated."""
-        beyond = [one.shape for one in self.requests if not one.is_covered]
-        longest = max((one.n_prompt for one in beyond), default=0)
-        told = f" No prompt of about {longest:,} tokens was evaluated, so that is extrapolated."
-        return told if beyond else ""
-
-    @property
-    def _others(self) -> str:
-        """A sentence on other prompts, where the answer is for just these."""
-        if self.of_others is None:
+        beyond = [one.shape.n_prompt for one in self.requests if not one.is_covered]
+        if not beyond:
             return ""
-        interval = self.of_others.capped.interval
-        if interval is None or is_sparse(self.of_others):
-            n = self.of_others.n_prompts
-            these = "this prompt does" if n == 1 else f"these {n} prompts do"
-            return f" What other prompts gain, {these} not tell."
-        gains = list(map(_gain, interval))
-        low, high = (gain_percent(gain, _decimals(gains, [0.0])) for gain in gains)
-        return f" Other prompts like these gain {low} to {high}."
-
-    def _gain_text(self, speedup: float) -> str:
-        gain = _gain(speedup)
-        return gain_percent(gain, _decimals([gain], [0.0, 100 * self.min_gain]))
+        longest = f"{max(beyond):,}"
+        return f" No prompt of about {longest} tokens was evaluated, so that is extrapolated."
 
     @property
     def _prompts(self) -> str:
@@ -382,12 +352,10 @@ class _Case:
         most = gain_percent(_gain(self.measured.ceiling), 1)
         return f", cut at the {most} that the accepted tokens can give"
 
-    @property
-    def _asked(self) -> str:
-        return f"a gain of at least {100 * self.min_gain:g} %" if self.min_gain else "a gain"
-
-    def _spread(self, gain: float, low: float, high: float, decimals: int) -> str:
+    def _spread(self, decimals: int) -> str:
         """The interval as a ±, unless that would misstate one that is cut or lies unevenly."""
+        told = self.measured.capped
+        gain, low, high = map(_gain, (told.estimate, *(told.interval or ())))
         below, above, half = gain - low, high - gain, (high - low) / 2
         is_even = max(below, above) <= _EVEN * min(below, above)
         # A gain that was shown must not look like one that may be none.
@@ -396,8 +364,10 @@ class _Case:
             return ""
         return f" ± {half:.{decimals}f}"
 
-    def _takes(self, more: int | None) -> str:
+    @property
+    def _takes_more(self) -> str:
         """The measurement that would decide it."""
+        more = self.more_prompts
         if more is None:
             return "no reasonable number of prompts would decide it"
         time = ""
@@ -405,6 +375,17 @@ class _Case:
             minutes = round(more * self.prompt_s / 60)
             time = f", {f'{minutes} min' if minutes > 1 else duration_text(more * self.prompt_s)},"
         return f"about {counted(more, 'more prompt')}{time} may decide it"
+
+
+def on_others(speedup: Speedup) -> str:
+    """A sentence on what prompts like the measured ones gain, beside the answer for just those."""
+    interval, n = speedup.capped.interval, speedup.n_prompts
+    if interval is None or is_sparse(speedup):
+        these = "this prompt does" if n == 1 else f"these {n} prompts do"
+        return f"What other prompts gain, {these} not tell."
+    decimals = _decimals(interval, (1.0,))
+    low, high = (gain_percent(_gain(one), decimals) for one in interval)
+    return f"Other prompts like these gain {low} to {high}."
 
 
 def is_sparse(speedup: Speedup) -> bool:
@@ -448,14 +429,18 @@ def _gain(speedup: float) -> float:
     return 100 * (speedup - 1)
 
 
-def _decimals(values: Sequence[float], limits: Sequence[float]) -> int:
-    """Fewest decimals that keep every value on its side of every limit when printed."""
+def _gain_text(speedup: float, *limits: float) -> str:
+    return gain_percent(_gain(speedup), _decimals((speedup,), limits or (1.0,)))
+
+
+def _decimals(speedups: Sequence[float], limits: Sequence[float]) -> int:
+    """Fewest decimals that keep every gain on its side of every limit when printed in per cent."""
+    pairs = list(product(map(_gain, speedups), map(_gain, limits)))
     for decimals in range(_MAX_DECIMALS):
         if all(
             math.isclose(value, limit, abs_tol=_EQUAL)
             or round(value, decimals) != round(limit, decimals)
-            for value in values
-            for limit in limits
+            for value, limit in pairs
         ):
             return decimals
     return _MAX_DECIMALS

@@ -266,6 +266,8 @@ class Race:
         """
         standings = self._standings()
         speedup = self._speedups.get(self.leader)
+        if speedup is None:
+            return False
         requests = self.requests(standings)
         answer = judge(speedup, min_gain=self.min_gain, basis=self.basis, requests=requests).answer
         if answer in {Answer.USE, Answer.UNDECIDED}:

@@ -7,14 +7,17 @@ forecasts only where the user asks for them.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from spectui.documents import Known
 from spectui.engine.events import GenerationResult
 from spectui.errors import CancelledError, SpectuiError
 from spectui.measure.arm import Arm
 from spectui.measure.lossless import LosslessCheck
-from spectui.measure.verdict import judge
+from spectui.measure.requests import Request
+from spectui.measure.speedup import Speedup
+from spectui.measure.verdict import Verdict, judge, on_others, undecided
 from spectui.measure.workload import WorkItem
 from spectui.tune.confirmation import Confirmation
 from spectui.tune.depths import DepthRuns, raced_requests
@@ -121,17 +124,11 @@ class Search:
             finalists=standings,
             categories=self._confirmation.categories,
             speedup=speedup,
-            verdict=judge(
-                speedup,
-                min_gain=self._setup.min_gain,
-                what=best.label if best else "",
-                failure=why_nothing(records, self._forecasting.forecasts, interrupted=interrupted),
-                basis=self._confirmation.basis if speedup else None,
-                temp=self._setup.workload.sampling.temp,
-                prompt_s=self._confirmation.prompt_s,
-                requests=requests.value or (),
-                of_others=self._confirmation.of_others,
-            ),
+            verdict=undecided(
+                why_nothing(records, self._forecasting.forecasts, interrupted=interrupted)
+            )
+            if best is None or speedup is None
+            else self._verdict(best, speedup, requests.value or ()),
             requests=requests,
             depths=depths,
             temperatures=self._temperatures,
@@ -148,6 +145,21 @@ class Search:
                 ended_trials=self._ended_trials,
             ),
         )
+
+    def _verdict(self, best: Arm, speedup: Speedup, requests: Sequence[Request]) -> Verdict:
+        confirmation = self._confirmation
+        found = judge(
+            speedup,
+            min_gain=self._setup.min_gain,
+            what=best.label,
+            basis=confirmation.basis,
+            temp=self._setup.workload.sampling.temp,
+            prompt_s=confirmation.prompt_s,
+            requests=requests,
+        )
+        if confirmation.of_others is None:
+            return found
+        return replace(found, reason=f"{found.reason} {on_others(confirmation.of_others)}")
 
     @property
     def _n_trials(self) -> int:

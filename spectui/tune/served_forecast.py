@@ -24,7 +24,7 @@ from spectui.measure.workload import WorkItem, Workload
 from spectui.options.drafters import MTP_KIND, DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary
-from spectui.server.rounds import Round
+from spectui.server.replies import Round
 from spectui.trace.grid import N_PARTS, Parts, part_ends
 from spectui.tune.events import DraftLeftOut, DraftRecorded, PromptProbed, TracingEvent
 from spectui.tune.forecast import Answers, Forecast, Outlook

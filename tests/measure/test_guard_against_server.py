@@ -10,9 +10,9 @@ import pytest
 from spectui.engine.demand import FreeMemory
 from spectui.engine.guard import Guard, request_of
 from spectui.engine.planning import Planner
+from spectui.engine.pressure import MemoryGate
 from spectui.errors import DoesNotFitError
 from spectui.llama.buffers import BufferKind, parse_buffers
-from spectui.measure.server_memory import ServerMemory
 from spectui.measure.servers import Fleet
 from spectui.options.drafters import DraftMtp, NgramSimple
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
@@ -98,10 +98,11 @@ def test_a_pair_that_it_runs_is_not_refused(
             timeout_s=60.0,
             on_start=lambda _setup: None,
             on_ready=lambda _server: None,
-            memory=ServerMemory(
-                pytest.fail,
-                guard=None if free is None else Guard(lambda _gpus: free, is_here=False),
-            ),
+            say=pytest.fail,
+            guard=Guard(is_here=False)
+            if free is None
+            else Guard(lambda _gpus: free, is_here=False),
+            gate=MemoryGate(),
         )
 
     with fleet(None) as plenty:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from spectui.engine.commands import Generate
 from spectui.engine.events import GenerationResult
+from spectui.engine.guard import Guard
 from spectui.engine.pressure import MemoryGate
 from spectui.errors import MemoryShortError, ServerError, UsageError
 from spectui.measure.arm import OFF, Arm
@@ -25,7 +26,6 @@ from spectui.measure.measurer import Measurer, Pair, total_counters
 from spectui.measure.promise import Case
 from spectui.measure.served_models import ServedModel
 from spectui.measure.server_backend import ServerBackend, result_of
-from spectui.measure.server_memory import ServerMemory
 from spectui.measure.servers import Fleet, measuring_arguments
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
@@ -148,7 +148,9 @@ class Fleets:
             timeout_s=20.0,
             on_start=self.started.append,
             on_ready=lambda _server: None,
-            memory=ServerMemory(self.told.append, gate=self.gate),
+            say=self.told.append,
+            guard=Guard(is_here=False),
+            gate=self.gate or MemoryGate(),
         )
 
     def alive(self) -> list[psutil.Process]:
@@ -266,7 +268,7 @@ def test_what_a_server_measured_while_programs_waited_for_memory_is_measured_aga
 
         measured: list[float] = []
         assert servers.generate(Generate(prompt=(1, 2), n_predict=4)).n_decoded == 3
-        assert fleet.memory.measure(stall) is measured
+        assert fleet.measure(stall) is measured
     assert len(measured) == 2
     assert "measured again, because programs waited for memory meanwhile" in fleets.told
 

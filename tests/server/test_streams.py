@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.server.streams import keep_busy
+from spectui.server.client import keep_busy
 
 
 class Clocked:

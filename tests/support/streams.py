@@ -1,10 +1,10 @@
 """Servers that are none: they answer at once, and remember in which order they were asked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import Servers
@@ -14,6 +14,7 @@ from spectui.options.setup import GREEDY, ContextOptions, ModelOptions, Setup
 from spectui.options.speculation import Speculation
 from spectui.server.client import Completion
 
+T = TypeVar("T")
 ON = Speculation(DraftSimple(draft_max=4))
 ITEMS = tuple(WorkItem(id=name, category="x", tokens=(ord(name),)) for name in "abcdefg")
 WORKLOAD = Workload(items=ITEMS, n_predict=11, sampling=GREEDY)
@@ -42,7 +43,7 @@ class Recorded:
     """Servers that answer at once, and remember in which order they were asked."""
 
     n_starts = 0
-    memory = None
+    gate = None
 
     def __init__(self, *, keeps_off: bool) -> None:
         self.keeps_off = keeps_off
@@ -51,6 +52,7 @@ class Recorded:
         self.bodies: list[Mapping[str, Any]] = []
         """Fields of the requests that were not the company's."""
         self.ended: list[Setup] = []
+        self._ends = set[Setup]()
 
     def of(self, setup: Setup) -> SimpleNamespace:
         def together(
@@ -65,12 +67,19 @@ class Recorded:
             self.asked.append(told if setup.is_off else told.upper())
             return [(completion(is_on=not setup.is_off), 2.0) for _ in wanted]
 
+        self.n_starts += setup in self._ends
+        self._ends.discard(setup)
         return SimpleNamespace(complete_together=together)
 
     def check(self, _setup: Setup, _done: Completion) -> None: ...
 
+    def measure(self, run: Callable[[], T]) -> T:
+        return run()
+
     def end(self, setup: Setup) -> None:
         self.ended.append(setup)
+        # As a server that is started anew with the next request.
+        self._ends.add(setup)
 
 
 def backend(servers: Recorded, n_slots: int, speculation: Speculation = ON) -> ServerBackend:

@@ -16,7 +16,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.measure.lossless import Divergence, LosslessCheck
 from spectui.measure.measurer import Pair
 from spectui.measure.speedup import Speedup
-from spectui.measure.verdict import Verdict, judge
+from spectui.measure.verdict import Verdict, judge, undecided
 from spectui.monitor.readings import Reading
 from spectui.options.drafters import DraftSimple, NgramSimple
 from spectui.options.setup import GREEDY, SamplingConfig
@@ -122,7 +122,9 @@ def tuned(
         best=None if best is None else best.arm,
         pairs=(pair,) if speedup else (),
         speedup=speedup,
-        verdict=judge(speedup, min_gain=0.02, what=best.arm.label if best else ""),
+        verdict=judge(speedup, min_gain=0.02, what=best.arm.label if best else "")
+        if speedup
+        else undecided("no candidate could run"),
         lossless=lossless,
         interrupted=interrupted,
         error=None,
