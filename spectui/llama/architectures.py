@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from spectui.errors import BadInputError, MissingLibraryError
-from spectui.llama.library import C, ensure_backend, native
+from spectui.llama.library import C, ensure_backend, native_function
 from spectui.models.facts import check_is_target, facts_of
 from spectui.models.gguf import read_gguf
 from spectui.models.header import GgufFile
@@ -114,24 +114,12 @@ def _embedding(gguf: GgufFile, arch: str) -> str | None:
 @contextmanager
 def _metadata(entries: dict[str, str]) -> Iterator[int]:
     """A ``gguf_context`` of a few texts, without a file."""
-    library = _gguf_library()
-    context = library.gguf_init_empty()
+    pointer, text = ctypes.c_void_p, ctypes.c_char_p
+    context = native_function("gguf_init_empty", pointer)()
     try:
         for key, value in entries.items():
-            library.gguf_set_val_str(context, key.encode(), value.encode())
+            add = native_function("gguf_set_val_str", None, pointer, text, text)
+            add(context, key.encode(), value.encode())
         yield context
     finally:
-        library.gguf_free(context)
-
-
-@cache
-def _gguf_library() -> ctypes.CDLL:
-    """libggml-base with the types of what is used here."""
-    base, context = native(), ctypes.c_void_p
-    base.gguf_init_empty.argtypes = []
-    base.gguf_init_empty.restype = context
-    base.gguf_set_val_str.argtypes = [context, ctypes.c_char_p, ctypes.c_char_p]
-    base.gguf_set_val_str.restype = None
-    base.gguf_free.argtypes = [context]
-    base.gguf_free.restype = None
-    return base
+        native_function("gguf_free", None, pointer)(context)
