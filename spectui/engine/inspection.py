@@ -198,13 +198,12 @@ def _of_draft(
     _check(command, draft.n_ctx)
     models.conversation.put_aside((draft,))
     draft.clear()
-    began, read_s = time.perf_counter(), None
+    read_s = None
     if not command.reuse_prompt:
         draft.decode(prompt, Outputs.LAST)
-    elif not models.prompts.restore_draft(draft, prompt):
-        draft.decode(prompt, Outputs.LAST)
-        read_s = time.perf_counter() - began
-        models.prompts.keep_draft(draft, prompt)
+    else:
+        read_s = models.prompts.read(draft, prompt)
+    if read_s is not None:
         draft.settle()
     began = time.perf_counter()
     run = read_chains if can_read(draft, len(prompt) + len(output), depth) else record_chains
@@ -255,25 +254,19 @@ def _read_prompt(models: LoadedModels, command: RecordChains) -> float | None:
     if command.reuse_prompt:
         for context in (target, mtp):
             context.clear()
-        prompts.restore_pair(target, mtp, prompt)
+        prompts.restore((mtp, target), prompt)
     else:
         # A chat's text is still there, and mostly it is its last answer that is recorded.
         mtp.keep_prefix_of_both(prompt)
     is_new, read_s = target.n_past == mtp.n_past == 0, 0.0
-    if target.n_past < len(prompt):
-        began = time.perf_counter()
-        target.decode(prompt[target.n_past :], Outputs.LAST)
-        read_s += time.perf_counter() - began
-        if command.reuse_prompt:
-            prompts.keep_target(target, prompt)
-            target.settle()
-    if mtp.n_past < len(prompt):
-        began = time.perf_counter()
-        mtp.decode(prompt[mtp.n_past :], Outputs.NONE)
-        read_s += time.perf_counter() - began
-        if command.reuse_prompt:
-            prompts.keep_mtp(mtp, prompt)
-            mtp.settle()
+    for context, outputs in ((target, Outputs.LAST), (mtp, Outputs.NONE)):
+        if lacking := prompt[context.n_past :]:
+            began = time.perf_counter()
+            context.decode(lacking, outputs)
+            read_s += time.perf_counter() - began
+            if command.reuse_prompt:
+                prompts.keep(context, prompt)
+                context.settle()
     return read_s if is_new else None
 
 

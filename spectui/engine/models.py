@@ -275,7 +275,7 @@ class LoadedModels:
             self._draft_stack = stack.pop_all()
         if command.mtp:
             # What is kept is of the layers that drafted before.
-            self.prompts.forget_mtp()
+            self.prompts.forget(MtpContext)
         self.draft_model, self._draft = model, context
 
     def _draft_of(self, model: Model, *, mtp: bool) -> DraftContext | MtpContext:
@@ -301,10 +301,8 @@ class LoadedModels:
         """Free the draft, if there is one."""
         if self._draft is not None:
             self.conversation.forget(self._draft)
-        if isinstance(self._draft, MtpContext):
-            self.prompts.forget_mtp()
+            self.prompts.forget(type(self._draft))
         self.draft_model = self._draft = None
-        self.prompts.forget_draft()
         self._draft_stack.close()
 
     def close(self) -> None:
