@@ -97,7 +97,6 @@ def fitted(
     Raises:
         SpectuiError: as ``Planner.plan`` does, of the target.
     """
-    # Before the drafts' child has started a driver, which takes memory.
     gpus = planner.gpus()
     if options is None or not devices_of(request.target.devices, gpus):
         return None
