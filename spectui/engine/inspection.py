@@ -14,6 +14,7 @@ from spectui.engine.events import ChainsRecorded, ExpertsRead
 from spectui.engine.guard import Guard
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
+from spectui.llama.architectures import check_generates
 from spectui.llama.buffers import Buffer
 from spectui.llama.devices import has_gpu
 from spectui.llama.model import Model
@@ -82,14 +83,14 @@ class Inspector:
                 check_mtp_file(command.draft, gguf, read_gguf(command.target))
             elif not is_itself:
                 check_is_model(command.draft, gguf)
+            if not is_mtp:
+                check_generates(command.draft, gguf)
             opened: AbstractContextManager[Model] = (
                 nullcontext(target) if is_itself else _open(command.draft, cancelled)
             )
             with opened as draft:
                 facts = facts_of(command.draft, gguf)
                 reason = _misfit(target, draft, is_mtp=is_mtp)
-                if not is_mtp:
-                    draft.check_generates()
             if request is not None and reason is None:
                 reason, slowness = self._guard.judge(request, self._free)
         except _UNREADABLE as error:

@@ -10,13 +10,13 @@ from typing import Any
 
 from spectui.closing import Closing
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
-from spectui.llama.architectures import kind_of, not_generating
 from spectui.llama.devices import buffer_types, named, use_rpc
 from spectui.llama.library import C, ensure_backend
 from spectui.llama.log import native_log
 from spectui.llama.vocabulary import Vocabulary
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import check_file, read_gguf
+from spectui.models.pairs import incompatibility
 from spectui.models.weights import overrides
 from spectui.options.setup import Devices, LazyMode, ModelOptions, SplitMode
 from spectui.speculative.models import Rollback
@@ -274,23 +274,6 @@ class Model(Closing):
         recurrent = C.llama_model_is_recurrent(self._model) or C.llama_model_is_hybrid(self._model)
         return Rollback.CHECKPOINT if recurrent else Rollback.TRUNCATE
 
-    def check_generates(self) -> None:
-        """Refuse models that cannot continue a text.
-
-        Raises:
-            BadInputError: an embedding or encoder model, or one without a tokenizer.
-        """
-        arch = self.info.arch
-        pooling = self.metadata(f"{arch}.pooling_type")
-        causal = self.metadata(f"{arch}.attention.causal")
-        kind = kind_of(self._model)
-        if causal == "false" or pooling not in {None, "0"}:
-            kind = "an embedding model"
-        elif kind is None and not self.vocabulary.has_tokens:
-            kind = "a model without a tokenizer"
-        if kind is not None:
-            raise not_generating(self.options.path, arch, kind)
-
     def check_overrides(self) -> None:
         """Refuse overrides that llama.cpp has passed over; those of a target are meant for it.
 
@@ -310,6 +293,20 @@ class Model(Closing):
         if self._model:
             C.llama_model_free(self._model)
             self._model = None
+
+
+def check_pair(target: Model, draft: Model) -> None:
+    """Refuse a draft whose tokens are not the target's, by llama.cpp's own rule.
+
+    Raises:
+        BadInputError: says in what they differ.
+    """
+    reason = incompatibility(target.vocabulary.outline, draft.vocabulary.outline)
+    if reason is not None:
+        raise BadInputError(
+            f"{draft.options.path} cannot draft for {target.options.path.name}: {reason}; "
+            "choose a draft of the same model family"
+        )
 
 
 def _overridden(options: ModelOptions, loading: Sequence[str]) -> Iterator[str]:

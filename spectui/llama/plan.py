@@ -23,13 +23,14 @@ import psutil
 from spectui.children import parent_channel
 from spectui.closing import Closing
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
+from spectui.llama.architectures import check_generates
 from spectui.llama.breakdown import Share, compute_bytes, memory_breakdown
 from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory, parse_buffers
-from spectui.llama.context import AbortFlag, Context
+from spectui.llama.context import Context
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
 from spectui.llama.library import backends, binding_version, known_library, known_version
 from spectui.llama.log import native_log
-from spectui.llama.model import Model
+from spectui.llama.model import Model, check_pair
 from spectui.llama.mtp import mtp_context
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import (
@@ -51,7 +52,7 @@ from spectui.models.facts import (
 )
 from spectui.models.gguf import FileIdentity, check_file, read_gguf
 from spectui.models.header import GgufFile
-from spectui.models.pairs import Outline, PairReport, Token, incompatibility, readable
+from spectui.models.pairs import Outline, PairReport, Token, readable
 from spectui.models.pairs import report as pair_report
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ModelOptions
@@ -167,7 +168,8 @@ class PlanMaker(Closing):
             with self._bounded():
                 gguf = read_gguf(path)
                 check(path, gguf)
-                model = Model(options, no_alloc=True, load_mtp=load_mtp, split=split)
+                check_generates(path, gguf)
+                return gguf, Model(options, no_alloc=True, load_mtp=load_mtp, split=split)
         except (DoesNotFitError, MemoryError) as error:
             if _is_short():
                 raise DoesNotFitError(
@@ -177,12 +179,6 @@ class PlanMaker(Closing):
                 f"{path} has a header that takes more memory than any model's; "
                 "check that the download is complete"
             ) from error
-        try:
-            model.check_generates()
-        except BaseException:
-            model.close()
-            raise
-        return gguf, model
 
     def _report(self, target: _Opened, draft: _Opened) -> PairReport:
         """The two beside each other, which takes time for large vocabularies."""
@@ -209,7 +205,6 @@ def _target_context(model: Model, request: PlanRequest) -> TargetContext:
         model,
         request.context,
         max_draft=request.max_draft,
-        abort=AbortFlag(),
         n_snapshots=request.max_draft if request.mtp else 0,
         n_slots=request.n_slots,
     )
@@ -223,7 +218,6 @@ def _draft_plan(draft: _Opened, target: Model, request: PlanRequest) -> ModelPla
             draft.model,
             request.context,
             target_vocabulary=target.vocabulary,
-            abort=AbortFlag(),
             n_slots=request.n_slots,
         ) as context:
             draft.plans[key] = _planned(context, _traffic(draft))
@@ -250,23 +244,16 @@ def _mtp_plan(target: TargetContext, gguf: GgufFile, request: PlanRequest) -> Mo
     Raises:
         BadInputError: the file has none that can draft for the target.
     """
-    options, abort = request.draft, AbortFlag()
+    options = request.draft
     if options is None:
         traffic = mtp_traffic(gguf, request.target, gpu_devices=has_gpu())
-        with mtp_context(target, request.context, max_draft=request.max_draft, abort=abort) as own:
+        with mtp_context(target, request.context) as own:
             return _without_weights(_planned(own, traffic))
     header = read_gguf(options.path)
     check_mtp_file(options.path, header, gguf)
     with Model(options, no_alloc=True, load_mtp=True) as model:
-        reason = incompatibility(target.vocabulary.outline, model.vocabulary.outline)
-        if reason is not None:
-            raise BadInputError(
-                f"{options.path} cannot draft for {request.target.path.name}: {reason}; "
-                "choose a draft of the same model family"
-            )
-        with mtp_context(
-            target, request.context, max_draft=request.max_draft, abort=abort, model=model
-        ) as drafting:
+        check_pair(target.model, model)
+        with mtp_context(target, request.context, model) as drafting:
             return _planned(drafting, mtp_traffic(header, options, gpu_devices=has_gpu()))
 
 

@@ -178,7 +178,7 @@ def test_of_a_prompt_both_caches_are_kept_or_neither(folder: Path) -> None:
     with (
         Model(ModelOptions(path=folder / "glm4moe.gguf"), load_mtp=True) as model,
         TargetContext(model, context, max_draft=MAX_DRAFT, abort=abort) as target,
-        MtpContext(target, context, max_draft=MAX_DRAFT, abort=abort) as mtp,
+        MtpContext(target, context) as mtp,
     ):
         target.show_states_to(mtp)
 
