@@ -49,6 +49,11 @@ class Fitted:
         """A draft as it is loaded."""
         return beside(self.target, draft)
 
+    def on(self, request: PlanRequest) -> PlanRequest:
+        """The request as it is loaded."""
+        draft = None if request.draft is None else self.beside(request.draft)
+        return replace(request, target=self.target, draft=draft)
+
     @property
     def sentence(self) -> str | None:
         """The choice in words; None where everything fits as it is."""

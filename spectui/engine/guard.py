@@ -107,14 +107,13 @@ class Guard(Closing):
             return self._placed(request)
 
     def _placed(self, request: PlanRequest) -> tuple[PlanRequest, str | None]:
-        options, draft = request.target.fit, request.draft
+        options = request.target.fit
         if options is None or not options.is_open:
             return request, None
         found = fitted(self._opened(request.target.devices.rpc), request, options)
         if found is None:
             return replace(request, target=replace(request.target, fit=None)), None
-        draft = None if draft is None else found.beside(draft)
-        return replace(request, target=found.target, draft=draft), found.sentence
+        return found.on(request), found.sentence
 
     def check(
         self,

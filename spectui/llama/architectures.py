@@ -73,7 +73,11 @@ def check_generates(path: Path, gguf: GgufFile) -> None:
     name = str(gguf.metadata.get("general.architecture", ""))
     is_causal = gguf.metadata.get(f"{name}.attention.causal", True)
     is_pooled = gguf.metadata.get(f"{name}.pooling_type", 0)
-    kind = "an embedding model" if is_pooled or not is_causal else architecture(name).kind
+    known = architecture(name)
+    if known.is_known is False:
+        # Loading says so.
+        return
+    kind = "an embedding model" if is_pooled or not is_causal else known.kind
     if kind is None and gguf.metadata.get("tokenizer.ggml.model") in _NO_TOKENIZER:
         kind = "a model without a tokenizer"
     if kind is not None:

@@ -20,7 +20,7 @@ from functools import cache
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -45,6 +45,9 @@ _SYSTEM_PACKAGES = {
 """System packages of libraries that bare containers lack."""
 _READING_S = 60.0
 """Seconds that a library may take to be opened: one for GPUs looks for drivers."""
+
+
+T = TypeVar("T")
 
 
 class _Binding:
@@ -285,10 +288,7 @@ def llama_cpp_version() -> str:
 
 def known_version() -> Known[str]:
     """Version of llama.cpp, or why there is no library."""
-    try:
-        return Known(value=llama_cpp_version())
-    except MissingLibraryError as error:
-        return Known(value=None, reason=str(error))
+    return _known(llama_cpp_version)
 
 
 def llama_cpp_commit() -> str | None:
@@ -319,8 +319,12 @@ def library_facts() -> LibraryFacts:
 
 def known_library() -> Known[LibraryFacts]:
     """Facts of the chosen library, or why there is none."""
+    return _known(library_facts)
+
+
+def _known(read: Callable[[], T]) -> Known[T]:
     try:
-        return Known(value=library_facts())
+        return Known(value=read())
     except MissingLibraryError as error:
         return Known(value=None, reason=str(error))
 

@@ -71,8 +71,8 @@ class _Opened:
     """A header that stays open."""
 
     file: FileIdentity
-    wanted: tuple[ModelOptions, bool, tuple[int, ...]]
-    """Placement, with MTP layers or without, split."""
+    wanted: tuple[ModelOptions, bool]
+    """Placement, and whether with MTP layers."""
     gguf: GgufFile
     model: Model
     plans: dict[object, ModelPlan] = field(default_factory=dict)
@@ -119,8 +119,11 @@ class PlanMaker(Closing):
         ours = target.plans[key]
         if request.draft is None:
             return Plan(target=ours, draft=None, incompatibility=None)
-        split = split_beside(ours, gpu_memories())
-        draft = self._open("draft", request.draft, check_is_model, split=split)
+        options, devices = request.draft, request.draft.devices
+        if not devices.split:
+            split = split_beside(ours, gpu_memories())
+            options = replace(options, devices=replace(devices, split=split))
+        draft = self._open("draft", options, check_is_model)
         theirs = _draft_plan(draft, target.model, request)
         report = self._report(target, draft)
         return Plan(
@@ -142,15 +145,14 @@ class PlanMaker(Closing):
         check: Callable[[Path, GgufFile], None],
         *,
         load_mtp: bool = False,
-        split: tuple[int, ...] = (),
     ) -> _Opened:
         self._reading(options.path)
-        file, wanted = _identity(options.path), (options, load_mtp, split)
+        file, wanted = _identity(options.path), (options, load_mtp)
         opened = self._opened.get(role)
         if opened is None or (opened.file, opened.wanted) != (file, wanted):
             if opened is not None:
                 self._opened.pop(role).model.close()
-            gguf, model = self._read(options, check, load_mtp=load_mtp, split=split)
+            gguf, model = self._read(options, check, load_mtp=load_mtp)
             opened = _Opened(file=file, wanted=wanted, gguf=gguf, model=model)
             self._opened[role] = opened
         return opened
@@ -161,7 +163,6 @@ class PlanMaker(Closing):
         check: Callable[[Path, GgufFile], None],
         *,
         load_mtp: bool,
-        split: tuple[int, ...],
     ) -> tuple[GgufFile, Model]:
         path = options.path
         try:
@@ -169,7 +170,7 @@ class PlanMaker(Closing):
                 gguf = read_gguf(path)
                 check(path, gguf)
                 check_generates(path, gguf)
-                return gguf, Model(options, no_alloc=True, load_mtp=load_mtp, split=split)
+                return gguf, Model(options, no_alloc=True, load_mtp=load_mtp)
         except (DoesNotFitError, MemoryError) as error:
             if _is_short():
                 raise DoesNotFitError(
@@ -257,7 +258,7 @@ def _mtp_plan(target: TargetContext, gguf: GgufFile, request: PlanRequest) -> Mo
             return _planned(drafting, mtp_traffic(header, options, gpu_devices=has_gpu()))
 
 
-def split_beside(target: ModelPlan, gpus: tuple[DeviceMemory, ...]) -> tuple[int, ...]:
+def split_beside(target: ModelPlan, gpus: tuple[DeviceMemory, ...]) -> tuple[float, ...]:
     """Return the percentages of a draft's layers by GPU, once the target is loaded.
 
     Llama.cpp splits layers by what is free at that moment. Empty where there is nothing to split,
@@ -271,7 +272,7 @@ def split_beside(target: ModelPlan, gpus: tuple[DeviceMemory, ...]) -> tuple[int
     left = [max(0, gpu.free_bytes - taken[gpu.name]) for gpu in gpus if gpu.free_bytes is not None]
     if len(left) < len(gpus) or not any(left):
         return ()
-    return tuple(round(100 * one / sum(left)) for one in left)
+    return tuple(float(round(100 * one / sum(left))) for one in left)
 
 
 def _without_weights(plan: ModelPlan) -> ModelPlan:
