@@ -187,7 +187,9 @@ class Guard(Closing):
         largest = max(plans, key=_mapped_bytes)
         own = [one for plan in plans for one in plan.buffers if not one.is_mapped]
         mapped = [one for one in largest.buffers if one.is_mapped]
-        return least_left(demands(_with_buffers(largest, (*own, *mapped)), free)) >= 0
+        together = replace(largest.target, buffers=(*own, *mapped))
+        whole = Plan(target=together, draft=None, incompatibility=None)
+        return least_left(demands(whole, free)) >= 0
 
     def judge(self, request: PlanRequest, free: FreeMemory) -> tuple[str | None, str | None]:
         """Say why a pair cannot be loaded, and why it would thrash; None where nothing tells so.
@@ -294,8 +296,7 @@ class Guard(Closing):
 
 def _is_locked(request: PlanRequest, plan: Plan) -> bool:
     """Whether mapped weights will be locked in RAM; where that fails, they just stay mapped."""
-    mapped = sum(one.size_bytes for one in plan.buffers if one.is_mapped)
-    return request.target.mlock and can_lock(mapped)
+    return request.target.mlock and can_lock(_mapped_bytes(plan))
 
 
 def _beside_its_target(plan: Plan, *, is_locked: bool) -> Plan:
@@ -321,10 +322,6 @@ def _pooled(found: tuple[Demand, ...]) -> tuple[Demand, ...]:
         margin_bytes=max(one.margin_bytes for one in gpus),
     )
     return whole, *(one for one in found if one.memory == HOST)
-
-
-def _with_buffers(plan: Plan, buffers: tuple[Buffer, ...]) -> Plan:
-    return replace(plan, target=replace(plan.target, buffers=buffers), draft=None)
 
 
 def _with_gone(free: FreeMemory, gone: Iterable[Buffer]) -> FreeMemory:

@@ -202,9 +202,7 @@ def _of_draft(
     read_s = None
     if not command.reuse_prompt:
         draft.decode(prompt, Outputs.LAST)
-    else:
-        read_s = models.prompts.read(draft, prompt)
-    if read_s is not None:
+    elif (read_s := models.prompts.read(draft, prompt)) is not None:
         draft.settle()
     began = time.perf_counter()
     run = read_chains if can_read(draft, len(prompt) + len(output), depth) else record_chains
