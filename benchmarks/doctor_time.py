@@ -36,7 +36,7 @@ class Counting(Planner):
         """Start them."""
         self.n_plans = 0
         self.processes: set[int] = set()
-        super().__init__(has_drafts=True)
+        super().__init__()
 
     def plan(self, request: PlanRequest) -> Plan:
         """As its base."""
@@ -44,7 +44,7 @@ class Counting(Planner):
         try:
             return super().plan(request)
         finally:
-            self.processes.update(self.pids)
+            self.processes.update(filter(None, [self.pid]))
 
 
 def main() -> None:

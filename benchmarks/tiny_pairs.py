@@ -156,7 +156,7 @@ class Pair(Closing):
             if self.target.rollback is not rollback:
                 raise RuntimeError(f"{kind.name} forgets by {self.target.rollback}, not {rollback}")
             if kind.mtp:
-                mtp = MtpContext(self.target, CONTEXT, max_draft=MAX_DRAFT, abort=self.abort)
+                mtp = MtpContext(self.target, CONTEXT)
                 self.mtp = stack.enter_context(mtp)
             else:
                 self.drafts = self._open_drafts(stack, kind, folder, devices[1])

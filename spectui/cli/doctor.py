@@ -10,7 +10,6 @@ from spectui.cli.options import add_options, candidate_options
 from spectui.cli.values import Value
 from spectui.options.option import Whole
 
-_BRING_DRAFTS = ("model_draft", "draft_dirs", "preset", "demo")
 _LONGEST = click.option(
     "--draft-max",
     "--spec-draft-n-max",
@@ -56,9 +55,8 @@ def command(context: click.Context, /, *, draft_max: int, libraries: bool, **sha
     from spectui.engine.planning import Planner
     from spectui.options.reading import endpoints
 
-    has_drafts = any(shared[name] for name in _BRING_DRAFTS)
-    # The planner's processes start while the rest is imported.
-    with Planner(has_drafts=has_drafts, rpc=endpoints(shared["rpc"])) as planner:
+    # The planner's process starts while the rest is imported.
+    with Planner(rpc=endpoints(shared["rpc"])) as planner:
         from spectui.cli.run_doctor import doctor
 
         doctor(planner, Given.of(context), draft_max=draft_max, prices_libraries=libraries)

@@ -174,7 +174,7 @@ def _of_models(
     draft, speculation = setup.draft, setup.speculation
     progress = open_progress(quiet=quiet, verbose=False)
     try:
-        with Planner(has_drafts=draft is not None, rpc=setup.target.devices.rpc) as planner:
+        with Planner(rpc=setup.target.devices.rpc) as planner:
             around = surroundings(planner, this_machine())
             request = PlanRequest(
                 target=setup.target,

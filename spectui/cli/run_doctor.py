@@ -40,7 +40,6 @@ from spectui.errors import (
 from spectui.format import percent_text
 from spectui.llama.buffers import DeviceMemory
 from spectui.llama.planned import ModelPlan, PlanRequest
-from spectui.llama.pricing import PriceRequest
 from spectui.models.facts import ModelFacts
 from spectui.models.pairs import Outline, PairReport
 from spectui.models.ranking import read_share
@@ -113,10 +112,10 @@ def _look(
         return _by_headers(options, missing, progress)
 
 
-def _priced(looked_at: LookedAt, options: RunOptions) -> PriceRequest | None:
+def _priced(looked_at: LookedAt, options: RunOptions) -> PlanRequest | None:
     if not isinstance(looked_at, Examination):
         return None
-    return PriceRequest(target=looked_at.request.target, context=options.context)
+    return PlanRequest(target=looked_at.request.target, context=options.context)
 
 
 def _next(options: RunOptions, looked_at: LookedAt) -> list[str]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from spectui.documents import Json, Known, or_reason
 from spectui.format import times_text
 from spectui.llama.library import Library, Refused, libraries
-from spectui.llama.pricing import LENGTHS, BatchPrices, PriceRequest, prices
+from spectui.llama.planned import PlanRequest
+from spectui.llama.pricing import LENGTHS, BatchPrices, prices
 
 _NO_TARGET = "no target was given"
 
@@ -62,7 +63,7 @@ class FoundLibrary:
 
 
 def look_at_libraries(
-    request: PriceRequest | None, say: Callable[[str], None]
+    request: PlanRequest | None, say: Callable[[str], None]
 ) -> tuple[FoundLibrary, ...]:
     """Examine every library that is found, in the order in which one is taken.
 

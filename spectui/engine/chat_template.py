@@ -1,8 +1,7 @@
 """Child process that renders chat templates, which come with model files, within limits.
 
-``templates.py`` runs it by its path. A line of JSON on its standard input asks, and one on its
-standard output answers. Who sends nothing more ends it, and so does a template that takes more
-time; one that takes more memory is refused.
+``templates.py`` starts it, and sends it a template with what to render. A template that takes more
+time ends it; one that takes more memory is refused.
 
 A template gets what llama-server gives it (``common_chat_templates_apply_jinja``): by trying it,
 llama-server finds out whether it shows system messages, reads parts in place of text, and thinks.
@@ -11,8 +10,8 @@ llama-server finds out whether it shows system messages, reads parts in place of
 import json
 import resource
 import signal
-import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property, lru_cache
 from typing import Any, NoReturn
@@ -22,6 +21,8 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.nodes import Node
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from spectui.children import parent_channel
 
 MOST_BYTES = 1 << 30
 """Limit of the whole process."""
@@ -46,21 +47,21 @@ def main() -> None:
     """Render until nobody asks any more."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for line in sys.stdin.buffer:
-        asked = json.loads(line)
-        # Of the processor's time, so that a busy machine refuses nothing. The signal ends us.
-        signal.setitimer(signal.ITIMER_PROF, MOST_CPU_S)
-        answer = _answer(**asked)
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        sys.stdout.write(f"{json.dumps(answer)}\n")
-        sys.stdout.flush()
+    with parent_channel((dict,)) as channel, suppress(EOFError):
+        while True:
+            asked = channel.receive()
+            # Of the processor's time, so that a busy machine refuses nothing. The signal ends us.
+            signal.setitimer(signal.ITIMER_PROF, MOST_CPU_S)
+            answer = _answer(**asked)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            channel.send(answer)
 
 
 def _answer(
-    source: str, messages: list[Message], arguments: dict[str, Any], tokens: dict[str, str]
+    source: str, messages: list[Message], arguments: str, tokens: dict[str, str]
 ) -> dict[str, str]:
     try:
-        text = _template(source).prompt(messages, arguments, tokens)
+        text = _template(source).prompt(messages, json.loads(arguments), tokens)
     except TemplateSyntaxError as error:
         return {"broken": f"line {error.lineno}: {error.message}"}
     except Exception as error:  # noqa: BLE001 - a template may raise anything

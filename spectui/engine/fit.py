@@ -27,8 +27,6 @@ _ONLY_DOWN = r"\.ffn_down"
 _EVERY_LAYER = r"blk\.\d+"
 _UINT32 = 1 << 32
 """Llama.cpp counts layers in words of 32 bits."""
-_HOST_TYPES = frozenset({HOST, "CPU_Mapped"})
-"""Buffer types of the host that llama.cpp counts where there is no device."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +37,6 @@ class Fitted:
     """The target as it is loaded."""
     ctx_size: int
     """Tokens of each slot."""
-    n_ctx_train: int
-    """Longest context of the target."""
     n_layers: int
     """Layers of the target, its output among them."""
     rooms: tuple[tuple[str, int, int], ...] = ()
@@ -52,6 +48,11 @@ class Fitted:
     def beside(self, draft: ModelOptions) -> ModelOptions:
         """A draft as it is loaded."""
         return beside(self.target, draft)
+
+    def on(self, request: PlanRequest) -> PlanRequest:
+        """The request as it is loaded."""
+        draft = None if request.draft is None else self.beside(request.draft)
+        return replace(request, target=self.target, draft=draft)
 
     @property
     def sentence(self) -> str | None:
@@ -97,7 +98,6 @@ def fitted(
     Raises:
         SpectuiError: as ``Planner.plan`` does, of the target.
     """
-    # Before the drafts' child has started a driver, which takes memory.
     gpus = planner.gpus()
     if options is None or not devices_of(request.target.devices, gpus):
         return None
@@ -117,17 +117,15 @@ def fit(
     present: Sequence[DeviceMemory],
     *,
     open_context: bool = False,
-    host_bytes: int = 0,
 ) -> Fitted:
     """Choose a placement where none is given, and the size of a context that is open.
 
     Args:
         plan: asked some ten to thirty times.
         request: target, with the options of its ``fit``, and what drafts beside it.
-        present: devices with their free memory.
+        present: devices with their free memory, one of which the target is put on.
         open_context: whether the context is as long as the target was trained for, or as memory
             allows; ``request`` does not tell its size then.
-        host_bytes: memory of the host, which bounds that where there is no device.
 
     Raises:
         SpectuiError: as ``plan`` does.
@@ -135,7 +133,7 @@ def fit(
     """
     if request.target.fit is None:
         raise ValueError("the placement is given")
-    fitting = _Fitting(cache(plan), request, present, request.target.fit, host_bytes)
+    fitting = _Fitting(cache(plan), request, present, request.target.fit)
     return fitting.run(open_context=open_context)
 
 
@@ -192,14 +190,13 @@ class _Fitting:
         request: PlanRequest,
         present: Sequence[DeviceMemory],
         options: Fit,
-        host_bytes: int,
     ) -> None:
         self._plan = plan
         self._request = request
         self._devices = devices_of(request.target.devices, present)
         self._min_ctx = options.min_ctx
         self._ctx_size = request.context.ctx_size
-        free = [one.free_bytes or 0 for one in self._devices] or [host_bytes]
+        free = [one.free_bytes or 0 for one in self._devices]
         self._targets = tuple(n - options.margin_bytes(device) for device, n in enumerate(free))
         draft = request.draft
         if draft is not None and not draft.devices.split:
@@ -223,9 +220,8 @@ class _Fitting:
             return self._fitted(initial)
         if open_context and self._shorten(sum(used)):
             return self._fitted(initial)
-        obstacle = self._obstacle()
-        if obstacle is not None:
-            return self._fitted(initial, failure=obstacle)
+        if len(used) > 1 and initial.devices.split_mode is SplitMode.ROW:
+            return self._fitted(initial, failure="-sm row is given")
         trial = self._with_layers()
         if self._is_moe and self._has_room_for_experts():
             trial = self._with_experts(trial)
@@ -244,20 +240,10 @@ class _Fitting:
         return Fitted(
             target=target,
             ctx_size=self._ctx_size,
-            n_ctx_train=self._n_ctx_train,
             n_layers=self._n_layers,
             rooms=rooms,
             failure=failure,
         )
-
-    def _obstacle(self) -> str | None:
-        """Why layers cannot be moved."""
-        if not self._devices:
-            return "the model does not fit in RAM"
-        split_mode = self._request.target.devices.split_mode
-        if len(self._devices) > 1 and split_mode is SplitMode.ROW:
-            return "-sm row is given"
-        return None
 
     def _shorten(self, used: int) -> bool:
         """Shorten the context where that helps; tell whether nothing else needs to change."""
@@ -443,9 +429,7 @@ class _Fitting:
         for one in buffers:
             if one.kind is not BufferKind.OUTPUT:
                 taken[one.memory] += one.size_bytes
-                is_host = one.device in _HOST_TYPES or one.device.endswith("_Host")
-                taken[""] += one.size_bytes if is_host else 0
-        return tuple(taken[one.name] for one in self._devices) or (taken[""],)
+        return tuple(taken[one.name] for one in self._devices)
 
 
 def _is_weights(buffer: Buffer) -> bool:

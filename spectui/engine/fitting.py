@@ -12,7 +12,7 @@ from spectui.engine.demand import (
 )
 from spectui.errors import DoesNotFitError
 from spectui.llama.buffers import HOST
-from spectui.llama.planned import CONTEXT_STEP, ModelPlan, Plan, PlanRequest
+from spectui.llama.planned import CONTEXT_STEP, Plan, PlanRequest
 from spectui.options.setup import ModelOptions, TensorOverride
 
 PlanCall = Callable[[PlanRequest], Plan]
@@ -40,16 +40,14 @@ def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> i
     Raises:
         SpectuiError: as ``plan`` does, but for what does not fit.
     """
-
-    def planned(n_steps: int) -> Plan:
-        return plan(_with_context(request, n_steps))
-
     smallest = plan(with_smallest_context(request))
     from_disk = reads_from_disk(smallest, free)
 
     def left_bytes(n_steps: int) -> int:
         try:
-            return least_left(demands(planned(n_steps), free), from_disk=from_disk)
+            return least_left(
+                demands(plan(_with_context(request, n_steps)), free), from_disk=from_disk
+            )
         except DoesNotFitError:
             # By how much is not told.
             return -1
@@ -59,7 +57,8 @@ def largest_context(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> i
     n_asked = max(request.context.ctx_size // CONTEXT_STEP, _FAR)
     left, grown = left_bytes(1), left_bytes(1) - left_bytes(n_asked)
     guess = 1 + left * (n_asked - 1) // grown if grown > 0 else most
-    return _last_with_room(left_bytes, 1, most, guess) * CONTEXT_STEP or None
+    found = _last_that_fits(lambda n_steps: left_bytes(n_steps) >= 0, most, guess)
+    return found * CONTEXT_STEP or None
 
 
 def with_smallest_context(request: PlanRequest) -> PlanRequest:
@@ -103,31 +102,22 @@ def smallest_n_cpu_moe(plan: PlanCall, request: PlanRequest, free: FreeMemory) -
     Raises:
         SpectuiError: as ``plan`` does, but for what does not fit.
     """
+    planned = plan(request)
+    info, traffic = planned.target.info, planned.target.traffic
+    if not info.n_experts or not request.target.n_gpu_layers:
+        return None
+    most = info.n_layers + 1
+    # Layers are alike, or nearly so.
+    on_gpus = traffic.gpu_expert_bytes
+    per_layer = (on_gpus + traffic.cpu_expert_bytes) // max(info.n_layers, 1)
+    room = on_gpus + _left_on_gpus(demands(planned, free))
 
-    def with_layers(n_layers: int) -> tuple[Demand, ...]:
-        target = with_n_cpu_moe(request.target, n_layers)
+    def with_experts(n_and_one: int) -> tuple[Demand, ...]:
+        target = with_n_cpu_moe(request.target, most - n_and_one)
         return demands(plan(replace(request, target=target)), free)
 
-    planned = plan(request)
-    model = planned.target
-    if not model.info.n_experts or not request.target.n_gpu_layers:
-        return None
-    n_layers = model.info.n_layers
-
-    def left_bytes(n_kept: int) -> int:
-        """Bytes left on the GPUs, which keep the experts of the last ``n_kept - 1`` layers."""
-        try:
-            found = with_layers(n_layers + 1 - n_kept)
-        except DoesNotFitError:
-            return -1
-        return _left_on_gpus(found)
-
-    guess = _kept_layers(model, _left_on_gpus(demands(planned, free)))
-    n_kept = _last_with_room(left_bytes, 1, n_layers + 1, 1 + guess)
-    if not n_kept:
-        return None
-    smallest = n_layers + 1 - n_kept
-    return smallest if all(one.can_load for one in with_layers(smallest)) else None
+    n_and_one = _most_on_gpus(with_experts, most, 1 + room // per_layer if per_layer else 1)
+    return None if n_and_one is None else most - n_and_one
 
 
 def largest_n_gpu_layers(plan: PlanCall, request: PlanRequest, free: FreeMemory) -> int | None:
@@ -146,39 +136,41 @@ def largest_n_gpu_layers(plan: PlanCall, request: PlanRequest, free: FreeMemory)
     Raises:
         SpectuiError: as ``plan`` does, but for what does not fit.
     """
+    # The output is a layer, too.
+    most = plan(request).target.info.n_layers + 2
 
-    def with_layers(n_layers: int) -> tuple[Demand, ...]:
-        target = replace(request.target, n_gpu_layers=n_layers)
+    def with_layers(n_and_one: int) -> tuple[Demand, ...]:
+        target = replace(request.target, n_gpu_layers=n_and_one - 1)
         return demands(plan(replace(request, target=target)), free)
 
-    def left_bytes(n_and_one: int) -> int:
-        try:
-            return _left_on_gpus(with_layers(n_and_one - 1))
-        except DoesNotFitError:
-            return -1
+    n_and_one = _most_on_gpus(with_layers, most, most // 2)
+    return None if n_and_one is None else n_and_one - 1
 
-    # The output is a layer, too.
-    most = plan(request).target.info.n_layers + 1
-    n_and_one = _last_with_room(left_bytes, 1, most + 1, 1 + most // 2)
-    if not n_and_one:
-        return None
-    return n_and_one - 1 if all(one.can_load for one in with_layers(n_and_one - 1)) else None
+
+def _most_on_gpus(found: Callable[[int], tuple[Demand, ...]], most: int, guess: int) -> int | None:
+    """Find the largest number from 1 on that fits on the GPUs.
+
+    Args:
+        found: demands by number; of a larger one the GPUs never take less.
+        most: largest number.
+        guess: estimate of it.
+
+    Returns:
+        None where not even the first fits, or RAM does not hold what it leaves over.
+    """
+
+    def fits(number: int) -> bool:
+        try:
+            return _left_on_gpus(found(number)) >= 0
+        except DoesNotFitError:
+            return False
+
+    last = _last_that_fits(fits, most, guess)
+    return last if last and all(one.can_load for one in found(last)) else None
 
 
 def _left_on_gpus(found: tuple[Demand, ...]) -> int:
     return least_left(tuple(one for one in found if one.memory != HOST))
-
-
-def _kept_layers(model: ModelPlan, left_bytes: int) -> int:
-    """Guess of how many layers the GPUs can keep the experts, by what the plan leaves free there.
-
-    Args:
-        model: model with some or all experts on GPUs.
-        left_bytes: free bytes of the GPUs beside that; negative if it does not fit.
-    """
-    on_gpus = model.traffic.gpu_expert_bytes
-    per_layer = (on_gpus + model.traffic.cpu_expert_bytes) // max(model.info.n_layers, 1)
-    return (on_gpus + left_bytes) // per_layer if per_layer else 0
 
 
 def alone(request: PlanRequest) -> PlanRequest:
@@ -186,45 +178,20 @@ def alone(request: PlanRequest) -> PlanRequest:
     return replace(request, draft=None, mtp=False)
 
 
-def _last_with_room(left_bytes: Callable[[int], int], first: int, last: int, guess: int) -> int:
-    """Last number from ``first`` to ``last`` that leaves something, which never grows; 0 for none.
-
-    By interpolation (regula falsi), and by halves where a step of that gains little.
+def _last_that_fits(fits: Callable[[int], bool], last: int, guess: int) -> int:
+    """Last number from 1 to ``last`` that fits, as all smaller ones do; 0 for none.
 
     Args:
-        left_bytes: negative for what does not fit. Asked twice where the guess is right.
-        first: smallest number.
+        fits: asked twice where the guess is right.
         last: largest number.
-        guess: estimate of that number.
+        guess: estimate of the answer.
     """
-
-    def at(number: int) -> tuple[int, int]:
-        return number, left_bytes(number)
-
-    guessed = at(min(max(guess, first), last))
-    low = high = guessed
-    # What is next to a good guess decides; what is far away bounds the search.
-    if guessed[1] >= 0:
-        for number in sorted({min(guessed[0] + 1, last), last}):
-            high = at(number) if number != guessed[0] else guessed
-            if high[1] < 0:
-                break
-            low = high
-        else:
-            return last
-    else:
-        for number in sorted({max(guessed[0] - 1, first), first}, reverse=True):
-            low = at(number) if number != guessed[0] else guessed
-            if low[1] >= 0:
-                break
-            high = low
-        else:
-            return 0
-    by_halves = False
-    while high[0] - low[0] > 1:
-        gap = high[0] - low[0]
-        share = 0.5 if by_halves else low[1] / (low[1] - high[1])
-        middle = at(low[0] + min(max(int(gap * share), 1), gap - 1))
-        low, high = (middle, high) if middle[1] >= 0 else (low, middle)
-        by_halves = not by_halves and high[0] - low[0] > gap // 2
-    return low[0]
+    low, high, number = 0, last + 1, min(max(guess, 1), last)
+    is_guess = True
+    while high - low > 1:
+        is_low = fits(number)
+        low, high = (number, high) if is_low else (low, number)
+        # What is next to a good guess decides.
+        number = (number + 1 if is_low else number - 1) if is_guess else (low + high) // 2
+        is_guess = False
+    return low

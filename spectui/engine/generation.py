@@ -295,13 +295,9 @@ class Generation:
             context.clear()
         if not command.reuse_prompt:
             return
-        known = command.prompt, command.n_prefix
-        if self._mtp is not None:
-            models.prompts.restore_pair(models.target, self._mtp, *known)
-            return
-        if self._draft is not None:
-            models.prompts.restore_draft(self._draft, *known)
-        models.prompts.restore_target(models.target, *known)
+        groups = [self._contexts] if self._mtp else [[one] for one in self._contexts]
+        for contexts in groups:
+            models.prompts.restore(contexts, command.prompt, command.n_prefix)
 
     def _evaluate_prefix(self) -> None:
         """Evaluate by itself what the caches lack of the prompt's prefix.
@@ -330,14 +326,10 @@ class Generation:
 
     def _keep_prompt(self, evaluated: Sequence[Context]) -> None:
         """Keep the prompt; what was ``evaluated`` shall go on as if it had been kept."""
-        models, prompt = self._models, self._command.prompt
         if not self._command.reuse_prompt or self._command.conversation:
             return
-        models.prompts.keep_target(models.target, prompt)
-        if self._mtp is not None:
-            models.prompts.keep_mtp(self._mtp, prompt)
-        elif self._draft is not None:
-            models.prompts.keep_draft(self._draft, prompt)
+        for context in self._contexts:
+            self._models.prompts.keep(context, self._command.prompt)
         for context in evaluated:
             context.settle()
 

@@ -6,7 +6,6 @@ before an answer that the target writes.
 """
 
 import math
-import time
 from collections.abc import Callable
 from itertools import takewhile
 
@@ -44,7 +43,10 @@ def read_answer(
     if not tokens or not prompt:
         raise BadInputError("an answer to read needs a prompt and a text; give both")
     models.conversation.put_aside(models.contexts)
-    logits, read_s = _after_prompt(models, prompt)
+    target.clear()
+    read_s = models.prompts.read(target, prompt)
+    kept = target.prompt_logits
+    logits = target.logits(0).copy() if kept is None else kept
     told: list[tuple[float, float, float]] = []
     for start in range(0, len(tokens), target.max_outputs):
         if cancelled():
@@ -78,19 +80,6 @@ def _tokens(vocabulary: Vocabulary, command: ReadAnswer) -> tuple[int, ...]:
         text = text.removeprefix(_OPENED).lstrip("\n")
     found = vocabulary.tokenize(text, add_special=False)
     return tuple(takewhile(lambda token: token not in vocabulary.end_tokens, found))
-
-
-def _after_prompt(models: LoadedModels, prompt: tuple[int, ...]) -> tuple[Logits, float | None]:
-    """Logits behind the prompt, and seconds of its evaluation; None where it was known."""
-    target = models.target
-    target.clear()
-    if models.prompts.restore_target(target, prompt) and target.prompt_logits is not None:
-        return target.prompt_logits, None
-    began = time.perf_counter()
-    target.decode(prompt, Outputs.LAST)
-    read_s = time.perf_counter() - began
-    models.prompts.keep_target(target, prompt)
-    return target.logits(0).copy(), read_s
 
 
 def _surprise(logits: Logits, token: int, temp: float) -> tuple[float, float, float]:

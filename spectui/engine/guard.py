@@ -107,14 +107,13 @@ class Guard(Closing):
             return self._placed(request)
 
     def _placed(self, request: PlanRequest) -> tuple[PlanRequest, str | None]:
-        options, draft = request.target.fit, request.draft
+        options = request.target.fit
         if options is None or not options.is_open:
             return request, None
         found = fitted(self._opened(request.target.devices.rpc), request, options)
         if found is None:
             return replace(request, target=replace(request.target, fit=None)), None
-        draft = None if draft is None else found.beside(draft)
-        return replace(request, target=found.target, draft=draft), found.sentence
+        return found.on(request), found.sentence
 
     def check(
         self,
@@ -188,7 +187,9 @@ class Guard(Closing):
         largest = max(plans, key=_mapped_bytes)
         own = [one for plan in plans for one in plan.buffers if not one.is_mapped]
         mapped = [one for one in largest.buffers if one.is_mapped]
-        return least_left(demands(_with_buffers(largest, (*own, *mapped)), free)) >= 0
+        together = replace(largest.target, buffers=(*own, *mapped))
+        whole = Plan(target=together, draft=None, incompatibility=None)
+        return least_left(demands(whole, free)) >= 0
 
     def judge(self, request: PlanRequest, free: FreeMemory) -> tuple[str | None, str | None]:
         """Say why a pair cannot be loaded, and why it would thrash; None where nothing tells so.
@@ -295,8 +296,7 @@ class Guard(Closing):
 
 def _is_locked(request: PlanRequest, plan: Plan) -> bool:
     """Whether mapped weights will be locked in RAM; where that fails, they just stay mapped."""
-    mapped = sum(one.size_bytes for one in plan.buffers if one.is_mapped)
-    return request.target.mlock and can_lock(mapped)
+    return request.target.mlock and can_lock(_mapped_bytes(plan))
 
 
 def _beside_its_target(plan: Plan, *, is_locked: bool) -> Plan:
@@ -322,10 +322,6 @@ def _pooled(found: tuple[Demand, ...]) -> tuple[Demand, ...]:
         margin_bytes=max(one.margin_bytes for one in gpus),
     )
     return whole, *(one for one in found if one.memory == HOST)
-
-
-def _with_buffers(plan: Plan, buffers: tuple[Buffer, ...]) -> Plan:
-    return replace(plan, target=replace(plan.target, buffers=buffers), draft=None)
 
 
 def _with_gone(free: FreeMemory, gone: Iterable[Buffer]) -> FreeMemory:

@@ -14,6 +14,7 @@ from spectui.engine.events import ChainsRecorded, ExpertsRead
 from spectui.engine.guard import Guard
 from spectui.engine.models import LoadedModels
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
+from spectui.llama.architectures import check_generates
 from spectui.llama.buffers import Buffer
 from spectui.llama.devices import has_gpu
 from spectui.llama.model import Model
@@ -82,14 +83,14 @@ class Inspector:
                 check_mtp_file(command.draft, gguf, read_gguf(command.target))
             elif not is_itself:
                 check_is_model(command.draft, gguf)
+            if not is_mtp:
+                check_generates(command.draft, gguf)
             opened: AbstractContextManager[Model] = (
                 nullcontext(target) if is_itself else _open(command.draft, cancelled)
             )
             with opened as draft:
                 facts = facts_of(command.draft, gguf)
                 reason = _misfit(target, draft, is_mtp=is_mtp)
-                if not is_mtp:
-                    draft.check_generates()
             if request is not None and reason is None:
                 reason, slowness = self._guard.judge(request, self._free)
         except _UNREADABLE as error:
@@ -195,13 +196,10 @@ def _of_draft(
     _check(command, draft.n_ctx)
     models.conversation.put_aside((draft,))
     draft.clear()
-    began, read_s = time.perf_counter(), None
+    read_s = None
     if not command.reuse_prompt:
         draft.decode(prompt, Outputs.LAST)
-    elif not models.prompts.restore_draft(draft, prompt):
-        draft.decode(prompt, Outputs.LAST)
-        read_s = time.perf_counter() - began
-        models.prompts.keep_draft(draft, prompt)
+    elif (read_s := models.prompts.read(draft, prompt)) is not None:
         draft.settle()
     began = time.perf_counter()
     run = read_chains if can_read(draft, len(prompt) + len(output), depth) else record_chains
@@ -246,25 +244,19 @@ def _read_prompt(models: LoadedModels, command: RecordChains) -> float | None:
     if command.reuse_prompt:
         for context in (target, mtp):
             context.clear()
-        prompts.restore_pair(target, mtp, prompt)
+        prompts.restore((mtp, target), prompt)
     else:
         # A chat's text is still there, and mostly it is its last answer that is recorded.
         mtp.keep_prefix_of_both(prompt)
     is_new, read_s = target.n_past == mtp.n_past == 0, 0.0
-    if target.n_past < len(prompt):
-        began = time.perf_counter()
-        target.decode(prompt[target.n_past :], Outputs.LAST)
-        read_s += time.perf_counter() - began
-        if command.reuse_prompt:
-            prompts.keep_target(target, prompt)
-            target.settle()
-    if mtp.n_past < len(prompt):
-        began = time.perf_counter()
-        mtp.decode(prompt[mtp.n_past :], Outputs.NONE)
-        read_s += time.perf_counter() - began
-        if command.reuse_prompt:
-            prompts.keep_mtp(mtp, prompt)
-            mtp.settle()
+    for context, outputs in ((target, Outputs.LAST), (mtp, Outputs.NONE)):
+        if lacking := prompt[context.n_past :]:
+            began = time.perf_counter()
+            context.decode(lacking, outputs)
+            read_s += time.perf_counter() - began
+            if command.reuse_prompt:
+                prompts.keep(context, prompt)
+                context.settle()
     return read_s if is_new else None
 
 

@@ -13,17 +13,17 @@ from spectui.engine.commands import LoadDraft, LoadTarget
 from spectui.engine.events import Role
 from spectui.engine.prompt_store import PromptStore
 from spectui.errors import BadInputError, UsageError
+from spectui.llama.architectures import check_generates
 from spectui.llama.buffers import Buffer, ModelMemory, add_up, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.devices import gpu_memories, has_gpu
 from spectui.llama.log import native_log
-from spectui.llama.model import Model
+from spectui.llama.model import Model, check_pair
 from spectui.llama.mtp import MtpContext, mtp_context
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.threadpools import use_numa
 from spectui.models.facts import check_is_model, check_is_target, check_mtp, check_mtp_file
 from spectui.models.gguf import read_gguf
-from spectui.models.pairs import incompatibility
 from spectui.models.weights import mtp_traffic, weight_traffic
 from spectui.options.drafters import Ngram
 from spectui.options.setup import ContextOptions, ModelOptions
@@ -101,12 +101,11 @@ class LoadedModels:
         self._draft_stack = ExitStack()
         self.context_options = ContextOptions()
         """Options of both contexts."""
-        self.target_model: Model | None = None
-        self.draft_model: Model | None = None
         self._target: TargetContext | None = None
         self._draft: DraftContext | MtpContext | None = None
         self._mtp: MtpContext | None = None
-        self._target_loading: LoadTarget | None = None
+        self._loads_mtp = False
+        """Whether the target was loaded for drafts of MTP layers."""
         self.prompts = PromptStore(self._free_for_prompts)
         self.conversation = Conversation()
         self.memory: dict[Role, ModelMemory] = {}
@@ -141,6 +140,11 @@ class LoadedModels:
         if role is Role.TARGET:
             return (*self.target.model.warnings, *self.target.warnings)
         return self.draft_context.model.warnings
+
+    @property
+    def target_model(self) -> Model | None:
+        """The target; None where none is loaded."""
+        return None if self._target is None else self._target.model
 
     @property
     def target(self) -> TargetContext:
@@ -199,17 +203,18 @@ class LoadedModels:
         use_numa(command.context.numa)
         gguf = read_gguf(command.options.path)
         check_is_target(command.options.path, gguf)
+        check_generates(command.options.path, gguf)
         if command.mtp:
             check_mtp(command.options.path, gguf)
+        load_mtp = command.mtp or command.mtp_file
         with ExitStack() as stack:
             model = Model(
                 command.options,
                 on_progress=lambda done: on_progress(Role.TARGET, command.options, done),
                 cancelled=cancelled,
-                load_mtp=command.mtp or command.mtp_file,
+                load_mtp=load_mtp,
             )
             stack.enter_context(model)
-            model.check_generates()
             model.check_overrides()
             logs = [native_log.tail()]
             context = TargetContext(
@@ -217,21 +222,18 @@ class LoadedModels:
                 command.context,
                 max_draft=command.max_draft,
                 abort=self.abort,
-                n_snapshots=command.max_draft if command.mtp or command.mtp_file else 0,
+                n_snapshots=command.max_draft if load_mtp else 0,
             )
             stack.enter_context(context)
             logs.append(native_log.tail())
             mtp = None
             if command.mtp:
-                mtp = mtp_context(
-                    context, command.context, max_draft=command.max_draft, abort=self.abort
-                )
-                stack.enter_context(mtp)
+                mtp = stack.enter_context(mtp_context(context, command.context))
                 logs.append(native_log.tail())
             self.memory[Role.TARGET] = _memory(Role.TARGET, command.options, logs, mtp=command.mtp)
             self._target_stack = stack.pop_all()
-        self.target_model, self._target, self._mtp = model, context, mtp
-        self.context_options, self._target_loading = command.context, command
+        self._target, self._mtp, self._loads_mtp = context, mtp, load_mtp
+        self.context_options = command.context
 
     def load_draft(
         self, command: LoadDraft, on_progress: OnProgress, cancelled: Callable[[], bool]
@@ -244,13 +246,12 @@ class LoadedModels:
             UsageError: the target was loaded for other drafts than MTP layers.
         """
         self.unload_draft()
-        if self.target_model is None:
-            raise UsageError("no target is loaded; give one with -m")
-        path, target = command.options.path, self.target_model.options.path
+        path, target = command.options.path, self.target.model
         if command.mtp:
-            check_mtp_file(path, read_gguf(path), read_gguf(target))
+            check_mtp_file(path, read_gguf(path), read_gguf(target.options.path))
         else:
             check_is_model(path, read_gguf(path))
+            check_generates(path, read_gguf(path))
         with ExitStack() as stack:
             model = Model(
                 command.options,
@@ -259,15 +260,8 @@ class LoadedModels:
                 load_mtp=command.mtp,
             )
             stack.enter_context(model)
-            if not command.mtp:
-                model.check_generates()
             logs = [native_log.tail()]
-            reason = incompatibility(self.target_model.vocabulary.outline, model.vocabulary.outline)
-            if reason is not None:
-                raise BadInputError(
-                    f"{path} cannot draft for {target.name}: {reason}; "
-                    "choose a draft of the same model family"
-                )
+            check_pair(target, model)
             context = self._draft_of(model, mtp=command.mtp)
             stack.enter_context(context)
             logs.append(native_log.tail())
@@ -275,43 +269,30 @@ class LoadedModels:
             self._draft_stack = stack.pop_all()
         if command.mtp:
             # What is kept is of the layers that drafted before.
-            self.prompts.forget_mtp()
-        self.draft_model, self._draft = model, context
+            self.prompts.forget(MtpContext)
+        self._draft = context
 
     def _draft_of(self, model: Model, *, mtp: bool) -> DraftContext | MtpContext:
-        loading, options = self._target_loading, _of_draft(self.context_options)
-        if not mtp or loading is None:
-            return DraftContext(
-                model,
-                options,
-                target_vocabulary=self.target.vocabulary,
-                abort=self.abort,
-            )
-        if not (loading.mtp or loading.mtp_file):
+        target, options = self.target, _of_draft(self.context_options)
+        if mtp and not self._loads_mtp:
             raise UsageError("the target was loaded for other drafts than MTP layers")
-        return mtp_context(
-            self.target,
-            options,
-            max_draft=loading.max_draft,
-            abort=self.abort,
-            model=model,
-        )
+        if mtp:
+            return mtp_context(target, options, model)
+        return DraftContext(model, options, target_vocabulary=target.vocabulary, abort=self.abort)
 
     def unload_draft(self) -> None:
         """Free the draft, if there is one."""
         if self._draft is not None:
             self.conversation.forget(self._draft)
-        if isinstance(self._draft, MtpContext):
-            self.prompts.forget_mtp()
-        self.draft_model = self._draft = None
-        self.prompts.forget_draft()
+            self.prompts.forget(type(self._draft))
+        self._draft = None
         self._draft_stack.close()
 
     def close(self) -> None:
         """Free everything: contexts before their models, the draft before the target."""
         self.unload_draft()
         self.conversation.clear()
-        self.target_model = self._target = self._mtp = None
+        self._target = self._mtp = None
         self.prompts.clear()
         self._target_stack.close()
 

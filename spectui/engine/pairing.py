@@ -140,7 +140,7 @@ class PairGeneration:
             else:
                 if self._target.rollback is not Rollback.TRUNCATE:
                     # It could not go back that far without decoding the prompt again.
-                    self._prompts.restore_target(self._target, command.speculative.prompt)
+                    self._prompts.restore((self._target,), command.speculative.prompt)
                 alone = self._decode_alone(1, first_sampler, n_alone)
         self._segments.append(
             Segment(

@@ -62,8 +62,7 @@ def placed(setup: Setup, options: Fit | None, say: Say, server: OpenContext | No
     if options is None or not has_devices(setup.target):
         return setup
     request = request_of(setup)
-    has_draft = request.draft is not None
-    with Planner(has_drafts=has_draft, rpc=setup.target.devices.rpc) as planner:
+    with Planner(rpc=setup.target.devices.rpc) as planner:
         found = fitted(planner, request, options)
         if found is None:
             return setup

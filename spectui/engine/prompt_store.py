@@ -1,15 +1,15 @@
 """Caches of evaluated prompts, as many as memory has room for."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from spectui.engine.events import Role
-from spectui.llama.context import Logits
-from spectui.llama.mtp import MtpContext
-from spectui.llama.pair import DraftContext, TargetContext
+from spectui.llama.context import Context, Logits
+from spectui.llama.pair import TargetContext
+from spectui.speculative.models import Outputs
 
 Tokens = tuple[int, ...]
-_Key = tuple[Role, Tokens]
+_Key = tuple[type[Context], Tokens]
 
 _OFTEN = 3
 
@@ -17,19 +17,16 @@ _OFTEN = 3
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kept:
     cache: bytes
-    logits: Logits | None = None
+    logits: Logits | None
     """[n_vocab] float32 of the prompt's last token, which a target's cache does not hold."""
-    mtp: bytes | None = None
-    """Cache of the target's MTP layers, if they have read the prompt."""
 
     @property
     def n_bytes(self) -> int:
-        n_logits = 0 if self.logits is None else self.logits.nbytes
-        return len(self.cache) + n_logits + len(self.mtp or b"")
+        return len(self.cache) + (0 if self.logits is None else self.logits.nbytes)
 
 
 class PromptStore:
-    """Caches of target and draft right behind a prompt.
+    """Caches of target, draft and MTP layers right behind a prompt.
 
     A restored cache equals the evaluated one bit by bit, so results do not depend on whether a
     prompt was reused. A prompt may continue another, its prefix: from that it is gone on where it
@@ -62,80 +59,65 @@ class PromptStore:
         """Size of all that is kept."""
         return sum(kept.n_bytes for kept in self._kept.values())
 
-    def restore_target(self, target: TargetContext, prompt: Tokens, n_prefix: int = 0) -> bool:
-        """Fill the target's cache with ``prompt`` if it is known, or with its first tokens.
+    def restore(self, contexts: Sequence[Context], prompt: Tokens, n_prefix: int = 0) -> bool:
+        """Fill the caches of all ``contexts`` with ``prompt``, or with its first tokens.
+
+        Those of a target and its MTP layers belong together: to read on, the layers need what the
+        target makes of the prompt.
 
         Args:
-            target: is empty.
+            contexts: are empty.
             prompt: the prompt.
             n_prefix: number of its first tokens, which may have been a prompt before; 0 for none.
 
         Returns:
-            Whether either was known.
+            Whether either is kept of all; else they stay empty.
         """
-        for tokens, kept in self._known(Role.TARGET, prompt, n_prefix):
-            target.restore(kept.cache, tokens)
-            target.prompt_logits = kept.logits
+        self._give_back()
+        # The runs of a pair, and the models of a run, ask for the same prompt in a row.
+        if prompt not in self._run:
+            self._run.clear()
+        for tokens in filter(None, (prompt, prompt[:n_prefix])):
+            self._note(tokens)
+            if not all((type(one), tokens) in self._kept for one in contexts):
+                continue
+            for context in contexts:
+                kept = self._kept[type(context), tokens]
+                context.restore(kept.cache, tokens)
+                if isinstance(context, TargetContext):
+                    context.prompt_logits = kept.logits
             return True
         return False
 
-    def keep_target(self, target: TargetContext, prompt: Tokens) -> bool:
-        """Keep the target's cache, which holds exactly ``prompt``, and its logits, if they fit."""
-        key = Role.TARGET, prompt
+    def keep(self, context: Context, prompt: Tokens) -> bool:
+        """Keep the cache of a context that has just evaluated ``prompt``; tell if it is kept."""
+        key = type(context), prompt
         if key not in self._kept:
-            logits = target.logits(0)
-            if not self._make_room(key, target.state_bytes + logits.nbytes):
+            logits = context.logits(0) if isinstance(context, TargetContext) else None
+            n_logits = 0 if logits is None else logits.nbytes
+            if not self._make_room(key, context.state_bytes + n_logits):
                 return False
-            self._kept[key] = _Kept(cache=target.save(), logits=logits.copy())
+            copied = None if logits is None else logits.copy()
+            self._kept[key] = _Kept(cache=context.save(), logits=copied)
         return True
 
-    def restore_draft(self, draft: DraftContext, prompt: Tokens, n_prefix: int = 0) -> bool:
-        """Fill the draft's cache as ``restore_target`` does the target's."""
-        for tokens, kept in self._known(Role.DRAFT, prompt, n_prefix):
-            draft.restore(kept.cache, tokens)
-            return True
-        return False
+    def read(self, context: Context, prompt: Tokens) -> float | None:
+        """Have an empty context hold ``prompt``, which is kept.
 
-    def keep_draft(self, draft: DraftContext, prompt: Tokens) -> None:
-        """Keep the draft's cache, which holds exactly ``prompt``."""
-        key = Role.DRAFT, prompt
-        if key not in self._kept and self._make_room(key, draft.state_bytes):
-            self._kept[key] = _Kept(cache=draft.save())
-
-    def restore_pair(
-        self, target: TargetContext, mtp: MtpContext, prompt: Tokens, n_prefix: int = 0
-    ) -> None:
-        """Fill the caches of a target and of its MTP layers as ``restore_target`` does, with both.
-
-        The target's alone would not do: it has to show the MTP layers what it makes of the prompt.
+        Returns:
+            Seconds of its evaluation; None where it was kept before.
         """
-        for tokens, kept in self._known(Role.TARGET, prompt, n_prefix):
-            if kept.mtp is not None:
-                mtp.restore(kept.mtp, tokens)
-                target.restore(kept.cache, tokens)
-                target.prompt_logits = kept.logits
-                return
+        if self.restore((context,), prompt):
+            return None
+        began = time.perf_counter()
+        context.decode(prompt, Outputs.LAST)
+        read_s = time.perf_counter() - began
+        self.keep(context, prompt)
+        return read_s
 
-    def keep_mtp(self, mtp: MtpContext, prompt: Tokens) -> None:
-        """Keep the cache of the MTP layers beside the target's, if that is kept.
-
-        One without the other is of no use, so they go together.
-        """
-        key = Role.TARGET, prompt
-        kept = self._kept.get(key)
-        if kept is None or kept.mtp is not None:
-            return
-        if self._make_room(key, mtp.state_bytes):
-            self._kept[key] = replace(kept, mtp=mtp.save())
-
-    def forget_draft(self) -> None:
-        """Drop the draft's caches, since another draft has other ones."""
-        for key in [key for key in self._kept if key[0] is Role.DRAFT]:
-            del self._kept[key]
-
-    def forget_mtp(self) -> None:
-        """Drop the caches of MTP layers, since others have other ones."""
-        self._kept = {key: replace(kept, mtp=None) for key, kept in self._kept.items()}
+    def forget(self, kind: type[Context]) -> None:
+        """Drop the caches of a kind of context, since other models have other ones."""
+        self._kept = {key: one for key, one in self._kept.items() if not issubclass(key[0], kind)}
 
     def clear(self) -> None:
         """Drop all caches, since another target has other ones."""
@@ -143,24 +125,13 @@ class PromptStore:
         self._asked.clear()
         self._run.clear()
 
-    def _known(self, role: Role, prompt: Tokens, n_prefix: int) -> Iterator[tuple[Tokens, _Kept]]:
-        """Yield what is kept of ``prompt``; then, if that was not enough, of its prefix."""
-        self._give_back()
-        # The runs of a pair, and the models of a run, ask for the same prompt in a row.
-        if prompt not in self._run:
-            self._run.clear()
-        for tokens in filter(None, (prompt, prompt[:n_prefix])):
-            kept = self._ask(role, tokens)
-            if kept is not None:
-                yield tokens, kept
-
-    def _ask(self, role: Role, prompt: Tokens) -> _Kept | None:
+    def _note(self, prompt: Tokens) -> None:
+        """Note that a run has asked for a prompt."""
         if prompt not in self._run:
             self._run.add(prompt)
             self._n_asked += 1
             asked = (*self._asked.get(hash(prompt), ()), self._n_asked)
             self._asked[hash(prompt)] = asked[-_OFTEN:]
-        return self._kept.get((role, prompt))
 
     def _asked_last(self, prompt: Tokens) -> int:
         return self._asked.get(hash(prompt), (0,))[-1]
@@ -169,7 +140,7 @@ class PromptStore:
         """Drop what was kept last, if others need the memory: the rest is met as before."""
         missing = -self._free_bytes()
         newest_first = [*reversed(self._kept)]
-        newest_first.sort(key=lambda key: key[0] is Role.TARGET)
+        newest_first.sort(key=_is_of_target)
         for key in newest_first:
             if missing > 0:
                 missing -= self._kept.pop(key).n_bytes
@@ -179,17 +150,16 @@ class PromptStore:
         missing = n_bytes - self._free_bytes()
         if missing <= 0:
             return True
-        role, prompt = key
-        asked = self._asked.get(hash(prompt), ())
+        asked = self._asked.get(hash(key[1]), ())
         since = asked[0] if len(asked) == _OFTEN else 0
 
         def may_go(other: _Key) -> bool:
             # A draft's caches are cheap to make again.
-            is_cheap = role is Role.TARGET and other[0] is Role.DRAFT
+            is_cheap = _is_of_target(key) and not _is_of_target(other)
             return is_cheap or self._asked_last(other[1]) < since
 
         def worth(other: _Key) -> tuple[bool, int]:
-            return other[0] is Role.TARGET, self._asked_last(other[1])
+            return _is_of_target(other), self._asked_last(other[1])
 
         going: list[_Key] = []
         for other in sorted(filter(may_go, self._kept), key=worth):
@@ -201,3 +171,7 @@ class PromptStore:
         for other in going:
             del self._kept[other]
         return True
+
+
+def _is_of_target(key: _Key) -> bool:
+    return issubclass(key[0], TargetContext)

@@ -1,19 +1,13 @@
 """Chat templates of models, rendered in a bounded child process."""
 
-import json
-import subprocess
-import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 
+from spectui.children import Child, ProtocolError
 from spectui.closing import Closing
 from spectui.errors import BadInputError
 from spectui.llama.model import Model
 from spectui.options.rendering import PLAIN, Rendering
-from spectui.secret import environment_without_secrets
 
-_CHILD = Path(__file__).with_name("chat_template.py")
 _MOST_CHARACTERS = 1 << 20
 """Limit of a template, a hundred times the longest."""
 _LONGEST_REASON = 300
@@ -30,7 +24,7 @@ class Templates(Closing):
 
     def __init__(self) -> None:
         """Start nothing yet."""
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
 
     def render(
         self, model: Model, messages: Sequence[tuple[str, str]], rendering: Rendering = PLAIN
@@ -56,7 +50,7 @@ class Templates(Closing):
             {
                 "source": source,
                 "messages": [{"role": role, "content": content} for role, content in messages],
-                "arguments": json.loads(rendering.arguments),
+                "arguments": rendering.arguments,
                 "tokens": tokens,
             }
         )
@@ -74,36 +68,20 @@ class Templates(Closing):
 
     def close(self) -> None:
         """End the child. May be called again."""
-        if self._process is not None:
-            # What it was sent and did not read is lost.
-            with suppress(BrokenPipeError), self._process as ended:
-                ended.kill()
-            self._process.wait()
-            self._process = None
+        if self._child is not None:
+            self._child.close()
+            self._child = None
 
     def _ask(self, question: dict[str, object]) -> dict[str, str]:
         """Ask the child; empty where the template has ended it."""
-        if self._process is None:
-            self._process = subprocess.Popen(  # noqa: S603 - this very program, without a shell
-                [sys.executable, "-I", _CHILD],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                # Ctrl-C is for the parent, who ends the child.
-                start_new_session=True,
-                env=environment_without_secrets(),
-            )
-        pipes = self._process.stdin, self._process.stdout
-        line = b""
-        with suppress(BrokenPipeError):
-            if pipes[0] is not None and pipes[1] is not None:
-                pipes[0].write(f"{json.dumps(question)}\n".encode())
-                pipes[0].flush()
-                line = pipes[1].readline()
-        if not line.endswith(b"\n"):
+        if self._child is None:
+            self._child = Child("spectui.engine.chat_template", (dict,))
+        try:
+            self._child.channel.send(question)
+            answer: dict[str, str] = self._child.channel.receive()
+        except (EOFError, OSError, ProtocolError):
             self.close()
             return {}
-        answer: dict[str, str] = json.loads(line)
         return answer
 
 

@@ -136,10 +136,10 @@ class Writing:
         target, prompts = self._target, self._models.prompts
         for index, prompt in enumerate(self._command.prompts):
             target.clear()
-            if prompts.restore_target(target, prompt):
+            if prompts.restore((target,), prompt):
                 continue
             self._read(index)
-            if not prompts.keep_target(target, prompt):
+            if not prompts.keep(target, prompt):
                 break
         target.clear()
 
@@ -165,7 +165,7 @@ class Writing:
         """Read a prompt, and take the first token of its answer from its logits."""
         target, prompt = self._target, self._command.prompts[index]
         self._leave_own_sequence()
-        if not self._models.prompts.restore_target(target, prompt):
+        if not self._models.prompts.restore((target,), prompt):
             self._read(index)
         chain = SamplerChain(self._command.sampling, target.vocabulary)
         answer = _Answer(index, prompt, samplers.enter_context(chain))

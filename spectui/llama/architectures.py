@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from spectui.errors import BadInputError, MissingLibraryError
-from spectui.llama.library import C, ensure_backend, native
+from spectui.llama.library import C, ensure_backend, native_function
 from spectui.models.facts import check_is_target, facts_of
 from spectui.models.gguf import read_gguf
 from spectui.models.header import GgufFile
@@ -50,12 +50,12 @@ def architecture(name: str) -> Architecture:
             return Architecture(is_known=False, kind=None)
         try:
             has_state = C.llama_model_is_recurrent(model) or C.llama_model_is_hybrid(model)
-            return Architecture(is_known=True, kind=kind_of(model), has_state=has_state)
+            return Architecture(is_known=True, kind=_kind_of(model), has_state=has_state)
         finally:
             C.llama_model_free(model)
 
 
-def kind_of(model: object) -> str | None:
+def _kind_of(model: object) -> str | None:
     """Kind of a ``llama_model`` that does not generate, None for one that does."""
     if C.llama_model_has_encoder(model) or not C.llama_model_has_decoder(model):
         return "an encoder model"
@@ -68,21 +68,22 @@ def check_generates(path: Path, gguf: GgufFile) -> None:
     """Refuse models that cannot continue a text, as far as their headers tell.
 
     Raises:
-        BadInputError: an embedding, encoder or diffusion model, one without a tokenizer, or one
-            that this llama.cpp does not run.
+        BadInputError: an embedding, encoder or diffusion model, or one without a tokenizer.
     """
     name = str(gguf.metadata.get("general.architecture", ""))
+    is_causal = gguf.metadata.get(f"{name}.attention.causal", True)
+    is_pooled = gguf.metadata.get(f"{name}.pooling_type", 0)
     known = architecture(name)
     if known.is_known is False:
-        raise BadInputError(
-            f"{path} cannot be loaded (this llama.cpp runs no architecture {name!r}); check that "
-            "the download is complete, or give another model"
-        )
-    kind = _embedding(gguf, name) or known.kind
+        # Loading says so.
+        return
+    kind = "an embedding model" if is_pooled or not is_causal else known.kind
     if kind is None and gguf.metadata.get("tokenizer.ggml.model") in _NO_TOKENIZER:
         kind = "a model without a tokenizer"
     if kind is not None:
-        raise not_generating(path, name, kind)
+        raise BadInputError(
+            f"{path} is {kind} ({name}), which cannot continue a text; give a model that generates"
+        )
 
 
 def inspect_header(path: Path) -> ModelInspected:
@@ -91,6 +92,12 @@ def inspect_header(path: Path) -> ModelInspected:
     try:
         gguf = read_gguf(path)
         facts = facts_of(path, gguf)
+        name = str(gguf.metadata.get("general.architecture", ""))
+        if architecture(name).is_known is False:
+            raise BadInputError(  # noqa: TRY301 - as the checks below
+                f"{path} cannot be loaded (this llama.cpp runs no architecture {name!r}); check "
+                "that the download is complete, or give another model"
+            )
         check_generates(path, gguf)
         check_is_target(path, gguf)
     except BadInputError as error:
@@ -98,40 +105,15 @@ def inspect_header(path: Path) -> ModelInspected:
     return ModelInspected(target=path, path=path, facts=facts, reason=reason)
 
 
-def not_generating(path: Path, arch: str, kind: str) -> BadInputError:
-    """Return the error for a model of another ``kind``."""
-    return BadInputError(
-        f"{path} is {kind} ({arch}), which cannot continue a text; give a model that generates"
-    )
-
-
-def _embedding(gguf: GgufFile, arch: str) -> str | None:
-    is_causal = gguf.metadata.get(f"{arch}.attention.causal", True)
-    is_pooled = gguf.metadata.get(f"{arch}.pooling_type", 0)
-    return "an embedding model" if is_pooled or not is_causal else None
-
-
 @contextmanager
 def _metadata(entries: dict[str, str]) -> Iterator[int]:
     """A ``gguf_context`` of a few texts, without a file."""
-    library = _gguf_library()
-    context = library.gguf_init_empty()
+    pointer, text = ctypes.c_void_p, ctypes.c_char_p
+    context = native_function("gguf_init_empty", pointer)()
     try:
         for key, value in entries.items():
-            library.gguf_set_val_str(context, key.encode(), value.encode())
+            add = native_function("gguf_set_val_str", None, pointer, text, text)
+            add(context, key.encode(), value.encode())
         yield context
     finally:
-        library.gguf_free(context)
-
-
-@cache
-def _gguf_library() -> ctypes.CDLL:
-    """libggml-base with the types of what is used here."""
-    base, context = native(), ctypes.c_void_p
-    base.gguf_init_empty.argtypes = []
-    base.gguf_init_empty.restype = context
-    base.gguf_set_val_str.argtypes = [context, ctypes.c_char_p, ctypes.c_char_p]
-    base.gguf_set_val_str.restype = None
-    base.gguf_free.argtypes = [context]
-    base.gguf_free.restype = None
-    return base
+        native_function("gguf_free", None, pointer)(context)

@@ -6,11 +6,9 @@ what they return is read as the compiler lays it out.
 
 import ctypes
 from collections.abc import Iterator
-from functools import cache
 from operator import itemgetter
-from typing import Any
 
-from spectui.llama.library import C, native
+from spectui.llama.library import buffer_name, native_function
 
 _SYMBOL = "_Z26llama_get_memory_breakdownPK13llama_context"
 _SCHEDULER = "_ZNK13llama_context9get_schedEv"
@@ -64,23 +62,16 @@ def memory_breakdown(context: object) -> tuple[tuple[str, Share], ...]:
 
     The buffer of its outputs is not among it. The map's few nodes are never freed.
     """
-    found = _function()(context)
-    return tuple(sorted(_shares(found.root), key=itemgetter(0)))
-
-
-@cache
-def _function() -> Any:  # noqa: ANN401 - a ctypes function
-    function = getattr(C._lib, _SYMBOL)  # noqa: SLF001 - how the binding exposes the library
     # By value in C++ is by hidden pointer here, as for a C structure of this size.
-    function.argtypes, function.restype = [ctypes.c_void_p], _Map
-    return function
+    found = native_function(_SYMBOL, _Map, ctypes.c_void_p)(context)
+    return tuple(sorted(_shares(found.root), key=itemgetter(0)))
 
 
 def _shares(node: int | None) -> Iterator[tuple[str, Share]]:
     if not node:
         return
     entry = _Node.from_address(node)
-    yield _name(entry.buffer_type), entry.share
+    yield buffer_name(entry.buffer_type), entry.share
     yield from _shares(entry.left)
     yield from _shares(entry.right)
 
@@ -114,23 +105,12 @@ def compute_bytes(context: object) -> dict[str, int]:
     forgets that, unlike ``ggml_backend_sched_reserve``. The last graph that a context is planned
     with is split without forgetting; that is measured here.
     """
-    get_scheduler = getattr(C._lib, _SCHEDULER)  # noqa: SLF001 - how the binding exposes the library
-    get_scheduler.argtypes, get_scheduler.restype = [ctypes.c_void_p], ctypes.c_void_p
-    found = _Scheduler.from_address(get_scheduler(context))
+    pointer = ctypes.c_void_p
+    found = _Scheduler.from_address(native_function(_SCHEDULER, pointer, pointer)(context))
     graph = ctypes.addressof(found) + _Scheduler.graph.offset
     sizes = (ctypes.c_size_t * _MOST_BACKENDS)()
-    base = native()
-    reserve = base.ggml_gallocr_reserve_n_size
-    reserve.argtypes, reserve.restype = [ctypes.c_void_p] * 5, None
+    reserve = native_function("ggml_gallocr_reserve_n_size", None, *[pointer] * 5)
     reserve(found.allocator, graph, found.node_backends, found.leaf_backends, sizes)
     # Backends with the same buffer type have one buffer, which is told of each.
     types = found.buffer_types[: found.n_backends]
-    return {_name(one): n for one, n in dict(zip(types, sizes, strict=False)).items()}
-
-
-def _name(buffer_type: int) -> str:
-    base = native()
-    base.ggml_backend_buft_name.argtypes = [ctypes.c_void_p]
-    base.ggml_backend_buft_name.restype = ctypes.c_char_p
-    name: bytes = base.ggml_backend_buft_name(buffer_type)
-    return name.decode()
+    return {buffer_name(one): n for one, n in dict(zip(types, sizes, strict=False)).items()}

@@ -105,7 +105,7 @@ class Context(Closing):
         options: ContextOptions,
         *,
         max_outputs: int,
-        abort: AbortFlag,
+        abort: AbortFlag | None = None,
         n_snapshots: int = 0,
         n_slots: int = 1,
     ) -> None:
@@ -116,7 +116,7 @@ class Context(Closing):
                 are counted, not allocated, and nothing can be decoded.
             options: sizes, threads and attention, as given to llama-server.
             max_outputs: most logits that one decode may ask for; more costs memory.
-            abort: ends a decode when set.
+            abort: ends a decode when set; None for one that nobody ends.
             n_snapshots: of a recurrent state, where the architecture can; each is as large as that.
             n_slots: of a llama-server that is planned; what decodes here has one.
 
@@ -126,7 +126,7 @@ class Context(Closing):
             UsageError: a size or a KV cache type that cannot be.
         """
         self.model, self.vocabulary = model, model.vocabulary
-        self._abort = abort
+        self.abort = AbortFlag() if abort is None else abort
         self.n_slots = n_slots
         params = self._params(options, max_outputs, n_snapshots)
         native_log.mark()
@@ -149,7 +149,8 @@ class Context(Closing):
         self._each = Batch(self.n_sequences)
         self._row = ctypes.c_float * self.vocabulary.n_tokens
         try:
-            self._begin(options, params.n_threads)
+            self._start_threads(options)
+            self._find_rollback()
         except BaseException:
             self.close()
             raise
@@ -186,8 +187,8 @@ class Context(Closing):
         params.flash_attn_type = getattr(C, _FLASH_ATTENTION[options.flash_attn])
         params.type_k = cache_type("-ctk", self.model.options.cache_type_k)
         params.type_v = cache_type("-ctv", self.model.options.cache_type_v)
-        params.abort_callback = self._abort.callback
-        params.abort_callback_data = self._abort.data
+        params.abort_callback = self.abort.callback
+        params.abort_callback_data = self.abort.data
         params.kv_unified = self.n_slots == 1
         params.offload_kqv = options.kv_offload
         params.op_offload = options.op_offload
@@ -209,16 +210,11 @@ class Context(Closing):
             most //= 2
         return most
 
-    def _start_threads(self, options: ContextOptions, n_threads: int) -> None:
+    def _start_threads(self, options: ContextOptions) -> None:
         """Make the compute threads of a target; llama.cpp has others for itself."""
 
     def _new_batch(self) -> Batch:
         return Batch(self.n_batch)
-
-    def _begin(self, options: ContextOptions, n_threads: int) -> None:
-        if not self.model.no_alloc:
-            self._start_threads(options, n_threads)
-        self._find_rollback()
 
     def _find_rollback(self) -> None:
         if self.model.no_alloc:

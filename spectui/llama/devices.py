@@ -1,24 +1,32 @@
 """Devices of llama.cpp beside the processor: GPUs, and those of RPC servers."""
 
 import ctypes
-import platform
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from typing import Any
 
 from spectui.errors import MissingLibraryError, UsageError
 from spectui.llama.buffers import DeviceMemory
-from spectui.llama.library import ensure_backend, install_command, native
+from spectui.llama.library import (
+    backend_function,
+    backend_name,
+    buffer_name,
+    ensure_backend,
+    install_command,
+    native_function,
+)
 from spectui.llama.rpc import ensure_free
 
 GPU, INTEGRATED = 1, 2
 """``GGML_BACKEND_DEVICE_TYPE_GPU`` and ``_IGPU``; the others compute with the processor."""
 _PROCESSOR = 0
-_METAL = re.compile(r"(MTL|Metal)\d*")
-"""Such a device is no integrated one for ggml, and on Apple silicon has no memory of its own."""
+_POINTER = ctypes.c_void_p
 _RPC = "RPC"
 """Name of the backend."""
+
+
+_connected: set[str] = set()
+"""RPC servers whose devices this process has."""
 
 
 def use_rpc(endpoints: Sequence[str]) -> None:
@@ -31,37 +39,19 @@ def use_rpc(endpoints: Sequence[str]) -> None:
         UsageError: this llama.cpp lacks the backend, or a server cannot be used.
     """
     for endpoint in endpoints:
-        backend = _rpc_backend(endpoint)
+        ensure_backend()
+        connect = backend_function(_RPC, "ggml_backend_rpc_add_server")
+        if connect is None:
+            raise UsageError(
+                f"--rpc {endpoint}: this llama.cpp was built without RPC; build it again with "
+                f"{install_command('-DGGML_RPC=on')}, or name libggml-rpc.so of the same llama.cpp "
+                "in GGML_BACKEND_PATH"
+            )
         # Each time: a server may have gone, or serve somebody else by now.
         ensure_free(endpoint)
-        _add(backend, endpoint)
-
-
-def _rpc_backend(endpoint: str) -> int:
-    ensure_backend()
-    registry = native()
-    registry.ggml_backend_reg_by_name.argtypes = [ctypes.c_char_p]
-    registry.ggml_backend_reg_by_name.restype = ctypes.c_void_p
-    backend: int | None = registry.ggml_backend_reg_by_name(_RPC.encode())
-    if not backend:
-        raise UsageError(
-            f"--rpc {endpoint}: this llama.cpp was built without RPC; build it again with "
-            f"{install_command('-DGGML_RPC=on')}, or name libggml-rpc.so of the same llama.cpp "
-            "in GGML_BACKEND_PATH"
-        )
-    return backend
-
-
-@cache
-def _add(backend: int, endpoint: str) -> None:
-    registry = base = native()
-    base.ggml_backend_reg_get_proc_address.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-    base.ggml_backend_reg_get_proc_address.restype = ctypes.c_void_p
-    address = base.ggml_backend_reg_get_proc_address(backend, b"ggml_backend_rpc_add_server")
-    add = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)(address)
-    registry.ggml_backend_register.argtypes = [ctypes.c_void_p]
-    registry.ggml_backend_register.restype = None
-    registry.ggml_backend_register(add(endpoint.encode()))
+        if endpoint not in _connected:
+            native_function("ggml_backend_register", None, _POINTER)(connect(endpoint.encode()))
+            _connected.add(endpoint)
 
 
 def devices() -> tuple[int, ...]:
@@ -73,12 +63,9 @@ def devices() -> tuple[int, ...]:
         ensure_backend()
     except MissingLibraryError:
         return ()
-    registry = native()
-    registry.ggml_backend_dev_count.restype = ctypes.c_size_t
-    registry.ggml_backend_dev_get.restype = ctypes.c_void_p
-    registry.ggml_backend_dev_get.argtypes = [ctypes.c_size_t]
-    n_devices = registry.ggml_backend_dev_count()
-    return tuple(registry.ggml_backend_dev_get(index) for index in range(n_devices))
+    n_devices = native_function("ggml_backend_dev_count", ctypes.c_size_t)()
+    get = native_function("ggml_backend_dev_get", _POINTER, ctypes.c_size_t)
+    return tuple(map(get, range(n_devices)))
 
 
 def named(names: Sequence[str]) -> tuple[int, ...]:
@@ -87,11 +74,8 @@ def named(names: Sequence[str]) -> tuple[int, ...]:
     Raises:
         UsageError: there is no such device.
     """
-    base = native()
-    base.ggml_backend_dev_name.argtypes = [ctypes.c_void_p]
-    base.ggml_backend_dev_name.restype = ctypes.c_char_p
     known = {
-        base.ggml_backend_dev_name(one).decode(): one
+        _property(one, "name", ctypes.c_char_p).decode(): one
         for one in devices()
         if _type(one) != _PROCESSOR
     }
@@ -109,28 +93,13 @@ def buffer_types() -> dict[str, int]:
 
     As ``parse_tensor_buffer_overrides`` in llama.cpp's ``common/arg.cpp`` lists them.
     """
-    found = {}
-    for device in devices():
-        buffer_type = _buffer_type(device)
-        if buffer_type is not None:
-            found[_buffer_name(buffer_type)] = buffer_type
-    return found
+    types = (_property(device, "buffer_type") for device in devices())
+    return {buffer_name(one): one for one in types if one is not None}
 
 
-def _buffer_type(device: int) -> int | None:
-    base = native()
-    base.ggml_backend_dev_buffer_type.restype = ctypes.c_void_p
-    base.ggml_backend_dev_buffer_type.argtypes = [ctypes.c_void_p]
-    found: int | None = base.ggml_backend_dev_buffer_type(device)
-    return found
-
-
-def _buffer_name(buffer_type: int) -> str:
-    base = native()
-    base.ggml_backend_buft_name.restype = ctypes.c_char_p
-    base.ggml_backend_buft_name.argtypes = [ctypes.c_void_p]
-    name: bytes = base.ggml_backend_buft_name(buffer_type)
-    return name.decode()
+def _property(device: int, name: str, kind: Any = _POINTER) -> Any:  # noqa: ANN401 - ctypes
+    """What ggml's function of this name returns of a device."""
+    return native_function(f"ggml_backend_dev_{name}", kind, _POINTER)(device)
 
 
 def has_gpu() -> bool:
@@ -203,20 +172,7 @@ def _described() -> Iterator[Device]:
 
 
 def _type(device: int) -> int:
-    base = native()
-    base.ggml_backend_dev_type.argtypes = [ctypes.c_void_p]
-    found: int = base.ggml_backend_dev_type(device)
-    return found
-
-
-def _backend(device: int) -> str:
-    base = native()
-    base.ggml_backend_dev_backend_reg.argtypes = [ctypes.c_void_p]
-    base.ggml_backend_dev_backend_reg.restype = ctypes.c_void_p
-    base.ggml_backend_reg_name.argtypes = [ctypes.c_void_p]
-    base.ggml_backend_reg_name.restype = ctypes.c_char_p
-    name: bytes = base.ggml_backend_reg_name(base.ggml_backend_dev_backend_reg(device))
-    return name.decode()
+    return int(_property(device, "type", ctypes.c_int))
 
 
 def credible(free_bytes: int, total_bytes: int) -> tuple[int | None, int | None]:
@@ -231,22 +187,20 @@ def credible(free_bytes: int, total_bytes: int) -> tuple[int | None, int | None]
 
 def describe(device: int) -> Device:
     """Ask ggml about a device, given as C pointer; this may start its driver."""
-    base = native()
-    base.ggml_backend_dev_get_props.argtypes = [ctypes.c_void_p, ctypes.POINTER(_Properties)]
-    base.ggml_backend_dev_get_props.restype = None
-    properties = _Properties()
-    base.ggml_backend_dev_get_props(device, ctypes.byref(properties))
-    name, backend = properties.name.decode(errors="replace"), _backend(device)
+    properties, of_pointer = _Properties(), ctypes.POINTER(_Properties)
+    fill = native_function("ggml_backend_dev_get_props", None, _POINTER, of_pointer)
+    fill(device, ctypes.byref(properties))
+    name = properties.name.decode(errors="replace")
+    backend = backend_name(_property(device, "backend_reg"))
     free_bytes, total_bytes = credible(properties.memory_free, properties.memory_total)
-    is_apples = platform.machine() == "arm64" and _METAL.fullmatch(name) is not None
     device_id = properties.device_id
-    buffer_type = _buffer_type(device) if backend == _RPC else None
+    buffer_type = _property(device, "buffer_type") if backend == _RPC else None
     memory = DeviceMemory(
-        name=name if buffer_type is None else _buffer_name(buffer_type),
+        name=name if buffer_type is None else buffer_name(buffer_type),
         description=properties.description.decode(errors="replace"),
         free_bytes=free_bytes,
         total_bytes=total_bytes,
-        in_ram=properties.type == INTEGRATED or is_apples,
+        in_ram=properties.type == INTEGRATED,
         maps_files=properties.capabilities.mmap_support,
         device="" if buffer_type is None else name,
         id=None if device_id is None else device_id.decode(errors="replace"),

@@ -14,12 +14,13 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -44,6 +45,9 @@ _SYSTEM_PACKAGES = {
 """System packages of libraries that bare containers lack."""
 _READING_S = 60.0
 """Seconds that a library may take to be opened: one for GPUs looks for drivers."""
+
+
+T = TypeVar("T")
 
 
 class _Binding:
@@ -284,10 +288,7 @@ def llama_cpp_version() -> str:
 
 def known_version() -> Known[str]:
     """Version of llama.cpp, or why there is no library."""
-    try:
-        return Known(value=llama_cpp_version())
-    except MissingLibraryError as error:
-        return Known(value=None, reason=str(error))
+    return _known(llama_cpp_version)
 
 
 def llama_cpp_commit() -> str | None:
@@ -318,8 +319,12 @@ def library_facts() -> LibraryFacts:
 
 def known_library() -> Known[LibraryFacts]:
     """Facts of the chosen library, or why there is none."""
+    return _known(library_facts)
+
+
+def _known(read: Callable[[], T]) -> Known[T]:
     try:
-        return Known(value=library_facts())
+        return Known(value=read())
     except MissingLibraryError as error:
         return Known(value=None, reason=str(error))
 
@@ -335,16 +340,9 @@ def backends() -> tuple[str, ...]:
     files = {
         found[1] for path in library().folder.iterdir() if (found := _BACKEND.match(path.name))
     }
-    registry = native()
-    registry.ggml_backend_reg_count.restype = ctypes.c_size_t
-    registry.ggml_backend_reg_get.argtypes = [ctypes.c_size_t]
-    registry.ggml_backend_reg_get.restype = ctypes.c_void_p
-    registry.ggml_backend_reg_name.argtypes = [ctypes.c_void_p]
-    registry.ggml_backend_reg_name.restype = ctypes.c_char_p
-    names = {
-        registry.ggml_backend_reg_name(registry.ggml_backend_reg_get(i)).decode().lower()
-        for i in range(registry.ggml_backend_reg_count())
-    }
+    n_backends = native_function("ggml_backend_reg_count", ctypes.c_size_t)()
+    get = native_function("ggml_backend_reg_get", ctypes.c_void_p, ctypes.c_size_t)
+    names = {backend_name(get(index)).lower() for index in range(n_backends)}
     # Of a processor there may be a file for each of its kinds.
     return tuple(sorted(names | {name for name in files if name.partition("-")[0] not in names}))
 
@@ -368,26 +366,61 @@ def ensure_backend() -> None:
 @cache
 def _initialise() -> None:
     native_log.install(C)
-    registry = native()
-    registry.ggml_backend_load.argtypes = [ctypes.c_char_p]
-    registry.ggml_backend_load.restype = ctypes.c_void_p
+    load = native_function("ggml_backend_load", ctypes.c_void_p, ctypes.c_char_p)
     for file in library().reading.backends or ():
-        registry.ggml_backend_load(os.fsencode(file))
+        load(os.fsencode(file))
     C.llama_backend_init()
     if path := os.environ.get("GGML_BACKEND_PATH"):
-        registry.ggml_backend_load(os.fsencode(path))
+        load(os.fsencode(path))
 
 
 def native() -> ctypes.CDLL:
-    """The library itself, for functions that the binding does not declare.
-
-    ggml's are found through libllama, which needs them.
+    """The library itself. ggml's functions are found through libllama, which needs them.
 
     Raises:
         MissingLibraryError: there is none.
     """
     opened: ctypes.CDLL = _module("llama_cpp")._lib
     return opened
+
+
+@cache
+def native_function(name: str, result: Any = None, *arguments: Any) -> Any:  # noqa: ANN401 - ctypes
+    """A function that the binding does not declare, with the types of its result and arguments.
+
+    Raises:
+        MissingLibraryError: there is no library.
+    """
+    function = getattr(native(), name)
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+def backend_function(backend: str, name: str) -> Callable[..., Any] | None:
+    """A function of a backend, from a pointer to a pointer; None where the library lacks that one.
+
+    Args:
+        backend: such as ``CPU``.
+        name: the function's, as the backend registers it.
+    """
+    pointer = ctypes.c_void_p
+    found = native_function("ggml_backend_reg_by_name", pointer, ctypes.c_char_p)(backend.encode())
+    if not found:
+        return None
+    find = native_function("ggml_backend_reg_get_proc_address", pointer, pointer, ctypes.c_char_p)
+    return ctypes.CFUNCTYPE(pointer, pointer)(find(found, name.encode()))
+
+
+def backend_name(backend: int) -> str:
+    """Name of a ``ggml_backend_reg``, such as ``CUDA``."""
+    name = native_function("ggml_backend_reg_name", ctypes.c_char_p, ctypes.c_void_p)
+    return str(name(backend).decode())
+
+
+def buffer_name(buffer_type: int) -> str:
+    """Name of a ``ggml_backend_buffer_type``, such as ``CUDA0``."""
+    name = native_function("ggml_backend_buft_name", ctypes.c_char_p, ctypes.c_void_p)
+    return str(name(buffer_type).decode())
 
 
 class _Missing:

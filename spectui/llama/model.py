@@ -10,13 +10,13 @@ from typing import Any
 
 from spectui.closing import Closing
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
-from spectui.llama.architectures import kind_of, not_generating
 from spectui.llama.devices import buffer_types, named, use_rpc
 from spectui.llama.library import C, ensure_backend
 from spectui.llama.log import native_log
 from spectui.llama.vocabulary import Vocabulary
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import check_file, read_gguf
+from spectui.models.pairs import incompatibility
 from spectui.models.weights import overrides
 from spectui.options.setup import Devices, LazyMode, ModelOptions, SplitMode
 from spectui.speculative.models import Rollback
@@ -71,15 +71,11 @@ def _kv_override_array(options: ModelOptions) -> Any:  # noqa: ANN401 - a ctypes
 class ModelParams:
     """``struct llama_model_params`` with everything it points to kept alive."""
 
-    def __init__(
-        self, options: ModelOptions, *, no_alloc: bool = False, split: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, options: ModelOptions, *, no_alloc: bool = False) -> None:
         """Fill the structure.
 
         Args:
             options: file and placement.
-            split: shares of the layers by GPU where the options leave them to llama.cpp; empty for
-                its choice, by what is free there.
             no_alloc: place tensors and count their bytes, without memory and without weights.
 
         Raises:
@@ -93,21 +89,21 @@ class ModelParams:
         self.c.use_extra_bufts = options.repack
         self.c.no_host = options.no_host
         self.c.no_alloc = no_alloc
-        self._place(options.devices, split)
+        self._place(options.devices)
         self._kv_overrides = _kv_override_array(options)
         if options.override_kv:
             self.c.kv_overrides = self._kv_overrides
         self._overrides = self._override_array(options)
         self.c.tensor_buft_overrides = ctypes.cast(self._overrides, ctypes.c_void_p)
 
-    def _place(self, devices: Devices, split: Sequence[float]) -> None:
+    def _place(self, devices: Devices) -> None:
         use_rpc(devices.rpc)
         most = C.llama_max_devices()
-        shares = devices.split or split
-        if len(shares) >= most:
-            raise UsageError(f"-ts: {len(shares)} shares are too many; write less than {most}")
-        self._split = (ctypes.c_float * most)(*shares)
-        if shares:
+        n_shares = len(devices.split)
+        if n_shares >= most:
+            raise UsageError(f"-ts: {n_shares} shares are too many; write less than {most}")
+        self._split = (ctypes.c_float * most)(*devices.split)
+        if n_shares:
             self.c.tensor_split = self._split
         if devices.names is not None:
             chosen = named(devices.names)
@@ -155,7 +151,6 @@ class Model(Closing):
         vocab_only: bool = False,
         no_alloc: bool = False,
         load_mtp: bool = False,
-        split: Sequence[int] = (),
     ) -> None:
         """Load weights.
 
@@ -163,7 +158,6 @@ class Model(Closing):
             options: file and placement.
             vocab_only: leave the weights where they are: for metadata and tokens.
             no_alloc: leave them there, but place them: for a plan. Contexts on it cannot decode.
-            split: shares of the layers by GPU; empty for llama.cpp's choice, by what is free there.
             load_mtp: load the layers of multi-token prediction as well, where the file has them.
             on_progress: called with the loaded fraction, 0 to 1.
             cancelled: asked with every progress; True ends the load.
@@ -180,7 +174,7 @@ class Model(Closing):
         ensure_backend()
         self.options = options
         self.no_alloc = no_alloc
-        params = ModelParams(options, no_alloc=no_alloc, split=split)
+        params = ModelParams(options, no_alloc=no_alloc)
         params.c.vocab_only = vocab_only
         params.c.load_mtp = load_mtp
         self._model = self._loaded(params, on_progress, cancelled)
@@ -274,23 +268,6 @@ class Model(Closing):
         recurrent = C.llama_model_is_recurrent(self._model) or C.llama_model_is_hybrid(self._model)
         return Rollback.CHECKPOINT if recurrent else Rollback.TRUNCATE
 
-    def check_generates(self) -> None:
-        """Refuse models that cannot continue a text.
-
-        Raises:
-            BadInputError: an embedding or encoder model, or one without a tokenizer.
-        """
-        arch = self.info.arch
-        pooling = self.metadata(f"{arch}.pooling_type")
-        causal = self.metadata(f"{arch}.attention.causal")
-        kind = kind_of(self._model)
-        if causal == "false" or pooling not in {None, "0"}:
-            kind = "an embedding model"
-        elif kind is None and not self.vocabulary.has_tokens:
-            kind = "a model without a tokenizer"
-        if kind is not None:
-            raise not_generating(self.options.path, arch, kind)
-
     def check_overrides(self) -> None:
         """Refuse overrides that llama.cpp has passed over; those of a target are meant for it.
 
@@ -310,6 +287,20 @@ class Model(Closing):
         if self._model:
             C.llama_model_free(self._model)
             self._model = None
+
+
+def check_pair(target: Model, draft: Model) -> None:
+    """Refuse a draft whose tokens are not the target's, by llama.cpp's own rule.
+
+    Raises:
+        BadInputError: says in what they differ.
+    """
+    reason = incompatibility(target.vocabulary.outline, draft.vocabulary.outline)
+    if reason is not None:
+        raise BadInputError(
+            f"{draft.options.path} cannot draft for {target.options.path.name}: {reason}; "
+            "choose a draft of the same model family"
+        )
 
 
 def _overridden(options: ModelOptions, loading: Sequence[str]) -> Iterator[str]:

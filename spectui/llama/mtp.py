@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from spectui.llama.context import AbortFlag, Context, cache_type, n_common
+from spectui.llama.context import Context, cache_type, n_common
 from spectui.llama.library import EXT, C
 from spectui.llama.model import Model
 from spectui.llama.pair import HiddenStates, TargetContext
@@ -63,22 +63,14 @@ class MtpContext(Context):
     _batch: _PairBatch
 
     def __init__(
-        self,
-        target: TargetContext,
-        options: ContextOptions,
-        *,
-        max_draft: int,
-        abort: AbortFlag,
-        model: Model | None = None,
+        self, target: TargetContext, options: ContextOptions, model: Model | None = None
     ) -> None:
-        """Allocate a cache for the MTP layers.
+        """Allocate a cache for the MTP layers, of whose drafts all states can be had at once.
 
         Args:
             target: stays open longer than this context; its model was loaded with ``load_mtp`` and,
                 without another ``model``, passed ``check_mtp``.
             options: those of the target.
-            max_draft: longest draft, of which a drafter may ask for all states at once.
-            abort: ends a decode when set.
             model: has the layers, was loaded with ``load_mtp`` and passed ``check_mtp_file``, and
                 stays open longer than this context; None for the target's own.
 
@@ -97,7 +89,11 @@ class MtpContext(Context):
         self._states: dict[int, State] = {}
         """States by position: the target's, and its own beyond those. Few more than are needed."""
         super().__init__(
-            model, options, max_outputs=max_draft + 1, abort=abort, n_slots=target.n_slots
+            model,
+            options,
+            max_outputs=target.max_draft + 1,
+            abort=target.abort,
+            n_slots=target.n_slots,
         )
 
     def _params(self, options: ContextOptions, max_outputs: int, n_snapshots: int) -> Any:  # noqa: ANN401 - a C structure
@@ -294,14 +290,9 @@ class SharingMtpContext(MtpContext):
 
 
 def mtp_context(
-    target: TargetContext,
-    options: ContextOptions,
-    *,
-    max_draft: int,
-    abort: AbortFlag,
-    model: Model | None = None,
+    target: TargetContext, options: ContextOptions, model: Model | None = None
 ) -> MtpContext:
     """The context for the MTP layers of ``model``; arguments and errors as ``MtpContext``."""
     shares = model is not None and shares_cache(model.metadata("general.architecture") or "")
     kind = SharingMtpContext if shares else MtpContext
-    return kind(target, options, max_draft=max_draft, abort=abort, model=model)
+    return kind(target, options, model)

@@ -55,7 +55,7 @@ class TargetContext(Context):
         options: ContextOptions,
         *,
         max_draft: int,
-        abort: AbortFlag,
+        abort: AbortFlag | None = None,
         n_snapshots: int = 0,
         n_slots: int = 1,
     ) -> None:
@@ -66,6 +66,7 @@ class TargetContext(Context):
         Snapshots of a recurrent state are for drafts of MTP layers alone, as in llama-server
         (``need_n_rs_seq``).
         """
+        self.max_draft = max_draft
         super().__init__(
             model,
             options,
@@ -87,9 +88,10 @@ class TargetContext(Context):
             params.moe_cache_size = options.moe_cache_mib << 20
         return params
 
-    def _start_threads(self, options: ContextOptions, n_threads: int) -> None:
-        self._pools = ThreadPools(self.c, options, n_threads=n_threads)
-        self.warnings = self._pools.warnings
+    def _start_threads(self, options: ContextOptions) -> None:
+        if not self.model.no_alloc:
+            self._pools = ThreadPools(self.c, options, n_threads=C.llama_n_threads(self.c))
+            self.warnings = self._pools.warnings
 
     def close(self) -> None:
         """Free caches and buffers, then end the threads."""
@@ -169,7 +171,7 @@ class DraftContext(Context):
         options: ContextOptions,
         *,
         target_vocabulary: Vocabulary,
-        abort: AbortFlag,
+        abort: AbortFlag | None = None,
         n_slots: int = 1,
     ) -> None:
         """Room for the logits of a few tokens, which recordings ask for; speculation for one's.

@@ -11,23 +11,26 @@ the program that asks.
 
 import resource
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import psutil
 
 from spectui.children import parent_channel
 from spectui.closing import Closing
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError
+from spectui.llama.architectures import check_generates
 from spectui.llama.breakdown import Share, compute_bytes, memory_breakdown
-from spectui.llama.buffers import HOST, Buffer, BufferKind, parse_buffers
-from spectui.llama.context import AbortFlag, Context
+from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory, parse_buffers
+from spectui.llama.context import Context
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
 from spectui.llama.library import backends, binding_version, known_library, known_version
 from spectui.llama.log import native_log
-from spectui.llama.model import Model
+from spectui.llama.model import Model, check_pair
 from spectui.llama.mtp import mtp_context
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import (
@@ -35,8 +38,8 @@ from spectui.llama.planned import (
     Ask,
     Backend,
     ModelPlan,
-    ModelRequest,
-    Planned,
+    Plan,
+    PlanRequest,
     Question,
     Reading,
     Refused,
@@ -49,32 +52,35 @@ from spectui.models.facts import (
 )
 from spectui.models.gguf import FileIdentity, check_file, read_gguf
 from spectui.models.header import GgufFile
-from spectui.models.pairs import Outline, Token, incompatibility, readable
+from spectui.models.pairs import Outline, PairReport, Token, readable
+from spectui.models.pairs import report as pair_report
 from spectui.models.weights import WeightTraffic, mtp_traffic, weight_traffic
 from spectui.options.setup import ModelOptions
+from spectui.speculative.models import unserved
 
+_SEVERAL = 2
 _MAPPED = "CPU_Mapped"
 """llama.cpp's name of the buffer of weights that are a part of the page cache."""
+
+
+_Role = Literal["target", "draft"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Opened:
     """A header that stays open."""
 
-    wanted: tuple[FileIdentity, ModelOptions, tuple[int, ...], bool]
-    """Which, and how: file, placement, split, with MTP layers or without."""
+    file: FileIdentity
+    wanted: tuple[ModelOptions, bool]
+    """Placement, and whether with MTP layers."""
     gguf: GgufFile
     model: Model
-    plans: dict[ModelRequest, ModelPlan] = field(default_factory=dict)
-    """Made so far."""
-
-    @property
-    def file(self) -> FileIdentity:
-        return self.wanted[0]
+    plans: dict[object, ModelPlan] = field(default_factory=dict)
+    """Made so far, by what else they depend on."""
 
 
 class PlanMaker(Closing):
-    """Makes plans one after the other. The last header stays open for the next plan."""
+    """Makes plans one after the other. The last headers stay open for the next plan."""
 
     def __init__(
         self,
@@ -91,70 +97,80 @@ class PlanMaker(Closing):
         """
         self._reading = reading
         self._bounded = bounded
-        self._opened: _Opened | None = None
-        self._outline: tuple[FileIdentity, Outline] | None = None
+        self._opened: dict[_Role, _Opened] = {}
+        self._compared: tuple[FileIdentity, FileIdentity, PairReport] | None = None
 
-    def plan(self, request: ModelRequest) -> tuple[FileIdentity, ModelPlan]:
-        """Plan a model, and return the identity of its file with the plan.
+    def plan(self, request: PlanRequest) -> Plan:
+        """Plan a target, and what drafts for it.
 
         Raises:
-            BadInputError: the file is no model that generates.
+            BadInputError: a file is no model that generates, or cannot draft for the target.
             DoesNotFitError: not even what a plan allocates could be had.
             UsageError: an option that cannot be.
         """
-        opened = self._open(request)
-        if request not in opened.plans:
-            opened.plans[request] = _model_plan(opened, request)
-        return opened.file, opened.plans[request]
-
-    def outline(self) -> Outline:
-        """Take down the tokens of the model that was planned last."""
-        if self._opened is None:
-            raise RuntimeError("no model was planned")
-        if self._outline is None or self._outline[0] != self._opened.file:
-            self._outline = self._opened.file, outline(self._opened.model)
-        return self._outline[1]
+        target = self._open("target", request.target, check_is_target, load_mtp=request.mtp)
+        target.model.check_overrides()
+        if request.mtp:
+            return _plan_with_mtp(target, request)
+        key = request.context, request.max_draft, request.n_slots
+        if key not in target.plans:
+            with _target_context(target.model, request) as context:
+                target.plans[key] = _planned(context, _traffic(target))
+        ours = target.plans[key]
+        if request.draft is None:
+            return Plan(target=ours, draft=None, incompatibility=None)
+        options, devices = request.draft, request.draft.devices
+        if not devices.split:
+            split = split_beside(ours, gpu_memories())
+            options = replace(options, devices=replace(devices, split=split))
+        draft = self._open("draft", options, check_is_model)
+        theirs = _draft_plan(draft, target.model, request)
+        report = self._report(target, draft)
+        return Plan(
+            target=ours,
+            draft=theirs,
+            incompatibility=report.reason or unserved(ours.rollback, theirs.rollback),
+            report=report,
+        )
 
     def close(self) -> None:
-        """Close the header."""
-        if self._opened is not None:
-            self._opened.model.close()
-            self._opened = None
+        """Close the headers."""
+        while self._opened:
+            self._opened.popitem()[1].model.close()
 
-    def _open(self, request: ModelRequest) -> _Opened:
-        options = request.options
+    def _open(
+        self,
+        role: _Role,
+        options: ModelOptions,
+        check: Callable[[Path, GgufFile], None],
+        *,
+        load_mtp: bool = False,
+    ) -> _Opened:
         self._reading(options.path)
-        file = _identity(options.path)
-        opened = self._opened
-        wanted = file, options, request.split, _loads_mtp(request)
-        if opened is None or opened.wanted != wanted:
-            self.close()
-            gguf, model = self._read(request)
-            try:
-                model.check_generates()
-            except BaseException:
-                model.close()
-                raise
-            opened = self._opened = _Opened(wanted=wanted, gguf=gguf, model=model)
-        if request.max_draft is not None:
-            opened.model.check_overrides()
+        file, wanted = _identity(options.path), (options, load_mtp)
+        opened = self._opened.get(role)
+        if opened is None or (opened.file, opened.wanted) != (file, wanted):
+            if opened is not None:
+                self._opened.pop(role).model.close()
+            gguf, model = self._read(options, check, load_mtp=load_mtp)
+            opened = _Opened(file=file, wanted=wanted, gguf=gguf, model=model)
+            self._opened[role] = opened
         return opened
 
-    def _read(self, request: ModelRequest) -> tuple[GgufFile, Model]:
-        check = check_is_model if request.max_draft is None else check_is_target
-        path = request.options.path
+    def _read(
+        self,
+        options: ModelOptions,
+        check: Callable[[Path, GgufFile], None],
+        *,
+        load_mtp: bool,
+    ) -> tuple[GgufFile, Model]:
+        path = options.path
         try:
             with self._bounded():
                 gguf = read_gguf(path)
                 check(path, gguf)
-                if request.mtp:
-                    check_mtp(path, gguf)
-                return gguf, Model(
-                    request.options,
-                    no_alloc=True,
-                    load_mtp=_loads_mtp(request),
-                    split=request.split,
-                )
+                check_generates(path, gguf)
+                return gguf, Model(options, no_alloc=True, load_mtp=load_mtp)
         except (DoesNotFitError, MemoryError) as error:
             if _is_short():
                 raise DoesNotFitError(
@@ -165,10 +181,12 @@ class PlanMaker(Closing):
                 "check that the download is complete"
             ) from error
 
-
-def _loads_mtp(request: ModelRequest) -> bool:
-    """Whether llama.cpp is told to load MTP layers: of a target also where a file's draft."""
-    return request.mtp or request.mtp_file is not None
+    def _report(self, target: _Opened, draft: _Opened) -> PairReport:
+        """The two beside each other, which takes time for large vocabularies."""
+        files = target.file, draft.file
+        if self._compared is None or self._compared[:2] != files:
+            self._compared = *files, pair_report(outline(target.model), outline(draft.model))
+        return self._compared[2]
 
 
 def _identity(path: Path) -> FileIdentity:
@@ -179,60 +197,82 @@ def _identity(path: Path) -> FileIdentity:
         raise
 
 
-def _model_plan(opened: _Opened, request: ModelRequest) -> ModelPlan:
-    model, context, abort = opened.model, request.context, AbortFlag()
-    traffic = weight_traffic(opened.gguf, model.options, gpu_devices=has_gpu())
-    if request.max_draft is None:
-        # The target's tokens bound what a draft says, not what it takes.
-        vocabulary = model.vocabulary
-        with DraftContext(
-            model, context, target_vocabulary=vocabulary, abort=abort, n_slots=request.n_slots
-        ) as draft:
-            return _planned(draft, traffic)
-    n_snapshots = request.max_draft if _loads_mtp(request) else 0
-    with TargetContext(
+def _traffic(opened: _Opened) -> WeightTraffic:
+    return weight_traffic(opened.gguf, opened.model.options, gpu_devices=has_gpu())
+
+
+def _target_context(model: Model, request: PlanRequest) -> TargetContext:
+    return TargetContext(
         model,
-        context,
+        request.context,
         max_draft=request.max_draft,
-        abort=abort,
-        n_snapshots=n_snapshots,
+        n_snapshots=request.max_draft if request.mtp else 0,
         n_slots=request.n_slots,
-    ) as target:
-        plan = _planned(target, traffic)
-        if request.mtp_file is not None:
-            return replace(plan, mtp=_mtp_file_plan(target, opened.gguf, request.mtp_file, request))
-        if not request.mtp:
-            return plan
-        own_traffic = mtp_traffic(opened.gguf, model.options, gpu_devices=has_gpu())
-        with mtp_context(target, context, max_draft=request.max_draft, abort=abort) as own:
-            return replace(plan, mtp=_without_weights(_planned(own, own_traffic)))
+    )
 
 
-def _mtp_file_plan(
-    target: TargetContext, gguf: GgufFile, options: ModelOptions, request: ModelRequest
-) -> ModelPlan:
-    """Plan the MTP layers of a file beside the target, as whose header ``gguf`` is.
+def _draft_plan(draft: _Opened, target: Model, request: PlanRequest) -> ModelPlan:
+    """Plan a draft. The target's tokens bound what it says, not what it takes."""
+    key = request.context, request.n_slots
+    if key not in draft.plans:
+        with DraftContext(
+            draft.model,
+            request.context,
+            target_vocabulary=target.vocabulary,
+            n_slots=request.n_slots,
+        ) as context:
+            draft.plans[key] = _planned(context, _traffic(draft))
+    return draft.plans[key]
+
+
+def _plan_with_mtp(target: _Opened, request: PlanRequest) -> Plan:
+    """Plan a target with its MTP layers, or with those of a file.
 
     Raises:
-        BadInputError: it has none that can draft for the target.
+        BadInputError: there are none that can draft for the target.
     """
-    own = read_gguf(options.path)
-    check_mtp_file(options.path, own, gguf)
+    if request.draft is None:
+        check_mtp(request.target.path, target.gguf)
+    with _target_context(target.model, request) as context:
+        ours = _planned(context, _traffic(target))
+        theirs = _mtp_plan(context, target.gguf, request)
+        return Plan(target=ours, draft=theirs, incompatibility=None)
+
+
+def _mtp_plan(target: TargetContext, gguf: GgufFile, request: PlanRequest) -> ModelPlan:
+    """Plan the MTP layers of a target, or of a file beside it, as whose header ``gguf`` is.
+
+    Raises:
+        BadInputError: the file has none that can draft for the target.
+    """
+    options = request.draft
+    if options is None:
+        traffic = mtp_traffic(gguf, request.target, gpu_devices=has_gpu())
+        with mtp_context(target, request.context) as own:
+            return _without_weights(_planned(own, traffic))
+    header = read_gguf(options.path)
+    check_mtp_file(options.path, header, gguf)
     with Model(options, no_alloc=True, load_mtp=True) as model:
-        reason = incompatibility(target.vocabulary.outline, model.vocabulary.outline)
-        if reason is not None:
-            raise BadInputError(
-                f"{options.path} cannot draft for {request.options.path.name}: {reason}; "
-                "choose a draft of the same model family"
-            )
-        with mtp_context(
-            target,
-            request.context,
-            max_draft=request.max_draft or 0,
-            abort=AbortFlag(),
-            model=model,
-        ) as drafting:
-            return _planned(drafting, mtp_traffic(own, options, gpu_devices=has_gpu()))
+        check_pair(target.model, model)
+        with mtp_context(target, request.context, model) as drafting:
+            return _planned(drafting, mtp_traffic(header, options, gpu_devices=has_gpu()))
+
+
+def split_beside(target: ModelPlan, gpus: tuple[DeviceMemory, ...]) -> tuple[float, ...]:
+    """Return the percentages of a draft's layers by GPU, once the target is loaded.
+
+    Llama.cpp splits layers by what is free at that moment. Empty where there is nothing to split,
+    or where a GPU does not tell.
+    """
+    if len(gpus) < _SEVERAL:
+        return ()
+    taken = Counter[str]()
+    for buffer in target.buffers:
+        taken[buffer.memory] += buffer.size_bytes
+    left = [max(0, gpu.free_bytes - taken[gpu.name]) for gpu in gpus if gpu.free_bytes is not None]
+    if len(left) < len(gpus) or not any(left):
+        return ()
+    return tuple(float(round(100 * one / sum(left))) for one in left)
 
 
 def _without_weights(plan: ModelPlan) -> ModelPlan:
@@ -326,7 +366,7 @@ HEADER_BYTES = 400 << 20
 
 def main() -> None:
     """Answer requests until the connection closes."""
-    with parent_channel((Ask, ModelRequest)) as channel, suppress(EOFError):
+    with parent_channel((Ask, PlanRequest)) as channel, suppress(EOFError):
         question: Question = channel.receive()
         while question is Ask.ARE_YOU_THERE:
             channel.send(question)
@@ -353,11 +393,8 @@ def _answer(maker: PlanMaker, question: Question, servers: Sequence[str]) -> Ans
                 return question
             case Ask.BACKEND:
                 return _backend()
-            case Ask.OUTLINE:
-                return maker.outline()
             case _:
-                file, plan = maker.plan(question)
-                return Planned(file=file, plan=plan)
+                return maker.plan(question)
     except SpectuiError as error:
         return Refused(error=error)
 

@@ -11,8 +11,7 @@ from spectui.errors import SpectuiError
 from spectui.llama.buffers import Buffer, BufferKind, DeviceMemory
 from spectui.llama.facts import LibraryFacts
 from spectui.models.facts import ModelFacts, is_mtp_file
-from spectui.models.gguf import FileIdentity
-from spectui.models.pairs import Outline, PairReport
+from spectui.models.pairs import PairReport
 from spectui.models.weights import WeightTraffic
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
@@ -40,24 +39,6 @@ class PlanRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRequest:
-    """Request for the plan of one model."""
-
-    options: ModelOptions
-    context: ContextOptions
-    max_draft: int | None
-    """Longest draft that a target verifies; None for a draft, which has the logits of one token."""
-    mtp: bool = False
-    """Whether to load a target's MTP layers, too."""
-    mtp_file: ModelOptions | None = None
-    """A file whose MTP layers draft for the target, in place of its own."""
-    n_slots: int = 1
-    """As ``PlanRequest``."""
-    split: tuple[int, ...] = ()
-    """Shares of the layers by GPU; empty for llama.cpp's own choice, by what is free there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelPlan:
     """One model with its context."""
 
@@ -73,9 +54,6 @@ class ModelPlan:
     misplanned: tuple[Buffer, ...] = ()
     """Bytes by which llama.cpp's own plan is off, which ``--fit`` goes by: more, or fewer, than
     what is allocated."""
-    mtp: "ModelPlan | None" = None
-    """MTP layers with a context of their own, if they were asked for; the weights of a target's own
-    are among the model's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +63,8 @@ class Plan:
     target: ModelPlan
     draft: ModelPlan | None
     """Or the MTP layers, with an output for each drafted token. Those of a llama-server have one
-    for each slot, so that their compute buffer may be less by the logits of the others."""
+    for each slot, so that their compute buffer may be less by the logits of the others. The weights
+    of a target's own are among the target's."""
     incompatibility: str | None
     """Why the draft cannot serve the target; None if it can, and without a draft."""
     report: PairReport | None = None
@@ -119,11 +98,9 @@ class Ask(Enum):
     """Answered by itself, once llama.cpp is loaded. It starts no driver."""
     BACKEND = "backend"
     """Answered by a ``Backend``."""
-    OUTLINE = "outline"
-    """Answered by the ``Outline`` of the model that was planned last."""
 
 
-Question = Ask | ModelRequest
+Question = Ask | PlanRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,21 +111,13 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """The plan of a ``ModelRequest``."""
-
-    file: FileIdentity
-    plan: ModelPlan
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
     """A question has no answer."""
 
     error: SpectuiError
 
 
-Answer = Ask | Backend | Planned | Outline | Refused
+Answer = Ask | Backend | Plan | Refused
 
 
 _BUILD_FOLDER = re.compile(r"\A/\S*/(?=[^/\s]+:\d+: )")

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from spectui.children import Child, ProtocolError, parent_channel
 from spectui.documents import Known
 from spectui.errors import SpectuiError
-from spectui.llama.context import AbortFlag, Context
+from spectui.llama.context import Context
 from spectui.llama.library import Library, handed_down
 from spectui.llama.model import Model
-from spectui.options.setup import ContextOptions, ModelOptions
+from spectui.llama.planned import PlanRequest, Refused
 from spectui.speculative.models import Outputs
 
 LENGTHS = (1, 4)
@@ -24,14 +24,6 @@ _N_TIMES = 9
 _N_PAST = 64
 """Tokens before the first batch."""
 _LONGEST_S = 600.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PriceRequest:
-    """A target, as it would be loaded."""
-
-    target: ModelOptions
-    context: ContextOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +39,8 @@ class BatchPrices:
         return self.seconds[-1] / self.seconds[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unpriced:
-    """The model cannot be run with the library."""
-
-    error: SpectuiError
-
-
 def prices(
-    libraries: Sequence[Library], request: PriceRequest, say: Callable[[str], None]
+    libraries: Sequence[Library], request: PlanRequest, say: Callable[[str], None]
 ) -> Mapping[Library, Known[BatchPrices]]:
     """Measure the libraries in turn, twice, each in a process of its own.
 
@@ -64,7 +49,7 @@ def prices(
 
     Args:
         libraries: those that can be used.
-        request: what they load.
+        request: the target that they load.
         say: is told what goes on.
     """
     found: dict[Library, list[Known[BatchPrices]]] = {one: [] for one in libraries}
@@ -82,26 +67,24 @@ def _lower(known: Sequence[Known[BatchPrices]]) -> Known[BatchPrices]:
     return Known(value=BatchPrices(seconds=seconds))
 
 
-def _price(library: Library, request: PriceRequest) -> Known[BatchPrices]:
-    with Child(__name__, (BatchPrices, Unpriced), variables=handed_down(library)) as child:
+def _price(library: Library, request: PlanRequest) -> Known[BatchPrices]:
+    with Child(__name__, (BatchPrices, Refused), variables=handed_down(library)) as child:
         try:
             child.channel.send(request)
             if not child.channel.poll(_LONGEST_S):
                 return Known(value=None, reason=f"no answer within {_LONGEST_S:g} s")
-            answer: BatchPrices | Unpriced = child.channel.receive()
+            answer: BatchPrices | Refused = child.channel.receive()
         except (EOFError, OSError, ProtocolError):
             return Known(value=None, reason=f"it ended its process ({child.end()})")
-    if isinstance(answer, Unpriced):
+    if isinstance(answer, Refused):
         return Known(value=None, reason=str(answer.error))
     return Known(value=answer)
 
 
-def _measured(request: PriceRequest) -> BatchPrices:
-    longest = max(LENGTHS)
-    context = request.context
+def _measured(request: PlanRequest) -> BatchPrices:
     with (
         Model(request.target) as model,
-        Context(model, context, max_outputs=longest, abort=AbortFlag()) as decoder,
+        Context(model, request.context, max_outputs=max(LENGTHS)) as decoder,
     ):
         # Any tokens: what a batch costs hardly depends on its text.
         text = [at % model.vocabulary.n_tokens for at in range(_N_PAST)]
@@ -120,12 +103,12 @@ def _measured(request: PriceRequest) -> BatchPrices:
 
 def main() -> None:
     """Answer one request."""
-    with parent_channel((PriceRequest,)) as channel, suppress(EOFError):
-        request: PriceRequest = channel.receive()
+    with parent_channel((PlanRequest,)) as channel, suppress(EOFError):
+        request: PlanRequest = channel.receive()
         try:
             channel.send(_measured(request))
         except SpectuiError as error:
-            channel.send(Unpriced(error=error))
+            channel.send(Refused(error=error))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.library import C, native
+from spectui.llama.library import C, native_function
 from spectui.llama.model import Model
 from spectui.options.setup import ContextOptions
 from spectui.speculative.models import Outputs
@@ -50,7 +50,6 @@ class RoutingContext(Context):
         """
         self._rows: defaultdict[int, list[Experts]] = defaultdict(list)
         self._observe = C.ggml_backend_sched_eval_callback(self._seen)
-        self._ggml = _functions()
         own = replace(options, ctx_size=n_tokens, batch_size=_AT_ONCE, ubatch_size=_AT_ONCE)
         super().__init__(model, own, max_outputs=_AT_ONCE, abort=abort)
 
@@ -73,35 +72,28 @@ class RoutingContext(Context):
 
     def _seen(self, tensor: int, is_question: bool, _data: object) -> bool:  # noqa: FBT001 - C's
         """``ggml_backend_sched_eval_callback``: whether to stop behind a node, or to go on."""
-        node = _NODE.fullmatch(self._ggml.ggml_get_name(tensor))
+        name = native_function("ggml_get_name", ctypes.c_char_p, ctypes.c_void_p)(tensor)
+        node = _NODE.fullmatch(name)
         if node is not None and not is_question:
-            self._rows[int(node[1])].append(self._experts(tensor))
+            self._rows[int(node[1])].append(_experts(tensor))
         return node is not None or not is_question
 
-    def _experts(self, tensor: int) -> Experts:
-        """The values of a node, whose rows may be the beginnings of longer ones."""
-        ggml = self._ggml
-        n_rows, size = ggml.ggml_nrows(tensor), ggml.ggml_nbytes(tensor)
-        n_used = ggml.ggml_nelements(tensor) // max(n_rows, 1)
-        data = np.empty(size // _INT32.itemsize, _INT32)
-        ggml.ggml_backend_tensor_get(tensor, data.ctypes.data, 0, size)
-        stride = (len(data) - n_used) // max(n_rows - 1, 1)
-        rows = np.lib.stride_tricks.as_strided(
-            data, (n_rows, n_used), (stride * _INT32.itemsize, _INT32.itemsize)
-        )
-        return rows.astype(np.uint16)
+
+def _experts(tensor: int) -> Experts:
+    """The values of a node, whose rows may be the beginnings of longer ones."""
+    n_rows, size = _number(tensor, "ggml_nrows"), _number(tensor, "ggml_nbytes")
+    n_used = _number(tensor, "ggml_nelements") // max(n_rows, 1)
+    data = np.empty(size // _INT32.itemsize, _INT32)
+    pointer, n_bytes = ctypes.c_void_p, ctypes.c_size_t
+    copy = native_function("ggml_backend_tensor_get", None, pointer, pointer, n_bytes, n_bytes)
+    copy(tensor, data.ctypes.data, 0, size)
+    stride = (len(data) - n_used) // max(n_rows - 1, 1)
+    rows = np.lib.stride_tricks.as_strided(
+        data, (n_rows, n_used), (stride * _INT32.itemsize, _INT32.itemsize)
+    )
+    return rows.astype(np.uint16)
 
 
-def _functions() -> ctypes.CDLL:
-    """Ggml's functions that tell of a tensor."""
-    ggml, pointer, size = native(), ctypes.c_void_p, ctypes.c_size_t
-    for name, kind, more in (
-        ("ggml_get_name", ctypes.c_char_p, ()),
-        ("ggml_nelements", ctypes.c_int64, ()),
-        ("ggml_nrows", ctypes.c_int64, ()),
-        ("ggml_nbytes", size, ()),
-        ("ggml_backend_tensor_get", None, (pointer, size, size)),
-    ):
-        function = getattr(ggml, name)
-        function.restype, function.argtypes = kind, [pointer, *more]
-    return ggml
+def _number(tensor: int, name: str) -> int:
+    """A size of a tensor, by the name of ggml's function for it."""
+    return int(native_function(name, ctypes.c_int64, ctypes.c_void_p)(tensor))

@@ -35,7 +35,6 @@ class _Command(IntEnum):
     FREE_BUFFER = 4
     SET_TENSOR = 6
     GET_TENSOR = 8
-    GET_DEVICE_MEMORY = 11
     HELLO = 14
     DEVICE_COUNT = 15
 
@@ -51,14 +50,6 @@ _SIZE = struct.Struct("<Q")
 _ALLOCATE = struct.Struct("<IQ")
 _TENSOR = struct.Struct("<QIQ4I4II16ii10QQQQ64si")
 """``struct rpc_tensor``."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RpcMemory:
-    """Memory of one device, as its server tells."""
-
-    free_bytes: int
-    total_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,12 +138,6 @@ class RpcServer(Closing):
         if not 0 < n <= _MOST_DEVICES:
             raise UsageError(f"--rpc {self._endpoint}: the server has {n} devices; check it")
         return int(n)
-
-    def memory(self, device: int) -> RpcMemory:
-        """Memory of a device, by its number on this server."""
-        asked = _COUNT.pack(device)
-        free, total = _MEMORY.unpack(self._ask(_Command.GET_DEVICE_MEMORY, asked, _MEMORY.size))
-        return RpcMemory(free_bytes=free, total_bytes=total)
 
     def link(self) -> Link:
         """Measure the link, with a few megabytes in the memory of the first device.

@@ -14,8 +14,8 @@ from typing import Any
 
 from spectui.closing import Closing
 from spectui.cores import may_run_on
-from spectui.errors import UsageError
-from spectui.llama.library import C, ensure_backend, native
+from spectui.errors import MissingLibraryError, UsageError
+from spectui.llama.library import C, backend_function, ensure_backend, native_function
 from spectui.options.context import MAX_THREADS
 from spectui.options.setup import ContextOptions, CpuOptions, Numa
 
@@ -85,8 +85,8 @@ class ThreadPools(Closing):
         own.paused = len(wanted) > 1
         new = _function("ggml_threadpool_new")
         self._pools: list[int] = [new(ctypes.byref(one)) for one in reversed(wanted)]
-        attach = C._lib.llama_attach_threadpool  # noqa: SLF001 - how the binding exposes the library
-        attach.argtypes, attach.restype = [ctypes.c_void_p] * 3, None
+        pointer = ctypes.c_void_p
+        attach = native_function("llama_attach_threadpool", None, pointer, pointer, pointer)
         attach(context, self._pools[-1], self._pools[0])
 
     def close(self) -> None:
@@ -167,11 +167,7 @@ def _refused(change: Callable[[], None]) -> str | None:
 
 def _function(name: str) -> Callable[..., Any]:
     """A function on thread pools, from whichever library computes with the processor."""
-    registry = base = native()
-    registry.ggml_backend_reg_by_name.argtypes = [ctypes.c_char_p]
-    registry.ggml_backend_reg_by_name.restype = ctypes.c_void_p
-    base.ggml_backend_reg_get_proc_address.argtypes = [ctypes.c_void_p, ctypes.c_char_p]
-    base.ggml_backend_reg_get_proc_address.restype = ctypes.c_void_p
-    backend = registry.ggml_backend_reg_by_name(b"CPU")
-    address = base.ggml_backend_reg_get_proc_address(backend, name.encode())
-    return ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(address)
+    found = backend_function("CPU", name)
+    if found is None:
+        raise MissingLibraryError(f"this llama.cpp has no backend for the CPU with {name}")
+    return found

@@ -169,7 +169,7 @@ def fit_layouts(
     """
     by_size = sorted(drafts, key=lambda name: -drafts[name].path.stat().st_size)
     asked = {name: request.beside(drafts[name]) for name in by_size}
-    with Planner(has_drafts=True, rpc=request.target.devices.rpc) as planner:
+    with Planner(rpc=request.target.devices.rpc) as planner:
         without = fitted(planner, alone(request), options)
         beside = {name: fitted(planner, one, options) for name, one in asked.items()}
         largest = beside[by_size[0]]

@@ -135,7 +135,7 @@ LOADED = """
 
 
 LOST = """
-    with Planner(has_drafts=True, timeout_s=20, rpc=devices.rpc) as planner:
+    with Planner(timeout_s=20, rpc=devices.rpc) as planner:
         request = PlanRequest(target=target, draft=draft, context=context, max_draft=4)
         print(said(lambda: planner.plan(request)))
         os.kill(int(pid), signal.SIGKILL)

@@ -189,21 +189,6 @@ def test_an_open_context_is_shortened_before_layers_are_moved() -> None:
         assert (found.ctx_size, found.target.n_gpu_layers) == expected
 
 
-def test_without_a_device_the_hosts_memory_bounds_an_open_context() -> None:
-    none = PlanRequest(target=replace(TARGET, n_gpu_layers=-1, devices=Devices(names=())))
-
-    def in_ram(request: PlanRequest) -> Plan:
-        target = replace(request.target, n_gpu_layers=0)
-        return Arithmetic(cache_bytes=1, n_gpus=0)(replace(request, target=target))
-
-    fits, does_not = (
-        fit(in_ram, none, gpus(100), open_context=True, host_bytes=n_bytes)
-        for n_bytes in (60_000, 600)
-    )
-    assert (fits.ctx_size, fits.target) == (5888, none.target)
-    assert does_not.failure == "the model does not fit in RAM"
-
-
 def test_devices_are_those_that_are_named_in_their_order() -> None:
     rpc = DeviceMemory(
         name="RPC0[host:1]", description="", free_bytes=1, total_bytes=1, device="RPC1"

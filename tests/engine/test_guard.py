@@ -394,7 +394,7 @@ class Machine:
 
 @pytest.fixture
 def machine(planner: Planner) -> Iterator[Machine]:
-    assert planner.pids
+    assert planner.pid
     made = Machine()
     yield made
     made.thread.close()

@@ -77,7 +77,7 @@ def echoing(folder: Path, request: pytest.FixtureRequest) -> Iterator[Opened]:
     with (
         Model(options, load_mtp=True) as model,
         TargetContext(model, context, max_draft=MAX_DRAFT, abort=abort) as target,
-        MtpContext(target, context, max_draft=MAX_DRAFT, abort=abort) as mtp,
+        MtpContext(target, context) as mtp,
     ):
         target.show_states_to(mtp)
         yield Opened(target=target, mtp=mtp)
@@ -119,7 +119,7 @@ def test_a_batch_and_one_token_after_the_other_say_the_same(folder: Path) -> Non
     with (
         model,
         TargetContext(model, context, max_draft=MAX_DRAFT, abort=AbortFlag()) as target,
-        MtpContext(target, context, max_draft=MAX_DRAFT, abort=AbortFlag()) as mtp,
+        MtpContext(target, context) as mtp,
     ):
         target.show_states_to(mtp)
         target.decode(tokens, Outputs.LAST)

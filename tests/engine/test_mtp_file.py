@@ -11,10 +11,10 @@ from spectui.engine.fit import fit
 from spectui.engine.fitting import alone
 from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, UsageError
-from spectui.llama.buffers import BufferKind
+from spectui.llama.buffers import HOST, BufferKind, DeviceMemory
 from spectui.llama.planned import PlanRequest
 from spectui.options.drafters import DraftMtp
-from spectui.options.setup import Devices, Fit, ModelOptions
+from spectui.options.setup import Fit, ModelOptions
 from spectui.options.speculation import Speculation
 from tests.support.architectures import WRITERS, Part, write_pair
 from tests.support.engine import ENDLESS, small_context
@@ -131,12 +131,12 @@ def test_an_open_context_is_fitted_with_the_layers_beside_their_target(
     tmp_path: Path, arch: str
 ) -> None:
     target, layers = pair_of(arch, tmp_path)
-    nowhere = Devices(names=())
-    target = replace(target, fit=Fit(targets_mib=(0,)), devices=nowhere)
-    request = PlanRequest(target=target).beside(replace(layers, devices=nowhere))
+    ram = DeviceMemory(name=HOST, description="", free_bytes=20_000_000, total_bytes=20_000_000)
+    target = replace(target, fit=Fit(targets_mib=(0,)))
+    request = PlanRequest(target=target).beside(layers)
     with Planner() as planner:
         sizes = [
-            fit(planner.plan, one, (), open_context=True, host_bytes=20_000_000).ctx_size
+            fit(planner.plan, one, (ram,), open_context=True).ctx_size
             for one in (alone(request), request)
         ]
     assert sizes[0] is not None

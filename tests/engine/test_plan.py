@@ -17,11 +17,11 @@ import psutil
 import pytest
 
 from spectui import children
-from spectui.engine.planning import Planner, split_beside
+from spectui.engine.planning import Planner
 from spectui.errors import BadInputError, DoesNotFitError, SpectuiError, UsageError
 from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory
-from spectui.llama.plan import PlanMaker
-from spectui.llama.planned import ModelRequest, Plan, PlanRequest
+from spectui.llama.plan import PlanMaker, split_beside
+from spectui.llama.planned import Plan, PlanRequest
 from spectui.options.setup import ContextOptions, ModelOptions, TensorOverride
 from spectui.speculative.models import Rollback
 from tests.support.allocation import KINDS, LOG_STEP_BYTES, allocate, log_gaps_bytes, planned_bytes
@@ -189,7 +189,7 @@ def test_errors_come_from_the_child_and_it_goes_on(planner: Planner, tiny: TinyP
     plan = planner.plan(PlanRequest(target=good, draft=other, context=SMALL))
     assert plan.draft is not None
     assert "differ in size" in str(plan.incompatibility)
-    pids = planner.pids
+    pid = planner.pid
     nowhere = (TensorOverride(pattern="exps", buffer="CUDA9"),)
     for target, kind, said in (
         (replace(good, path=Path("missing.gguf")), BadInputError, "no such file"),
@@ -205,7 +205,7 @@ def test_errors_come_from_the_child_and_it_goes_on(planner: Planner, tiny: TinyP
     with pytest.raises(BadInputError, match="ours"):
         planner.plan(PlanRequest(target=ours, draft=theirs))
     planner.plan(PlanRequest(target=good, context=SMALL))
-    assert planner.pids == pids
+    assert planner.pid == pid
 
 
 # The child
@@ -217,13 +217,15 @@ def test_a_child_that_was_killed_is_replaced(
     request = PlanRequest(target=ModelOptions(path=tiny(TARGET)), context=SMALL)
     with Planner() as planner:
         before = planner.plan(request)
-        (first,) = planner.pids
+        first = planner.pid
+        assert first is not None
         os.kill(first, signal.SIGKILL)
         with pytest.raises(DoesNotFitError, match="was killed"):
             planner.plan(request)
         assert planner.plan(request) == before
-        (second,) = planner.pids
-        assert second != first
+        second = planner.pid
+        assert second not in {None, first}
+        assert second is not None
         os.kill(second, signal.SIGABRT)
         # Of no file.
         with pytest.raises(SpectuiError, match=r"SIGABRT before it read a file.* driver") as caught:
@@ -235,12 +237,12 @@ def test_a_child_that_was_killed_is_replaced(
         with pytest.raises(BadInputError, match=r"llama\.cpp tells of it cannot be read") as told:
             planner.plan(replace(request, context=CONTEXTS["odd"]))
         assert str(request.target.path) in str(told.value)
-        assert planner.pids == ()
+        assert planner.pid is None
     with Planner(timeout_s=0.0) as planner:
-        (pid,) = planner.pids
+        pid = planner.pid
         with pytest.raises(BadInputError, match="did not come to an end"):
             planner.plan(request)
-    assert not any(psutil.pid_exists(one) for one in (first, second, pid))
+    assert not any(psutil.pid_exists(one) for one in (first, second, pid or 0) if one)
 
 
 def test_a_child_without_memory_says_so(
@@ -271,7 +273,7 @@ def test_only_a_header_that_takes_much_is_to_blame(
         raise MemoryError
 
     path = tiny(TARGET)
-    request = ModelRequest(options=ModelOptions(path=path), context=SMALL, max_draft=None)
+    request = PlanRequest(target=ModelOptions(path=path), context=SMALL)
     before = resource.getrlimit(resource.RLIMIT_DATA)
     with PlanMaker(bounded=bounded) as maker:
         used = psutil.Process().memory_info().data
@@ -294,7 +296,7 @@ request = PlanRequest(target=options, draft=options)
 with Planner() as planner:
     planner.plan(request)
     assert "llama_cpp" not in sys.modules
-    print(*planner.pids, flush=True)
+    print(planner.pid, flush=True)
     while True:
         planner.plan(request)
 """
@@ -308,34 +310,29 @@ def test_no_child_is_left_behind(tiny: TinyPath, number: signal.Signals) -> None
         command, stdout=PIPE, stderr=PIPE, text=True, start_new_session=True
     ) as parent:
         assert parent.stdout is not None
-        children = [psutil.Process(int(pid)) for pid in parent.stdout.readline().split()]
-        assert len(children) == 2
+        child = psutil.Process(int(parent.stdout.readline()))
         os.killpg(parent.pid, number)
         try:
             assert parent.wait(ALIVE_S) == -number
         finally:
             parent.kill()
-        for child in children:
-            child.wait(ALIVE_S)
+        child.wait(ALIVE_S)
 
 
-def test_a_broken_draft_costs_the_target_nothing(tiny: TinyPath, tmp_path: Path) -> None:
+def test_a_broken_draft_is_told_apart_from_its_target(tiny: TinyPath, tmp_path: Path) -> None:
     target = ModelOptions(path=tiny(TARGET))
     nonsense = tmp_path / "nonsense.gguf"
     nonsense.write_bytes(tiny(MOE).read_bytes().replace(b"expert_used_count", b"expert_used_coins"))
     request = PlanRequest(target=target, draft=ModelOptions(path=nonsense), context=SMALL)
-    with Planner(has_drafts=True) as planner:
+    with Planner() as planner:
         planner.wait()
-        ours, theirs = planner.pids
         with pytest.raises(BadInputError, match=r"nonsense\.gguf: .* SIGABRT .*llama-model\.cpp:"):
             planner.plan(request)
-        assert planner.pids == (ours,)
-        assert not psutil.pid_exists(theirs)
+        assert planner.pid is None
         planner.plan(replace(request, draft=target))
-        assert planner.pids[0] == ours
 
 
-def test_two_children_plan_whatever_is_asked(
+def test_one_process_plans_whatever_is_asked(
     planner: Planner, headers: dict[str, tuple[Path, int, Shape]]
 ) -> None:
     """Counts of processes, unlike seconds, are the same on every machine."""
@@ -344,13 +341,12 @@ def test_two_children_plan_whatever_is_asked(
     pair = planner.plan(request)
     assert pair.draft is not None
     assert (pair.draft.info.arch, pair.incompatibility) == ("qwen3", None)
-    pids = planner.pids
-    assert len(pids) == 2
+    pid = planner.pid
     for ctx_size in (256, 1024):
         shorter = replace(request, context=ContextOptions(ctx_size=ctx_size))
-        planner.plan(shorter)
-        planner.plan(replace(shorter, draft=None))
-    assert planner.pids == pids
+        both, alone = planner.plan(shorter), planner.plan(replace(shorter, draft=None))
+        assert both.target == alone.target
+    assert planner.pid == pid
 
 
 # Several GPUs

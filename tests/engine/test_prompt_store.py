@@ -4,9 +4,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pytest
@@ -14,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spectui.engine.prompt_store import PromptStore, Tokens
-from spectui.llama.pair import DraftContext, TargetContext
+from spectui.llama.context import Context
+from spectui.llama.pair import TargetContext
 from spectui.speculative.models import Outputs
 from tests.support.cli import Spectui
 from tests.support.engine import have_models_here
@@ -26,13 +25,12 @@ N_PREDICT = 12
 """Tokens of an answer, which fresh text is made of, as ``pair`` asks for."""
 
 
-@dataclass
-class Cached:
+class Cached(Context):
     """A context whose state has a size."""
 
-    size: int
-    held: Tokens = ()
-    prompt_logits: object = None
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.held: Tokens = ()
 
     @property
     def state_bytes(self) -> int:
@@ -50,6 +48,14 @@ class Cached:
         return np.zeros(1, np.float32)
 
 
+class Target(Cached, TargetContext):
+    """A target's, which has logits as well."""
+
+
+class Draft(Cached):
+    """A draft's."""
+
+
 class Asked:
     """A store that is asked as a generation does, with and without a draft."""
 
@@ -59,17 +65,14 @@ class Asked:
 
     def generate(self, prompt: Tokens, size: int, draft_size: int | None = None) -> bool:
         """Whether the target's cache was there."""
-        target = Cached(size - N_LOGITS_BYTES)
-        draft = Cached(draft_size or 0)
-        is_known = False
-        if draft_size is not None:
-            is_known = self.store.restore_draft(cast("DraftContext", draft), prompt)
-        hit = self.store.restore_target(cast("TargetContext", target), prompt)
+        target, draft = Target(size - N_LOGITS_BYTES), Draft(draft_size or 0)
+        is_known = draft_size is not None and self.store.restore((draft,), prompt)
+        hit = self.store.restore((target,), prompt)
         assert target.held == (prompt if hit else ())
         if not hit:
-            self.store.keep_target(cast("TargetContext", target), prompt)
+            self.store.keep(target, prompt)
         if draft_size is not None and not is_known:
-            self.store.keep_draft(cast("DraftContext", draft), prompt)
+            self.store.keep(draft, prompt)
         assert self.store.n_bytes <= max(self.capacity, 0)
         return hit
 
@@ -124,9 +127,9 @@ def test_what_is_measured_no_more_makes_room_and_what_is_too_large_does_not() ->
 
 def test_what_later_text_goes_on_from_stays() -> None:
     def goes_on_from(asked: Asked, prompt: Tokens) -> Tokens:
-        target = Cached(100 - N_LOGITS_BYTES)
-        assert asked.store.restore_target(cast("TargetContext", target), prompt, 1)
-        asked.store.keep_target(cast("TargetContext", target), prompt)
+        target = Target(100 - N_LOGITS_BYTES)
+        assert asked.store.restore((target,), prompt, 1)
+        asked.store.keep(target, prompt)
         return target.held
 
     full = Asked(400)
@@ -156,7 +159,7 @@ def test_a_drafts_caches_go_first() -> None:
     roomy.capacity = 430
     roomy.generate((0,), 100, draft_size=30)
     assert roomy.store.n_bytes == 430
-    roomy.store.forget_draft()
+    roomy.store.forget(Draft)
     assert roomy.store.n_bytes == 400
 
 

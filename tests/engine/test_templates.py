@@ -48,7 +48,8 @@ def test_a_template_gets_messages_and_tokens(templates: Templates) -> None:
     for _ in range(2):
         said = (("user", 'the "löwe" \ud800'), ("user", "again"))
         text = templates.render(model(source), said)
-        assert text == '<1>user:"the \\"löwe\\" \ud800"<2>20True'
+        # Half of a surrogate pair is no text that a tokenizer could read.
+        assert text == '<1>user:"the \\"löwe\\" ?"<2>20True'
 
 
 LONG = {

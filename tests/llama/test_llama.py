@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
+from spectui.llama.architectures import check_generates
 from spectui.llama.context import CACHE_TYPES, AbortFlag, Context, Logits
 from spectui.llama.devices import buffer_types
 from spectui.llama.library import C
@@ -124,13 +125,13 @@ def test_truncated_downloads_and_embedding_models_are_refused(
             Model(ModelOptions(path=path))
         assert str(path) in str(caught.value)
     path = tiny(EMBEDDING)
-    with Model(ModelOptions(path=path)) as loaded, pytest.raises(BadInputError) as caught:
-        loaded.check_generates()
+    with pytest.raises(BadInputError) as caught:
+        check_generates(path, read_gguf(path))
     assert str(caught.value) == (
         f"{path} is an embedding model (llama), which cannot continue a text; "
         "give a model that generates"
     )
-    model.check_generates()
+    check_generates(model.options.path, read_gguf(model.options.path))
 
 
 def test_info_says_what_the_file_says(model: Model, tiny: TinyPath) -> None:

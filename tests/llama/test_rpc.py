@@ -15,7 +15,7 @@ from spectui.errors import UsageError
 from spectui.llama.library import binding_version
 from spectui.llama.rpc import PROTOCOL, RpcServer, ensure_free
 
-HELLO_BYTES, DEVICE_COUNT, GET_DEVICE_MEMORY = 24, 15, 11
+HELLO_BYTES, DEVICE_COUNT = 24, 15
 
 
 def answer(data: bytes) -> bytes:
@@ -55,15 +55,10 @@ def serving(reply: Callable[[int], bytes | None]) -> Iterator[str]:
             thread.join()
 
 
-def test_a_server_tells_its_devices_and_their_memory() -> None:
-    said = {
-        14: hello(),
-        DEVICE_COUNT: answer(struct.pack("<I", 2)),
-        GET_DEVICE_MEMORY: answer(struct.pack("<QQ", 3, 7)),
-    }
+def test_a_server_tells_its_devices() -> None:
+    said = {14: hello(), DEVICE_COUNT: answer(struct.pack("<I", 2))}
     with serving(said.__getitem__) as endpoint, RpcServer(endpoint) as server:
         assert server.n_devices == 2
-        assert (server.memory(1).free_bytes, server.memory(1).total_bytes) == (3, 7)
         for impossible in (0, 1_000_000):
             said[DEVICE_COUNT] = answer(struct.pack("<I", impossible))
             with pytest.raises(UsageError, match=f"has {impossible} devices"):

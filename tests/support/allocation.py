@@ -70,20 +70,12 @@ def allocate(request: PlanRequest) -> tuple[Allocated, Allocated | None]:
         if request.draft is None and not request.mtp:
             return ours, None
         if request.draft is None:
-            own = mtp_context(
-                target_context, request.context, max_draft=request.max_draft, abort=abort
-            )
+            own = mtp_context(target_context, request.context)
             return ours, _without_weights(_allocated(stack.enter_context(own), ()))
         draft = stack.enter_context(Model(request.draft, load_mtp=request.mtp))
         lines = native_log.tail()
         if request.mtp:
-            layers = mtp_context(
-                target_context,
-                request.context,
-                max_draft=request.max_draft,
-                abort=abort,
-                model=draft,
-            )
+            layers = mtp_context(target_context, request.context, draft)
             return ours, _allocated(stack.enter_context(layers), lines)
         context: Context = stack.enter_context(
             DraftContext(draft, request.context, target_vocabulary=target.vocabulary, abort=abort)

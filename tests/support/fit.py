@@ -82,10 +82,11 @@ def engine_chooses(request: PlanRequest, *, open_context: bool = False) -> tuple
     """Fit as the engine does, and place the target in a process of its own."""
     with Planner(rpc=request.target.devices.rpc) as planner:
         fitted = fit(planner.plan, request, planner.gpus(), open_context=open_context)
+        n_ctx_train = planner.plan(request).target.info.n_ctx_train
     spawn = get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as pool:
         lines = pool.submit(_placed, replace(request, target=fitted.target)).result()
-    is_shorter = open_context and fitted.ctx_size < fitted.n_ctx_train
+    is_shorter = open_context and fitted.ctx_size < n_ctx_train
     shortened = request.n_slots * fitted.ctx_size if is_shorter else None
     return fitted, _chosen("\n".join(lines), shortened)
 

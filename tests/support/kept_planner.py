@@ -1,4 +1,4 @@
-"""A planner whose processes stay for the next test, which starts none of its own."""
+"""A planner whose process stays for the next test, which starts none of its own."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,17 +16,17 @@ _USERS = ("engine.planning", "engine.guard", "engine.placing", "cli.lint_models"
 
 
 class KeptPlanner(Planner):
-    """Ends its processes with ``end`` alone."""
+    """Ends its process with ``end`` alone."""
 
     def __init__(self) -> None:
-        super().__init__(has_drafts=True)
+        super().__init__()
         self.folder = Path.cwd()
         self._lock = RLock()
 
     def plan(self, request: PlanRequest) -> Plan:
         """Plan for one thread at a time.
 
-        After an exception that is no answer the processes are busy with the old question.
+        After an exception that is no answer the process is busy with the old question.
         """
         with self._lock:
             try:
@@ -36,10 +36,10 @@ class KeptPlanner(Planner):
                 raise
 
     def close(self) -> None:
-        """Keep the processes."""
+        """Keep the process."""
 
     def end(self) -> None:
-        """End the processes."""
+        """End the process."""
         super().close()
 
 
@@ -47,17 +47,15 @@ _kept: list[KeptPlanner] = []
 
 
 def kept_pids() -> set[int]:
-    return {pid for planner in _kept for pid in planner.pids}
+    return {planner.pid for planner in _kept if planner.pid is not None}
 
 
 @contextmanager
 def keeping_planners() -> Iterator[None]:
-    def opened(
-        *, has_drafts: bool = False, timeout_s: float = TIMEOUT_S, rpc: Sequence[str] = ()
-    ) -> Planner:
+    def opened(*, timeout_s: float = TIMEOUT_S, rpc: Sequence[str] = ()) -> Planner:
         if rpc or timeout_s != TIMEOUT_S:
-            return Planner(has_drafts=has_drafts, timeout_s=timeout_s, rpc=rpc)
-        # Its processes read relative paths from where they began.
+            return Planner(timeout_s=timeout_s, rpc=rpc)
+        # Its process reads relative paths from where it began.
         if _kept and _kept[0].folder != Path.cwd():
             end_planners()
         if not _kept:

@@ -178,7 +178,7 @@ def test_of_a_prompt_both_caches_are_kept_or_neither(folder: Path) -> None:
     with (
         Model(ModelOptions(path=folder / "glm4moe.gguf"), load_mtp=True) as model,
         TargetContext(model, context, max_draft=MAX_DRAFT, abort=abort) as target,
-        MtpContext(target, context, max_draft=MAX_DRAFT, abort=abort) as mtp,
+        MtpContext(target, context) as mtp,
     ):
         target.show_states_to(mtp)
 
@@ -187,8 +187,8 @@ def test_of_a_prompt_both_caches_are_kept_or_neither(folder: Path) -> None:
             mtp.clear()
             target.decode(prompt, Outputs.LAST)
             mtp.decode(prompt, Outputs.NONE)
-            store.keep_target(target, prompt)
-            store.keep_mtp(mtp, prompt)
+            store.keep(target, prompt)
+            store.keep(mtp, prompt)
             return target.state_bytes + mtp.state_bytes
 
         capacity = keep(prompts[0], PromptStore(lambda: 1 << 30)) * 3 // 2
@@ -198,7 +198,7 @@ def test_of_a_prompt_both_caches_are_kept_or_neither(folder: Path) -> None:
         for prompt, n_kept in zip(prompts, (len(prompts[0]), 0), strict=True):
             target.clear()
             mtp.clear()
-            store.restore_pair(target, mtp, prompt)
+            store.restore((mtp, target), prompt)
             assert (target.n_past, mtp.n_past) == (n_kept, n_kept)
 
 
