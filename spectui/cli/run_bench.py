@@ -188,13 +188,7 @@ class _Bench:
         with self._fleet(binary, setup, slots, name) as fleet:
             sampling = self.options.sampling_for(setup.target.path)
             workloads = self._served_workloads(fleet.of(setup.off), n_ctx, sampling)
-            backend = ServerBackend(
-                fleet,
-                setup,
-                {},
-                redoes_rounds=target.redoes_rounds,
-                tells_reading=binary.tells_reading,
-            )
+            backend = ServerBackend(fleet, setup, {}, redoes_rounds=target.redoes_rounds)
             backends = map(backend.with_slots, slots)
             found, ended = self._measure(list(product(backends, workloads)), speculation)
         return BenchRun(

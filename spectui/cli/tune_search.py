@@ -234,13 +234,7 @@ class Search:
         with self._fleet(binary, off, placed, forecasts=forecasts) as fleet:
             n_ctx = off.context.ctx_size
             self._check_lengths(n_ctx, "raise -c")
-            backend = ServerBackend(
-                fleet,
-                off,
-                placed,
-                redoes_rounds=target.redoes_rounds,
-                tells_reading=binary.tells_reading,
-            )
+            backend = ServerBackend(fleet, off, placed, redoes_rounds=target.redoes_rounds)
             setup = self._setup(
                 off,
                 candidates,

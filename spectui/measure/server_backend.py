@@ -71,8 +71,6 @@ class ServerBackend:
     _: KW_ONLY
     redoes_rounds: bool
     """As ``result_of``."""
-    tells_reading: bool = True
-    """Whether the seconds that the servers tell of a prompt hold its reading by a draft model."""
     clock: Callable[[], float] = time.monotonic
     """Seconds."""
 
@@ -164,7 +162,7 @@ class ServerBackend:
         )
         if remembers(setup.speculation):
             self._had.setdefault(setup, set()).update(one.prompt for one in commands)
-        if setup.used_draft is not None and not self.tells_reading:
+        if setup.used_draft is not None and not self.servers.tells_reading:
             done = [(replace(one, n_evaluated=None), took_s) for one, took_s in done]
         return [
             (result_of(one, len(command.prompt), redoes_rounds=self.redoes_rounds), took_s)

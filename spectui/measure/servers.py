@@ -105,6 +105,11 @@ class Fleet(Closing):
         """Keeps the devices for these servers alone."""
         self.n_starts = 0
 
+    @property
+    def tells_reading(self) -> bool:
+        """Whether the seconds that they tell of a prompt hold its reading by a draft model."""
+        return self.binary.tells_reading
+
     def of(self, setup: Setup) -> LlamaServer:
         """The server of a setup, started if it is not running.
 
@@ -331,6 +336,7 @@ class RunningServers(Closing):
     keeps_off = True
     n_starts = 0
     gate = None
+    tells_reading = True
 
     def __init__(self, server: LlamaClient, baseline: LlamaClient | None) -> None:
         """Take over both servers; closing leaves them running.

@@ -139,13 +139,7 @@ def _delivered(found: Verified, serving: Serving) -> Verified:
         from_disk=serving.from_disk,
     ) as fleet:
         workload = _tokenized(fleet.of(case.off), claim, case.context.ctx_size)
-        backend = ServerBackend(
-            fleet,
-            case,
-            {},
-            redoes_rounds=redoes_rounds,
-            tells_reading=serving.binary.tells_reading,
-        )
+        backend = ServerBackend(fleet, case, {}, redoes_rounds=redoes_rounds)
         measurer = measurer_of(backend, workload, seed=serving.seed, alone=claim.is_alone)
         delivered = _compared(measurer, case, serving)
     return replace(

@@ -32,7 +32,7 @@ from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftSimple, NgramMapK
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
-from spectui.server.binary import examine
+from spectui.server.binary import ServerBinary, examine
 from spectui.server.client import Completion
 from spectui.speculative.counters import Counters, Detail
 from spectui.tune.backends import served_spec
@@ -192,15 +192,13 @@ def decoding(fleet: Fleet) -> ServerBackend:
 
 
 def test_what_a_server_tells_of_a_prompt_counts_only_where_the_draft_is_part_of_it(
-    fleets: Fleets,
+    fleets: Fleets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     setting = Speculation(DraftSimple(draft_max=4))
-    drafts = {"d": ModelOptions(path=Path("d.gguf"))}
     with fleets.open(keeps_off=True) as fleet:
         for tells in (True, False):
-            servers = ServerBackend(
-                fleet, OFF_SETUP, drafts, redoes_rounds=False, tells_reading=tells
-            )
+            monkeypatch.setattr(ServerBinary, "tells_reading", tells)
+            servers = decoding(fleet)
             servers.load("d")
             for speculation, counts in ((setting, tells), (None, True)):
                 command = Generate(prompt=(1, 2), n_predict=4, speculation=speculation)
