@@ -38,6 +38,6 @@ def test_a_wandering_clock_costs_no_trial_and_no_budget(
     assert result.spent.took_s < _DAY_S / 24
     assert not result.spent.ended_trials
     assert [one.state for one in result.trials] == [TrialState.COMPLETE] * 6
-    assert Wandering.n_looked > 12
+    assert Wandering.n_looked >= 6
     url = f"sqlite:///{tmp_path / 'studies.sqlite3'}"
     assert find_study(list_studies(url), "s").problem is None
