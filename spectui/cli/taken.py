@@ -12,7 +12,7 @@ from spectui.commands.command import ServerCommand, Start
 from spectui.commands.drafting import OLD_LENGTHS, old_lengths
 from spectui.commands.home import own_path, places_at_home
 from spectui.commands.last_layers import counts_from_last, from_first
-from spectui.commands.measured import held_back, tuning_variables, unmeasured
+from spectui.commands.measured import config_files, held_back, tuning_variables, unmeasured
 from spectui.commands.sources.source import OF_LLAMA, with_all_paths
 from spectui.commands.takeover import Takeover
 from spectui.errors import SpectuiError, UsageError
@@ -138,15 +138,32 @@ def warn_of_old_names(command: ServerCommand) -> None:
 def warn_of_unmeasured(
     given: Given, *, done: str = "measured", through_server: bool = False
 ) -> tuple[str, ...]:
-    """Warn once about options of the ``--from`` command that the measurement does not apply.
+    """Warn once about options that llama-server would have and the measurement does not apply.
 
-    Returns what was said, for the document.
+    These are options of the ``--from`` command, and of llama.cpp's files of options. Returns what
+    was said, for the document.
 
     Args:
         given: options of the command.
         done: to the command.
         through_server: whether a llama-server gets the command's own arguments.
     """
+    told = [_of_file(file, done) for file in config_files(of_system=not through_server)]
+    told += _of_command(given, done=done, through_server=through_server)
+    for one in told:
+        complain(f"note: {one}")
+    return tuple(told)
+
+
+def _of_file(file: Path, done: str) -> str:
+    return (
+        f"{done} without the options of {file}, which llama-servers since autumn 2026 take; give "
+        "those that matter as options"
+    )
+
+
+def _of_command(given: Given, *, done: str, through_server: bool) -> tuple[str, ...]:
+    """What of a taken command is not applied, in a sentence if anything."""
     found = given.takeover
     if found is None:
         return ()
@@ -154,11 +171,7 @@ def warn_of_unmeasured(
     without = tuple(unmeasured(own))
     parts = [f"without {', '.join(without)}"] if without else []
     parts += _chosen(found, given)
-    if not parts:
-        return ()
-    told = f"the command is {done} {'; '.join(parts)}"
-    complain(f"note: {told}")
-    return (told,)
+    return (f"the command is {done} {'; '.join(parts)}",) if parts else ()
 
 
 def _chosen(found: Takeover, parsed: Mapping[str, Any]) -> Iterator[str]:

@@ -3,6 +3,9 @@
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
+
+import platformdirs
 
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.server_options import PREFIX, option_of_variable, table
@@ -61,17 +64,35 @@ def _is_harmless(item: Item) -> bool:
     return item.server is not None and item.server.is_harmless
 
 
+WITHOUT_CONFIG_FILE = {"XDG_CONFIG_HOME": os.devnull}
+"""With which llama-server finds no ``llama.cpp/config.ini`` of the user's."""
+
+
+def config_files(*, of_system: bool) -> tuple[Path, ...]:
+    """The files of options that llama-server applies before variables and arguments, where present.
+
+    As ``common_params_apply_system_config`` of llama.cpp's ``common/arg.cpp`` since autumn 2026.
+
+    Args:
+        of_system: whether with the one of ``/etc``.
+    """
+    folders = (*([Path("/etc")] if of_system else ()), platformdirs.user_config_path())
+    files = (folder / "llama.cpp" / "config.ini" for folder in folders)
+    return tuple(file for file in files if file.is_file())
+
+
 def own_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The user's variables that a server of spectui's own gets, which starts in another folder.
 
-    Of those that stand for options it gets what it gets of arguments, and no secret.
+    Of those that stand for options it gets what it gets of arguments, and no secret, nor the file
+    of options.
     """
-    found = {}
+    found = dict(WITHOUT_CONFIG_FILE)
     for name, value in environment.items():
         # Builds before spring 2026 called some of them without the ARG.
         option = option_of_variable(name) or option_of_variable(name.replace("LLAMA_", PREFIX, 1))
         is_taken = not name.startswith(PREFIX) if option is None else option.is_harmless
-        if is_taken and not is_secret(name):
+        if is_taken and name not in WITHOUT_CONFIG_FILE and not is_secret(name):
             is_path = _is(name, "path-variable") or (option is not None and option.is_file)
             found[name] = _absolute(value) if is_path else value
     return found

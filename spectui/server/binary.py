@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from spectui.commands.measured import own_environment
+from spectui.commands.measured import WITHOUT_CONFIG_FILE, own_environment
 from spectui.commands.reader import Accepted, drafters_of
 from spectui.errors import ServerError, UsageError
 from spectui.files import write_own_file
@@ -44,8 +44,6 @@ _UNLISTED = frozenset(
 """Options that ik_llama.cpp takes, but lists in builds for a GPU or with mmap alone, or nowhere."""
 _OVERRIDES = ("LLAMA_ARG_", "MTMD_BACKEND_DEVICE")
 """Variables with which a user sets llama-server up: a bad one would be all that it talks about."""
-_WITHOUT_FILE = {"XDG_CONFIG_HOME": os.devnull}
-"""Where it finds no ``llama.cpp/config.ini``, whose options it would take, and open their files."""
 _FORMAT = 2
 """To be raised when what is read from a help text changes."""
 _FOLDER = "llama-server"
@@ -222,7 +220,7 @@ def ask(
             [str(program), *arguments],
             output=output.descriptor,
             grace_s=0.0,
-            environment=environment | _WITHOUT_FILE | dict(variables or {}),
+            environment=environment | WITHOUT_CONFIG_FILE | dict(variables or {}),
         ) as process:
             output.follow()
             code = process.wait(timeout_s)

@@ -111,6 +111,20 @@ def test_the_chat_template_of_the_command_makes_the_prompts(
     assert lengths[1] == 9 * lengths[0]
 
 
+def test_options_of_llamas_own_file_are_said_to_be_left_out(
+    spectui: Spectui, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = tmp_path / "llama.cpp" / "config.ini"
+    file.parent.mkdir()
+    told = f"note: examined without the options of {file}, which llama-servers"
+    for text, n in (None, 0), ("[*]\nctx-size = 8192\n", 1):
+        if text is not None:
+            file.write_text(text)
+        assert spectui("doctor", "--from", line) == 0, spectui.err
+        assert spectui.err.count(told) == n
+
+
 def test_old_names_without_all_lengths_say_which_defaults_they_are_read_with(
     spectui: Spectui, line: str
 ) -> None:

@@ -1,5 +1,6 @@
 """What of the user's command a server of spectui's own does not get."""
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -35,7 +36,7 @@ def test_no_file_of_the_users_is_written(text: str, kept: str) -> None:
     [
         ({"LLAMA_ARG_LOG_FILE": "a", "LLAMA_LOG_FILE": "b", "LLAMA_ARG_HOST": "h"}, {}),
         ({"LLAMA_ARG_MODEL_URL": "http://h/m", "LLAMA_ARG_OF_NEXT_YEAR": "1", "HF_TOKEN": "s"}, {}),
-        ({"LLAMA_ARG_THREADS": "3"}, {"LLAMA_ARG_THREADS": "3"}),
+        ({"LLAMA_ARG_THREADS": "3", "XDG_CONFIG_HOME": "/c"}, {"LLAMA_ARG_THREADS": "3"}),
         ({"GGML_BACKEND_PATH": "/own/rpc.so"}, {"GGML_BACKEND_PATH": "/own/rpc.so"}),
         # Paths lead where they led.
         ({"PATH": "p"}, {"PATH": "{}/p"}),
@@ -47,7 +48,10 @@ def test_no_file_of_the_users_is_written(text: str, kept: str) -> None:
     ],
 )
 def test_variables_as_little_as_options(given: dict[str, str], kept: dict[str, str]) -> None:
-    assert own_environment(given) == {name: text.format(Path.cwd()) for name, text in kept.items()}
+    found = own_environment(given)
+    # Of the user's llama.cpp/config.ini it has nothing.
+    assert found.pop("XDG_CONFIG_HOME") == os.devnull
+    assert found == {name: text.format(Path.cwd()) for name, text in kept.items()}
 
 
 def test_what_is_taken_over_of_a_command_does_not_log() -> None:
