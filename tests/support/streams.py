@@ -43,6 +43,7 @@ class Recorded:
     """Servers that answer at once, and remember in which order they were asked."""
 
     n_starts = 0
+    tells_reading = True
     gate = None
 
     def __init__(self, *, keeps_off: bool) -> None:
