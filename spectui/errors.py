@@ -55,7 +55,7 @@ class MemoryShortError(SpectuiError):
 
 
 class MissingLibraryError(SpectuiError):
-    """There is no llama.cpp library to run models with in this process."""
+    """There is no llama.cpp library to run models with."""
 
     exit_code = 2
 

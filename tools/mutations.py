@@ -109,7 +109,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
     "engine/pressure": (("n_well = 0 if shortage else n_well + 1", "n_well += not shortage"),),
     "engine/thread": (("(job.client.priority, job.number)", "(job.client.priority, -job.number)"),),
-    "engine/prompt_store": (("_is_of_target(other), self", "not _is_of_target(other), self"),),
+    "engine/prompt_store": (("not _is_of_draft(other), self", "_is_of_draft(other), self"),),
     "commands/translation": (
         ("if reader.dialect is Dialect.LEGACY or not is_own:", "if not is_own:"),
     ),

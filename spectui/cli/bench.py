@@ -135,7 +135,7 @@ def _check_running(given: Given) -> None:
             )
     if "backend" in given.typed and given["backend"] == BackendKind.ENGINE:
         raise UsageError(
-            "--backend engine decodes in this process, and --server-url names a "
+            "--backend engine decodes with spectui's own engine, and --server-url names a "
             "llama-server that does; leave out one of them"
         )
     if given["baseline_url"] is None:

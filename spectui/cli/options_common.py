@@ -46,7 +46,7 @@ class BackendKind(StrEnum):
     """Values of ``--backend``."""
 
     ENGINE = "engine"
-    """Llama.cpp in this process, which sees every round."""
+    """spectui's own engine, which sees every round."""
     SERVER = "server"
     """The user's own llama-server."""
 
@@ -171,7 +171,7 @@ def check_one_stream(*, is_one: bool) -> None:
     """
     if not is_one:
         raise UsageError(
-            "-np: the engine in this process has one stream; add --backend server --server-bin "
+            "-np: spectui's own engine has one stream; add --backend server --server-bin "
             "PATH, or leave out -np"
         )
 

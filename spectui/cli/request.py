@@ -41,7 +41,6 @@ class RunOptions:
     json_path: str | None = None
     yes: bool = False
     """Whether weights may be read from disk again and again."""
-    """Whether the models are in a process of their own."""
     quiet: bool = True
     verbose: bool = False
     draft_dirs: tuple[Path, ...] = ()

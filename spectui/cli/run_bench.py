@@ -145,7 +145,7 @@ class _Bench:
         return self.through_engine(speculation)
 
     def through_engine(self, speculation: Speculation) -> BenchRun:
-        """Measure in this process."""
+        """Measure with spectui's own engine."""
         asked = self._setup(speculation)
         setup = placed(asked, self.options.fit, self.progress.announce, open_context(self.given))
         speculation = setup.speculation or speculation

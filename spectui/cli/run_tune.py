@@ -98,7 +98,7 @@ def _limits(options: TuneOptions, verifying: ServerBinary | None) -> Limits:
 def _binaries(
     shared: RunOptions, options: TuneOptions
 ) -> tuple[TuneOptions, ServerBinary | None, ServerBinary | None]:
-    """The llama-server that measures, or the one that checks what this process has measured."""
+    """The llama-server that measures, or the one that checks what the engine has measured."""
     if options.is_server:
         measuring, options = measuring_binary(options, shared.given)
         return options, measuring, None

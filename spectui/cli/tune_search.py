@@ -1,4 +1,4 @@
-"""The search of ``spectui tune``: with the engine in this process, or through llama-server."""
+"""The search of ``spectui tune``: with spectui's own engine, or through llama-server."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -87,7 +87,7 @@ class Search:
         return (*self.prompts, *(self.chats.prompts if self.chats else ()))
 
     def here(self) -> Tuned:
-        """Load the models and search with the engine in this process."""
+        """Load the models and search with spectui's own engine."""
         shared, models = self.shared, find_candidates(self.shared, self.progress)
         asked = present_of(shared.given.takeover)
         longest = 0 if asked is None else asked.longest

@@ -32,7 +32,7 @@ _VERIFY = (
     click.option(
         "--no-promise",
         is_flag=True,
-        help="Without a study: do not measure in-process first what is promised.",
+        help="Without a study: do not measure first what is promised.",
     ),
     click.option(
         "--keep-both/--one-at-a-time",
@@ -50,7 +50,7 @@ _VERIFY = (
 _EXAMPLES = (
     ("What the latest tune promised", "spectui verify --server-bin ./llama-server"),
     (
-        "A setting, measured in-process first",
+        "A setting, measured with spectui's own engine first",
         "spectui verify -m target.gguf -md draft.gguf --server-bin ./llama-server",
     ),
 )

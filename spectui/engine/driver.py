@@ -26,6 +26,7 @@ from spectui.engine.events import (
     PairGenerated,
     Tokenized,
 )
+from spectui.engine.isolation import ProcessWorker
 from spectui.engine.pressure import MemoryGate
 from spectui.engine.thread import EngineThread, Priority
 from spectui.engine.worker import Worker
@@ -69,7 +70,7 @@ class Engine(Closing):
                 again.
             shared: an engine that others use as well, for whom this one gives way; None starts
                 one of its own, which ends with ``close``.
-            worker: executes the commands of an engine of its own; None for one in this process.
+            worker: executes the commands of an engine of its own; None for a process of its own.
             gate: lets nothing be loaded or measured while memory is short, and is closed with
                 this; None for whatever comes.
         """
@@ -77,7 +78,7 @@ class Engine(Closing):
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._is_shared = shared is not None
         self._from_disk = from_disk
-        self._thread = shared or EngineThread(worker)
+        self._thread = shared or EngineThread(worker or ProcessWorker())
         priority = Priority.BACKGROUND if self._is_shared else Priority.INTERACTIVE
         self.client = self._thread.connect(self._events.put, priority)
         self._gate = gate

@@ -27,7 +27,7 @@ from spectui.llama.planned import (
 )
 
 TIMEOUT_S = 30.0
-"""Limit for one plan, and for the child's start. Plans take under two seconds on a free machine."""
+"""Limit for a file of a plan, and for the child's start, which take a second on a free machine."""
 
 T = TypeVar("T")
 
@@ -135,6 +135,7 @@ class Planner(Closing):
                 if not isinstance(answer, Reading):
                     return answer
                 self._reading = answer.path
+                deadline_s = time.monotonic() + self._timeout_s
         except ProtocolError as error:
             raise BadInputError(
                 f"{self._what()}: what llama.cpp tells of it cannot be read ({error}); "

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spectui.llama.context import Context, Logits
-from spectui.llama.pair import TargetContext
+from spectui.llama.pair import DraftContext, TargetContext
 from spectui.speculative.models import Outputs
 
 Tokens = tuple[int, ...]
@@ -102,7 +102,7 @@ class PromptStore:
         return True
 
     def read(self, context: Context, prompt: Tokens) -> float | None:
-        """Have an empty context hold ``prompt``, which is kept.
+        """Have an empty context hold ``prompt``, and keep it if there is room.
 
         Returns:
             Seconds of its evaluation; None where it was kept before.
@@ -140,7 +140,7 @@ class PromptStore:
         """Drop what was kept last, if others need the memory: the rest is met as before."""
         missing = -self._free_bytes()
         newest_first = [*reversed(self._kept)]
-        newest_first.sort(key=_is_of_target)
+        newest_first.sort(key=lambda one: not _is_of_draft(one))
         for key in newest_first:
             if missing > 0:
                 missing -= self._kept.pop(key).n_bytes
@@ -154,12 +154,12 @@ class PromptStore:
         since = asked[0] if len(asked) == _OFTEN else 0
 
         def may_go(other: _Key) -> bool:
-            # A draft's caches are cheap to make again.
-            is_cheap = _is_of_target(key) and not _is_of_target(other)
+            # A draft's caches are cheap to make again; MTP layers read with their target.
+            is_cheap = _is_of_draft(other) and not _is_of_draft(key)
             return is_cheap or self._asked_last(other[1]) < since
 
         def worth(other: _Key) -> tuple[bool, int]:
-            return _is_of_target(other), self._asked_last(other[1])
+            return not _is_of_draft(other), self._asked_last(other[1])
 
         going: list[_Key] = []
         for other in sorted(filter(may_go, self._kept), key=worth):
@@ -173,5 +173,5 @@ class PromptStore:
         return True
 
 
-def _is_of_target(key: _Key) -> bool:
-    return issubclass(key[0], TargetContext)
+def _is_of_draft(key: _Key) -> bool:
+    return issubclass(key[0], DraftContext)

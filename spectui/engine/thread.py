@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from spectui.engine.commands import Command, Shutdown
 from spectui.engine.events import CommandRestarted, EngineFailed, Event, GenerationFinished
-from spectui.engine.worker import NO_MEMORY, LocalWorker, Sink, Worker
+from spectui.engine.worker import NO_MEMORY, Sink, Worker
 from spectui.errors import CancelledError, DoesNotFitError, SpectuiError, UsageError
 from spectui.speculative.decoder import Stop
 
@@ -109,17 +109,15 @@ class _Job:
 class EngineThread:
     """Has a worker execute the commands of all clients on one thread, one at a time."""
 
-    def __init__(
-        self, worker: Worker | None = None, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, worker: Worker, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Start the thread.
 
         Args:
-            worker: executes the commands; None for one in this process.
+            worker: executes the commands.
             clock: times how long commands wait.
         """
         self._clock = clock
-        self._worker = worker or LocalWorker()
+        self._worker = worker
         self._changed = threading.Condition(threading.RLock())
         self._pending: list[_Job] = []
         self._running: _Job | None = None

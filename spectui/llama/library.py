@@ -388,6 +388,8 @@ def native() -> ctypes.CDLL:
 def native_function(name: str, result: Any = None, *arguments: Any) -> Any:  # noqa: ANN401 - ctypes
     """A function that the binding does not declare, with the types of its result and arguments.
 
+    Each name is asked for with the same types everywhere: ctypes has one object of it.
+
     Raises:
         MissingLibraryError: there is no library.
     """
@@ -408,7 +410,8 @@ def backend_function(backend: str, name: str) -> Callable[..., Any] | None:
     if not found:
         return None
     find = native_function("ggml_backend_reg_get_proc_address", pointer, pointer, ctypes.c_char_p)
-    return ctypes.CFUNCTYPE(pointer, pointer)(find(found, name.encode()))
+    address = find(found, name.encode())
+    return ctypes.CFUNCTYPE(pointer, pointer)(address) if address else None
 
 
 def backend_name(backend: int) -> str:

@@ -134,9 +134,9 @@ _OUT_OF_MEMORY = (
     "alloc_tensor_range",
     "bad_alloc",
 )
+"""Messages of llama.cpp's log when a buffer could not be allocated."""
 _OF_PATTERNS = ("expression", "regex", "character class", "back-reference", "parenthes", "brac")
 """Parts of what standard libraries say of a pattern that is none."""
-"""Messages of llama.cpp's log when a buffer could not be allocated."""
 
 
 class Model(Closing):

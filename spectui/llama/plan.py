@@ -99,6 +99,19 @@ class PlanMaker(Closing):
         self._bounded = bounded
         self._opened: dict[_Role, _Opened] = {}
         self._compared: tuple[FileIdentity, FileIdentity, PairReport] | None = None
+        self._gpus: tuple[DeviceMemory, ...] | None = None
+        """As they were reported last: the plans of one search split a draft's layers alike."""
+
+    def backend(self) -> Backend:
+        """Report what llama.cpp is, and what it sees now."""
+        self._gpus = gpu_memories()
+        return Backend(
+            llama_cpp_python=binding_version(),
+            llama_cpp=known_version(),
+            backends=backends(),
+            gpus=self._gpus,
+            library=known_library().value,
+        )
 
     def plan(self, request: PlanRequest) -> Plan:
         """Plan a target, and what drafts for it.
@@ -121,7 +134,7 @@ class PlanMaker(Closing):
             return Plan(target=ours, draft=None, incompatibility=None)
         options, devices = request.draft, request.draft.devices
         if not devices.split:
-            split = split_beside(ours, gpu_memories())
+            split = split_beside(ours, gpu_memories() if self._gpus is None else self._gpus)
             options = replace(options, devices=replace(devices, split=split))
         draft = self._open("draft", options, check_is_model)
         theirs = _draft_plan(draft, target.model, request)
@@ -392,21 +405,11 @@ def _answer(maker: PlanMaker, question: Question, servers: Sequence[str]) -> Ans
             case Ask.ARE_YOU_THERE:
                 return question
             case Ask.BACKEND:
-                return _backend()
+                return maker.backend()
             case _:
                 return maker.plan(question)
     except SpectuiError as error:
         return Refused(error=error)
-
-
-def _backend() -> Backend:
-    return Backend(
-        llama_cpp_python=binding_version(),
-        llama_cpp=known_version(),
-        backends=backends(),
-        gpus=gpu_memories(),
-        library=known_library().value,
-    )
 
 
 def _header() -> AbstractContextManager[None]:

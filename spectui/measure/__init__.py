@@ -1,1 +1,1 @@
-"""Measures prompts without and with speculation: in this process, or through llama-servers."""
+"""Measures prompts without and with speculation: by the engine, or through llama-servers."""

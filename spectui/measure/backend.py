@@ -1,4 +1,4 @@
-"""Decoding of prompts, by the engine in this process or by llama-servers."""
+"""Decoding of prompts, by spectui's own engine or by llama-servers."""
 
 from collections.abc import Callable
 from typing import Protocol, TypeVar

@@ -14,7 +14,7 @@ from spectui.speculative.counters import Tally
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """One prompt decoded without and with speculation, in-process or by a server."""
+    """One prompt decoded without and with speculation, by spectui's own engine or by a server."""
 
     measurement: PairedMeasurement
     n_drafted: int

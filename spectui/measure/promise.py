@@ -1,4 +1,4 @@
-"""Gain measured in-process, kept to check it against llama-server."""
+"""Gain measured with spectui's own engine, kept to check it against llama-server."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

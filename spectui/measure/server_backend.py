@@ -160,8 +160,6 @@ class ServerBackend:
         done = self._measured(
             setup, commands, lambda server: self._completed(server, commands, setup)
         )
-        if remembers(setup.speculation):
-            self._had.setdefault(setup, set()).update(one.prompt for one in commands)
         if setup.used_draft is not None and not self.servers.tells_reading:
             done = [(replace(one, n_evaluated=None), took_s) for one, took_s in done]
         return [
@@ -195,6 +193,8 @@ class ServerBackend:
             prompts = {command.prompt for command in commands}
             others = [one for one in self.company if one not in prompts]
             fillers = [{**wanted[0], "prompt": list(one)} for one in others] or wanted
+        if remembers(setup.speculation):
+            self._had.setdefault(setup, set()).update(one.prompt for one in commands)
         done = server.complete_together(wanted, fillers, setup.n_slots)
         for one, _took_s in done:
             self.servers.check(setup, one)

@@ -14,7 +14,7 @@ from spectui.options.setup import SamplingConfig
 from spectui.prompts import AnsweredPrompt, Prompt
 
 if TYPE_CHECKING:
-    # Reports and searches in-process need no HTTP.
+    # Reports, and searches with spectui's own engine, need no HTTP.
     from spectui.server.client import ChatMessage, LlamaClient
 
 WARM_UP_TOKENS = 8

@@ -265,7 +265,7 @@ def check_is_model(path: Path, gguf: GgufFile) -> None:
     if kind is not None:
         raise BadInputError(
             f"{path} is {_NAMES[kind]}, which llama-server can run (--spec-type {kind}) and "
-            "spectui's in-process engine cannot; bench and tune measure it through yours with "
+            "spectui's own engine cannot; bench and tune measure it through yours with "
             "--backend server, or give a draft that is a model of its own"
         )
 

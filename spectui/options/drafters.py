@@ -177,7 +177,7 @@ class DraftMtp(ModelDrafter, frozen=True, kw_only=True, tag="draft-mtp"):
     needs_draft = False
 
 
-ONLY_BY_SERVER = "llama-server can run it, and spectui's in-process engine cannot"
+ONLY_BY_SERVER = "llama-server can run it, and spectui's own engine cannot"
 THROUGH_SERVER = "spectui bench and spectui tune measure it through yours with --backend server"
 
 

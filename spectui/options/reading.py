@@ -40,8 +40,8 @@ from spectui.options.setup import (
 from spectui.options.speculation import Speculation, speculation_of
 
 ALL_LAYERS, AUTO_LAYERS = -2, -1
-"""Numbers that llama-server reads as ``all`` and ``auto``: in-process both are all that there are,
-and ``auto`` is what may be fitted."""
+"""Numbers that llama-server reads as ``all`` and ``auto``. To the engine both are all that there
+are, and ``auto`` is what may be fitted."""
 _MOST_PORT = 65535
 _SEPARATORS = re.compile(r"[,/]+")
 """Between the shares of ``-ts``."""
@@ -137,7 +137,7 @@ def _value(option: Option, texts: tuple[str, ...] | None) -> Any:  # noqa: ANN40
 
 
 def read_speculation(given: Mapping[str, tuple[str, ...]]) -> Speculation:
-    """Read from a command's options how it drafts in-process, with today's defaults.
+    """Read from a command's options how it drafts, with today's defaults.
 
     Raises:
         UsageError: a value cannot be, or it would never draft, or only llama-server drafts so.

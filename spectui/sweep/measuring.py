@@ -1,4 +1,4 @@
-"""Measures cells with the engine in this process, or with the user's llama-servers."""
+"""Measures cells with spectui's own engine, or with the user's llama-servers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator

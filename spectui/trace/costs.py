@@ -14,7 +14,7 @@ from spectui.speculative.expectation import expected_tokens
 
 Vector = npt.NDArray[np.float64]
 MAX_DEPTH = 254
-"""Longest draft that a replay takes: its lengths are bytes."""
+"""Longest draft that a replay takes."""
 MAX_INT = 2**31 - 1
 """Largest number of llama.cpp's."""
 _HOUR_S = 3600.0
@@ -29,7 +29,7 @@ Count = Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Seconds of a round's parts at one depth of the context, and their growth with it."""
+    """Seconds of a round's parts in an empty context, and their growth with the tokens in it."""
 
     chain: Vector
     """[depth + 1]: a chain of n decodes, n = 0 for none."""
@@ -48,10 +48,10 @@ class Prices:
     rollback_token: float
     """Further price per token that was accepted before them."""
 
-    def at(self, more: int) -> "Prices":
-        """Prices of rounds that begin with ``more`` tokens more in the cache."""
-        chain = self.chain + more * self.chain_growth
-        return replace(self, chain=chain, batch=self.batch + more * self.batch_growth)
+    def at(self, n_past: int) -> "Prices":
+        """Prices of rounds that begin with ``n_past`` tokens in the cache."""
+        chain = self.chain + n_past * self.chain_growth
+        return replace(self, chain=chain, batch=self.batch + n_past * self.batch_growth)
 
     def seconds(
         self, steps: Count, drafted: Count, accepted: Count, emitted: Count, wrong: Count
@@ -261,7 +261,7 @@ def along(lengths: Sequence[int], values: Sequence[float], wanted: Vector) -> Ve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeanRound:
-    """Costs of a round with drafts of one length, in seconds."""
+    """Mean costs of a round, in seconds."""
 
     drafted: float
     """γ: drafted tokens per round; a mean need not be whole."""

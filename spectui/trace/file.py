@@ -273,8 +273,29 @@ def _check_recording(recording: Recording, trace: Trace) -> None:
                 len(recording.prompt) + recording.n_decoded > recording.n_ctx
             ),
             f"ends in another place than it says ({recording.stop})": not _is_ended(recording),
+            "has tokens of a vocabulary, and the trace says that it holds no text": (
+                not trace.has_text and not _is_bare(recording)
+            ),
         },
     )
+
+
+def _is_bare(recording: Recording) -> bool:
+    """Whether tokens are numbered as they appear, as ``without_text`` leaves them."""
+    n_seen = 0
+    for token in (*recording.prompt, *recording.output):
+        if token > n_seen:
+            return False
+        n_seen = max(n_seen, token + 1)
+    drafted = {
+        token
+        for chains in recording.chains.values()
+        for tokens in (chains.tokens, *(tail.tokens for tail in chains.tails))
+        for token in tokens
+    }
+    # Those of drafts alone come behind the rest, in any order.
+    new = {token for token in drafted if token >= n_seen}
+    return len(new) == max(new, default=n_seen - 1) + 1 - n_seen
 
 
 def _is_ended(recording: Recording) -> bool:

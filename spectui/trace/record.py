@@ -159,7 +159,7 @@ def spread_out(output: Sequence[int], chains: Chains) -> tuple[tuple[int, ...], 
     is_whole = len(chains.tokens) == len(output)
     alone = range(len(output)) if chains.mtp_layers else mismatches(output, chains.tokens)
     ends = list(alone) if is_whole else []
-    if len(ends) != len(chains.tails):
+    if not is_whole or len(ends) != len(chains.tails):
         raise ValueError("these chains belong to another output")
     tails = dict(zip(ends, chains.tails, strict=True))
     runs: list[int] = []

@@ -1,4 +1,4 @@
-"""Backends of a search: the engine in this process, or llama-servers."""
+"""Backends of a search: spectui's own engine, or llama-servers."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -102,7 +102,7 @@ def advance(state: TuningState, event: TuneEvent) -> TuningState:
         case StudyResumed():
             state = replace(state, records=event.records)
         case TraceProgress():
-            n_before = state.n_done if state.phase is Phase.RECORDING else 0
+            n_before = state.n_done if state.phase in {Phase.RECORDING, Phase.STOPPING} else 0
             state = _begun(state, Phase.RECORDING, state.current, event.n_steps)
             state = replace(state, n_done=n_before + (event.step is not None))
         case ForecastMade():

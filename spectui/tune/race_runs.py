@@ -45,7 +45,10 @@ class RaceLegs:
         self._beside = defaultdict[Arm, list[Pair]](list)
         """Runs of finalists, each with the target alone as it lies beside the arm's draft."""
         self._alone = defaultdict[Arm, list[Timed]](list)
-        """Runs of off on every prompt, as the target lies without a draft; of finalists apart."""
+        """Runs of off on every prompt, as the target lies without a draft.
+
+        Where nothing is loaded beside off, the finalists' runs as well.
+        """
         self._n_told = Counter[Arm]()
         self._n_legs = 0
 

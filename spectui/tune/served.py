@@ -157,7 +157,7 @@ class Preference:
     arm: Arm
     verdict: Verdict
     is_other: bool
-    """Whether it differs from the advice of the in-process measurements."""
+    """Whether it differs from the advice of spectui's own engine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -362,7 +362,7 @@ def preferred(
     What cannot be is the machine's noise, and ranks nothing.
 
     Args:
-        verdict: verdict of the in-process measurements.
+        verdict: verdict of spectui's own engine.
         best: the setting of that verdict.
         deliveries: speedups of that setting, and of other open ones.
         min_gain: least gain for which speculation is advised.
@@ -395,7 +395,7 @@ def preferred(
         return stays
     reason = (
         f"Use it: {fastest.label} is what llama-server ran fastest ("
-        f"{gain_text(speedup)}). In-process {best.label} was ahead; the server's own "
+        f"{gain_text(speedup)}). In spectui's own engine {best.label} was ahead; the server's own "
         "numbers count more."
     )
     use = replace(verdict, reason=reason)
@@ -410,8 +410,8 @@ def _worth(speedup: Speedup, requests: Sequence[Request]) -> float:
 
 def _instead(arm: Arm, own: Verdict, before: str) -> Preference:
     reason = (
-        f"{own.reason} These are llama-server's own numbers, which count more; in-process it was "
-        f"{before}."
+        f"{own.reason} These are llama-server's own numbers, which count more; in spectui's own "
+        f"engine it was {before}."
     )
     verdict = replace(own, use_speculation=not arm.is_off, reason=reason)
     return Preference(arm=arm, verdict=verdict, is_other=True)

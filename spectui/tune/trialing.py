@@ -107,7 +107,9 @@ class TrialRunner:
             self._by_number[proposal.number] = record
             if not self.setup.study.finish(record):
                 del self._by_number[proposal.number]
-                lost = "another process has queued it again; what was measured here is dropped"
+                lost = (
+                    "another process has taken the setting over; what was measured here is dropped"
+                )
                 self.setup.on_event(Notice(text=f"trial {proposal.number}: {lost}"))
                 return
         self.setup.on_event(TrialFinished(record=record))

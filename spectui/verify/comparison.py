@@ -47,7 +47,7 @@ def agreement(promised: Speedup, delivered: Speedup, ratio: Speedup | None) -> A
     Swapping the two only swaps ``LESS`` and ``MORE``.
 
     Args:
-        promised: speedup in-process.
+        promised: speedup in spectui's own engine.
         delivered: speedup on the server.
         ratio: of the second to the first on the same prompts, which tells more than both do
             apart; None where the prompts are others.

@@ -104,12 +104,12 @@ def verify(claim: Claim, serving: Serving, open_engine: OpenEngine | None = None
 def _with_promise(
     claim: Claim, serving: Serving, open_engine: OpenEngine
 ) -> tuple[Claim, BaseException | None]:
-    """Measure in-process what a server should deliver; return what ended that early as well."""
+    """Measure in the engine what a server should deliver; return what ended that early as well."""
     case = claim.case
     with open_engine() as engine:
         target, _draft = load_setup(engine, case)
         workload = _tokenized(engine, claim, target.n_ctx)
-        serving.say("measuring in-process what llama-server is to deliver")
+        serving.say("measuring with spectui's own engine what llama-server is to deliver")
         found = _compared(Measurer(engine, workload, seed=serving.seed), case, serving)
     observed = observed_of(found.pairs)
     promise = Promise(

@@ -77,7 +77,7 @@ def test_the_models_are_loaded_for_the_promise_alone(
 ) -> None:
     binary = write_server(tmp_path / "llama-server")
     assert run("verify", "--server-bin", binary, *ALONE, "--verbose") == 0, spectui.err
-    assert "in-process" not in spectui.err
+    assert "own engine" not in spectui.err
     assert "loading" not in spectui.err
 
 

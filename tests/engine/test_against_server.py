@@ -34,7 +34,7 @@ from spectui.server.client import ChatMessage
 from spectui.server.process import LlamaServer
 from tests.support.architectures import WRITERS, write_lfm2, write_mamba, write_pair, write_qwen35
 from tests.support.beside_server import CONTEXT, N_PREDICT, PROMPTS, in_turns, run_both, tokens_of
-from tests.support.engine import ENDLESS, small_context
+from tests.support.engine import ENDLESS, local_engine, small_context
 from tests.support.models import CLOSE_DRAFT, TARGET, Tiny, TinyPath, write_tiny
 from tests.support.rounds import first_alone
 
@@ -152,7 +152,7 @@ def test_drafts_and_output_of_any_architecture_equal_the_servers(
     target, *drafts = (ModelOptions(path=path) for path in case.write(tmp_path))
     target, config, context = replace(target, **case.target), case.config, small_context()
     draft, n_accepted, n_redone = next(iter(drafts), None), 0, 0
-    with Engine() as engine:
+    with local_engine() as engine:
         engine.load_target(
             target,
             context,
@@ -196,7 +196,7 @@ class Served:
 @contextmanager
 def serving(target: Path, draft: Path) -> Iterator[Served]:
     served = ModelOptions(path=target), ModelOptions(path=draft)
-    with Engine() as engine:
+    with local_engine() as engine:
         engine.load_target(served[0], CONTEXT, max_draft=16)
         engine.load_draft(served[1])
         yield Served(engine=engine, target=served[0], draft=served[1])
@@ -262,7 +262,7 @@ def test_turns_of_a_chat_learn_from_each_other_as_the_servers_do(
     served: Served, start: Start, own: NgramMapK | NgramMod | NgramCache
 ) -> None:
     config, n_drafted = Speculation(own), 0
-    with Engine() as engine, start(served.target, None, CONTEXT, config) as server:
+    with local_engine() as engine, start(served.target, None, CONTEXT, config) as server:
         engine.load_target(served.target, CONTEXT, max_draft=16)
         text = engine.tokenize(Tokenize(text="one two three four five six seven. " * 6))
         for _turn in range(3):
@@ -328,7 +328,7 @@ def test_a_slot_holds_no_more_than_the_model_was_trained_for_here_and_there(
     trained = KvOverride(key="llama.context_length", value=64)
     target, context = replace(served.target, override_kv=(trained,)), small_context(256)
     prompt = tuple(range(20, 50))
-    with Engine() as engine, start(target, None, context) as server:
+    with local_engine() as engine, start(target, None, context) as server:
         loaded = engine.load_target(target, context, max_draft=1)
         ours = engine.generate(Generate(prompt=prompt, sampling=ENDLESS))
         theirs = server.complete(prompt, n_predict=-1, ignore_eos=True)

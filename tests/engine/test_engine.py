@@ -33,6 +33,7 @@ from tests.support.engine import (
     ENDLESS,
     MAX_DRAFT,
     assert_lossless,
+    local_engine,
     local_worker,
     small_context,
     speculation,
@@ -163,7 +164,7 @@ def test_events_come_in_order_and_add_up_to_the_result(
 
 def test_loading_is_told_in_order(tiny: TinyPath) -> None:
     events: list[Event] = []
-    with Engine(events.append) as started:
+    with local_engine(events.append) as started:
         path = tiny(TARGET)
         loaded = started.load_target(ModelOptions(path=path), small_context(), max_draft=4)
     assert loaded.role is Role.TARGET
@@ -202,7 +203,7 @@ def test_greedy_output_does_not_depend_on_the_draft(
     ("target", "draft"), [(LARGER_VOCABULARY, TARGET), (MOE, MOE), (TARGET, TARGET)]
 )
 def test_other_targets_are_lossless_too(tiny: TinyPath, target: Tiny, draft: Tiny) -> None:
-    with Engine() as started:
+    with local_engine() as started:
         options = ModelOptions(path=tiny(target), cpu_moe=target is MOE)
         started.load_target(options, small_context(), max_draft=MAX_DRAFT)
         started.load_draft(ModelOptions(path=tiny(draft)))
@@ -253,7 +254,7 @@ def test_a_text_without_bound_fills_the_context_but_no_more_than_was_trained_for
 ) -> None:
     """As a slot of llama-server, however large the cache is."""
     overrides = [KvOverride(key="llama.context_length", value=n) for n in (n_trained,) if n]
-    with Engine() as started:
+    with local_engine() as started:
         options = ModelOptions(path=tiny(TARGET), override_kv=tuple(overrides))
         loaded = started.load_target(options, small_context(256), max_draft=MAX_DRAFT)
         assert started.load_draft(options).n_ctx == 256
@@ -312,7 +313,7 @@ def test_requests_that_cannot_run_are_refused(
 
 
 def test_nothing_runs_without_a_target() -> None:
-    with Engine() as started:
+    with local_engine() as started:
         calls: list[Callable[[], object]] = [
             lambda: started.generate(request()),
             lambda: started.tokenize(Tokenize(text="in")),
@@ -483,7 +484,7 @@ from spectui.engine.events import TERMINAL
 from spectui.interrupts import interrupts
 from spectui.options.setup import ModelOptions
 from tests.engine.test_engine import request
-from tests.support.engine import small_context
+from tests.support.engine import local_engine, small_context
 
 class Interrupting(queue.SimpleQueue):
     presses = False
@@ -497,7 +498,7 @@ class Interrupting(queue.SimpleQueue):
 
 queue.SimpleQueue = Interrupting
 interrupts.install()
-with Engine() as engine:
+with local_engine() as engine:
     engine.load_target(ModelOptions(path=Path(sys.argv[1])), small_context(), max_draft=4)
     Interrupting.presses = True
     try:

@@ -24,7 +24,14 @@ from spectui.tune.forecaster import Forecaster
 from spectui.tune.loading import Loader
 from spectui.tune.probing import CostProbe
 from spectui.tune.space import SearchSpace
-from tests.support.engine import ENDLESS, MAX_DRAFT, assert_lossless, small_context, speculation
+from tests.support.engine import (
+    ENDLESS,
+    MAX_DRAFT,
+    assert_lossless,
+    local_engine,
+    small_context,
+    speculation,
+)
 from tests.support.models import CLOSE_DRAFT, OTHER, ROUGH_DRAFT, TARGET, TinyPath
 
 pytest_plugins = ("tests.support.fixtures",)
@@ -44,7 +51,7 @@ SAMPLING = {
 @pytest.fixture(scope="module")
 def engine(tiny: TinyPath) -> Iterator[Engine]:
     """With a target and a close draft."""
-    with Engine() as started:
+    with local_engine() as started:
         started.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=MAX_DRAFT)
         started.load_draft(ModelOptions(path=tiny(CLOSE_DRAFT)))
         yield started

@@ -31,6 +31,7 @@ from spectui.engine.events import (
     Tokenized,
 )
 from spectui.engine.thread import EngineThread, Priority
+from spectui.engine.worker import LocalWorker
 from spectui.errors import CancelledError, UsageError
 from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
@@ -94,7 +95,7 @@ class Shared:
 
     def __init__(self, tiny: TinyPath) -> None:
         self.now_s = 0.0
-        self.engine = EngineThread(clock=lambda: self.now_s)
+        self.engine = EngineThread(LocalWorker(), clock=lambda: self.now_s)
         self.chat = Client(self.engine, Priority.INTERACTIVE)
         self.background = Client(self.engine, Priority.BACKGROUND)
         assert isinstance(self.chat.ask(load_target(tiny(TARGET))), ModelLoaded)

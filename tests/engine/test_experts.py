@@ -14,7 +14,7 @@ from spectui.models.gguf import read_gguf
 from spectui.models.weights import expert_layers
 from spectui.options.setup import ModelOptions, TensorOverride
 from spectui.trace.routing import Routing
-from tests.support.engine import MAX_DRAFT, small_context
+from tests.support.engine import MAX_DRAFT, local_engine, small_context
 from tests.support.models import MOE, N_LAYERS, TARGET, Tiny, TinyPath
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -67,7 +67,7 @@ def test_tokens_that_are_read_at_once_have_the_experts_of_each(
 ) -> None:
     """Rows of the node are beginnings of longer ones: of one token there is only one."""
     options = ModelOptions(path=tiny(Tiny(n_experts=6)))
-    with Engine() as engine:
+    with local_engine() as engine:
         engine.load_target(options, small_context(), max_draft=MAX_DRAFT)
         together = read(engine, LONG)
         monkeypatch.setattr("spectui.llama.routing._AT_ONCE", 1)
@@ -77,7 +77,7 @@ def test_tokens_that_are_read_at_once_have_the_experts_of_each(
 
 
 def test_a_target_without_experts_has_none(tiny: TinyPath) -> None:
-    with Engine() as engine:
+    with local_engine() as engine:
         engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=MAX_DRAFT)
         assert engine.read_experts(ReadExperts(texts=((PROMPT, SHORT),))) is None
 

@@ -11,7 +11,7 @@ from spectui.engine.worker import LocalWorker
 from spectui.errors import BadInputError
 from spectui.options.setup import ModelOptions
 from spectui.speculative.models import Outputs
-from tests.support.engine import ARCHITECTURES, small_context
+from tests.support.engine import ARCHITECTURES, local_engine, small_context
 from tests.support.models import TARGET, Tiny, TinyPath
 
 pytest_plugins = ("tests.support.fixtures",)
@@ -102,7 +102,7 @@ def test_reasoning_that_the_prompt_opens_is_not_opened_again(tiny: TinyPath, end
 
 
 def test_reading_leaves_what_follows_as_it_is(tiny: TinyPath) -> None:
-    with Engine() as engine:
+    with local_engine() as engine:
         engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=8)
         command = Generate(prompt=PROMPT, n_predict=12, reuse_prompt=True)
         before = engine.generate(command)

@@ -38,7 +38,7 @@ from tests.support.architectures import (
     write_qwen35,
     write_special_draft,
 )
-from tests.support.engine import ENDLESS, assert_lossless, small_context
+from tests.support.engine import ENDLESS, assert_lossless, local_engine, small_context
 from tests.support.models import TARGET, Tiny, TinyPath
 
 pytest_plugins = ("tests.support.fixtures", "tests.support.cli_fixtures")
@@ -140,7 +140,7 @@ def engine(
 ) -> Iterator[Engine]:
     """Has loaded a target with its own MTP layers, or with those of a file."""
     options, context = ModelOptions(path=folder / f"{request.param}.gguf"), small_context()
-    with Engine() as started:
+    with local_engine() as started:
         if request.param in FILES:
             target, draft = write_pair(FILES[request.param], tmp_path_factory.mktemp("pair"))
             options = ModelOptions(path=target)
@@ -158,7 +158,7 @@ def mtp(draft_max: int, p_min: float = 0.0, draft_min: int = 0) -> Speculation:
 
 def test_drafts_stop_where_the_context_does(folder: Path) -> None:
     command = Generate(prompt=PROMPTS[0], sampling=ENDLESS)
-    with Engine() as engine:
+    with local_engine() as engine:
         options = ModelOptions(path=folder / "glm4moe.gguf")
         loaded = engine.load_target(options, small_context(64), max_draft=MAX_DRAFT, mtp=True)
         plain = engine.generate(command)
@@ -187,7 +187,7 @@ def test_a_prompt_of_several_batches_teaches_what_one_batch_does(folder: Path) -
     counters = []
     for size in (512, 16):
         context = replace(small_context(), batch_size=size)
-        with Engine() as engine:
+        with local_engine() as engine:
             options = ModelOptions(path=folder / "qwen35.gguf")
             engine.load_target(options, context, max_draft=MAX_DRAFT, mtp=True)
             result = engine.generate(command)
@@ -297,7 +297,7 @@ def test_what_cannot_draft_for_itself_is_refused(tmp_path: Path, tiny: TinyPath)
     write_lfm2(Tiny(), tmp_path / "plain.gguf")
     write_qwen35(Tiny(), tmp_path / "two.gguf", n_mtp=2)
     context = small_context()
-    with Engine() as engine:
+    with local_engine() as engine:
         for path, reason in (
             (tmp_path / "plain.gguf", "is a lfm2 without MTP layers; give a draft with -md"),
             (tmp_path / "two.gguf", "has 2 MTP layers, and llama.cpp runs one for qwen35"),
@@ -376,13 +376,13 @@ def test_they_are_told_before_anything_is_loaded(tiny: TinyPath, tmp_path: Path,
     write_special_draft(arch, path, tensor)
     how = "drafts with --spec-type draft-mtp"
     if lacking is not None:
-        in_process = "and spectui's in-process engine cannot"
+        in_process = "and spectui's own engine cannot"
         how = rf"llama-server can run \(--spec-type {lacking}\) {in_process}"
     as_draft = f"draft.gguf is {kind}, which {how}"
     as_target = f"{kind}, which cannot generate without the model that it drafts for"
     target, draft = ModelOptions(path=tiny(TARGET)), ModelOptions(path=path)
     request = PlanRequest(target=target, draft=draft, context=small_context())
-    with Engine() as engine, Planner() as planner:
+    with local_engine() as engine, Planner() as planner:
         told = engine.compare(ComparePair(target=target.path, draft=path))
         wanted = as_draft if lacking else "cannot draft with MTP layers"
         assert re.search(wanted, str(told.reason))

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.commands import Generate
-from spectui.engine.driver import Engine
 from spectui.engine.fit import fit
 from spectui.engine.fitting import alone
 from spectui.engine.planning import Planner
@@ -17,7 +16,7 @@ from spectui.options.drafters import DraftMtp
 from spectui.options.setup import Fit, ModelOptions
 from spectui.options.speculation import Speculation
 from tests.support.architectures import WRITERS, Part, write_pair
-from tests.support.engine import ENDLESS, small_context
+from tests.support.engine import ENDLESS, local_engine, small_context
 from tests.support.models import TARGET, Tiny, TinyPath
 
 pytest_plugins = ("tests.support.fixtures",)
@@ -43,7 +42,7 @@ def test_a_file_drafts_what_the_same_layers_draft_inside_their_target(
     whole = tmp_path / "whole.gguf"
     WRITERS[arch](Tiny(), whole)
     target, draft = pair_of(arch, tmp_path)
-    with Engine() as engine:
+    with local_engine() as engine:
         engine.load_target(ModelOptions(path=whole), small_context(), max_draft=8, mtp=True)
         inside = engine.generate(COMMAND)
         engine.load_target(target, small_context(), max_draft=8, mtp_file=True)
@@ -61,7 +60,7 @@ def test_a_file_drafts_in_place_of_the_targets_own_layers_while_it_is_loaded(
     WRITERS["qwen35"](Tiny(), whole)
     WRITERS["qwen35"](Tiny(seed=5), other, part=Part.MTP)
     command = replace(COMMAND, reuse_prompt=True)
-    with Engine() as engine:
+    with local_engine() as engine:
         engine.load_target(ModelOptions(path=whole), small_context(), max_draft=8, mtp=True)
         own = engine.generate(command)
         engine.load_draft(ModelOptions(path=other), mtp=True)
@@ -85,7 +84,7 @@ def test_a_file_of_another_model_is_refused_with_the_reason(tmp_path: Path, tiny
         target.path: "it is a qwen35 without MTP layers",
         renamed: "token 70 differs",
     }
-    with Engine() as engine:
+    with local_engine() as engine:
         engine.load_target(target, small_context(), max_draft=8, mtp_file=True)
         for path, reason in refusals.items():
             with pytest.raises(BadInputError, match=reason):
@@ -105,7 +104,7 @@ def test_a_file_of_another_model_is_refused_with_the_reason(tmp_path: Path, tiny
 def test_the_cache_of_the_targets_own_layers_has_the_types_of_ctkd_and_ctvd(tmp_path: Path) -> None:
     path, planned_bytes = tmp_path / "whole.gguf", []
     WRITERS["qwen35"](Tiny(), path)
-    with Planner() as planner, Engine() as engine:
+    with Planner() as planner, local_engine() as engine:
         for key, value in (("f16", "f16"), ("q8_0", "q4_0")):
             options = ModelOptions(path=path, cache_type_k_mtp=key, cache_type_v_mtp=value)
             plan = planner.plan(PlanRequest(target=options, mtp=True, context=small_context()))

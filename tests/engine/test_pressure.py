@@ -7,14 +7,13 @@ import pytest
 
 from spectui.engine import pressure
 from spectui.engine.commands import Generate
-from spectui.engine.driver import Engine
 from spectui.engine.events import CommandRestarted, Event, LoadProgress, MemoryPaused
 from spectui.engine.pressure import MOST_S, MemoryReading, SystemMemory
 from spectui.errors import CancelledError, MemoryShortError
 from spectui.options.setup import ModelOptions
 from spectui.speculative.decoder import Stop
 from tests.support.cli import Spectui
-from tests.support.engine import ENDLESS, MAX_DRAFT, small_context
+from tests.support.engine import ENDLESS, MAX_DRAFT, local_engine, small_context
 from tests.support.memory import GIB, Scripted
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
 
@@ -153,7 +152,7 @@ def test_an_engine_pauses_before_what_it_does_and_the_pause_is_no_time_of_its(
         memory.ram, memory.now_s = ram, memory.now_s + 1
         told.clear()
 
-    with Engine(told.append, gate=memory.gate()) as engine:
+    with local_engine(told.append, gate=memory.gate()) as engine:
         memory.on_sleep = lambda _now_s: setattr(memory, "ram", 8 * GIB)
         run_short(100 * MIB)
         engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=MAX_DRAFT)

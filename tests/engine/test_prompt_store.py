@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spectui.engine.prompt_store import PromptStore, Tokens
 from spectui.llama.context import Context
-from spectui.llama.pair import TargetContext
+from spectui.llama.pair import DraftContext, TargetContext
 from spectui.speculative.models import Outputs
 from tests.support.cli import Spectui
 from tests.support.engine import have_models_here
@@ -52,7 +52,7 @@ class Target(Cached, TargetContext):
     """A target's, which has logits as well."""
 
 
-class Draft(Cached):
+class Draft(Cached, DraftContext):
     """A draft's."""
 
 

@@ -12,7 +12,7 @@ from spectui.options.setup import FlashAttention, ModelOptions, SamplingConfig
 from spectui.speculative.models import Outputs
 from spectui.trace.chains import record_chains
 from spectui.trace.record import Chains
-from tests.support.engine import ARCHITECTURES, SMALL_BATCH, local_worker
+from tests.support.engine import ARCHITECTURES, SMALL_BATCH, local_engine, local_worker
 from tests.support.models import Tiny
 
 PROMPT = (88, 102, 126, 263, 261, 109, 271)
@@ -38,7 +38,7 @@ def with_draft(engine: Engine, arch: str, folder: Path) -> Engine:
 def test_what_is_read_is_what_is_recorded(
     tmp_path: Path, arch: str, n_predict: int, depth: int
 ) -> None:
-    with with_draft(Engine(), arch, tmp_path) as engine:
+    with with_draft(local_engine(), arch, tmp_path) as engine:
         # The last one fills the context, up to which no tail is complete.
         prompt = PROMPT * (60 if n_predict < 0 else 1)
         command = Generate(prompt=prompt, n_predict=n_predict, sampling=SEEDED)
@@ -66,7 +66,7 @@ def test_an_output_takes_few_decodes(
     tmp_path: Path, arch: str, n_decodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths: list[int] = []
-    with with_draft(Engine(), arch, tmp_path) as engine:
+    with with_draft(local_engine(), arch, tmp_path) as engine:
         draft = local_worker(engine).models.draft
         decode = draft.decode
 

@@ -39,6 +39,7 @@ from spectui.commands.takeover import take_over
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
 from spectui.engine.events import LoadWarned
+from spectui.engine.worker import LocalWorker
 
 def status(folder):
     lines = (folder / "status").read_text().splitlines()
@@ -52,7 +53,7 @@ def on_event(event):
         warned.append(event.warning)
 
 setup, warned = take_over(read_command(sys.argv[1])).to_setup(), []
-with Engine(on_event) as engine:
+with Engine(on_event, worker=LocalWorker()) as engine:
     before = numbers()
     engine.load_target(setup.target, setup.context, max_draft=4)
     engine.load_draft(setup.draft)

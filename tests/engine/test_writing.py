@@ -12,7 +12,7 @@ from spectui.engine.events import AnswerWritten, Event, TokenEmitted
 from spectui.errors import BadInputError, CancelledError
 from spectui.options.setup import FlashAttention, ModelOptions, SamplingConfig
 from spectui.speculative.decoder import Stop
-from tests.support.engine import ARCHITECTURES, ENDLESS, SMALL_BATCH
+from tests.support.engine import ARCHITECTURES, ENDLESS, SMALL_BATCH, local_engine
 from tests.support.models import Tiny
 
 PROMPT = (88, 102, 126, 263, 261, 109, 271)
@@ -65,7 +65,7 @@ def assert_as_alone(
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_answers_are_those_that_are_written_alone(tmp_path: Path, arch: str) -> None:
-    with with_target(Engine(), arch, tmp_path) as engine:
+    with with_target(local_engine(), arch, tmp_path) as engine:
         for n_predict, sampling in ((1, GREEDY), (24, ENDLESS), (24, SEEDED), (60, SEEDED)):
             found = write(engine, n_predict=n_predict, sampling=sampling)
             assert_as_alone(engine, found, n_predict, sampling)
@@ -82,7 +82,9 @@ def test_tokens_of_several_answers_are_decoded_at_once(
     tmp_path: Path, arch: str, n_at_once: int
 ) -> None:
     order: list[type[Event]] = []
-    with with_target(Engine(lambda event: order.append(type(event))), arch, tmp_path) as engine:
+    with with_target(
+        local_engine(lambda event: order.append(type(event))), arch, tmp_path
+    ) as engine:
         write(engine, n_predict=5)
     before_first = order[: order.index(AnswerWritten)]
     assert before_first.count(TokenEmitted) == 4 * n_at_once + 1
@@ -90,7 +92,7 @@ def test_tokens_of_several_answers_are_decoded_at_once(
 
 
 def test_answers_that_do_not_fit_at_once_wait(tmp_path: Path) -> None:
-    with with_target(Engine(), "llama", tmp_path) as engine:
+    with with_target(local_engine(), "llama", tmp_path) as engine:
         # Three of them fill the context of 512 tokens; without a bound each does.
         for n_predict, prompts in ((160, PROMPTS[:7]), (-1, (PROMPTS[0], PROMPT * 60))):
             found = write(engine, prompts, n_predict)
@@ -99,7 +101,7 @@ def test_answers_that_do_not_fit_at_once_wait(tmp_path: Path) -> None:
 
 
 def test_prompts_are_kept_for_what_is_measured_afterwards(tmp_path: Path) -> None:
-    with with_target(Engine(), "llama", tmp_path) as engine:
+    with with_target(local_engine(), "llama", tmp_path) as engine:
         write(engine, n_predict=4)
         for prompt in PROMPTS:
             again = Generate(prompt=prompt, n_predict=4, sampling=ENDLESS, reuse_prompt=True)
@@ -108,7 +110,7 @@ def test_prompts_are_kept_for_what_is_measured_afterwards(tmp_path: Path) -> Non
 
 def test_writing_leaves_the_chat_alone(tmp_path: Path) -> None:
     turn = Generate(prompt=PROMPT, n_predict=10, sampling=ENDLESS, conversation=True)
-    with with_target(Engine(), "llama", tmp_path) as engine:
+    with with_target(local_engine(), "llama", tmp_path) as engine:
         first = engine.generate(turn)
         write(engine)
         longer = (*PROMPT, *first.tokens)
@@ -123,7 +125,7 @@ def test_writing_leaves_the_chat_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("arch", ["llama", "mamba"])
 def test_writing_that_is_stopped_has_told_of_what_is_complete(tmp_path: Path, arch: str) -> None:
     told: list[AnswerWritten] = []
-    with with_target(Engine(), arch, tmp_path) as engine:
+    with with_target(local_engine(), arch, tmp_path) as engine:
 
         def stop(answer: AnswerWritten) -> None:
             told.append(answer)
@@ -138,7 +140,7 @@ def test_writing_that_is_stopped_has_told_of_what_is_complete(tmp_path: Path, ar
 
 
 def test_prompts_that_cannot_be_continued_are_refused(tmp_path: Path) -> None:
-    with with_target(Engine(), "llama", tmp_path) as engine:
+    with with_target(local_engine(), "llama", tmp_path) as engine:
         for prompt in ((), PROMPT * 100):
             with pytest.raises(BadInputError, match="prompt"):
                 write(engine, (PROMPT, prompt))

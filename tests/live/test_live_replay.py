@@ -18,6 +18,7 @@ from spectui.engine.events import (
     RoundFinished,
 )
 from spectui.engine.thread import EngineThread
+from spectui.engine.worker import LocalWorker
 from spectui.live.recording import ChatRecorder, ChatRecording, Run, RunMeter, newest
 from spectui.live.replay import ChatReplay, known_costs, replay_chat
 from spectui.live.setup import BaselineMeasured, ChatRecorded, LiveSetup
@@ -143,7 +144,7 @@ class Chat:
     """A chat and its recorder on one engine."""
 
     def __init__(self, tiny: TinyPath) -> None:
-        self.engine = EngineThread()
+        self.engine = EngineThread(LocalWorker())
         self.recorder: ChatRecorder | None = None
         self.states: queue.SimpleQueue[ChatRecording] = queue.SimpleQueue()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()

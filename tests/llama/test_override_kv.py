@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from spectui.commands.arguments import server_arguments
-from spectui.engine.driver import Engine
 from spectui.errors import UsageError
 from spectui.models.gguf import check_file
 from spectui.options.dialect import Dialect
@@ -15,6 +14,7 @@ from spectui.options.reading import kv_overrides
 from spectui.options.setup import ContextOptions, KvOverride, ModelOptions
 from spectui.options.speculation import Speculation
 from tests.support.cli import Spectui
+from tests.support.engine import local_engine
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.cli_fixtures"]
@@ -48,7 +48,7 @@ def test_every_type_is_read_and_written() -> None:
 
 def test_the_model_runs_with_it_and_says_so(tiny: TinyPath) -> None:
     path = tiny(MOE)
-    with Engine() as engine:
+    with local_engine() as engine:
         plain = engine.load_target(ModelOptions(path=path), CONTEXT, max_draft=1)
         assert plain.info.alteration is None
         altered = engine.load_target(
@@ -64,7 +64,7 @@ def test_the_model_runs_with_it_and_says_so(tiny: TinyPath) -> None:
 
 
 def test_what_llama_cpp_passes_over_is_refused(tiny: TinyPath) -> None:
-    with Engine() as engine:
+    with local_engine() as engine:
         for override, reason in (
             ("llama.nothing=int:1", "no such key"),
             (f"{KEY}=float:1", "no such key"),

@@ -1,5 +1,6 @@
 """Prompts decoded beside others: who takes turns with whom, and what the rates are."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -23,7 +24,16 @@ from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
 from spectui.tune.race_runs import RaceLegs
 from tests.support.models import Tiny, write_tiny
-from tests.support.streams import BASE, ITEMS, ON, WORKLOAD, Recorded, backend, completion
+from tests.support.streams import (
+    BASE,
+    ITEMS,
+    ON,
+    WORKLOAD,
+    Recorded,
+    T,
+    backend,
+    completion,
+)
 
 
 def measured(servers: Recorded, n_slots: int, repeats: int = 1) -> list[Pair]:
@@ -115,6 +125,20 @@ def test_drafters_that_remember_are_kept_busy_with_their_own_prompts() -> None:
     assert servers.ended == []
     list(measurer.pairs(ITEMS[:1], ngram))
     assert [one.is_off for one in servers.ended] == [False]
+
+
+def test_what_is_measured_again_meets_no_drafter_that_remembers_its_answer() -> None:
+    class Repeating(Recorded):
+        def measure(self, run: Callable[[], T]) -> T:
+            run()
+            return run()
+
+    ngram = Speculation(NgramMod())
+    servers = Repeating(keeps_off=True)
+    decoder = backend(servers, 1, ngram)
+    decoder.generate(Generate(prompt=(65,), n_predict=4, speculation=ngram))
+    assert len(servers.asked) == 2
+    assert servers.ended == [decoder.setup(ngram)]
 
 
 def result(*, is_on: bool) -> GenerationResult:

@@ -25,6 +25,7 @@ from spectui.models.pairs import (
 )
 from spectui.models.ranking import ModelInspected
 from spectui.options.setup import ModelOptions
+from tests.support.engine import local_engine
 from tests.support.models import CHATML, Tiny, TinyPath, vocabulary, write_tokenizer
 
 pytest_plugins = ["tests.support.fixtures"]
@@ -35,7 +36,7 @@ N_SPECIAL = 5
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[Engine]:
-    with Engine() as driver:
+    with local_engine() as driver:
         yield driver
 
 

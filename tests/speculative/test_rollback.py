@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.engine.commands import Generate
-from spectui.engine.driver import Engine
 from spectui.errors import BadInputError, CancelledError
 from spectui.llama.breakdown import memory_breakdown
 from spectui.llama.context import AbortFlag, Context
@@ -22,7 +21,7 @@ from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters
 from spectui.speculative.models import Outputs, Rollback
 from tests.support.architectures import write_lfm2
-from tests.support.engine import ARCHITECTURES, ENDLESS, MAX_DRAFT, assert_lossless
+from tests.support.engine import ARCHITECTURES, ENDLESS, MAX_DRAFT, assert_lossless, local_engine
 from tests.support.models import Tiny
 
 NOISE = 0.05
@@ -213,7 +212,7 @@ def test_output_is_the_targets_own_for_every_pair(
     folder: Path, target: str, draft: str, n_times: int
 ) -> None:
     prompt = (88, 102, 126, 263, 261, 109, 271) * n_times
-    with Engine() as engine:
+    with local_engine() as engine:
         loaded = engine.load_target(
             ModelOptions(path=folder / f"{target}.gguf"), LONG, max_draft=MAX_DRAFT
         )

@@ -8,8 +8,9 @@ import pytest
 
 from spectui.engine.commands import Generate, LoadTarget, ProbeMargin
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult
+from spectui.engine.events import Event, GenerationResult
 from spectui.engine.guard import Guard
+from spectui.engine.pressure import MemoryGate
 from spectui.engine.thread import EngineThread
 from spectui.engine.worker import LocalWorker
 from spectui.options.drafters import DraftSimple
@@ -55,6 +56,13 @@ def assert_lossless(
     assert probed.margin <= 2 * probed.noise, f"lost at token {position}: {probed}"
 
 
+def local_engine(
+    on_event: Callable[[Event], None] = lambda _event: None, *, gate: MemoryGate | None = None
+) -> Engine:
+    """An engine whose models are in this process, whose parts a test may set or watch."""
+    return Engine(on_event, worker=LocalWorker(), gate=gate)
+
+
 def local_worker(engine: Engine | EngineThread) -> LocalWorker:
     thread = engine._thread if isinstance(engine, Engine) else engine
     if not isinstance(thread._worker, LocalWorker):
@@ -87,7 +95,7 @@ def engine_with(architecture: str, folder: Path) -> Iterator[Engine]:
     """With a target and, but for one that drafts for itself, a draft that is often wrong."""
     write, is_mtp = ARCHITECTURES[architecture], architecture == "qwen35"
     write(Tiny(), folder / "target.gguf")
-    with Engine() as started:
+    with local_engine() as started:
         options = ModelOptions(path=folder / "target.gguf")
         started.load_target(options, SMALL_BATCH, max_draft=MAX_DRAFT, mtp=is_mtp)
         if not is_mtp:

@@ -35,7 +35,7 @@ from spectui.tune.events import (
 )
 from spectui.tune.loading import Loader
 from spectui.tune.tracing import Deadlines, Tracer, Tracing, n_tracing_steps
-from tests.support.engine import small_context
+from tests.support.engine import local_engine, small_context
 from tests.support.layouts import expert_layouts
 from tests.support.models import CLOSE_DRAFT, MOE, TARGET, TinyPath
 
@@ -172,7 +172,7 @@ def test_a_recording_that_gets_late_goes_on_with_what_every_draft_was_recorded_a
 
 def test_where_a_draft_moves_the_target_costs_are_measured_in_each_place(tiny: TinyPath) -> None:
     events: list[TracingEvent] = []
-    with Engine() as engine:
+    with local_engine() as engine:
         command = LoadTarget(
             options=ModelOptions(path=tiny(MOE), n_cpu_moe=1),
             context=small_context(),

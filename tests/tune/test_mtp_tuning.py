@@ -28,7 +28,7 @@ from spectui.trace.record import Recording
 from spectui.trace.replay import replay_trace
 from tests.support.architectures import WRITERS, write_pair, write_qwen35
 from tests.support.cli import Spectui
-from tests.support.engine import ENDLESS, small_context
+from tests.support.engine import ENDLESS, local_engine, small_context
 from tests.support.models import CLOSE_DRAFT, OTHER, TARGET, Tiny, TinyPath
 
 pytest_plugins = ("tests.support.fixtures", "tests.support.cli_fixtures")
@@ -55,7 +55,7 @@ def engine(
 ) -> Iterator[Engine]:
     """Has loaded a target with its own MTP layers; Gemma's are in a file of their own."""
     context = small_context()
-    with Engine() as started:
+    with local_engine() as started:
         if request.param == "gemma4":
             pair = write_pair(request.param, tmp_path_factory.mktemp("pair"))
             target, draft = (ModelOptions(path=path) for path in pair)
@@ -119,7 +119,7 @@ def test_a_recording_predicts_every_setting(
 
 
 def test_a_full_context_is_predicted(folder: Path) -> None:
-    with Engine() as engine:
+    with local_engine() as engine:
         options = ModelOptions(path=folder / "glm4moe.gguf")
         loaded = engine.load_target(options, small_context(64), max_draft=MAX_DRAFT, mtp=True)
         command = Generate(prompt=PROMPTS[0], sampling=ENDLESS)
@@ -144,7 +144,7 @@ def test_a_recording_leaves_the_chat_alone(engine: Engine) -> None:
 
 
 def test_what_was_loaded_without_them_records_nothing_of_them(tiny: TinyPath) -> None:
-    with Engine() as engine:
+    with local_engine() as engine:
         engine.load_target(ModelOptions(path=tiny(TARGET)), small_context(), max_draft=4)
         with pytest.raises(UsageError, match="without its MTP layers"):
             engine.record_chains(RecordChains(prompt=(77,), output=(1,), depth=4, mtp=True))
@@ -158,7 +158,7 @@ def test_another_draft_does_not_cost_what_is_kept_of_prompts(folder: Path, tiny:
         reuse_prompt=True,
         speculation=Speculation(DraftMtp(draft_max=2)),
     )
-    with Engine() as engine:
+    with local_engine() as engine:
         options = ModelOptions(path=folder / "glm4moe.gguf")
         engine.load_target(options, small_context(), max_draft=4, mtp=True)
         engine.load_draft(ModelOptions(path=tiny(TARGET)))

@@ -12,7 +12,7 @@ import pytest
 from optuna.storages import BaseStorage
 
 from spectui.errors import BadInputError, UsageError
-from spectui.measure.arm import OFF
+from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparable import counted
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
@@ -55,6 +55,19 @@ def test_a_trial_that_its_process_has_left_is_tried_again(tmp_path: Path) -> Non
         assert (record.state, record.died) == (TrialState.INTERRUPTED, False)
         again = resumed.ask()
         assert (again.number, again.arm) == (1, record.arm)
+    # It may be the setting that ends the process, or the machine.
+    with open_study(tmp_path) as resumed:
+        assert resumed.ask().arm != record.arm
+
+
+def test_a_trial_that_was_left_is_not_tried_in_a_space_without_it(tmp_path: Path) -> None:
+    wide = replace(SPACE, max_draft=16)
+    with open_study(tmp_path, space=wide) as study:
+        long = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=16)))
+        study.enqueue((long,))
+        assert study.ask().arm == long
+    with open_study(tmp_path, space=replace(SPACE, max_draft=4)) as resumed:
+        assert resumed.ask().arm != long
 
 
 @pytest.mark.parametrize("name", ["open", "a/b", "é" * 200])

@@ -294,12 +294,12 @@ LEAVE = Verdict(use_speculation=False, reason="Turn it off: in-process.")
         (USE, (1.3, 1.2, 1.4), None, BEST, None),
         (USE, (1.1, 0.9, 1.3), None, BEST, None),
         (USE, (1.3, 1.2, 1.4), (1.2, 1.1, 1.3), BEST, None),
-        (USE, (1.2, 1.1, 1.3), (1.3, 1.2, 1.4), RIVAL, "In-process d: max 4"),
+        (USE, (1.2, 1.1, 1.3), (1.3, 1.2, 1.4), RIVAL, "In spectui's own engine d: max 4"),
         (USE, (0.9, 0.8, 0.99), None, OFF, "Turn it off: d: max 4"),
         (USE, None, None, BEST, None),
         (LEAVE, (0.9, 0.8, 0.99), None, OFF, None),
         (LEAVE, (1.1, 0.9, 1.3), None, OFF, None),
-        (LEAVE, (1.3, 1.2, 1.4), None, BEST, "in-process it was to leave it off"),
+        (LEAVE, (1.3, 1.2, 1.4), None, BEST, "in spectui's own engine it was to leave it off"),
     ],
 )
 def test_the_servers_ranking_counts(

@@ -1,5 +1,6 @@
 """Forms in which an Optuna study keeps records of trials, and all else."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -121,6 +122,7 @@ def check_same(
     )
 
 
+_MOST_LEFT = 2
 LEFT = "its process ended before it was measured"
 """Error of a trial that nobody measures any more."""
 
@@ -153,10 +155,19 @@ def decode_trial(trial: FrozenTrial, *, is_left: bool = False) -> TrialRecord:
     return replace(record, state=TrialState.INTERRUPTED, error=LEFT)
 
 
-def left(records: Sequence[TrialRecord]) -> list[Arm]:
-    """Arms whose last trial was left by its process."""
+def left(records: Sequence[TrialRecord], space: SearchSpace) -> list[Arm]:
+    """Arms of the space whose last trial was left by its process.
+
+    Where that has happened twice, it may be the arm that ends the process, or the machine.
+    """
     last = {one.arm: one for one in records}
-    return [arm for arm, one in last.items() if one.error == LEFT]
+    n_left = Counter(one.arm for one in records if one.error == LEFT)
+    return [
+        arm
+        for arm, one in last.items()
+        if one.error == LEFT
+        and (arm.is_off or (n_left[arm] < _MOST_LEFT and parameters_of(arm, space).params))
+    ]
 
 
 def begin(study: optuna.Study, arm: Arm, space: SearchSpace) -> optuna.Trial:

@@ -97,8 +97,12 @@ def file_of(storage: str | None) -> Path | None:
         address = make_url(url)
     except ArgumentError:
         return None
-    is_kept = address.get_backend_name() == "sqlite" and address.database not in {None, ":memory:"}
-    return Path(address.database or "") if is_kept and not address.query else None
+    is_kept = address.get_backend_name() == "sqlite" and address.database not in {
+        None,
+        "",
+        ":memory:",
+    }
+    return Path(str(address.database)) if is_kept and not address.query else None
 
 
 def check_writable(storage: str | None) -> None:

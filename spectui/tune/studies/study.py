@@ -77,6 +77,8 @@ class PlaceStudy:
 T = TypeVar("T")
 _MOST_DRAWS = 100
 """Settings that a sampler may propose in vain."""
+_DRAWS_APART = 10
+"""As many may be those that others are at."""
 _N_SEEDS = 2**32
 """Number of seeds that numpy's generators take."""
 _STARTUP_TRIALS = 5
@@ -233,39 +235,47 @@ class TuningStudy(Closing):
             optuna.storages.fail_stale_trials(self.stored)
             known = self.records()
             running = [one for one in known if one.state is TrialState.RUNNING]
-            taken = _taken(known) | {one.arm for one in running}
-            waiting = (*self._queue, *records.left(known))
+            # Every machine measures off, which its trials are compared with.
+            taken = _taken(known) | {one.arm for one in running if not one.arm.is_off}
+            waiting = (*self._queue, *records.left(known, self.space))
             arm = next((one for one in waiting if one not in taken), None)
             if arm is None:
                 elsewhere = {one.arm for one in running if one.number not in self._held}
-                return self._begun(*self._sampled(deadly(known) | elsewhere))
+                return self._begun(*self._sampled(deadly(known), elsewhere))
             self._queue = [one for one in self._queue if one != arm]
             return self._begun(records.begin(self.stored, arm, self.space), arm)
 
     def _begun(self, trial: optuna.Trial, arm: Arm) -> TrialRecord:
-        # Optuna's own numbers have gaps, where the sampler proposed what may not be measured; but
-        # only who is alone can choose others.
+        # Optuna's own numbers have gaps, where the sampler proposed what is not measured; but only
+        # who is alone can choose others.
         number = trial.number
         if self._is_alone:
             number = 1 + max((record.number for record in self.records()), default=-1)
         proposal = TrialRecord(number=number, state=TrialState.RUNNING, arm=arm)
-        trial.set_user_attr(records.OWNER, self._owner)
-        trial.set_user_attr(records.RECORD, msgspec.to_builtins(proposal))
+        # Without a beat, a trial whose process is killed would be at work for ever.
         heartbeat = get_heartbeat_thread(records.id_of(trial), self._storage)
         heartbeat.start()
+        trial.set_user_attr(records.OWNER, self._owner)
+        trial.set_user_attr(records.RECORD, msgspec.to_builtins(proposal))
         self._held[number] = trial, heartbeat
         return proposal
 
-    def _sampled(self, never: Collection[Arm]) -> tuple[optuna.Trial, Arm]:
+    def _sampled(
+        self, never: Collection[Arm], elsewhere: Collection[Arm]
+    ) -> tuple[optuna.Trial, Arm]:
         """The sampler's next choice that may be measured.
+
+        Args:
+            never: arms that may not.
+            elsewhere: arms that others are at, which wait for a few draws.
 
         Raises:
             EngineDiedError: it finds none.
         """
-        for _draw in range(_MOST_DRAWS):
+        for draw in range(_MOST_DRAWS):
             trial = self.stored.ask()
             arm = suggest_arm(trial, self.space, is_off=False)
-            if arm not in never:
+            if arm not in never and (arm not in elsewhere or draw >= _DRAWS_APART):
                 return trial, arm
             records.end(self.stored, records.id_of(trial), optuna.trial.TrialState.FAIL)
         raise EngineDiedError(

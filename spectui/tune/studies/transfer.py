@@ -4,7 +4,9 @@ Such a file may come from somebody else, so that everything in it is data (SECUR
 spectui itself keeps is taken, each part in its own form.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -33,6 +35,7 @@ _IMPORTING = "spectui.study-import/1"
 """Schema of a study until all of it is there."""
 _MOST_BYTES = 64_000_000
 _MOST_TRIALS = 20_000
+_YEARS = range(1970, 9001)
 _LONGEST_NAME = 500
 _HINT = "give a file that spectui studies export wrote"
 _KINDS: dict[str, Any] = {
@@ -80,7 +83,7 @@ def export_study(storage: str | None, name: str, path: Path) -> StudyFile:
         found = StudyFile(
             name=name,
             attributes={key: study.user_attrs[key] for key in _KINDS if key in study.user_attrs},
-            trials=tuple(map(_plain, records.begun(study))),
+            trials=_exported(study),
         )
     try:
         write_new_file(path, msgspec.json.encode(found) + b"\n", is_private=True)
@@ -89,6 +92,16 @@ def export_study(storage: str | None, name: str, path: Path) -> StudyFile:
             f"{path} cannot be written ({error.strerror}); give a new file in a writable folder"
         ) from error
     return found
+
+
+def _exported(study: optuna.Study) -> tuple[_Trial, ...]:
+    try:
+        return tuple(map(_plain, records.begun(study)))
+    except msgspec.ValidationError as error:
+        raise BadInputError(
+            f"a trial of the study {study.study_name} cannot be read ({error}); a newer spectui "
+            "may have measured it"
+        ) from error
 
 
 def _plain(trial: FrozenTrial) -> _Trial:
@@ -117,14 +130,27 @@ def read_study(path: Path) -> StudyFile:
         found = msgspec.structs.replace(found, trials=begun)
         records.check_study(found.name, found.attributes)
         _check(found)
-    except (msgspec.MsgspecError, RecursionError, ValueError, OverflowError) as error:
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         reason = printable(str(error))[:_LONGEST_NAME]
         raise BadInputError(f"{path} is no study of spectui's ({reason}); {_HINT}") from error
     return found
 
 
+def _numbered(trials: Sequence[_Trial]) -> tuple[_Trial, ...]:
+    """Trials numbered without gaps, as the storage goes on to number them."""
+    known = [(one, one.attributes.record) for one in trials]
+    begun = sorted(
+        ((one, record) for one, record in known if record is not None),
+        key=lambda pair: pair[1].number,
+    )
+    return tuple(
+        msgspec.structs.replace(one, attributes=_Attributes(record=replace(record, number=n)))
+        for n, (one, record) in enumerate(begun)
+    )
+
+
 def _check(found: StudyFile) -> None:
-    """Raise ``ValueError`` or ``OverflowError`` with what is wrong."""
+    """Raise ``ValueError`` with what is wrong."""
     check_name(found.name)
     if len(found.trials) > _MOST_TRIALS:
         raise ValueError(f"it has more than {_MOST_TRIALS} trials")
@@ -138,7 +164,8 @@ def _check(found: StudyFile) -> None:
         except msgspec.ValidationError as error:
             raise ValueError(f"{key}: {error}") from error
     for trial in found.trials:
-        _frozen(trial)
+        if trial.started is not None and trial.started.year not in _YEARS:
+            raise ValueError("it has a time that is none")
 
 
 def check_name(name: str) -> None:
@@ -148,11 +175,7 @@ def check_name(name: str) -> None:
 
 
 def _frozen(trial: _Trial) -> FrozenTrial:
-    """The trial in Optuna's form, which nobody measures here.
-
-    Raises:
-        OverflowError: its time is none.
-    """
+    """The trial in Optuna's form, which nobody measures here."""
     found = optuna.trial.create_trial(
         state=States.FAIL,
         user_attrs={records.RECORD: msgspec.to_builtins(trial.attributes.record)},
@@ -192,7 +215,7 @@ def _fill(study: optuna.Study, found: StudyFile) -> None:
     study.set_user_attr(records.SCHEMA, _IMPORTING)
     for key, value in found.attributes.items():
         study.set_user_attr(key, value)
-    study.add_trials(list(map(_frozen, found.trials)))
+    study.add_trials(list(map(_frozen, _numbered(found.trials))))
     study.set_user_attr(records.SCHEMA, records.STUDY_SCHEMA)
 
 
