@@ -27,13 +27,12 @@ VERDICT = re.compile(r"(?:Use it|Leave it off|Turn it off|Not decided)\b")
 """How each sentence of a verdict begins."""
 _SIZE = 112, 36
 _PROMPTS, _N_PROMPTS = "prompts.jsonl", 16
-_N_TRIALS = 6
 _ASKED = "Write a short story about a lighthouse keeper."
 _ABOUT = (
     "A terminal: spectui chats with a pair of models while panels show acceptance and speed, then "
     "searches for the best draft settings, gives its verdict and the llama-server command."
 )
-_F5, _F6, _RIGHT, _BACK_TAB, _EMPTY = "\x1b[15~", "\x1b[17~", "\x1b[C", "\x1b[Z", "\x15"
+_F5, _F6, _RIGHT = "\x1b[15~", "\x1b[17~", "\x1b[C"
 _SOON_S, _LOAD_S, _SEARCH_S = 60.0, 300.0, 3600.0
 """The longest that an answer to a key, a load and a search may take."""
 
@@ -89,10 +88,8 @@ def _play(terminal: Recorder) -> list[Scene]:
     terminal.wait(" ready ", longest_s=_LOAD_S)
     scene("Underlined tokens are drafted: how many hold, and does it pay?", longest_s=4, hold_s=0.8)
     terminal.press(_F5)
-    terminal.wait("built-in prompts", longest_s=_SOON_S)
-    terminal.press("n" + _EMPTY)
-    terminal.type_text(str(_N_TRIALS))
-    terminal.press(2 * _BACK_TAB + _RIGHT)
+    terminal.wait("built-in", longest_s=_SOON_S)
+    terminal.press(_RIGHT)
     terminal.wait("path", longest_s=_SOON_S)
     terminal.type_text(_PROMPTS)
     scene("F5 searches for something better, on your prompts", longest_s=1.6, is_typed=True)
