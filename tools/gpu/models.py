@@ -1,5 +1,6 @@
 """Models of real shapes with random weights: their bytes and times are real, their text is not."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ def write_model(shape: Shape, path: Path, seed: int = 0) -> Path:
     """
     if path.exists():
         return path
-    unfinished = path.with_suffix(".partial")
+    # A check whose runner was killed may still be writing one.
+    unfinished = path.with_suffix(f".{os.getpid()}.partial")
     write_header(shape, unfinished)
     random = np.random.default_rng(seed)
     pool = _pool(shape.quant, random)
