@@ -31,7 +31,7 @@ from spectui.engine.placing import left_open, placed
 from spectui.errors import HopelessError, ServerError, SpectuiError
 from spectui.interrupts import interrupts, raise_ended
 from spectui.llama.facts import price_note
-from spectui.llama.library import known_library
+from spectui.llama.native import known_library
 from spectui.measure.backend import ENGINE, Backend, load_setup
 from spectui.measure.chats import MOST_ANSWERS
 from spectui.measure.comparison import NO_MODEL, Comparison, compare

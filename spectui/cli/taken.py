@@ -163,7 +163,7 @@ def _of_file(file: Path, done: str) -> str:
 
 
 def _of_command(given: Given, *, done: str, through_server: bool) -> tuple[str, ...]:
-    """What of a taken command is not applied, in a sentence if anything."""
+    """The sentence on parts of a taken command that are not applied; none where all are."""
     found = given.takeover
     if found is None:
         return ()

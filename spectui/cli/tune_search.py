@@ -53,7 +53,7 @@ from spectui.prompts import Prompt
 from spectui.prompts.chats import Chats
 from spectui.server.binary import ServerBinary
 from spectui.server.client import LlamaClient
-from spectui.tune.backends import InProcess, Served
+from spectui.tune.backends import OwnEngine, Served
 from spectui.tune.candidates import Candidate
 from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
@@ -127,7 +127,7 @@ class Search:
                 moe_caches_mib=caches_mib,
             )
             setup = replace(setup, plan=plan, knobs=knobs, given=given)
-            tuning = Tuning(setup, InProcess(engine, target, command))
+            tuning = Tuning(setup, OwnEngine(engine, target, command))
             result = self._run(tuning)
         return Tuned(
             tuning=tuning,

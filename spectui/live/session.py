@@ -34,7 +34,7 @@ from spectui.options.setup import ModelOptions
 from spectui.prompts import Prompt
 from spectui.prompts.chats import Chats
 from spectui.trace.costs import MAX_DEPTH
-from spectui.tune.backends import InProcess
+from spectui.tune.backends import OwnEngine
 from spectui.tune.background import BackgroundTuning
 from spectui.tune.candidates import drafter_name
 from spectui.tune.progress import TuningState
@@ -252,7 +252,7 @@ class LiveSession:
             )
             return Tuning(
                 found,
-                InProcess(engine, target, command, draft=candidate.name, keeps_trace=keeps_trace),
+                OwnEngine(engine, target, command, draft=candidate.name, keeps_trace=keeps_trace),
             )
 
         self.tuning = BackgroundTuning(

@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from spectui.errors import BadInputError, MissingLibraryError
-from spectui.llama.library import C, ensure_backend, native_function
+from spectui.llama.library import C
+from spectui.llama.native import ensure_backend, native_function
 from spectui.models.facts import check_is_target, facts_of
 from spectui.models.gguf import read_gguf
 from spectui.models.header import GgufFile

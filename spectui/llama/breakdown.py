@@ -8,7 +8,7 @@ import ctypes
 from collections.abc import Iterator
 from operator import itemgetter
 
-from spectui.llama.library import buffer_name, native_function
+from spectui.llama.native import buffer_name, native_function
 
 _SYMBOL = "_Z26llama_get_memory_breakdownPK13llama_context"
 _SCHEDULER = "_ZNK13llama_context9get_schedEv"

@@ -7,12 +7,12 @@ from typing import Any
 
 from spectui.errors import MissingLibraryError, UsageError
 from spectui.llama.buffers import DeviceMemory
-from spectui.llama.library import (
+from spectui.llama.library import install_command
+from spectui.llama.native import (
     backend_function,
     backend_name,
     buffer_name,
     ensure_backend,
-    install_command,
     native_function,
 )
 from spectui.llama.rpc import ensure_free
@@ -98,7 +98,7 @@ def buffer_types() -> dict[str, int]:
 
 
 def _property(device: int, name: str, kind: Any = _POINTER) -> Any:  # noqa: ANN401 - ctypes
-    """What ggml's function of this name returns of a device."""
+    """The result of ggml's function of this name for a device."""
     return native_function(f"ggml_backend_dev_{name}", kind, _POINTER)(device)
 
 

@@ -11,8 +11,9 @@ from typing import Any
 from spectui.closing import Closing
 from spectui.errors import BadInputError, CancelledError, DoesNotFitError, UsageError
 from spectui.llama.devices import buffer_types, named, use_rpc
-from spectui.llama.library import C, ensure_backend
+from spectui.llama.library import C
 from spectui.llama.log import native_log
+from spectui.llama.native import ensure_backend
 from spectui.llama.vocabulary import Vocabulary
 from spectui.models.facts import ModelFacts, facts_of
 from spectui.models.gguf import check_file, read_gguf

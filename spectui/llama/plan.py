@@ -28,10 +28,11 @@ from spectui.llama.breakdown import Share, compute_bytes, memory_breakdown
 from spectui.llama.buffers import HOST, Buffer, BufferKind, DeviceMemory, parse_buffers
 from spectui.llama.context import Context
 from spectui.llama.devices import gpu_memories, has_gpu, use_rpc
-from spectui.llama.library import backends, binding_version, known_library, known_version
+from spectui.llama.library import binding_version
 from spectui.llama.log import native_log
 from spectui.llama.model import Model, check_pair
 from spectui.llama.mtp import mtp_context
+from spectui.llama.native import backends, known_library, known_version
 from spectui.llama.pair import DraftContext, TargetContext
 from spectui.llama.planned import (
     Answer,

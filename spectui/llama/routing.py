@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from spectui.llama.context import AbortFlag, Context
-from spectui.llama.library import C, native_function
+from spectui.llama.library import C
 from spectui.llama.model import Model
+from spectui.llama.native import native_function
 from spectui.options.setup import ContextOptions
 from spectui.speculative.models import Outputs
 

@@ -15,7 +15,8 @@ from typing import Any
 from spectui.closing import Closing
 from spectui.cores import may_run_on
 from spectui.errors import MissingLibraryError, UsageError
-from spectui.llama.library import C, backend_function, ensure_backend, native_function
+from spectui.llama.library import C
+from spectui.llama.native import backend_function, ensure_backend, native_function
 from spectui.options.context import MAX_THREADS
 from spectui.options.setup import ContextOptions, CpuOptions, Numa
 

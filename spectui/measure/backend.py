@@ -8,7 +8,8 @@ from spectui.engine.commands import Generate, GeneratePair, ProbeMargin
 from spectui.engine.driver import Engine
 from spectui.engine.events import GenerationResult, MarginProbed, ModelLoaded, PairGenerated
 from spectui.errors import EngineDiedError
-from spectui.llama.library import binding_version, known_library, known_version
+from spectui.llama.library import binding_version
+from spectui.llama.native import known_library, known_version
 from spectui.monitor.machine import Machine
 from spectui.options.setup import Setup
 

@@ -10,7 +10,8 @@ import msgspec
 from spectui.documents import Json
 from spectui.gguf_names import series_of
 from spectui.llama.devices import buffer_types
-from spectui.llama.library import binding_version, library_facts
+from spectui.llama.library import binding_version
+from spectui.llama.native import library_facts
 from spectui.measure.backend import ENGINE
 from spectui.measure.comparable import as_stored, conditions, model_identity, spec_digest
 from spectui.measure.servers import version_document

@@ -12,12 +12,8 @@ from spectui.engine.driver import Engine
 from spectui.engine.events import ModelLoaded
 from spectui.llama.devices import buffer_types
 from spectui.llama.facts import LibraryFacts
-from spectui.llama.library import (
-    binding_version,
-    library_facts,
-    llama_cpp_commit,
-    llama_cpp_version,
-)
+from spectui.llama.library import binding_version, llama_cpp_commit, llama_cpp_version
+from spectui.llama.native import library_facts
 from spectui.measure.comparable import as_stored, conditions, digest, model_identity, spec_digest
 from spectui.measure.served_models import ServedModel
 from spectui.measure.server_backend import ServerBackend
@@ -126,7 +122,7 @@ def study_name(target: Path, spec: dict[str, Any]) -> str:
 
 
 @dataclass(eq=False)
-class InProcess:
+class OwnEngine:
     """The engine, which records and replays as well."""
 
     measuring: Engine

@@ -88,7 +88,7 @@ class RunsStarted:
     """Runs with speculation begin that are behind the verdict: of the race, or after it."""
 
     text: str
-    """What is measured, in words for users."""
+    """The measurement, in words for users."""
     arm: Arm | None = None
     """The setting that is measured against off; None where rounds are only counted."""
     n_runs: int

@@ -15,6 +15,7 @@ from spectui.errors import (
     MemoryShortError,
     SpectuiError,
 )
+from spectui.interrupts import interrupts
 from spectui.llama.library import binding_version, llama_cpp_version
 from spectui.measure.backend import again_after_a_death
 from spectui.measure.reading import Reading, Readings
@@ -130,18 +131,16 @@ class Tracer:
         """
         interrupted, failure = False, None
         try:
-            self._record_outputs()
-            if self.with_costs and probes_without_draft(self.loader):
-                self.loader.load(None)
-                # It drafts wherever a token stood before: many rounds that verify real text.
-                self._probe(NGRAM_COSTS, NgramSimple(size_n=1, size_m=self.depth))
-            for draft in self._drafts:
-                self._take(draft)
+            try:
+                self._record()
+            finally:
+                # An interrupt meanwhile must not cost what was recorded.
+                with interrupts.deferred():
+                    self._fit()
         except (KeyboardInterrupt, CancelledError):
             interrupted = True
         except (EngineDiedError, MemoryShortError) as error:
             interrupted, failure = True, error
-        self._fit()
         recordings = complete(self._recordings)
         kept = {(recording.id, name) for recording in recordings for name in recording.chains}
         return Tracing(
@@ -156,6 +155,16 @@ class Tracer:
             interrupted=interrupted,
             error=failure,
         )
+
+    def _record(self) -> None:
+        """Record outputs, probes and drafts, in this order."""
+        self._record_outputs()
+        if self.with_costs and probes_without_draft(self.loader):
+            self.loader.load(None)
+            # It drafts wherever a token stood before: many rounds that verify real text.
+            self._probe(NGRAM_COSTS, NgramSimple(size_n=1, size_m=self.depth))
+        for draft in self._drafts:
+            self._take(draft)
 
     def _record_outputs(self) -> None:
         """Have the target continue the prompts, many at once, and record them in their order.

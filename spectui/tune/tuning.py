@@ -20,7 +20,7 @@ from spectui.monitor.host import hottest_c
 from spectui.monitor.machine import this_machine
 from spectui.monitor.watch import MachineWatch
 from spectui.options.setup import ModelOptions
-from spectui.tune.backends import InProcess, Served, study_name
+from spectui.tune.backends import OwnEngine, Served, study_name
 from spectui.tune.division import Division, divide
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
 from spectui.tune.loading import Loading
@@ -48,7 +48,7 @@ _PLACING = frozenset({"override-tensor", "cpu-moe", "n-cpu-moe"})
 _UNKNOWN = "spectui export and verify will not know of this verdict"
 
 
-TuningBackend = InProcess | Served
+TuningBackend = OwnEngine | Served
 """Backend that measures for a search."""
 
 

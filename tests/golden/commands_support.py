@@ -27,7 +27,7 @@ from spectui.commands.launch import ExportSetup
 from spectui.documents import Known
 from spectui.errors import BadInputError
 from spectui.live.sessions import SessionLog, read_session
-from spectui.llama import devices, library
+from spectui.llama import devices, library, native
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.comparable import spec_digest
 from spectui.measure.observed import digest_of
@@ -133,16 +133,16 @@ def neutral() -> Iterator[None]:
         "this_machine": (machines.this_machine, lambda: MACHINE),
         "binding_version": (library.binding_version, lambda: "0.0.0"),
         "llama_cpp_version": (library.llama_cpp_version, lambda: "b0000"),
-        "library_facts": (library.library_facts, lambda: LIBRARY),
-        "known_library": (library.known_library, lambda: Known(value=LIBRARY)),
-        "known_version": (library.known_version, lambda: Known(value="b0000")),
+        "library_facts": (native.library_facts, lambda: LIBRARY),
+        "known_library": (native.known_library, lambda: Known(value=LIBRARY)),
+        "known_version": (native.known_version, lambda: Known(value="b0000")),
         "llama_cpp_commit": (library.llama_cpp_commit, lambda: "0000000"),
         "buffer_types": (devices.buffer_types, lambda: {"CPU": 0}),
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, module in list(sys.modules.items()):
             # Not where they are defined: what is imported later would keep the others.
-            if name.startswith("spectui.") and module not in (devices, library, machines):
+            if name.startswith("spectui.") and module not in (devices, library, machines, native):
                 for function, (own, other) in others.items():
                     if getattr(module, function, None) is own:
                         patch.setattr(module, function, other)

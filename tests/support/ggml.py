@@ -5,7 +5,8 @@ import os
 from functools import cache
 from pathlib import Path
 
-from spectui.llama.library import ensure_backend, native
+from spectui.llama.library import native
+from spectui.llama.native import ensure_backend
 from spectui.models.header import Scalar
 
 _STRING, _ARRAY = 8, 9

@@ -1,10 +1,12 @@
 """Recording a workload with the costs of rounds, on tiny random models."""
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import cast
 
 import psutil
+import pytest
 
 from spectui.children import Child
 from spectui.engine.commands import (
@@ -20,11 +22,15 @@ from spectui.engine.events import AnswerWritten
 from spectui.engine.isolation import ProcessWorker
 from spectui.engine.worker import Worker
 from spectui.errors import EngineDiedError
+from spectui.interrupts import interrupts
 from spectui.measure.workload import WorkItem, Workload
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.speculative.decoder import Stop
 from spectui.speculative.models import Rollback
+from spectui.trace.costs import Costs
+from spectui.trace.fit import Probed, fit_costs
 from spectui.trace.ngrams import NGRAM_COSTS
+from spectui.tune import tracing as tracing_module
 from spectui.tune.candidates import Candidate
 from spectui.tune.events import (
     CostsMeasured,
@@ -115,6 +121,28 @@ def test_without_time_costs_are_measured_on_fewer_prompts_that_are_spread_out(
     for n in (1, 3):
         _tracing, events = trace(tiny, lambda: False, replace(WORKLOAD, items=WORKLOAD.items[:n]))
         assert len(probed(events)) == n
+
+
+def test_an_interrupt_while_costs_are_fitted_loses_nothing(
+    tiny: TinyPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(probed: Probed, others: Sequence[Probed]) -> Costs:
+        signal.raise_signal(signal.SIGINT)
+        return fit_costs(probed, others)
+
+    monkeypatch.setattr(tracing_module, "fit_costs", interrupted)
+    handlers = {
+        one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    interrupts.install()
+    try:
+        tracing, _events = trace(tiny)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert tracing.interrupted
+    assert set(tracing.costs) == {"draft"}
+    assert len(tracing.recordings) == 10
 
 
 def test_text_ends_where_its_time_does(tiny: TinyPath) -> None:
