@@ -83,7 +83,7 @@ def _read_the_versions_of_storages_once() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _libraries_use_the_whole_processor() -> Iterator[None]:
     """Else what is said of a result would depend on the processor that the tests run on."""
-    with patch("spectui.llama.library.wide_features", tuple):
+    with patch("spectui.llama.native.wide_features", tuple):
         yield
 
 

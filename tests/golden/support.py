@@ -186,7 +186,7 @@ _MEASURED = {
     "spectui.verify.verification.llama_cpp_commit": "0123abcd4",
     "spectui.cli.tune_report.find_server": Path("llama-server"),
     "spectui.llama.search._running": (),
-    "spectui.llama.library.wide_features": (),
+    "spectui.llama.native.wide_features": (),
     "spectui.cli.doctor_view._unused_lines": (),
     "spectui.doctor.examination.ram_limit": 12.5e9,
 }

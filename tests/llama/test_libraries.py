@@ -273,7 +273,8 @@ def test_a_library_that_does_not_fit_is_refused(
 
 ENSURE_BACKEND = """
 from concurrent.futures import ThreadPoolExecutor
-from spectui.llama.library import ensure_backend, library, native
+from spectui.llama.library import library, native
+from spectui.llama.native import ensure_backend
 with ThreadPoolExecutor(2) as threads:
     for ended in [threads.submit(ensure_backend) for _ in range(2)]:
         ended.result()
