@@ -10,17 +10,19 @@ import psutil
 
 from spectui.cores import default_threads
 from spectui.engine.commands import LoadDraft, LoadTarget
+from spectui.engine.demand import free_memory
 from spectui.engine.events import Role
 from spectui.engine.prompt_store import PromptStore
-from spectui.errors import BadInputError, UsageError
+from spectui.errors import BadInputError, DoesNotFitError, UsageError
 from spectui.llama.architectures import check_generates
-from spectui.llama.buffers import Buffer, ModelMemory, add_up, parse_buffers
+from spectui.llama.breakdown import bytes_beside_weights
+from spectui.llama.buffers import HOST, Buffer, ModelMemory, add_up, parse_buffers
 from spectui.llama.context import AbortFlag, Context
 from spectui.llama.devices import gpu_memories, has_gpu
 from spectui.llama.log import native_log
 from spectui.llama.model import Model, check_pair
 from spectui.llama.mtp import MtpContext, mtp_context
-from spectui.llama.pair import DraftContext, TargetContext
+from spectui.llama.pair import AnswersContext, DraftContext, TargetContext
 from spectui.llama.threadpools import use_numa
 from spectui.models.facts import check_is_model, check_is_target, check_mtp, check_mtp_file
 from spectui.models.gguf import read_gguf
@@ -134,6 +136,26 @@ class LoadedModels:
         kept = self.prompts.n_bytes
         free = psutil.virtual_memory().available - mapped
         return max(_LEAST_PROMPTS_BYTES, (kept + free) // 2) - kept
+
+    def has_room_for_answers(self, n_answers: int, n_cells: int) -> bool:
+        """Whether a plan of an ``AnswersContext`` fits beside all that is loaded.
+
+        On the host into half of what the models leave, as caches of prompts.
+        """
+        target = self.target
+        free = dict(free_memory(gpu_memories()).by_memory)
+        mapped = sum(one.size_bytes for one in self.buffers if one.is_mapped)
+        free[HOST] = (free[HOST] - mapped) // 2
+        options = self.context_options
+        with (
+            # A library for other compilers has no such breakdown.
+            suppress(DoesNotFitError, AttributeError),
+            Model(target.model.options, no_alloc=True) as model,
+            AnswersContext(model, options, n_answers=n_answers, n_cells=n_cells) as planned,
+        ):
+            needed = bytes_beside_weights(planned.c)
+            return all(n_bytes <= free.get(name, n_bytes) for name, n_bytes in needed.items())
+        return False
 
     def warnings(self, role: Role) -> tuple[str, ...]:
         """Requests that the machine refused when a model was loaded, a sentence each."""

@@ -1,8 +1,13 @@
 """Answers to several prompts, of which the target decodes a token each at once.
 
-Reading the weights once for all of them is what saves time. Each answer is a sequence of its own in
-the context's cache, which holds as many as fit. A prompt is evaluated alone, in the context's own
-sequence, so that its cache can be kept as that of any other generation.
+Reading the weights once for all of them is what saves time. Each answer is a sequence of its own,
+and as many are open as fit. A prompt is evaluated alone, in the target's own sequence, so that its
+cache can be kept as that of any other generation; then the answer's sequence takes it over.
+
+The sequences are those of the target's context where they cost no memory. Recurrent states and
+windows have room for one sequence there, as in a llama-server with one slot. They get a context of
+their own for as long as the writing takes, if a plan of it fits beside what is loaded; else one
+answer is written after the other.
 
 Batches of several tokens are rounded otherwise than single ones: where two tokens are all but
 equally good, an answer may part from the one that is written alone. Both are the target's own.
@@ -10,13 +15,15 @@ equally good, an answer may part from the one that is written alone. Both are th
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from spectui.engine.commands import Generate, WriteAnswers
 from spectui.engine.events import AnswersWritten, AnswerWritten, TokenEmitted
 from spectui.engine.generation import Emit, Generation, check_request
 from spectui.engine.models import LoadedModels
-from spectui.errors import CancelledError
+from spectui.errors import CancelledError, DoesNotFitError
+from spectui.llama.context import Context
+from spectui.llama.pair import AnswersContext
 from spectui.llama.sampling import SamplerChain
 from spectui.speculative.decoder import Stop, stop_of
 from spectui.speculative.models import Outputs, Row
@@ -74,6 +81,8 @@ class Writing:
         self._open: list[_Answer] = []
         self._read_s: dict[int, float] = {}
         """Seconds of evaluating prompts for the first time."""
+        self._context: Context = self._target
+        """Holds the answers."""
 
     def run(self) -> AnswersWritten:
         """Write all answers.
@@ -81,9 +90,17 @@ class Writing:
         Raises:
             CancelledError: it was cancelled.
         """
-        if self._target.n_sequences == 1:
-            self._write_in_turn()
-            return AnswersWritten()
+        with ExitStack() as stack:
+            if self._target.n_sequences == 1:
+                context = self._context_for_several()
+                if context is None:
+                    self._write_in_turn()
+                    return AnswersWritten()
+                self._context = stack.enter_context(context)
+            self._write_at_once()
+        return AnswersWritten()
+
+    def _write_at_once(self) -> None:
         self._models.conversation.put_aside(self._models.contexts)
         try:
             self._keep_prompts()
@@ -98,7 +115,20 @@ class Writing:
         finally:
             self._target.sampler = None
             self._target.clear()
-        return AnswersWritten()
+
+    def _context_for_several(self) -> AnswersContext | None:
+        """A context for as many answers as find room beside all that is loaded; None below two."""
+        target, options = self._target, self._models.context_options
+        most = sorted(map(self._most_cells, self._command.prompts), reverse=True)
+        n = min(_MOST_AT_ONCE, len(most))
+        while n > 1:
+            if self._models.has_room_for_answers(n, sum(most[:n])):
+                with suppress(DoesNotFitError):
+                    return AnswersContext(
+                        target.model, options, n_answers=n, n_cells=sum(most[:n]), target=target
+                    )
+            n //= 2
+        return None
 
     def _alone(self, index: int) -> Generate:
         """The generation that an answer equals."""
@@ -111,7 +141,7 @@ class Writing:
         )
 
     def _write_in_turn(self) -> None:
-        """Write one answer after the other, where more sequences would take memory."""
+        """Write one answer after the other."""
         for index in self._waiting:
             command = self._alone(index)
             result = Generation(self._models, command, self._emit, self._cancelled).run().result
@@ -153,9 +183,14 @@ class Writing:
         if not self._open:
             return True
         prompts = [one.prompt for one in self._open] + [self._command.prompts[self._waiting[0]]]
-        return len(prompts) <= min(self._target.n_sequences, _MOST_AT_ONCE) and (
-            sum(map(self._most_cells, prompts)) <= self._target.n_cells
+        return len(prompts) <= min(len(self._sequences), _MOST_AT_ONCE) and (
+            sum(map(self._most_cells, prompts)) <= self._context.n_cells
         )
+
+    @property
+    def _sequences(self) -> range:
+        """Sequences that an answer may have: all but the one in which prompts are evaluated."""
+        return range(self._context is self._target, self._context.n_sequences)
 
     def _most_cells(self, prompt: tuple[int, ...]) -> int:
         n_ctx, n_predict = self._target.n_ctx, self._command.n_predict
@@ -164,31 +199,30 @@ class Writing:
     def _begin(self, index: int, samplers: ExitStack) -> None:
         """Read a prompt, and take the first token of its answer from its logits."""
         target, prompt = self._target, self._command.prompts[index]
-        self._leave_own_sequence()
         if not self._models.prompts.restore((target,), prompt):
             self._read(index)
         chain = SamplerChain(self._command.sampling, target.vocabulary)
         answer = _Answer(index, prompt, samplers.enter_context(chain))
         target.sampler = answer.sampler
+        first = target.sample(0)
+        answer.sequence = min({*self._sequences} - {one.sequence for one in self._open})
+        if self._context is target:
+            target.copy_to(answer.sequence)
+            target.truncate(0)
+        else:
+            self._context.hold(answer.sequence, target.save())
+            target.clear()
         self._open.append(answer)
-        self._append(answer, target.sample(0))
-
-    def _leave_own_sequence(self) -> None:
-        """Give the answer that holds the context's own sequence another one: prompts need it."""
-        target = self._target
-        taken = {one.sequence for one in self._open}
-        for answer in self._open:
-            if answer.sequence == 0:
-                answer.sequence = min(set(range(1, target.n_sequences)) - taken)
-                target.copy_to(answer.sequence)
-        target.truncate(0)
+        self._append(answer, first)
 
     def _step(self) -> None:
         """Decode the last token of each open answer, and sample the next."""
         began = time.perf_counter()
         answers = self._open.copy()
-        self._target.decode_each([Row(one.sequence, one.n_past, one.tokens[-1]) for one in answers])
-        tokens = [one.sampler.sample(self._target.logits(i)) for i, one in enumerate(answers)]
+        self._context.decode_each(
+            [Row(one.sequence, one.n_past, one.tokens[-1]) for one in answers]
+        )
+        tokens = [one.sampler.sample(self._context.logits(i)) for i, one in enumerate(answers)]
         share_s = (time.perf_counter() - began) / len(answers)
         for answer, token in zip(answers, tokens, strict=True):
             answer.decode_s += share_s
@@ -211,10 +245,7 @@ class Writing:
         if stop is None:
             return
         self._open.remove(answer)
-        if answer.sequence == 0:
-            target.truncate(0)
-        else:
-            target.drop(answer.sequence)
+        self._context.drop(answer.sequence)
         self._emit(
             AnswerWritten(
                 index=answer.index,

@@ -5,9 +5,11 @@ what they return is read as the compiler lays it out.
 """
 
 import ctypes
+from collections import Counter
 from collections.abc import Iterator
 from operator import itemgetter
 
+from spectui.llama.buffers import Buffer, BufferKind
 from spectui.llama.native import buffer_name, native_function
 
 _SYMBOL = "_Z26llama_get_memory_breakdownPK13llama_context"
@@ -65,6 +67,15 @@ def memory_breakdown(context: object) -> tuple[tuple[str, Share], ...]:
     # By value in C++ is by hidden pointer here, as for a C structure of this size.
     found = native_function(_SYMBOL, _Map, ctypes.c_void_p)(context)
     return tuple(sorted(_shares(found.root), key=itemgetter(0)))
+
+
+def bytes_beside_weights(context: object) -> Counter[str]:
+    """Return the bytes of a context's caches and compute buffers, by ``Buffer.memory``."""
+    needed = Counter[str]()
+    for device, share in memory_breakdown(context):
+        memory = Buffer(device=device, kind=BufferKind.KV, size_bytes=0).memory
+        needed[memory] += share.cache_bytes + share.compute_bytes
+    return needed
 
 
 def _shares(node: int | None) -> Iterator[tuple[str, Share]]:

@@ -108,6 +108,7 @@ class Context(Closing):
         abort: AbortFlag | None = None,
         n_snapshots: int = 0,
         n_slots: int = 1,
+        n_sequences: int | None = None,
     ) -> None:
         """Allocate caches and compute buffers.
 
@@ -119,6 +120,7 @@ class Context(Closing):
             abort: ends a decode when set; None for one that nobody ends.
             n_snapshots: of a recurrent state, where the architecture can; each is as large as that.
             n_slots: of a llama-server that is planned; what decodes here has one.
+            n_sequences: to decode at once; None for as many as cost no memory.
 
         Raises:
             CancelledError: ``abort`` is set.
@@ -129,6 +131,8 @@ class Context(Closing):
         self.abort = AbortFlag() if abort is None else abort
         self.n_slots = n_slots
         params = self._params(options, max_outputs, n_snapshots)
+        if n_sequences is not None:
+            params.n_seq_max = n_sequences
         native_log.mark()
         self.c: Any = C.llama_init_from_model(model.c, params)
         """The ``llama_context`` pointer, valid until ``close``."""
@@ -313,6 +317,12 @@ class Context(Closing):
         self._memory.copy_to(sequence, n_past)
         self._others.add(sequence)
 
+    def hold(self, sequence: int, state: bytes) -> None:
+        """Have a sequence go on from what another context of the model ``save``d."""
+        buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
+        if not C.llama_state_seq_set_data(self.c, buffer, len(state), sequence):
+            raise RuntimeError("llama.cpp refused a state that it had saved")
+
     def drop(self, sequence: int) -> None:
         """Forget another sequence."""
         self._memory.drop(sequence)
@@ -404,9 +414,7 @@ class Context(Closing):
             self.truncate(0)
         else:
             self.clear()
-        buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
-        if not C.llama_state_seq_set_data(self.c, buffer, len(state), _SEQUENCE):
-            raise RuntimeError("llama.cpp refused a state that it had saved")
+        self.hold(_SEQUENCE, state)
         self.tokens.extend(tokens)
 
     def settle(self) -> None:

@@ -1,6 +1,7 @@
 """Contexts in the roles of the speculative loop: a target that samples, a draft that proposes."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -99,6 +100,11 @@ class TargetContext(Context):
         if self._pools is not None:
             self._pools.close()
 
+    def lend_threads(self, context: object) -> None:
+        """Have another ``llama_context`` of the model decode with this one's threads."""
+        if self._pools is not None:
+            self._pools.attach(context)
+
     def use_snapshots(self, n: int) -> None:
         """Go back to the last ``n`` snapshots of a recurrent state at most, from now on."""
         self._memory.n_snapshots = min(n, C.llama_n_rs_seq(self.c))
@@ -138,6 +144,43 @@ class TargetContext(Context):
     def is_eog(self, token: int) -> bool:
         """Whether ``token`` ends the text."""
         return token in self.vocabulary.end_tokens
+
+
+class AnswersContext(Context):
+    """Room for several answers of a target, where its own context has room for one sequence."""
+
+    def __init__(
+        self,
+        model: Model,
+        options: ContextOptions,
+        *,
+        n_answers: int,
+        n_cells: int,
+        target: TargetContext | None = None,
+    ) -> None:
+        """Allocate caches of ``n_cells`` tokens in all, and the logits of a token of each answer.
+
+        Args:
+            model: the target's; on one without memory this plans.
+            options: of the target's context.
+            n_answers: sequences, at least 2.
+            n_cells: their tokens together.
+            target: lends its threads, and closes after this; None for a plan.
+
+        Raises:
+            DoesNotFitError: caches or buffers could not be allocated.
+        """
+        sizes = replace(options, ctx_size=n_cells, batch_size=n_answers, ubatch_size=n_answers)
+        super().__init__(
+            model,
+            sizes,
+            max_outputs=n_answers,
+            abort=None if target is None else target.abort,
+            n_sequences=n_answers,
+        )
+
+        if target is not None:
+            target.lend_threads(self.c)
 
 
 def check_moe_cache(size_mib: int) -> None:

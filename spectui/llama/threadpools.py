@@ -86,6 +86,10 @@ class ThreadPools(Closing):
         own.paused = len(wanted) > 1
         new = _function("ggml_threadpool_new")
         self._pools: list[int] = [new(ctypes.byref(one)) for one in reversed(wanted)]
+        self.attach(context)
+
+    def attach(self, context: Any) -> None:  # noqa: ANN401 - a C pointer
+        """Have another ``llama_context`` with as many threads use them too."""
         pointer = ctypes.c_void_p
         attach = native_function("llama_attach_threadpool", None, pointer, pointer, pointer)
         attach(context, self._pools[-1], self._pools[0])

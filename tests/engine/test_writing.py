@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from spectui.engine.commands import Generate, WriteAnswers
+from spectui.engine.demand import FreeMemory
 from spectui.engine.driver import Engine
 from spectui.engine.events import AnswerWritten, Event, TokenEmitted
 from spectui.errors import BadInputError, CancelledError
+from spectui.llama.buffers import HOST
 from spectui.options.setup import FlashAttention, ModelOptions, SamplingConfig
 from spectui.speculative.decoder import Stop
 from tests.support.engine import ARCHITECTURES, ENDLESS, SMALL_BATCH, local_engine
@@ -27,7 +29,7 @@ def with_target(engine: Engine, arch: str, folder: Path) -> Engine:
     # In single precision all through: what batches round otherwise moves no choice then.
     options = ModelOptions(path=path, cache_type_k="f32", cache_type_v="f32")
     context = replace(SMALL_BATCH, flash_attn=FlashAttention.OFF)
-    engine.load_target(options, context, max_draft=8)
+    engine.load_target(options, context, max_draft=16)
     return engine
 
 
@@ -77,7 +79,7 @@ def test_answers_are_those_that_are_written_alone(tmp_path: Path, arch: str) -> 
             }
 
 
-@pytest.mark.parametrize(("arch", "n_at_once"), [("llama", 8), ("cohere2", 1), ("mamba", 1)])
+@pytest.mark.parametrize(("arch", "n_at_once"), [("llama", 8), ("cohere2", 8), ("mamba", 8)])
 def test_tokens_of_several_answers_are_decoded_at_once(
     tmp_path: Path, arch: str, n_at_once: int
 ) -> None:
@@ -89,6 +91,21 @@ def test_tokens_of_several_answers_are_decoded_at_once(
     before_first = order[: order.index(AnswerWritten)]
     assert before_first.count(TokenEmitted) == 4 * n_at_once + 1
     assert order.count(TokenEmitted) == 50
+
+
+@pytest.mark.parametrize("arch", ["cohere2", "mamba"])
+def test_answers_for_which_memory_is_missing_are_written_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arch: str
+) -> None:
+    free = FreeMemory(by_memory={HOST: 1 << 12})
+    monkeypatch.setattr("spectui.engine.models.free_memory", lambda _gpus: free)
+    order: list[type[Event]] = []
+    with with_target(
+        local_engine(lambda event: order.append(type(event))), arch, tmp_path
+    ) as engine:
+        found = write(engine, n_predict=5)
+        assert order[: order.index(AnswerWritten)].count(TokenEmitted) == 5
+        assert_as_alone(engine, found, 5, ENDLESS)
 
 
 def test_answers_that_do_not_fit_at_once_wait(tmp_path: Path) -> None:
