@@ -26,6 +26,9 @@ from spectui.tune.setup import SearchSetup
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord
 
+_PRECISE = 0.07
+"""Half of an interval with which a decided gain is known well."""
+
 
 @dataclass(eq=False)
 class Confirmation:
@@ -47,6 +50,8 @@ class Confirmation:
         self._items = self._repeated(self.setup.division.planned)
         """Text to race on; until the race, as far as it is known."""
         self._race: Race | None = None
+        self._decided_s: float | None = None
+        """Seconds from the search's start to the first look that decided."""
         self.basis: Basis | None = None
         """Text that was raced on; None before the race."""
 
@@ -102,23 +107,30 @@ class Confirmation:
         with suppress(OutOfTimeError):
             race.run(until_decided=until_decided)
             while self._goes_on(race, until_decided=until_decided):
-                if not (until_decided and race.is_decided):
-                    race.run(until_decided=until_decided)
+                race.run(until_decided=until_decided)
         if race.is_decided and runs.n_items < n:
             self.setup.on_event(RaceDecided(n_prompts=runs.n_items, n_planned=n))
 
     def _goes_on(self, race: Race, *, until_decided: bool) -> bool:
         """Look again with further prompts; False where no more are needed, or to be had."""
         evidence = race.evidence
-        is_done = until_decided and race.is_decided
-        if evidence is None or race.leader != evidence.chosen or is_done:
+        if evidence is None or race.leader != evidence.chosen:
             return False
-        more = self.forecasting.further(evidence)
+        is_decided = until_decided and race.is_decided
+        if is_decided and self._is_precise(race):
+            return False
+        more = self.forecasting.further(evidence, is_decided=is_decided)
         if more is not None:
             items = self._recorded(more.prompts[len(evidence.prompts) :])
             self._items = (*self._items, *items)
             race.extend(more, items)
         return more is not None
+
+    def _is_precise(self, race: Race) -> bool:
+        """Whether what is decided is also known well, or that has taken as long again."""
+        if self._decided_s is None:
+            self._decided_s = self.pace.took_s
+        return race.half_width <= _PRECISE or self.pace.took_s >= 2 * self._decided_s
 
     def _requests(self, standings: Sequence[Standing]) -> tuple[Request, ...]:
         """Whole requests that the verdict takes in, as far as they are known before the depths."""

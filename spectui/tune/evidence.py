@@ -33,7 +33,7 @@ from spectui.measure.statistics import MIN_PROMPTS, changed, paired_speedup, spe
 from spectui.measure.verdict import Basis
 from spectui.speculative.counters import Counters
 from spectui.trace.ngrams import NGRAM_COSTS
-from spectui.tune.forecast import EVEN, Answers, Forecast, promising
+from spectui.tune.forecast import Answers, Forecast, cautious
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,7 +310,8 @@ def evidence_of(
     own = answers.get(chosen)
     if own is None or not own.on_s.any():
         return None
-    able = [one for one in forecasts if one.arm in answers]
+    # A setting that drafts nothing is off by another name.
+    able = [one.answers for one in forecasts if one.answers is not None and one.n_drafted] or [own]
     n, n_parts = own.on_s.shape
     prompt = np.repeat(np.arange(n)[:, None], n_parts, axis=1)
     part = np.repeat(np.arange(n_parts)[None, :], n, axis=0)
@@ -326,17 +327,16 @@ def evidence_of(
         is_of_few=n_given <= FEW,
         n_planned=n_planned,
         answers=cache(answers_of),
-        by_prompts=_crossed(able, list(answers.values()), prompt % min(n, _FOLDS)),
-        by_parts=_crossed(able, list(answers.values()), part),
+        by_prompts=_crossed(able, prompt % min(n, _FOLDS)),
+        by_parts=_crossed(able, part),
     )
 
 
-def _crossed(forecasts: Sequence[Forecast], answers: Sequence[Answers], folds: _Folds) -> Answers:
+def _crossed(answers: Sequence[Answers], folds: _Folds) -> Answers:
     """Each fold with the setting that the text of the others chooses.
 
     Args:
-        forecasts: all that can be chosen.
-        answers: of the same settings.
+        answers: with each setting that can be chosen.
         folds: of the text.
     """
     on_s, off_s = (np.array([getattr(one, n) for one in answers]) for n in ("on_s", "off_s"))
@@ -346,23 +346,7 @@ def _crossed(forecasts: Sequence[Forecast], answers: Sequence[Answers], folds: _
         if not off_s[:, others].any():
             # A prompt alone has no others.
             others = np.ones_like(others)
-        those_s, those_off_s = on_s[:, others].sum(axis=1), off_s[:, others].sum(axis=1)
-        # One long round may emit all of a short answer, and leave nothing to its other parts.
-        speedups = np.divide(those_off_s, those_s, out=np.zeros_like(those_s), where=those_s > 0)
-        # Those from which a choice is made, as all text makes it.
-        near = np.flatnonzero(speedups >= (1 - EVEN) * speedups.max())
-        some = {forecasts[index].arm: index for index in near[np.argsort(-speedups[near])].tolist()}
-        choice = promising(
-            [
-                replace(
-                    forecasts[index],
-                    speedup=float(speedups[index]),
-                    answers=answers[index].only(others),
-                )
-                for index in some.values()
-            ],
-            n=1,
-        )
-        found[folds == fold] = next((some[arm] for arm in choice), int(near[0]))
+        # As ``promising`` chooses from all text.
+        found[folds == fold] = np.argmax(cautious(off_s[:, others], on_s[:, others]))
     rows, columns = np.indices(folds.shape)
     return Answers(*np.moveaxis(np.array(answers), 1, -1)[found, rows, columns].transpose(2, 0, 1))

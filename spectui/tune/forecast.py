@@ -1,11 +1,11 @@
 """Forecasts of settings, and the choice of those worth a real trial."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from spectui.documents import Json, Known
 from spectui.format import counted, percent_text
@@ -106,16 +106,28 @@ class Answers(NamedTuple):
         """These and other answers with the same setting."""
         return Answers(*np.concatenate((self, others), axis=1))
 
-    def only(self, some: npt.NDArray[np.bool_]) -> "Answers":
-        """Zeros but for ``some`` parts: [n_recordings, n_parts]."""
-        return Answers(*np.where(some, self, 0.0))
 
-    @property
-    def spread(self) -> float:
-        """Standard deviation over the answers of the logarithm of the speedup."""
-        on_s, off_s = self.on_s.sum(axis=1), self.off_s.sum(axis=1)
-        logs = np.log(off_s[on_s > 0] / on_s[on_s > 0])
-        return float(logs.std(ddof=1)) if len(logs) > 1 else 0.0
+def cautious(off_s: Vector, on_s: Vector) -> Vector:
+    """Logarithm of the speedup of parts of answers together, less its standard error over them.
+
+    The best of thousands of settings may be so by a few parts alone. Of those within a standard
+    error of each other the one whose gain is surest takes fewest prompts to confirm.
+
+    Args:
+        off_s: [..., n] seconds of the target alone by part; 0 where nothing was decoded.
+        on_s: [..., n] seconds with a setting.
+
+    Returns:
+        [...]; minus infinity where nothing was decoded at all.
+    """
+    n = np.count_nonzero(on_s, axis=-1)
+    sums = off_s.sum(axis=-1), on_s.sum(axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # The ratio of sums, linearised in each part.
+        influence = off_s / sums[0][..., None] - on_s / sums[1][..., None]
+        error = np.sqrt((influence**2).sum(axis=-1) * n / np.maximum(n - 1, 1))
+        found = np.log(sums[0] / sums[1]) - error
+    return np.where(n > 0, found, -np.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +144,11 @@ class Forecast:
     """None where totals alone are known."""
 
     @property
-    def spread(self) -> float:
-        """Standard deviation over the prompts of the logarithm of the speedup."""
-        return 0.0 if self.answers is None else self.answers.spread
+    def cautious(self) -> float:
+        """``cautious`` of the answers; of totals alone the logarithm of their speedup."""
+        if self.answers is None:
+            return math.log(self.speedup) if self.speedup > 0 else -math.inf
+        return float(cautious(self.answers.off_s.ravel(), self.answers.on_s.ravel()))
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -184,13 +198,10 @@ def promising(ordered: Sequence[Forecast], n: int = _PROMISING) -> tuple[Arm, ..
     parameters share its error, and measuring them would say little. A setting that drafted nothing
     is the off arm under another name.
 
-    Of those that are as good as the best for all that a forecast can tell, the one that gains most
-    evenly comes first: it serves other prompts as well, and fewer of them decide whether it pays.
+    Those whose gain is surest come first (``cautious``).
     """
-    best = best_of_each_length(ordered)
-    bound = (1 - EVEN) * best[0].speedup if best else 0.0
-    even = sorted((one for one in best if one.speedup >= bound), key=lambda one: one.spread)
-    return tuple(one.arm for one in (*even, *best[len(even) :])[:n])
+    best = best_of_each_length(sorted(ordered, key=lambda one: -one.cautious))
+    return tuple(one.arm for one in best[:n])
 
 
 def in_order(ordered: Sequence[Forecast], defaults: Sequence[Arm]) -> tuple[Arm, ...]:

@@ -83,7 +83,7 @@ class Forecasting:
             n_planned=self._n_planned,
         )
 
-    def further(self, evidence: Evidence) -> Evidence | None:
+    def further(self, evidence: Evidence, *, is_decided: bool) -> Evidence | None:
         """Record further prompts for the setting that was chosen, as far as time allows."""
         forecaster, n_left = self.forecaster, self._n_planned - len(evidence.prompts)
         if not isinstance(forecaster, Forecaster):
@@ -94,7 +94,8 @@ class Forecasting:
             n = min(n, int(_FURTHER_SHARE * self.pace.left_s / prompt_s))
         if n < min(_FEWEST, n_left) or n < 1:
             return None
-        self.setup.on_event(Notice(text=f"recording {counted(n, 'further prompt')}"))
+        why = "decided; for a narrower interval " if is_decided else ""
+        self.setup.on_event(Notice(text=f"{why}recording {counted(n, 'further prompt')}"))
         found = forecaster.further(evidence.chosen, n)
         if found is None:
             return None

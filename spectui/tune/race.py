@@ -258,6 +258,14 @@ class Race:
         return high is not None and high < 1 + self.min_gain
 
     @property
+    def half_width(self) -> float:
+        """Half of the interval of the leader's speedup at the last look; infinite if it is open."""
+        speedup = self._speedups.get(self.leader)
+        if speedup is None or speedup.low is None or speedup.high is None:
+            return math.inf
+        return (speedup.high - speedup.low) / 2
+
+    @property
     def is_decided(self) -> bool:
         """Whether the last look has a verdict on the leader that the other finalists leave.
 

@@ -193,7 +193,7 @@ def test_answers_in_which_nothing_was_decoded_are_no_evidence() -> None:
     gains = np.full((14, N_PARTS), 1.4)
     empty = replace(
         forecast(1, gains),
-        answers=known(forecast(1, gains).answers).only(np.zeros(gains.shape, bool)),
+        answers=Answers(*np.zeros((5, *gains.shape))),
     )
     assert found_in(empty.arm, [empty], [("p", "")] * 14) is None
     assert found_in(arm(2), [forecast(1, gains)], [("p", "")] * 14) is None
@@ -211,7 +211,9 @@ def test_answers_in_which_nothing_was_decoded_are_no_evidence() -> None:
     # Some of them without text: they are no prompt of the interval.
     some = np.ones(gains.shape, bool)
     some[0] = False
-    partly = replace(forecast(1, gains), answers=known(forecast(1, gains).answers).only(some))
+    partly = replace(
+        forecast(1, gains), answers=Answers(*np.where(some, known(forecast(1, gains).answers), 0.0))
+    )
     one = known(
         evidence_of(
             partly.arm,

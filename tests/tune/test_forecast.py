@@ -145,7 +145,7 @@ def test_promising_are_the_best_of_each_length() -> None:
     )
     # What drafts nothing is not, and n-grams share their length.
     ngrams = [of_ngrams(12, 16, n_drafted=0), of_ngrams(4, 8), of_ngrams(3, 8)]
-    assert promising([*ngrams, ordered[0]]) == (ngrams[1].arm, ordered[0].arm)
+    assert promising([ordered[0], *ngrams]) == (ordered[0].arm, ngrams[1].arm)
 
 
 def answers(off_s: list[list[float]]) -> Answers:
@@ -153,13 +153,25 @@ def answers(off_s: list[list[float]]) -> Answers:
     return Answers(tokens=ones, drafted=ones, accepted=ones, on_s=ones, off_s=np.array(off_s))
 
 
-def test_of_forecasts_that_are_equal_within_their_error_the_evenest_is_the_most_promising() -> None:
-    long, middle, short, slow = (
-        replace(one("a", n, 0.0, speedup), answers=answers([[1.0], [math.exp(spread)]]))
-        for n, speedup, spread in ((9, 1.5, 0.3), (7, 1.49, 0.2), (3, 1.48, 0.1), (2, 1.47, 0.05))
+def test_of_forecasts_within_a_standard_error_the_surest_is_the_most_promising() -> None:
+    even, uneven, better, alone = (
+        replace(one("a", n, 0.0, float(np.mean(off_s))), answers=answers(off_s))
+        for n, off_s in (
+            (2, [[1.4, 1.5], [1.4, 1.5]]),
+            (3, [[1.0, 1.0], [1.0, 3.2]]),
+            (4, [[1.6, 1.4], [1.7, 1.4]]),
+            (5, [[1.3]]),
+        )
     )
-    assert long.spread == pytest.approx(0.3 / math.sqrt(2))
-    assert promising((long, middle, short, slow)) == (short.arm, middle.arm, long.arm, slow.arm)
+    # Of four parts, each 0.05 of 5.8 away from the mean.
+    assert even.cautious == pytest.approx(math.log(1.45) - math.sqrt(16 / 3) * 0.05 / 5.8)
+    assert alone.cautious == pytest.approx(math.log(1.3))
+    assert promising((uneven, better, even, alone)) == (
+        better.arm,
+        even.arm,
+        alone.arm,
+        uneven.arm,
+    )
 
 
 def test_defaults_follow_the_best_forecast_and_those_that_would_lose_come_last() -> None:
