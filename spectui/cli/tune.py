@@ -77,8 +77,8 @@ _TUNE = (
         default="decided",
         show_default=True,
         help=(
-            "End as soon as the answer is decided, or with the time budget and the prompts, for a "
-            "narrower interval."
+            "End once the answer is decided and the gain known within ±7 points (or after as long "
+            "again), or with the time budget and the prompts, for a narrower interval."
         ),
     ),
     REQUEST,
