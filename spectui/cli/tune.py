@@ -77,7 +77,7 @@ _TUNE = (
         default="decided",
         show_default=True,
         help=(
-            "End once the answer is decided and the gain known within ±7 points (or after as long "
+            "End once the answer is decided (a gain also known within ±7 %, or after as long "
             "again), or with the time budget and the prompts, for a narrower interval."
         ),
     ),

@@ -27,7 +27,7 @@ from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord
 
 _PRECISE = 0.07
-"""Half of an interval with which a decided gain is known well."""
+"""Half of an interval with which a speedup is known well, as a share of it."""
 
 
 @dataclass(eq=False)
@@ -127,10 +127,14 @@ class Confirmation:
         return more is not None
 
     def _is_precise(self, race: Race) -> bool:
-        """Whether what is decided is also known well, or that has taken as long again."""
+        """Whether a gain that was shown is known well, or as much time again has gone into that."""
         if self._decided_s is None:
             self._decided_s = self.pace.took_s
-        return race.half_width <= _PRECISE or self.pace.took_s >= 2 * self._decided_s
+        found = race.speedup
+        if found is None or found.low is None or found.high is None or found.low <= 1:
+            return True
+        is_known = found.high - found.low <= 2 * _PRECISE * found.estimate
+        return is_known or self.pace.took_s >= 2 * self._decided_s
 
     def _requests(self, standings: Sequence[Standing]) -> tuple[Request, ...]:
         """Whole requests that the verdict takes in, as far as they are known before the depths."""

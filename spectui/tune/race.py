@@ -258,12 +258,9 @@ class Race:
         return high is not None and high < 1 + self.min_gain
 
     @property
-    def half_width(self) -> float:
-        """Half of the interval of the leader's speedup at the last look; infinite if it is open."""
-        speedup = self._speedups.get(self.leader)
-        if speedup is None or speedup.low is None or speedup.high is None:
-            return math.inf
-        return (speedup.high - speedup.low) / 2
+    def speedup(self) -> Speedup | None:
+        """The leader's at the last look; None before the first."""
+        return self._speedups.get(self.leader)
 
     @property
     def is_decided(self) -> bool:
@@ -273,7 +270,7 @@ class Race:
         to whoever still may.
         """
         standings = self._standings()
-        speedup = self._speedups.get(self.leader)
+        speedup = self.speedup
         if speedup is None:
             return False
         requests = self.requests(standings)
