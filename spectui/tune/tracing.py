@@ -45,6 +45,9 @@ _COST_PROMPTS = 8
 many; half of either where there is no time for more."""
 
 
+_WRITTEN_FIRST = 8
+"""Prompts of the first command: as many as are decoded at once. Beside other programs the text may
+take many times as long as was estimated, and the drafts need their time as well."""
 _WRITTEN_AT_ONCE = 16
 """Prompts of one command: more than are decoded at once, so that another takes the place of one
 that ends early; few enough that not much is lost where the engine gives way or its process ends."""
@@ -180,7 +183,9 @@ class Tracer:
                 is_late = self.until.is_late()
                 if self._recordings and (is_late or not self.until.may_write()):
                     break
-                n = 1 if is_late else _WRITTEN_AT_ONCE
+                n = _WRITTEN_AT_ONCE if self._recordings else _WRITTEN_FIRST
+                if is_late:
+                    n = 1
                 again_after_a_death(partial(self._write, waiting[:n]))
         finally:
             order = {item.id: index for index, item in enumerate(items)}

@@ -153,7 +153,7 @@ def test_text_ends_where_its_time_does(tiny: TinyPath) -> None:
         workload=replace(WORKLOAD, items=items),
         may_write=lambda: next(may_write),
     )
-    assert len(tracing.recordings) == 32
+    assert len(tracing.recordings) == 24
     assert all(set(one.chains) == {"draft"} for one in tracing.recordings)
 
 
@@ -191,7 +191,8 @@ def test_a_recording_that_is_late_does_what_has_to_be(tiny: TinyPath) -> None:
 def test_a_recording_that_gets_late_goes_on_with_what_every_draft_was_recorded_along(
     tiny: TinyPath,
 ) -> None:
-    asked = iter([False] + [False] * 2 + [True] * 20)
+    # Before two commands of text, and before the second and third prompt of the draft.
+    asked = iter([False] * 2 + [False] * 2 + [True] * 20)
     tracing, _events = trace(tiny, is_late=lambda: next(asked))
     assert [one.id for one in tracing.recordings] == ["p0", "p1", "p2"]
     assert all(set(one.chains) == {"draft"} for one in tracing.recordings)
