@@ -33,7 +33,7 @@ from spectui.measure.statistics import MIN_PROMPTS, changed, paired_speedup, spe
 from spectui.measure.verdict import Basis
 from spectui.speculative.counters import Counters
 from spectui.trace.ngrams import NGRAM_COSTS
-from spectui.tune.forecast import Answers, Forecast, cautious
+from spectui.tune.forecast import Answers, Forecast, shrunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -347,6 +347,6 @@ def _crossed(answers: Sequence[Answers], folds: _Folds) -> Answers:
             # A prompt alone has no others.
             others = np.ones_like(others)
         # As ``promising`` chooses from all text.
-        found[folds == fold] = np.argmax(cautious(off_s[:, others], on_s[:, others]))
+        found[folds == fold] = np.argmax(shrunk(off_s[:, others], on_s[:, others]))
     rows, columns = np.indices(folds.shape)
     return Answers(*np.moveaxis(np.array(answers), 1, -1)[found, rows, columns].transpose(2, 0, 1))

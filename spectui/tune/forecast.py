@@ -107,11 +107,12 @@ class Answers(NamedTuple):
         return Answers(*np.concatenate((self, others), axis=1))
 
 
-def cautious(off_s: Vector, on_s: Vector) -> Vector:
-    """Logarithm of the speedup of parts of answers together, less its standard error over them.
+def shrunk(off_s: Vector, on_s: Vector) -> Vector:
+    """Logarithm of the speedup of parts of answers together, shrunk by what is not known of it.
 
-    The best of thousands of settings may be so by a few parts alone. Of those within a standard
-    error of each other the one whose gain is surest takes fewest prompts to confirm.
+    A gain g of standard error s counts as g - s²/g, and one within its error as none (the positive
+    part of James and Stein 1961, "Estimation with quadratic loss"): the best of thousands of
+    settings may be so by a few parts alone. A loss counts as it is.
 
     Args:
         off_s: [..., n] seconds of the target alone by part; 0 where nothing was decoded.
@@ -125,8 +126,9 @@ def cautious(off_s: Vector, on_s: Vector) -> Vector:
     with np.errstate(divide="ignore", invalid="ignore"):
         # The ratio of sums, linearised in each part.
         influence = off_s / sums[0][..., None] - on_s / sums[1][..., None]
-        error = np.sqrt((influence**2).sum(axis=-1) * n / np.maximum(n - 1, 1))
-        found = np.log(sums[0] / sums[1]) - error
+        variance = (influence**2).sum(axis=-1) * n / np.maximum(n - 1, 1)
+        gain = np.log(sums[0] / sums[1])
+        found = np.where(gain > 0, np.maximum(gain - variance / gain, 0), gain)
     return np.where(n > 0, found, -np.inf)
 
 
@@ -144,11 +146,11 @@ class Forecast:
     """None where totals alone are known."""
 
     @property
-    def cautious(self) -> float:
-        """``cautious`` of the answers; of totals alone the logarithm of their speedup."""
+    def shrunk(self) -> float:
+        """Gain, ``shrunk`` by its error over the answers; of totals alone the whole one."""
         if self.answers is None:
             return math.log(self.speedup) if self.speedup > 0 else -math.inf
-        return float(cautious(self.answers.off_s.ravel(), self.answers.on_s.ravel()))
+        return float(shrunk(self.answers.off_s.ravel(), self.answers.on_s.ravel()))
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -198,9 +200,9 @@ def promising(ordered: Sequence[Forecast], n: int = _PROMISING) -> tuple[Arm, ..
     parameters share its error, and measuring them would say little. A setting that drafted nothing
     is the off arm under another name.
 
-    Those whose gain is surest come first (``cautious``).
+    The gains are ``shrunk``: of those that are alike within their errors, the surest comes first.
     """
-    best = best_of_each_length(sorted(ordered, key=lambda one: -one.cautious))
+    best = best_of_each_length(sorted(ordered, key=lambda one: -one.shrunk))
     return tuple(one.arm for one in best[:n])
 
 

@@ -164,8 +164,9 @@ def test_of_forecasts_within_a_standard_error_the_surest_is_the_most_promising()
         )
     )
     # Of four parts, each 0.05 of 5.8 away from the mean.
-    assert even.cautious == pytest.approx(math.log(1.45) - math.sqrt(16 / 3) * 0.05 / 5.8)
-    assert alone.cautious == pytest.approx(math.log(1.3))
+    variance = 16 / 3 * (0.05 / 5.8) ** 2
+    assert even.shrunk == pytest.approx(math.log(1.45) - variance / math.log(1.45))
+    assert alone.shrunk == pytest.approx(math.log(1.3))
     assert promising((uneven, better, even, alone)) == (
         better.arm,
         even.arm,
