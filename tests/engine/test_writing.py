@@ -19,6 +19,8 @@ from tests.support.models import Tiny
 
 PROMPT = (88, 102, 126, 263, 261, 109, 271)
 PROMPTS = tuple((*PROMPT * (1 + n % 3), 100 + n) for n in range(10))
+LONG = tuple((*PROMPT * (6 + n % 3), 100 + n) for n in range(10))
+"""Longer than any window."""
 GREEDY = SamplingConfig(temp=0.0)
 SEEDED = SamplingConfig(temp=1.5, top_k=0, min_p=0.0, seed=11)
 
@@ -71,6 +73,7 @@ def test_answers_are_those_that_are_written_alone(tmp_path: Path, arch: str) -> 
         for n_predict, sampling in ((1, GREEDY), (24, ENDLESS), (24, SEEDED), (60, SEEDED)):
             found = write(engine, n_predict=n_predict, sampling=sampling)
             assert_as_alone(engine, found, n_predict, sampling)
+        assert_as_alone(engine, write(engine, LONG), 24, ENDLESS, LONG)
         if arch == "llama":
             # Others take the place of those that end early.
             assert {answer.stop for answer in found.values()} == {
