@@ -6,8 +6,10 @@ bring hundreds of kilobytes.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
 
 from spectui.format import time_text
 
@@ -79,8 +81,7 @@ class Seconds:
         return tuple((self.at(one), time_text(one)) for one in values)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class Row(NamedTuple):
     """A row of a chart of speedups: an estimate, with its interval where there is one."""
 
     label: str
@@ -89,24 +90,16 @@ class Row:
     is_strong: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forest:
-    """A chart of speedups."""
-
-    rows: tuple[Row, ...]
-
-    @property
-    def scale(self) -> Scale:
-        """Scale of the chart."""
-        told = [row.speedup for row in self.rows if row.speedup]
-        ends = [end for row in self.rows for end in row.interval or () if end]
-        # An interval of too few prompts may reach from nothing to a hundredfold.
-        low, high = min(1.0, *told) / _FARTHEST, max(1.0, *told) * _FARTHEST
-        return scale_of([*told, *(min(max(end, low), high) for end in ends)])
+def forest_scale(rows: Sequence[Row]) -> Scale:
+    """Scale of a chart of speedups."""
+    speedups = [row.speedup for row in rows if row.speedup]
+    ends = [end for row in rows for end in row.interval or () if end]
+    # An interval of too few prompts may reach from nothing to a hundredfold.
+    low, high = min(1.0, *speedups) / _FARTHEST, max(1.0, *speedups) * _FARTHEST
+    return scale_of([*speedups, *(min(max(end, low), high) for end in ends)])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Piece(NamedTuple):
     """A piece of a bar."""
 
     name: str
@@ -115,8 +108,7 @@ class Piece:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
+class Bar(NamedTuple):
     """A bar of pieces in seconds."""
 
     label: str
@@ -128,22 +120,13 @@ class Bar:
         return max((one.start_s + one.seconds for one in self.pieces), default=0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bars:
-    """A chart of bars."""
-
-    bars: tuple[Bar, ...]
-
-    @property
-    def scale(self) -> Seconds:
-        """Scale of the chart."""
-        return Seconds(most=1.04 * max((bar.end_s for bar in self.bars), default=0.0))
-
-
 def bar(label: str, *pieces: tuple[str, float], start_s: float = 0.0) -> Bar:
     """A bar of pieces (name, seconds), one behind the other."""
-    found = []
-    for name, seconds in pieces:
-        found.append(Piece(name=name, start_s=start_s, seconds=seconds))
-        start_s += seconds
-    return Bar(label=label, pieces=tuple(found))
+    starts = accumulate((seconds for _name, seconds in pieces), initial=start_s)
+    both = zip(pieces, starts, strict=False)
+    return Bar(label, tuple(Piece(name, start, seconds) for (name, seconds), start in both))
+
+
+def bars_scale(bars: Sequence[Bar]) -> Seconds:
+    """Scale of a chart of bars."""
+    return Seconds(most=1.04 * max((one.end_s for one in bars), default=0.0))

@@ -13,8 +13,7 @@ from spectui.measure.arm import Arm
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
 from spectui.measure.verdict import Answer, Verdict
-from spectui.report.document import ModelPart, SidePart, TuneDocument, read_document
-from spectui.report.settings import arm_of
+from spectui.report.document import ModelPart, SidePart, TuneDocument, arm_of, read_document
 from spectui.tune.outcome import Gain
 from spectui.tune.studies.listing import StoredStudy
 from spectui.tune.trials import TrialRecord, speedup_estimate

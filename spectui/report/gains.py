@@ -1,17 +1,16 @@
 """Sections on what is gained: how surely, in requests, by setting, depth, temperature, category."""
 
 import math
+from collections.abc import Iterable
 
 from spectui.documents import Known
 from spectui.format import counted, percent_text, rate_text, time_text, times_text
 from spectui.options.setup import SamplingConfig
-from spectui.report.charts import Bars, Forest, Row, bar
+from spectui.report.charts import Row, bar
 from spectui.report.content import Content
-from spectui.report.document import Gained, RequestPart
-from spectui.report.section import MOST, Cells, Section, Table
-from spectui.report.settings import arm_of
+from spectui.report.document import Gained, RequestPart, arm_of
+from spectui.report.section import MOST, Cells, Section, Table, interval_text, label_of, short
 from spectui.report.settings_map import settings_map
-from spectui.report.words import interval_text, label_of, short
 from spectui.tune.race import forecast_error
 
 _SHORTEST = 2
@@ -34,26 +33,20 @@ def gain_section(content: Content) -> Known[Section]:
         others.append((label, served.delivered))
     finalists = document.finalists or ()
     others += [(f"runner-up, {label_of(arm_of(one.params))}", one) for one in finalists[1:]]
-    own = Row(
-        label=f"writing, {label_of(content.best)}",
-        speedup=gain.speedup,
-        interval=gain.interval,
-        is_strong=True,
-    )
+    own = Row(f"writing, {label_of(content.best)}", gain.speedup, gain.interval, is_strong=True)
     notes = [_how_measured(content, gain.n_prompts)]
     if document.lossless:
         notes.append("The text was the same with and without the draft.")
-    return Known(Section(forest=_forest(others[:MOST], own), notes=tuple(notes)))
+    return Known(Section(forest=(own, *_forest(others[:MOST])), notes=tuple(notes)))
 
 
-def _forest(found: list[tuple[str, Gained | None]], *first: Row) -> Forest:
-    """A chart of what has a speedup."""
-    rows = (
-        Row(label=label, speedup=one.speedup, interval=one.speedup_ci95)
+def _forest(found: Iterable[tuple[str, Gained | None]]) -> tuple[Row, ...]:
+    """Rows of a chart: all that have a speedup."""
+    return tuple(
+        Row(label, one.speedup, one.speedup_ci95)
         for label, one in found
         if one is not None and one.speedup
     )
-    return Forest(rows=(*first, *rows))
 
 
 def _how_measured(content: Content, n_prompts: int) -> str:
@@ -84,7 +77,7 @@ def requests_section(content: Content) -> Known[Section]:
         if one.is_extrapolated
     )
     table = Table(heads=heads, rows=tuple(map(_request_cells, found[:MOST])))
-    return Known(Section(bars=Bars(bars=tuple(bars)), table=table, notes=notes))
+    return Known(Section(bars=tuple(bars), table=table, notes=notes))
 
 
 def _request_cells(one: RequestPart) -> Cells:
@@ -138,7 +131,7 @@ def depth_section(content: Content) -> Known[Section]:
     heads = ("length of prompt", "speedup", "95 % interval", "accepted", "a token of the target")
     limit = content.document.depth_limit
     notes = () if limit is None else (f"It pays up to a depth of about {limit:,} tokens.",)
-    chart = _forest(list(zip(labels, found[:MOST], strict=False)))
+    chart = _forest(zip(labels, found[:MOST], strict=False))
     return Known(Section(forest=chart, table=Table(heads=heads, rows=tuple(rows)), notes=notes))
 
 
@@ -177,9 +170,8 @@ def categories_section(content: Content) -> Known[Section]:
     )
     heads = ("category", "prompts", "speedup", "accepted")
     notes = (f"{len(found) - MOST} further categories left out.",) if len(found) > MOST else ()
-    chart = _forest(list(zip(names, found, strict=False)))
-    table = Table(heads=heads, rows=tuple(rows))
-    return Known(Section(forest=chart if chart.rows else None, table=table, notes=notes))
+    chart = _forest(zip(names, found, strict=False))
+    return Known(Section(forest=chart, table=Table(heads=heads, rows=tuple(rows)), notes=notes))
 
 
 def slots_section(content: Content) -> Known[Section]:

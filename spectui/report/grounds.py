@@ -14,11 +14,10 @@ from spectui.format import (
     times_text,
 )
 from spectui.options.setup import SamplingConfig
-from spectui.report.charts import Bars, bar
+from spectui.report.charts import bar
 from spectui.report.content import Content
 from spectui.report.document import ModelPart
-from spectui.report.section import MOST, Section, Table, facts
-from spectui.report.words import file_name, label_of, short
+from spectui.report.section import MOST, Section, Table, facts, file_name, label_of, short
 from spectui.tune.trials import TrialState
 
 _MOST_TRIALS = 25
@@ -65,7 +64,7 @@ def round_section(content: Content) -> Known[Section]:
     ]
     text = content.document.explanation
     notes = () if text is None else (text,)
-    return Known(Section(bars=Bars(bars=tuple(bars)), table=facts(rows), notes=notes))
+    return Known(Section(bars=tuple(bars), table=facts(rows), notes=notes))
 
 
 def trials_section(content: Content) -> Known[Section]:

@@ -8,7 +8,7 @@ from spectui.format import counted, times_text
 from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
 from spectui.report.content import Content
-from spectui.report.settings import arm_of
+from spectui.report.document import arm_of
 
 _MOST_COLUMNS, _MOST_ROWS = 20, 10
 _MOST_PANELS = 4

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from spectui.format import counted, gain_percent, rate_text, time_text, times_text
 from spectui.measure.verdict import Basis
 from spectui.report.content import Content
-from spectui.report.words import file_name, interval_text, short
+from spectui.report.section import file_name, interval_text, short
 
 _NO_VERDICT = (
     "The search ended before it had found one; its spectui tune command goes on from there."
