@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.commands.command import Start
-from spectui.commands.launch import ExportSetup
 from spectui.documents import Known
 from spectui.errors import SpectuiError
 from spectui.format import printable
@@ -15,37 +14,22 @@ from spectui.report.content import Content
 from spectui.secret import hidden, without_secrets
 
 
-def own_command(content: Content) -> Known[str]:
-    """The advised command, for a shell of whoever searched: without secrets, ``~`` for home."""
-    outcome = content.source.outcome
-    return _written(content, None if outcome is None else outcome.exported())
+def advised_command(content: Content, *, is_public: bool = False) -> Known[str]:
+    """The advised command for a shell, without secrets.
 
-
-def public_command(content: Content) -> Known[str]:
-    """The advised command with names of files alone, and without a user's own options."""
+    Args:
+        content: the study.
+        is_public: whether it has names of files alone, and no options of the user's own; else
+            ``~`` stands for the home folder of whoever searched.
+    """
     outcome = content.source.outcome
     if outcome is None:
-        return _written(content, None)
-    setup = replace(
-        outcome.exported(),
-        target=public(outcome.target),
-        draft=None if outcome.draft is None else public(outcome.draft),
-        extra=(),
-        start=Start(),
-    )
-    return _written(content, setup)
-
-
-def public(model: ModelOptions) -> ModelOptions:
-    """The model without folders, addresses, and texts that a user typed."""
-    devices = replace(model.devices, rpc=(), names=None) if model.devices.rpc else model.devices
-    return replace(model, path=Path(model.path.name), devices=devices, override_kv=())
-
-
-def _written(content: Content, setup: ExportSetup | None) -> Known[str]:
-    outcome = content.source.outcome
-    if setup is None or outcome is None:
         return Known(None, "the search ended before it advised anything")
+    setup = outcome.exported()
+    if is_public:
+        draft = None if outcome.draft is None else public(outcome.draft)
+        target = public(outcome.target)
+        setup = replace(setup, target=target, draft=draft, extra=(), start=Start())
     try:
         launch = setup.launch(outcome.dialect)
     except SpectuiError as error:
@@ -55,6 +39,12 @@ def _written(content: Content, setup: ExportSetup | None) -> Known[str]:
     )
     words = shell_text((*launch.start.program, *launch.arguments))
     return Known(f"{printable(variables)}{words}")
+
+
+def public(model: ModelOptions) -> ModelOptions:
+    """The model without folders, addresses, and texts that a user typed."""
+    devices = replace(model.devices, rpc=(), names=None) if model.devices.rpc else model.devices
+    return replace(model, path=Path(model.path.name), devices=devices, override_kv=())
 
 
 def shell_text(words: Sequence[str]) -> str:

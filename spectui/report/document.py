@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from spectui.documents import Json
+from spectui.format import time_text
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.arm import Arm
 from spectui.options.drafters import MODEL_KIND, MTP_KIND, DrafterSetting, Ngram
@@ -21,9 +22,16 @@ _LARGEST = 1e15
 _REASON = 300
 """Most characters of a reason that is passed on."""
 
+_LABEL = 120
+
 Amount = Annotated[float, Meta(ge=0, le=_LARGEST)]
 Count = Annotated[int, Meta(ge=0, le=int(_LARGEST))]
 Interval = tuple[Amount, Amount]
+
+
+def short(text: str, most: int = _LABEL) -> str:
+    """A text of others in a label's length."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 class Gained(Struct, frozen=True, kw_only=True):
@@ -38,6 +46,11 @@ class Times(Struct, frozen=True):
 
     off: Amount
     on: Amount
+
+    @property
+    def text(self) -> str:
+        """Both, such as ``370 ms → 210 ms``."""
+        return f"{time_text(self.off)} → {time_text(self.on)}"
 
 
 class RequestPart(Gained, frozen=True, kw_only=True):
@@ -63,6 +76,11 @@ class DepthPart(Gained, frozen=True, kw_only=True):
     acceptance_rate: Amount | None = None
     token_s: Amount | None = None
 
+    @property
+    def label(self) -> str:
+        """The length in words."""
+        return f"{self.depth:,} tokens" if self.depth else "prompts as they are"
+
 
 class TemperaturePart(Struct, frozen=True):
     """The best setting at another temperature."""
@@ -79,6 +97,11 @@ class CategoryPart(Gained, frozen=True, kw_only=True):
     category: str
     n_prompts: Count
     acceptance_rate: Amount | None = None
+
+    @property
+    def label(self) -> str:
+        """The category in a label's length."""
+        return short(self.category, 60)
 
 
 class SlotsPart(Gained, frozen=True, kw_only=True):
@@ -158,6 +181,11 @@ class ModelPart(Struct, frozen=True):
     arch: str | None = None
     n_params: Count | None = None
     size_bytes: Count | None = None
+
+    @property
+    def file_name(self) -> str:
+        """Name of the file, without its folder."""
+        return short(self.path.replace("\\", "/").rpartition("/")[2])
 
 
 class ConfigPart(Struct, frozen=True):

@@ -11,16 +11,15 @@ from markupsafe import Markup
 
 from spectui import __version__
 from spectui.commands.launch import placement_text
-from spectui.format import counted, printable, rate_text
+from spectui.format import counted, printable, rate_text, times_text
 from spectui.markdown import escaped, table_row
 from spectui.measure.verdict import Answer
 from spectui.models.files import quantisation
-from spectui.report.commands import bench_command, own_prompts, public, public_command
-from spectui.report.content import Content
+from spectui.report.commands import advised_command, bench_command, own_prompts, public
+from spectui.report.content import Content, interval_text, label_of
+from spectui.report.document import short
 from spectui.report.page import environment
-from spectui.report.section import file_name, interval_text, label_of, short
 from spectui.report.sections import SECTIONS
-from spectui.report.summary import head_of
 
 _LONGEST = 1500
 _CHARTS = frozenset({"gain", "map"})
@@ -31,14 +30,19 @@ _UNKNOWN = "–"
 
 def render_markdown(content: Content) -> str:
     """Render a study."""
-    verdict, command = content.verdict, public_command(content).value
+    verdict, command = content.verdict, advised_command(content, is_public=True).value
     prompts = own_prompts(content)
     name = None if prompts is None else Path(prompts.name)
     sections = [(one, one.read(content).value) for one in SECTIONS if one.name not in _CHARTS]
     templates = environment(_shown)
-    templates.filters |= {"cells": _cells, "fenced": _fenced, "counted": counted}
+    templates.filters |= {
+        "cells": _cells,
+        "fenced": _fenced,
+        "counted": counted,
+        "times": times_text,
+    }
     return templates.get_template("issue.md.jinja").render(
-        head=head_of(content),
+        head=content,
         tells_reason=verdict is None or verdict.answer is Answer.UNDECIDED,
         command=command,
         again=None if command is None else bench_command(content, command, name),
@@ -77,7 +81,7 @@ def _columns(content: Content) -> dict[str, str | None]:
     document, gain = content.document, content.gain
     used = None if content.best is None else content.best.draft
     draft = next((one for one in document.drafts or () if used and one.name == used), None)
-    names = [file_name(one) for one in (document.target, draft) if one is not None]
+    names = [one.file_name for one in (document.target, draft) if one is not None]
     quants = [quantisation(PurePath(name).stem) or _UNKNOWN for name in names]
     off, on = content.rates or (None, None)
     interval = None if gain is None else interval_text(gain.interval)
@@ -88,7 +92,7 @@ def _columns(content: Content) -> dict[str, str | None]:
         "placement": _placement(content),
         "off, tokens/s": rate_text(off),
         "on, tokens/s": rate_text(on),
-        "speedup (95 %)": None if gain is None else f"{head_of(content).gain} ({interval})",
+        "speedup (95 %)": None if gain is None else f"{times_text(gain.speedup)} ({interval})",
         "setting": None if content.best is None else label_of(content.best),
     }
 

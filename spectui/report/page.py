@@ -13,11 +13,10 @@ from markupsafe import Markup
 from spectui import __version__
 from spectui.format import factor, printable, time_text, times_text
 from spectui.report.charts import bars_scale, forest_scale
-from spectui.report.commands import bench_command, own_command, own_prompts, shell_text
+from spectui.report.commands import advised_command, bench_command, own_prompts, shell_text
 from spectui.report.content import Content
-from spectui.report.section import short
+from spectui.report.document import short
 from spectui.report.sections import SECTIONS
-from spectui.report.summary import head_of
 
 _MOST_CHARACTERS = 4000
 """Limit of texts by others; real ones are shorter."""
@@ -34,7 +33,7 @@ def render_page(content: Content) -> str:
         if known.value is None:
             lacks.setdefault((known.reason or "").rstrip("."), []).append(topic.title)
     style, script = (Markup(_file(name)) for name in ("style.css", "copy.js"))  # noqa: S704 - the package's own files
-    command = own_command(content)
+    command = advised_command(content)
     templates = environment(_shown)
     templates.filters |= {
         "times": times_text,
@@ -51,7 +50,7 @@ def render_page(content: Content) -> str:
         script=script,
         style_hash=_digest(style),
         script_hash=_digest(script),
-        head=head_of(content),
+        head=content,
         command=command,
         steps=_steps(content, command.value),
         sections=[(topic, known.value) for topic, known in found if known.value is not None],

@@ -89,20 +89,20 @@ class Visit:
 
 def coordinates(cell: Cell) -> dict[str, str | int | float]:
     """Coordinates of ``cell`` on all of its axes, by the names of options."""
-    found: dict[str, str | int | float] = {"drafter": cell.arm.drafter}
+    found: dict[str, str | int | float | None] = {"drafter": cell.arm.drafter}
     for one in () if cell.speculation is None else cell.speculation.chain:
         # Among several drafters, whose number it is.
         found |= {number.axis: getattr(one, number.name) for number in numbers_of(type(one))}
-    found["threads"] = cell.place.threads
-    found["cache-type"] = cell.place.cache_type
-    found["parallel"] = cell.place.n_slots
-    if cell.task.prompt_length is not None:
-        found["prompt-length"] = cell.task.prompt_length
-    found["temp"] = cell.task.temp
-    found["n-predict"] = cell.task.n_predict
-    if cell.rerun:
-        found["rerun"] = cell.rerun
-    return found
+    found |= {
+        "threads": cell.place.threads,
+        "cache-type": cell.place.cache_type,
+        "parallel": cell.place.n_slots,
+        "prompt-length": cell.task.prompt_length,
+        "temp": cell.task.temp,
+        "n-predict": cell.task.n_predict,
+        "rerun": cell.rerun or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 Columns = Mapping[str, Callable[[Cell], str]]
@@ -127,9 +127,3 @@ def varying(cells: Iterable[Cell]) -> Columns:
         for heading, column in COLUMNS.items()
         if len({column(cell) for cell in found}) > 1
     }
-
-
-def with_values(name: str, cell: Cell, columns: Columns) -> str:
-    """A name with the cell's values in ``columns``."""
-    values = ", ".join(f"{heading} {column(cell)}" for heading, column in columns.items())
-    return f"{name} [{values}]" if values else name

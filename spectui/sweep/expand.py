@@ -18,8 +18,8 @@ from spectui.options.drafters import (
     with_kind,
 )
 from spectui.options.speculation import Speculation
-from spectui.sweep.axes import MODEL_KINDS, OFF_KIND, Axes
 from spectui.sweep.cells import Cell, Place, Task, Visit, coordinates
+from spectui.sweep.grid import MODEL_KINDS, OFF_KIND, Axes
 
 
 def expand(

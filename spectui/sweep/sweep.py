@@ -122,13 +122,10 @@ class Sweep:
         """
         with SweepStore(self.name, self.spec, restart=restart, say=say) as store:
             self._store = store
-            self.pending = tuple(visit for visit in self.visits if self._is_pending(visit, store))
+            again = VisitState.FAILED if self.setup.retry_failed else None
+            done = {one.visit for one in store.records if one.state is not again}
+            self.pending = tuple(visit for visit in self.visits if visit not in done)
             yield
-
-    def _is_pending(self, visit: Visit, store: SweepStore) -> bool:
-        record = store.record_of(visit)
-        is_failed = record is not None and record.state is VisitState.FAILED
-        return record is None or (self.setup.retry_failed and is_failed)
 
     def left_s(self) -> float | None:
         """Estimated seconds for what is pending; None before the first measurement."""
@@ -145,7 +142,7 @@ class Sweep:
         """``spectui.sweep-plan/1`` but for its header."""
         return {
             "name": self.name,
-            "grid": self._grid_document(),
+            "grid": self.setup.grid.brief,
             "n_cells": len(self.cells),
             "left_out": list(self.left_out),
             "n_prompts": len(self.setup.prompts),
@@ -179,7 +176,7 @@ class Sweep:
         seen = disturbance_of(summaries)
         return {
             "name": self.name,
-            "grid": self._grid_document(),
+            "grid": self.setup.grid.brief,
             **setup.backend_document(),
             "target": _model(self.spec["target"], setup.base.target),
             "drafts": {
@@ -195,10 +192,6 @@ class Sweep:
             "cells": [one.document() for one in summaries],
             **_best_document(summaries),
         }
-
-    def _grid_document(self) -> Json:
-        grid = self.setup.grid
-        return {"name": grid.name or None, "source": grid.source or None}
 
     def run(self, measurer: CellMeasurer, on_event: Callable[[VisitRecord], None]) -> None:
         """Measure all that is pending; the sweep is open.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from io import StringIO
 
 from spectui.format import factor, percent_text, printable, rate_text
+from spectui.markdown import escaped, table_row
 from spectui.measure.speedup import Speedup
 from spectui.sweep.cells import coordinates, varying
 from spectui.sweep.summary import (
@@ -166,9 +167,7 @@ def _speedup(speedup: Speedup | None) -> tuple[str, str]:
     if speedup is None:
         return _NONE, _NONE
     speedup = speedup.capped
-    if speedup.low is None or speedup.high is None:
-        return factor(speedup.estimate), _NONE
-    return factor(speedup.estimate), f"{factor(speedup.low)}–{factor(speedup.high)}"
+    return factor(speedup.estimate), "–".join(map(factor, speedup.interval or ())) or _NONE
 
 
 def markdown(
@@ -187,9 +186,9 @@ def markdown(
         notes: remarks on them.
         picture: name of the file with the speedups; None without one.
     """
-    parts = [f"# {_plain(title)}", "\n".join(f"- {_plain(fact)}" for fact in facts)]
+    parts = [f"# {escaped(title)}", "\n".join(f"- {escaped(fact)}" for fact in facts)]
     first, *rest = [_markdown_table(sheet) for sheet in found] or [""]
-    parts += [first, *map(_plain, notes), *rest]
+    parts += [first, *map(escaped, notes), *rest]
     if picture is not None:
         parts.append(f"## Speedups\n\n![Speedups]({picture})")
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -197,21 +196,8 @@ def markdown(
 
 def _markdown_table(sheet: Sheet) -> str:
     marks = ["---" if sheet.is_text(index) else "---:" for index in range(len(sheet.headings))]
-    rows = [sheet.headings, marks, *sheet.rows]
-    lines = ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in rows]
-    return f"## {sheet.title}\n\n" + "\n".join(lines)
-
-
-def _markdown_cell(text: str) -> str:
-    return text if set(text) <= {"-", ":"} else _plain(text).replace("|", "\\|")
-
-
-def _plain(text: str) -> str:
-    """Text with Markdown's special characters escaped, which names of files may hold."""
-    text = printable(text, keep="\n\t")
-    for mark in "\\`*_<>[]":
-        text = text.replace(mark, f"\\{mark}")
-    return " ".join(text.split())
+    rows = (table_row(sheet.headings), f"| {' | '.join(marks)} |", *map(table_row, sheet.rows))
+    return "\n".join((f"## {sheet.title}\n", *rows))
 
 
 _COLUMNS = (
