@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import prod
 from pathlib import Path
+from typing import NamedTuple
 
 from spectui.files import open_file
 from spectui.gguf_names import Series, is_part_of_model, series_of
@@ -78,15 +79,14 @@ def params_by_name(name: str) -> float | None:
     return prod(map(int, experts)) * float(each[:-1]) * _UNITS[each[-1]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class _Part(NamedTuple):
     """One file: a model, or a shard of one."""
 
     path: Path
     size_bytes: int
     identity: tuple[int, int]
     """Device and inode: equal for two links to one file."""
-    is_cut: bool = False
+    is_cut: bool
     """Whether it ends before its tensors do."""
 
 
@@ -94,7 +94,7 @@ def _series(entry: os.DirEntry[str]) -> Series:
     return series_of(entry.name)
 
 
-def _model(series: Series, parts: tuple[Part, ...]) -> FoundModel:
+def _model(series: Series, parts: tuple[_Part, ...]) -> FoundModel:
     there = {part.path.name for part in parts}
     names = series.names
     return FoundModel(
@@ -222,14 +222,14 @@ class Scan:
             self._skip(folder, error)
             return []
 
-    def _parts(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[Part]:
+    def _parts(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[_Part]:
         for entry in entries:
             if self._cancelled():
                 return
             if is_part_of_model(entry.name) and (part := self._part(Path(entry.path))):
                 yield part
 
-    def _part(self, path: Path) -> Part | None:
+    def _part(self, path: Path) -> _Part | None:
         try:
             status = path.stat()
             # Opening a pipe would wait for its writer; models in a folder count by themselves.
@@ -244,8 +244,7 @@ class Scan:
         if magic != MAGIC:
             self.reasons.append(f"{path} is no GGUF file; download it again")
             return None
-        identity = status.st_dev, status.st_ino
-        return Part(path=path, size_bytes=status.st_size, identity=identity, is_cut=cut)
+        return _Part(path, status.st_size, (status.st_dev, status.st_ino), cut)
 
     def _leads_on(self, entry: os.DirEntry[str]) -> bool:
         if entry.name.startswith(".") or entry.name in _PACKAGES or entry.path in _NOT_FILES:

@@ -59,28 +59,23 @@ def _quoted(word: str) -> str:
     return shlex.quote(word)
 
 
-def bench_command(content: Content, command: str, prompts: Path | None) -> str | None:
+def bench_command(content: Content, command: str, *, is_public: bool = False) -> str | None:
     """A command that measures the advised setting again.
 
     Args:
         content: the study.
         command: its llama-server command.
-        prompts: the user's prompts, as the command is to name them; None for the built-in suite.
+        is_public: whether the user's prompts are named without their folder.
 
     Returns:
         None where nothing drafts, or it is not known how it was measured.
     """
-    config, outcome = content.document.config, content.source.outcome
-    if config is None or outcome is None or outcome.speculation is None:
+    config, source = content.document.config, content.source
+    if config is None or source.outcome is None or source.outcome.speculation is None:
         return None
     words = ["spectui", "bench", "--from", command, "-n", str(config.n_predict)]
     words += ["--temp", f"{config.temp:g}", "--seed", str(config.seed)]
     words += ["--ignore-eos"] * config.ignore_eos
-    words += [] if prompts is None else ["--prompts", str(prompts)]
+    if source.promise is not None and (prompts := source.promise.prompts) is not None:
+        words += ["--prompts", prompts.name if is_public else str(prompts)]
     return shell_text(words)
-
-
-def own_prompts(content: Content) -> Path | None:
-    """File or folder of the user's prompts; None where they are others, or not known."""
-    promise = content.source.promise
-    return None if promise is None else promise.prompts

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
@@ -51,8 +50,6 @@ class Tried:
 class Content:
     """Content of a study's report."""
 
-    study: str
-    ended: datetime | None
     verdict: Verdict | None
     gain: Gain | None
     """Gain of the best setting in decoding, as it is told to people; None where none was
@@ -148,8 +145,8 @@ class Content:
             parts.append(f"best setting {label_of(self.best)}")
         if machine is not None:
             parts.append(", ".join(map(short, (f"on {machine.cpu}", *machine.gpus[:4]))))
-        if self.ended is not None:
-            parts.append(f"{self.ended:%Y-%m-%d}")
+        if self.source.outcome is not None:
+            parts.append(f"{self.source.outcome.ended:%Y-%m-%d}")
         return ", ".join(parts)
 
 
@@ -174,8 +171,6 @@ def content_of(study: StoredStudy, searched_by: Sequence[str] = ()) -> Content:
         draft = None if case.draft is None else case.draft.path.stem
         best = Arm(draft=draft, speculation=case.speculation)
     return Content(
-        study=study.name,
-        ended=None if outcome is None else outcome.ended,
         verdict=None if outcome is None else outcome.verdict,
         gain=None if outcome is None else _credible(outcome.gain, document.best),
         best=best,

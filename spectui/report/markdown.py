@@ -1,26 +1,32 @@
 """The report in Markdown, bounded and without paths and names of people.
 
-It is whole for an issue, or a row of a table that many people share: facts alone.
+It is whole for an issue, or a row of a table that many people share: facts alone. Texts of others
+are escaped, so that they neither format, link, embed nor mention anybody.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from markupsafe import Markup
 
 from spectui import __version__
 from spectui.commands.launch import placement_text
-from spectui.format import counted, printable, rate_text, times_text
-from spectui.markdown import escaped, table_row
+from spectui.format import printable, rate_text, times_text
 from spectui.measure.verdict import Answer
 from spectui.models.files import quantisation
-from spectui.report.commands import advised_command, bench_command, own_prompts, public
+from spectui.report.commands import advised_command, bench_command, public
 from spectui.report.content import Content, interval_text, label_of
 from spectui.report.document import short
 from spectui.report.page import environment
 from spectui.report.sections import SECTIONS
 
+_SPECIAL = re.compile(r"([\\`*_{}\[\]|~])")
+_LINKED = re.compile(r"(?<=[@#])(?=\w)|(?<=\bwww)(?=\.)|(?<=:)(?=//)", re.IGNORECASE)
+"""Where GitHub would mention, refer or link, whatever stands before it."""
+_PARTING = "\N{WORD JOINER}"
+"""Nobody sees it."""
 _LONGEST = 1500
 _CHARTS = frozenset({"gain", "map"})
 """Sections that are little without their charts, which have no place here."""
@@ -31,21 +37,14 @@ _UNKNOWN = "–"
 def render_markdown(content: Content) -> str:
     """Render a study."""
     verdict, command = content.verdict, advised_command(content, is_public=True).value
-    prompts = own_prompts(content)
-    name = None if prompts is None else Path(prompts.name)
     sections = [(one, one.read(content).value) for one in SECTIONS if one.name not in _CHARTS]
     templates = environment(_shown)
-    templates.filters |= {
-        "cells": _cells,
-        "fenced": _fenced,
-        "counted": counted,
-        "times": times_text,
-    }
+    templates.filters |= {"cells": _cells, "fenced": _fenced}
     return templates.get_template("issue.md.jinja").render(
         head=content,
         tells_reason=verdict is None or verdict.answer is Answer.UNDECIDED,
         command=command,
-        again=None if command is None else bench_command(content, command, name),
+        again=None if command is None else bench_command(content, command, is_public=True),
         sections=[(topic, section) for topic, section in sections if section is not None],
         most_rows=_MOST_ROWS,
         version=__version__,
@@ -57,8 +56,10 @@ def _shown(value: object) -> object:
     return value if isinstance(value, Markup) else escaped(short(str(value), _LONGEST))
 
 
-def _cells(cells: tuple[str, ...]) -> Markup:
-    return Markup(table_row(short(one, _LONGEST) for one in cells))  # noqa: S704 - escaped
+def _cells(cells: Iterable[str]) -> Markup:
+    """A row of a table."""
+    texts = (escaped(short(one, _LONGEST)) for one in cells)
+    return Markup(f"| {' | '.join(texts)} |")  # noqa: S704 - escaped
 
 
 def _fenced(text: str) -> Markup:
@@ -71,8 +72,8 @@ def _fenced(text: str) -> Markup:
 def render_row(content: Content) -> str:
     """Render the row, below the lines of the table's head."""
     columns = _columns(content)
-    cells = (short(one or _UNKNOWN, _LONGEST) for one in columns.values())
-    lines = (f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}", table_row(cells))
+    cells = _cells(one or _UNKNOWN for one in columns.values())
+    lines = (f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}", cells)
     return "\n".join(lines) + "\n"
 
 
@@ -111,3 +112,10 @@ def _placement(content: Content) -> str | None:
     if outcome is None:
         return None
     return short(placement_text(replace(outcome, target=public(outcome.target)))) or None
+
+
+def escaped(text: str) -> str:
+    """A text of others as it stands, in one line, whatever it means in Markdown or HTML."""
+    plain = printable(" ".join(text.split()))
+    whole = plain.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _LINKED.sub(_PARTING, _SPECIAL.sub(r"\\\1", whole))

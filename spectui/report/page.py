@@ -11,11 +11,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from spectui import __version__
-from spectui.format import factor, printable, time_text, times_text
-from spectui.report.charts import bars_scale, forest_scale
-from spectui.report.commands import advised_command, bench_command, own_prompts, shell_text
+from spectui.format import counted, factor, printable, time_text, times_text
+from spectui.report.commands import advised_command, bench_command, shell_text
 from spectui.report.content import Content
 from spectui.report.document import short
+from spectui.report.section import bars_scale, forest_scale
 from spectui.report.sections import SECTIONS
 
 _MOST_CHARACTERS = 4000
@@ -36,8 +36,6 @@ def render_page(content: Content) -> str:
     command = advised_command(content)
     templates = environment(_shown)
     templates.filters |= {
-        "times": times_text,
-        "seconds": time_text,
         "brief": _brief,
         "pieces": _PIECES.split,
         "forest_scale": forest_scale,
@@ -45,7 +43,7 @@ def render_page(content: Content) -> str:
     }
     return templates.get_template("page.html.jinja").render(
         version=__version__,
-        title=f"{short(content.study)}: spectui report",
+        title=f"{short(content.source.name)}: spectui report",
         style=style,
         script=script,
         style_hash=_digest(style),
@@ -60,27 +58,24 @@ def render_page(content: Content) -> str:
 
 def _steps(content: Content, command: str | None) -> dict[str, str | None]:
     """Commands to measure it again, by what they do; None for what needs none."""
-    again = None if command is None else bench_command(content, command, own_prompts(content))
-    search = verify = None
+    steps: dict[str, str | None] = {}
+    version, study = content.document.spectui, content.source
+    if version is not None:
+        steps[f"Install spectui {short(version)}."] = None
     if content.searched_by:
         search = shell_text(("spectui", "tune", *content.searched_by))
-    if content.source.promise is not None:
-        verify = shell_text(("spectui", "verify", content.study, "--server-bin", "llama-server"))
-    commands = {
-        "Search again, with the options of this search.": search,
-        "Measure the setting of the verdict alone.": again,
-        "Hold the verdict against your own llama-server.": verify,
-    }
-    steps: dict[str, str | None] = {}
-    if (version := content.document.spectui) is not None:
-        steps[f"Install spectui {short(version)}."] = None
-    steps |= {what: one for what, one in commands.items() if one is not None}
+        steps["Search again, with the options of this search."] = search
+    if command is not None and (again := bench_command(content, command)) is not None:
+        steps["Measure the setting of the verdict alone."] = again
+    if study.promise is not None:
+        verify = shell_text(("spectui", "verify", study.name, "--server-bin", "llama-server"))
+        steps["Hold the verdict against your own llama-server."] = verify
     return steps or {"The study does not keep how it was searched.": None}
 
 
 def environment(shown: Callable[[object], object]) -> Environment:
     """The templates of reports; ``shown`` is applied to everything that is put into them."""
-    return Environment(
+    found = Environment(
         loader=PackageLoader("spectui.report"),
         autoescape=select_autoescape(["html.jinja"]),
         undefined=StrictUndefined,
@@ -89,6 +84,8 @@ def environment(shown: Callable[[object], object]) -> Environment:
         keep_trailing_newline=True,
         finalize=shown,
     )
+    found.filters |= {"counted": counted, "seconds": time_text, "times": times_text}
+    return found
 
 
 def _shown(value: object) -> object:

@@ -19,10 +19,9 @@ from spectui.format import (
     times_text,
 )
 from spectui.options.setup import SamplingConfig
-from spectui.report.charts import Row, bar
 from spectui.report.content import Content, interval_text, label_of
 from spectui.report.document import Gained, ModelPart, RequestPart, arm_of, short
-from spectui.report.section import MOST, Section, facts, table_of
+from spectui.report.section import MOST, Row, Section, bar, facts, table_of
 from spectui.report.settings_map import settings_map
 from spectui.tune.race import forecast_error
 from spectui.tune.trials import TrialState
@@ -111,9 +110,9 @@ def map_section(content: Content) -> Known[Section]:
     found = settings_map(content)
     if found is None:
         return Known(None, "nothing was predicted, and no trial was measured")
-    predicted = counted(found.n_predicted, "setting")
+    predicted = counted(len(content.predicted), "setting")
     notes = [f"{predicted} predicted, {found.n_measured} measured; a cell shows its best one."]
-    if not found.n_predicted:
+    if not content.predicted:
         notes = ["No predictions are kept here: only what was measured is on the map."]
     pairs = [(one.speedup, one.predicted) for one in content.tried]
     errors = [

@@ -11,7 +11,7 @@ import msgspec
 
 from spectui.documents import Json, encoded
 from spectui.errors import BadInputError, UsageError
-from spectui.files import read_toml
+from spectui.files import named_toml, read_toml
 from spectui.options import context
 from spectui.options.drafters import (
     DRAFTERS,
@@ -214,12 +214,12 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def shipped_grids() -> tuple[Grid, ...]:
     """The grids that come with spectui, by name."""
-    return tuple(map(_read, sorted(_folders()[1].glob("*.toml"))))
+    return tuple(map(_read, named_toml(_folders()[1:]).values()))
 
 
 def grid_names() -> list[str]:
     """Names of the shipped grids and of the user's own."""
-    return sorted({path.stem for folder in _folders() for path in folder.glob("*.toml")})
+    return sorted(named_toml(_folders()))
 
 
 def _folders() -> tuple[Path, Path]:
@@ -232,12 +232,9 @@ def find_grid(name: str) -> Grid:
     Raises:
         BadInputError: there is none, or it is malformed.
     """
-    if name.endswith(".toml"):
-        return _read(Path(name))
-    for folder in _folders():
-        path = folder / f"{name}.toml"
-        if path.parent == folder and path.is_file():
-            return _read(path)
+    found = named_toml(_folders())
+    if name in found or name.endswith(".toml"):
+        return _read(found.get(name, Path(name)))
     raise BadInputError(
         f"no grid is called {name!r}; there are {', '.join(grid_names())}, or give a path that "
         "ends in .toml"

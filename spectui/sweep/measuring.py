@@ -25,8 +25,7 @@ from spectui.options.setup import Setup
 from spectui.server.binary import ServerBinary
 from spectui.server.client import LlamaClient
 from spectui.speculative.models import unserved
-from spectui.sweep.cells import Cell, Place, Task, Visit
-from spectui.sweep.record import VisitRecord, VisitState, runs_of
+from spectui.sweep.cells import Cell, Place, Task, Visit, VisitRecord, VisitState, runs_of
 from spectui.sweep.setup import SweepSetup
 
 

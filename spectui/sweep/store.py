@@ -16,8 +16,7 @@ from spectui.files import PRIVATE, append, open_private
 from spectui.measure.comparable import differences
 from spectui.options.stored import check_schema, current, with_observed_runs
 from spectui.paths import data_dir, ensure_dir
-from spectui.sweep.cells import Visit
-from spectui.sweep.record import VisitRecord, VisitState
+from spectui.sweep.cells import Visit, VisitRecord, VisitState
 
 _SCHEMA = "spectui.sweep-log/1"
 _ENDED = "spectui was ended while it ran; --retry-failed tries it again"
@@ -73,10 +72,7 @@ class SweepStore(Closing):
         """Visits that have begun and not ended."""
         ensure_dir(self.path.parent)
         with ExitStack() as opened:
-            self._lock(opened)
-            if restart:
-                self._put_aside()
-            self._file = opened.enter_context(self._open())
+            self._file = self._open(opened, restart=restart)
             self._read(spec)
             self._opened = opened.pop_all()
 
@@ -84,10 +80,6 @@ class SweepStore(Closing):
     def records(self) -> tuple[VisitRecord, ...]:
         """The last record of every visit that has ended."""
         return tuple(self._last.values())
-
-    def record_of(self, visit: Visit) -> VisitRecord | None:
-        """The record of ``visit``; None if it has not ended yet."""
-        return self._last.get(visit)
 
     def append(self, record: VisitRecord) -> None:
         """Write ``record`` at once.
@@ -102,11 +94,15 @@ class SweepStore(Closing):
         """Release the lock."""
         self._opened.close()
 
-    def _lock(self, opened: ExitStack) -> None:
-        """Keep the sweep for this process until ``opened`` is closed."""
+    def _open(self, opened: ExitStack, *, restart: bool) -> FileIO:
+        """Keep the sweep for this process until ``opened`` is closed, and open its file."""
         lock = FileLock(self.path.with_suffix(".lock"), mode=PRIVATE, blocking=False)
         try:
             opened.enter_context(lock)
+            if restart:
+                self._put_aside()
+            # Without a buffer, of which closing would write again what has no room.
+            file = FileIO(open_private(self.path, os.O_RDWR | os.O_APPEND), "a+b")
         except Timeout as error:
             raise BadInputError(
                 f"the sweep {self.name} is being run by another spectui; wait until that has "
@@ -114,13 +110,7 @@ class SweepStore(Closing):
             ) from error
         except OSError as error:
             raise self._cannot_write(error) from error
-
-    def _open(self) -> FileIO:
-        try:
-            # Without a buffer, of which closing would write again what has no room.
-            return FileIO(open_private(self.path, os.O_RDWR | os.O_APPEND), "a+b")
-        except OSError as error:
-            raise self._cannot_write(error) from error
+        return opened.enter_context(file)
 
     def _put_aside(self) -> None:
         """Rename the stored files; nothing is ever deleted."""

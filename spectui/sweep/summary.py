@@ -13,8 +13,7 @@ from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import paired_speedup
 from spectui.monitor.disturbance import DisturbanceSummary, joined
 from spectui.speculative.counters import Detail, Tally
-from spectui.sweep.cells import Cell, varying
-from spectui.sweep.record import NO_ROUNDS, PromptRun, VisitRecord, VisitState
+from spectui.sweep.cells import NO_ROUNDS, Cell, PromptRun, VisitRecord, VisitState, varying
 
 _NOTHING = "nothing was decoded"
 _UNMEASURED = "nothing was measured"

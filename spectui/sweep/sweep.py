@@ -22,10 +22,9 @@ from spectui.measure.workload import left_out_note
 from spectui.models.gguf import weights_bytes
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.setup import ModelOptions
-from spectui.sweep.cells import Visit
+from spectui.sweep.cells import VisitRecord, VisitState
 from spectui.sweep.expand import expand, ordered
 from spectui.sweep.measuring import CellMeasurer
-from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.setup import SweepSetup, backend_identity, sweep_name, sweep_spec
 from spectui.sweep.store import SweepStore, sweep_folder
 from spectui.sweep.summary import (
@@ -205,47 +204,37 @@ class Sweep:
             KeyboardInterrupt: it was stopped, and so with ``CancelledError``.
             SpectuiError: a bug, or a store that cannot be written; what was measured is kept.
         """
-        if self._store is None:
+        if (store := self._store) is None:
             raise RuntimeError("the sweep is not open")
         while self.pending:
-            visit = self.pending[0]
+            started = VisitRecord(visit=self.pending[0], state=VisitState.STARTED)
             try:
-                self._visit(visit, measurer, self._store, on_event)
+                on_event(started)
+                store.append(started)
+                began_s = self._clock()
+                record = replace(_ended(started, measurer), wall_s=self._clock() - began_s)
+                store.append(record)
+                self.pending = self.pending[1:]
+                on_event(record)
             except (KeyboardInterrupt, CancelledError, HopelessError, MemoryShortError):
                 # Wherever it was stopped, also as its beginning was written down: it is tried
                 # again.
-                self._store.append(VisitRecord(visit=visit, state=VisitState.INTERRUPTED))
+                store.append(replace(started, state=VisitState.INTERRUPTED))
                 raise
 
-    def _visit(
-        self,
-        visit: Visit,
-        measurer: CellMeasurer,
-        store: SweepStore,
-        on_event: Callable[[VisitRecord], None],
-    ) -> None:
-        started = VisitRecord(visit=visit, state=VisitState.STARTED)
-        on_event(started)
-        store.append(started)
-        began_s = self._clock()
-        try:
-            record = measurer.measure(visit)
-        except (CancelledError, HopelessError, MemoryShortError):
+
+def _ended(started: VisitRecord, measurer: CellMeasurer) -> VisitRecord:
+    """The visit measured, or failed for a reason of its cell's own."""
+    try:
+        return measurer.measure(started.visit)
+    except (CancelledError, HopelessError, MemoryShortError):
+        raise
+    except SpectuiError as error:
+        if getattr(error, "__notes__", None):
+            # A bug: the engine attaches a traceback to those.
             raise
-        except SpectuiError as error:
-            if getattr(error, "__notes__", None):
-                # A bug: the engine attaches a traceback to those.
-                raise
-            record = replace(
-                started,
-                state=VisitState.FAILED,
-                error=str(error),
-                of_server=isinstance(error, ServerError),
-            )
-        record = replace(record, wall_s=self._clock() - began_s)
-        store.append(record)
-        self.pending = self.pending[1:]
-        on_event(record)
+        is_server = isinstance(error, ServerError)
+        return replace(started, state=VisitState.FAILED, error=str(error), of_server=is_server)
 
 
 def _best_document(summaries: Sequence[CellSummary]) -> Json:

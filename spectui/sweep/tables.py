@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from io import StringIO
 
 from spectui.format import factor, percent_text, printable, rate_text
-from spectui.markdown import escaped, table_row
 from spectui.measure.speedup import Speedup
 from spectui.sweep.cells import coordinates, varying
 from spectui.sweep.summary import (
@@ -186,9 +185,9 @@ def markdown(
         notes: remarks on them.
         picture: name of the file with the speedups; None without one.
     """
-    parts = [f"# {escaped(title)}", "\n".join(f"- {escaped(fact)}" for fact in facts)]
+    parts = [f"# {_plain(title)}", "\n".join(f"- {_plain(fact)}" for fact in facts)]
     first, *rest = [_markdown_table(sheet) for sheet in found] or [""]
-    parts += [first, *map(escaped, notes), *rest]
+    parts += [first, *map(_plain, notes), *rest]
     if picture is not None:
         parts.append(f"## Speedups\n\n![Speedups]({picture})")
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -196,8 +195,21 @@ def markdown(
 
 def _markdown_table(sheet: Sheet) -> str:
     marks = ["---" if sheet.is_text(index) else "---:" for index in range(len(sheet.headings))]
-    rows = (table_row(sheet.headings), f"| {' | '.join(marks)} |", *map(table_row, sheet.rows))
-    return "\n".join((f"## {sheet.title}\n", *rows))
+    heads, *rows = map(_markdown_row, (sheet.headings, *sheet.rows))
+    return "\n".join((f"## {sheet.title}\n", heads, f"| {' | '.join(marks)} |", *rows))
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    texts = (_plain(one).replace("|", "\\|") for one in cells)
+    return f"| {' | '.join(texts)} |"
+
+
+def _plain(text: str) -> str:
+    """Text with Markdown's special characters escaped, which names of files may hold."""
+    text = printable(text, keep="\n\t")
+    for mark in "\\`*_<>[]":
+        text = text.replace(mark, f"\\{mark}")
+    return " ".join(text.split())
 
 
 _COLUMNS = (

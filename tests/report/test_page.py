@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from spectui.markdown import escaped
 from spectui.measure.arm import Arm
-from spectui.report.charts import Row, Scale, Seconds, forest_scale, scale_of
 from spectui.report.content import Content, content_of
 from spectui.report.document import arm_of
-from spectui.report.markdown import render_markdown, render_row
+from spectui.report.markdown import escaped, render_markdown, render_row
 from spectui.report.page import render_page
+from spectui.report.section import Row, Scale, Seconds, forest_scale, scale_of
 from spectui.tune.trials import TrialRecord, TrialState
 from tests.golden.commands_support import SPECULATIONS
 from tests.report.pages import Page, read_page

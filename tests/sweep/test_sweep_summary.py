@@ -6,8 +6,8 @@ from io import StringIO
 
 import pytest
 
+from spectui.sweep.cells import VisitRecord
 from spectui.sweep.drawing import MOST_BARS, draw
-from spectui.sweep.record import VisitRecord
 from spectui.sweep.summary import (
     CellSummary,
     best_per_category,
@@ -106,7 +106,7 @@ def test_tables_tell_what_names_do_not_and_hold_any_name() -> None:
     rows = list(csv.DictReader(StringIO(summary_csv(found))))
     assert [row["threads"] for row in rows] == ["", "1"]
     text = markdown("t", ["f"], sheets(found), [], "x.svg")
-    assert "| a\\|b\\_c&lt;d&gt; |" in text
+    assert "| a\\|b\\_c\\<d\\> |" in text
     assert "![Speedups](x.svg)" in text
     marks = text.splitlines()[7]
     assert marks.startswith("| --- | ---: |")
