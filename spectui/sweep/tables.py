@@ -65,21 +65,19 @@ def _cells(summaries: Sequence[CellSummary]) -> Sheet:
             rate_text(one.totals.baseline_tokens_per_s),
             rate_text(one.totals.tokens_per_s),
             *(map(rate_text, one.all_tokens_per_s or (None, None)) if has_streams else ()),
-            *_numbers(one),
+            *_speedup(one.speedup),
+            percent_text(one.totals.acceptance_rate, 1),
+            _length(one),
+            ", ".join(_notes(one)),
         )
         for one in summaries
     )
     return Sheet(title="Cells", headings=headings, rows=tuple(rows), n_words=1)
 
 
-def _numbers(one: CellSummary) -> tuple[str, ...]:
+def _length(one: CellSummary) -> str:
     length = one.rounds.mean_accepted_length
-    return (
-        *_speedup(one.speedup),
-        percent_text(one.totals.acceptance_rate, 1),
-        _NONE if length is None or not one.totals.n_drafted else f"{length:.2f}",
-        ", ".join(_notes(one)),
-    )
+    return _NONE if length is None or not one.totals.n_drafted else f"{length:.2f}"
 
 
 def _notes(one: CellSummary) -> Iterator[str]:

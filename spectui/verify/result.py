@@ -147,14 +147,14 @@ class Verified:
         }
 
     def _promised(self) -> Json | None:
-        promised, speedup = self.promised, self.promised_speedup
-        if promised is None or speedup is None:
+        promise, promised = self.claim.promise, self.promised
+        if promise is None or promised is None:
             return None
         return {
             **or_reason("study", self.claim.study, "it was measured just now"),
             **or_reason("advice", self.claim.advice, "no study has advised anything"),
             **promised.document(),
-            **speedup.document(),
+            **promise.speedup.document(),
         }
 
     def _agreement(self) -> Json:
