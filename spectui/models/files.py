@@ -94,19 +94,6 @@ def _series(entry: os.DirEntry[str]) -> Series:
     return series_of(entry.name)
 
 
-def _model(series: Series, parts: tuple[_Part, ...]) -> FoundModel:
-    there = {part.path.name for part in parts}
-    names = series.names
-    return FoundModel(
-        path=parts[0].path.with_name(names[0]),
-        name=series.stem,
-        size_bytes=sum(part.size_bytes for part in parts),
-        n_shards=len(names),
-        missing=tuple(name for name in names if name not in there),
-        cut=tuple(part.path.name for part in parts if part.is_cut),
-    )
-
-
 MAX_DEPTH = 6
 """Levels of sub-folders that are looked into; the hub's cache needs four."""
 
@@ -200,14 +187,20 @@ class Scan:
         # Whoever is given a model looks at its headers next, which are remembered for a while.
         for series, files in groupby(sorted(entries, key=_series), key=_series):
             parts = tuple(self._parts(files))
-            if not parts:
-                continue
-            model = _model(series, parts)
             identities = {part.identity for part in parts}
             # Two revisions in a hub's cache share the shards that did not change.
-            if not identities <= self._seen:
-                self._seen |= identities
-                yield model
+            if identities <= self._seen:
+                continue
+            self._seen |= identities
+            there = {part.path.name for part in parts}
+            yield FoundModel(
+                path=parts[0].path.with_name(series.names[0]),
+                name=series.stem,
+                size_bytes=sum(part.size_bytes for part in parts),
+                n_shards=len(series.names),
+                missing=tuple(name for name in series.names if name not in there),
+                cut=tuple(part.path.name for part in parts if part.is_cut),
+            )
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         try:
