@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from benchmarks.common import write_results
-from spectui.doctor.examination import Examiner, Surroundings
+from spectui.doctor.examination import Surroundings, examine
 from spectui.doctor.speed import Bandwidth
 from spectui.engine.demand import FreeMemory
 from spectui.engine.planning import Planner
@@ -95,7 +95,7 @@ def count(target: Path, draft: Path) -> dict[str, int]:
         )
         request = PlanRequest(target=ModelOptions(path=target), max_draft=16)
         drafts = {"draft": ModelOptions(path=draft)}
-        found = Examiner(planner, around, lambda _text: None).examine(request, drafts)
+        found = examine(planner, around, request, drafts, say=lambda _text: None)
         return {
             "plans": planner.n_plans,
             "processes": len(planner.processes),

@@ -8,7 +8,7 @@ import fcntl
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EACCES, EBUSY, EEXIST, EFBIG, EINVAL, EPERM, EROFS
 from io import BufferedReader, FileIO
@@ -92,6 +92,15 @@ def read_toml(path: Path, kind: type[_T], *, other: str, advice: Callable[[str],
         raise BadInputError(f"{path} is not valid TOML ({error}); correct it") from error
     except RecursionError as error:
         raise BadInputError(f"{path} is not valid TOML (nested too deep); correct it") from error
+
+
+def named_toml(folders: Iterable[Path]) -> dict[str, Path]:
+    """TOML files by their names without the ending; those of the first folder hide others."""
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for path in sorted(folder.glob("*.toml")):
+            found.setdefault(path.stem, path)
+    return found
 
 
 def open_private(path: Path, flags: int) -> int:

@@ -12,7 +12,7 @@ from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
 from spectui.commands.last_layers import counts_from_last, from_first
 from spectui.commands.takeover import Takeover, take_over
-from spectui.doctor.examination import Examiner, surroundings
+from spectui.doctor.examination import examine, surroundings
 from spectui.doctor.findings import findings
 from spectui.engine.fit import fitted
 from spectui.engine.planning import Planner
@@ -187,9 +187,8 @@ def _of_models(
                 request = replace(request, target=chosen.target)
                 draft = None if draft is None else chosen.beside(draft)
             drafts = {} if draft is None else {draft.path.name: draft}
-            examiner = Examiner(planner, around, progress.say)
             is_mtp = speculation is not None and speculation.is_mtp and draft is None
-            examination = examiner.examine(request, drafts, mtp=is_mtp)
+            examination = examine(planner, around, request, drafts, say=progress.say, mtp=is_mtp)
             found = findings(examination, is_drafting=is_drafting)
             return tuple(replace(one, why=_WHY) for one in found)
     finally:

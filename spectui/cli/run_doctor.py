@@ -17,9 +17,9 @@ from spectui.commands.finding import Finding, Severity
 from spectui.doctor.examination import (
     Examination,
     ExaminedDraft,
-    Examiner,
     HeaderLook,
     Surroundings,
+    examine,
     look_at_headers,
     surroundings,
 )
@@ -175,8 +175,8 @@ def _examine(
     notes = () if text is None else (finding(Severity.NOTE, text),)
     devices, gpus = request.target.devices, around.backend.gpus
     around = replace(around, free=around.free.with_margins(options.margins, devices, gpus))
-    examiner = Examiner(planner, around, progress.say)
-    return examiner.examine(request, drafts, mtp=_mtp(options)), notes
+    found = examine(planner, around, request, drafts, say=progress.say, mtp=_mtp(options))
+    return found, notes
 
 
 def _by_headers(

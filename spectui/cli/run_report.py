@@ -57,13 +57,9 @@ def _rendered(content: Content, format_: str) -> str:
         from spectui.report.page import render_page
 
         return render_page(content)
-    if format_ == "md":
-        from spectui.report.markdown import render_markdown
+    from spectui.report.markdown import render_markdown, render_row
 
-        return render_markdown(content)
-    from spectui.report.row import render_row
-
-    return render_row(content)
+    return render_markdown(content) if format_ == "md" else render_row(content)
 
 
 def _taken(place: Path) -> BadInputError:

@@ -51,9 +51,8 @@ from spectui.options.drafters import MODEL_KIND, MTP_KIND, DraftSimple, numbers_
 from spectui.options.setup import ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
-from spectui.sweep.axes import MODEL_KINDS, Axes
 from spectui.sweep.cells import Cell, Place, Task
-from spectui.sweep.grid import Grid, given_grid, shipped_grids
+from spectui.sweep.grid import MODEL_KINDS, Axes, Grid, given_grid, shipped_grids
 from spectui.sweep.measuring import CellMeasurer, EngineMeasurer, open_servers
 from spectui.sweep.setup import SweepSetup
 from spectui.sweep.sweep import Sweep

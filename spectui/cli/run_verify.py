@@ -33,7 +33,7 @@ from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite
 from spectui.tune.outcome import advice_of
 from spectui.tune.studies.listing import StudyEntry, decided, find_study, list_studies
-from spectui.verify.claim import Claim, Origin
+from spectui.verify.claim import Claim
 from spectui.verify.result import Verified, notes, warnings
 from spectui.verify.verification import Serving, verify
 
@@ -139,9 +139,14 @@ def _of_study(name: str | None, storage: str | None, given: Path | None) -> Clai
                 f"{model.path}, a model of the study {entry.name}, is not there any more; put it "
                 "back, or give models with -m and -md"
             )
-    advice = advice_of(entry.outcome, promise.case)
-    origin = Origin(study=entry.name, changed=entry.changed, advice=advice)
-    return Claim(case=promise.case, prompts=prompts, promise=promise, origin=origin)
+    return Claim(
+        case=promise.case,
+        prompts=prompts,
+        promise=promise,
+        study=entry.name,
+        changed=entry.changed,
+        advice=advice_of(entry.outcome, promise.case),
+    )
 
 
 def _promise_of(entry: StudyEntry) -> Promise:

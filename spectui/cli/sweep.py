@@ -17,7 +17,7 @@ from spectui.cli.values import DrafterKind, ListOf, Value
 from spectui.options import catalogue, context
 from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
 from spectui.options.option import Whole
-from spectui.sweep.axes import DRAFTING_KINDS
+from spectui.sweep.grid import DRAFTING_KINDS
 
 _AXES: tuple[Decorator, ...] = (
     click.option(

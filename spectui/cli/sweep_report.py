@@ -14,11 +14,10 @@ from spectui.files import write_own_file
 from spectui.format import counted, duration_text, percent_text, rate_text, times_text
 from spectui.measure.server_backend import REMEMBERS, remembers
 from spectui.options.drafters import MODEL_KIND
-from spectui.sweep.cells import COLUMNS, Cell
+from spectui.sweep.cells import COLUMNS, Cell, VisitRecord, VisitState
 from spectui.sweep.drawing import draw
 from spectui.sweep.expand import expand, n_loads
 from spectui.sweep.grid import Grid
-from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.summary import CellSummary, summarise
 from spectui.sweep.sweep import Sweep
 from spectui.sweep.tables import Sheet, markdown, remarks, sheets, summary_csv

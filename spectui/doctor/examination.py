@@ -186,72 +186,69 @@ def look_at_headers(target: Path, drafts: Mapping[str, Path]) -> HeaderLook:
     return HeaderLook(target=header.facts, drafts=found)
 
 
-class Examiner:
-    """Looks at a target, alone and with each draft; loads no weights."""
+def examine(
+    planner: Planner,
+    around: Surroundings,
+    request: PlanRequest,
+    drafts: Mapping[str, ModelOptions],
+    *,
+    say: Say,
+    mtp: bool | None = None,
+) -> Examination:
+    """Look at a target, alone and with each draft; no weights are loaded.
 
-    def __init__(self, planner: Planner, around: Surroundings, say: Say) -> None:
-        """Prepare.
+    Args:
+        planner: asked some ten times.
+        around: memories and their speeds.
+        request: the target and the context; who drafts is chosen here.
+        drafts: candidates by name, the favourite first.
+        say: told what is looked at.
+        mtp: whether the target's own MTP layers are a candidate, the last one; None where it has
+            any.
 
-        Args:
-            planner: asked some ten times.
-            around: memories and their speeds.
-            say: told what is looked at.
-        """
-        self._planner = planner
-        self._around = around
-        self._say = say
+    Raises:
+        SpectuiError: the target's file is unusable, or an option cannot be.
+    """
+    # Every question is asked by several who need not know of each other.
+    plan: PlanCall = cache(planner.plan)
+    free = around.free
 
-    def examine(
-        self, request: PlanRequest, drafts: dict[str, ModelOptions], *, mtp: bool | None = None
-    ) -> Examination:
-        """Look at everything.
+    def looked_at(name: str, one: PlanRequest) -> ExaminedDraft:
+        say(f"planning memory with {name}")
+        return try_draft(plan, name, one, free)
 
-        Args:
-            request: the target and the context; who drafts is chosen here.
-            drafts: candidates by name, the favourite first.
-            mtp: whether the target's own MTP layers are a candidate, the last one; None where it
-                has any.
+    tried = [looked_at(name, request.beside(draft)) for name, draft in drafts.items()]
+    target = plan(alone(request))
+    if mtp or (mtp is None and target.target.info.mtp_layers):
+        own = looked_at(MTP_KIND, replace(request, mtp=True))
+        tried.append(replace(own, is_wanted=mtp is True))
+    say("finding out what fits")
+    bound = speed_bound(target.target.traffic, around.bandwidth)
+    chosen = _chosen(tried) or alone(request)
+    planned = plan(chosen)
+    # Where --fit has placed experts, they are where they fit.
+    has_gpus = bool(around.backend.gpus) and request.target.fit is None
+    return Examination(
+        request=chosen,
+        plan=planned,
+        demands=demands(planned, free),
+        fits_alone=can_load(target, free),
+        largest_context=largest_context(plan, chosen, free),
+        from_disk=reads_from_disk(planned, free),
+        always_from_disk=reads_from_disk(plan(with_smallest_context(chosen)), free),
+        smallest_n_cpu_moe=smallest_n_cpu_moe(plan, chosen, free) if has_gpus else None,
+        drafts=tuple(_bounded(one, bound, around.bandwidth) for one in tried),
+        bound=bound,
+    )
 
-        Raises:
-            SpectuiError: the target's file is unusable, or an option cannot be.
-        """
-        # Every question is asked by several who need not know of each other.
-        plan: PlanCall = cache(self._planner.plan)
-        free = self._around.free
-        beside = {name: request.beside(draft) for name, draft in drafts.items()}
-        looked_at = [self._try(plan, name, one) for name, one in beside.items()]
-        target = plan(alone(request))
-        if mtp or (mtp is None and target.target.info.mtp_layers):
-            own = self._try(plan, MTP_KIND, replace(request, mtp=True))
-            looked_at.append(replace(own, is_wanted=mtp is True))
-        self._say("finding out what fits")
-        bound = speed_bound(target.target.traffic, self._around.bandwidth)
-        chosen = _chosen(looked_at) or alone(request)
-        planned = plan(chosen)
-        # Where --fit has placed experts, they are where they fit.
-        has_gpus = bool(self._around.backend.gpus) and request.target.fit is None
-        return Examination(
-            request=chosen,
-            plan=planned,
-            demands=demands(planned, free),
-            fits_alone=can_load(target, free),
-            largest_context=largest_context(plan, chosen, free),
-            from_disk=reads_from_disk(planned, free),
-            always_from_disk=reads_from_disk(plan(with_smallest_context(chosen)), free),
-            smallest_n_cpu_moe=smallest_n_cpu_moe(plan, chosen, free) if has_gpus else None,
-            drafts=tuple(self._bounded(one, bound) for one in looked_at),
-            bound=bound,
-        )
 
-    def _try(self, plan: PlanCall, name: str, request: PlanRequest) -> ExaminedDraft:
-        self._say(f"planning memory with {name}")
-        return try_draft(plan, name, request, self._around.free)
-
-    def _bounded(self, draft: ExaminedDraft, target: SpeedBound | None) -> ExaminedDraft:
-        own = None if draft.plan is None else draft.plan.draft
-        if own is None or target is None or not draft.is_compatible:
-            return draft
-        return replace(draft, bound=draft_bound(target, own.traffic, self._around.bandwidth))
+def _bounded(
+    draft: ExaminedDraft, target: SpeedBound | None, bandwidth: Bandwidth
+) -> ExaminedDraft:
+    own = None if draft.plan is None else draft.plan.draft
+    if own is None or target is None or not draft.is_compatible:
+        return draft
+    return replace(draft, bound=draft_bound(target, own.traffic, bandwidth))
 
 
 def try_draft(plan: PlanCall, name: str, request: PlanRequest, free: FreeMemory) -> ExaminedDraft:

@@ -2,9 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from spectui.gguf_names import series_of
 from spectui.models.files import SIZE, FoundModel, params_by_name, quantisation
@@ -64,12 +63,8 @@ class HubModel(FoundModel):
         return ("spectui", "models", "fetch", self.repository, self.files[0])
 
 
-class Search(Protocol):
-    """A search of a hub, as ``Hub.search``."""
-
-    def __call__(self, text: str, *tags: str, limit: int) -> Iterable[Repository]:
-        """Search for repositories."""
-        ...
+Search = Callable[..., Iterable[Repository]]
+"""A search of a hub, as ``Hub.search``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

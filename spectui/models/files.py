@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from math import prod
 from pathlib import Path
+from typing import NamedTuple
 
 from spectui.files import open_file
 from spectui.gguf_names import Series, is_part_of_model, series_of
@@ -78,33 +79,19 @@ def params_by_name(name: str) -> float | None:
     return prod(map(int, experts)) * float(each[:-1]) * _UNITS[each[-1]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class _Part(NamedTuple):
     """One file: a model, or a shard of one."""
 
     path: Path
     size_bytes: int
     identity: tuple[int, int]
     """Device and inode: equal for two links to one file."""
-    is_cut: bool = False
+    is_cut: bool
     """Whether it ends before its tensors do."""
 
 
 def _series(entry: os.DirEntry[str]) -> Series:
     return series_of(entry.name)
-
-
-def _model(series: Series, parts: tuple[Part, ...]) -> FoundModel:
-    there = {part.path.name for part in parts}
-    names = series.names
-    return FoundModel(
-        path=parts[0].path.with_name(names[0]),
-        name=series.stem,
-        size_bytes=sum(part.size_bytes for part in parts),
-        n_shards=len(names),
-        missing=tuple(name for name in names if name not in there),
-        cut=tuple(part.path.name for part in parts if part.is_cut),
-    )
 
 
 MAX_DEPTH = 6
@@ -200,14 +187,20 @@ class Scan:
         # Whoever is given a model looks at its headers next, which are remembered for a while.
         for series, files in groupby(sorted(entries, key=_series), key=_series):
             parts = tuple(self._parts(files))
-            if not parts:
-                continue
-            model = _model(series, parts)
             identities = {part.identity for part in parts}
             # Two revisions in a hub's cache share the shards that did not change.
-            if not identities <= self._seen:
-                self._seen |= identities
-                yield model
+            if identities <= self._seen:
+                continue
+            self._seen |= identities
+            there = {part.path.name for part in parts}
+            yield FoundModel(
+                path=parts[0].path.with_name(series.names[0]),
+                name=series.stem,
+                size_bytes=sum(part.size_bytes for part in parts),
+                n_shards=len(series.names),
+                missing=tuple(name for name in series.names if name not in there),
+                cut=tuple(part.path.name for part in parts if part.is_cut),
+            )
 
     def _entries(self, folder: Path) -> list[os.DirEntry[str]]:
         try:
@@ -222,14 +215,14 @@ class Scan:
             self._skip(folder, error)
             return []
 
-    def _parts(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[Part]:
+    def _parts(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[_Part]:
         for entry in entries:
             if self._cancelled():
                 return
             if is_part_of_model(entry.name) and (part := self._part(Path(entry.path))):
                 yield part
 
-    def _part(self, path: Path) -> Part | None:
+    def _part(self, path: Path) -> _Part | None:
         try:
             status = path.stat()
             # Opening a pipe would wait for its writer; models in a folder count by themselves.
@@ -244,8 +237,7 @@ class Scan:
         if magic != MAGIC:
             self.reasons.append(f"{path} is no GGUF file; download it again")
             return None
-        identity = status.st_dev, status.st_ino
-        return Part(path=path, size_bytes=status.st_size, identity=identity, is_cut=cut)
+        return _Part(path, status.st_size, (status.st_dev, status.st_ino), cut)
 
     def _leads_on(self, entry: os.DirEntry[str]) -> bool:
         if entry.name.startswith(".") or entry.name in _PACKAGES or entry.path in _NOT_FILES:

@@ -258,32 +258,28 @@ def _refusal(what: str, error: BaseException) -> SpectuiError:
         kind, reason = _STATUS.get(status, (kind, reason))
     if isinstance(error, OSError) and error.strerror:
         kind, reason = BadInputError, f"it cannot be written ({error.strerror}); look at its disk"
-    return kind(f"{what}: {reason.format(host=_host(), status=status)}")
+    # An address may hold a password.
+    host = urlsplit(constants.ENDPOINT).hostname or "HF_ENDPOINT"
+    return kind(f"{what}: {reason.format(host=host, status=status)}")
 
 
 _MALFORMED = (ValueError, LookupError, TypeError, AttributeError)
 """Errors of ``huggingface_hub`` for an answer that no hub gives."""
 _AGAIN = "try again"
 _ANSWERED = "{host} answers {status}; try again"
+_SIGN_IN = "sign in with hf auth login"
 _STATUS: dict[int, tuple[type[SpectuiError], str]] = {
-    401: (
-        BadInputError,
-        "{host} does not take your token; sign in with hf auth login, or unset HF_TOKEN",
-    ),
+    401: (BadInputError, f"{{host}} does not take your token; {_SIGN_IN}, or unset HF_TOKEN"),
     403: (BadInputError, "{host} does not let your token read it; use another"),
-    429: (HubError, "{host} answers no more for a while; wait, or sign in with hf auth login"),
+    429: (HubError, f"{{host}} answers no more for a while; wait, or {_SIGN_IN}"),
 }
 """Errors by the status of an answer."""
 _REASONS: tuple[tuple[type[BaseException], type[SpectuiError], str], ...] = (
-    (
-        GatedRepoError,
-        BadInputError,
-        "it is gated; accept its terms on {host}, and sign in with hf auth login",
-    ),
+    (GatedRepoError, BadInputError, f"it is gated; accept its terms on {{host}}, and {_SIGN_IN}"),
     (
         RepositoryNotFoundError,
         BadInputError,
-        "{host} has no such repository, or not for you; correct it, or sign in with hf auth login",
+        f"{{host}} has no such repository, or not for you; correct it, or {_SIGN_IN}",
     ),
     (HFValidationError, BadInputError, "this is no name of a repository; give OWNER/NAME"),
     (EntryNotFoundError, BadInputError, "{host} has no such file; correct its name"),
@@ -301,8 +297,3 @@ _REASONS: tuple[tuple[type[BaseException], type[SpectuiError], str], ...] = (
     (Exception, HubError, "the answer of {host} is none of a hub; look at HF_ENDPOINT"),
 )
 """Errors by their class, the first that fits."""
-
-
-def _host() -> str:
-    """The hub, without what an address may hold besides."""
-    return urlsplit(constants.ENDPOINT).hostname or "HF_ENDPOINT"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from spectui.errors import BadInputError
-from spectui.files import read_toml
+from spectui.files import named_toml, read_toml
 from spectui.gguf_names import is_part_of_model, series_of
 from spectui.options.drafters import MTP_KIND
 from spectui.paths import cache_dir, config_dir
@@ -181,7 +181,7 @@ def preset_folders() -> tuple[Path, ...]:
 
 def preset_names() -> list[str]:
     """Names of all presets, whether they can be read or not."""
-    return sorted({path.stem for folder in preset_folders() for path in folder.glob("*.toml")})
+    return sorted(named_toml(preset_folders()))
 
 
 def list_presets(passed_over: Callable[[str], None]) -> tuple[Preset, ...]:
@@ -190,12 +190,8 @@ def list_presets(passed_over: Callable[[str], None]) -> tuple[Preset, ...]:
     Args:
         passed_over: told of each file that is malformed.
     """
-    found: dict[str, Path] = {}
-    for folder in preset_folders():
-        for path in sorted(folder.glob("*.toml")):
-            found.setdefault(path.stem, path)
     presets = []
-    for _name, path in sorted(found.items()):
+    for _name, path in sorted(named_toml(preset_folders()).items()):
         try:
             presets.append(read_preset(path))
         except BadInputError as error:
@@ -209,13 +205,10 @@ def find_preset(name: str) -> Preset:
     Raises:
         BadInputError: there is none, or it is malformed.
     """
-    if name.endswith(".toml"):
-        return read_preset(Path(name))
-    for folder in preset_folders():
-        path = folder / f"{name}.toml"
-        if path.parent == folder and path.is_file():
-            return read_preset(path)
-    known = ", ".join(preset_names())
+    found = named_toml(preset_folders())
+    if name in found or name.endswith(".toml"):
+        return read_preset(found.get(name, Path(name)))
+    known = ", ".join(sorted(found))
     raise BadInputError(f"there is no preset {name!r}; known are {known}, or give a .toml file")
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.commands.command import Start
-from spectui.commands.launch import ExportSetup
 from spectui.documents import Known
 from spectui.errors import SpectuiError
 from spectui.format import printable
@@ -15,37 +14,22 @@ from spectui.report.content import Content
 from spectui.secret import hidden, without_secrets
 
 
-def own_command(content: Content) -> Known[str]:
-    """The advised command, for a shell of whoever searched: without secrets, ``~`` for home."""
-    outcome = content.source.outcome
-    return _written(content, None if outcome is None else outcome.exported())
+def advised_command(content: Content, *, is_public: bool = False) -> Known[str]:
+    """The advised command for a shell, without secrets.
 
-
-def public_command(content: Content) -> Known[str]:
-    """The advised command with names of files alone, and without a user's own options."""
+    Args:
+        content: the study.
+        is_public: whether it has names of files alone, and no options of the user's own; else
+            ``~`` stands for the home folder of whoever searched.
+    """
     outcome = content.source.outcome
     if outcome is None:
-        return _written(content, None)
-    setup = replace(
-        outcome.exported(),
-        target=public(outcome.target),
-        draft=None if outcome.draft is None else public(outcome.draft),
-        extra=(),
-        start=Start(),
-    )
-    return _written(content, setup)
-
-
-def public(model: ModelOptions) -> ModelOptions:
-    """The model without folders, addresses, and texts that a user typed."""
-    devices = replace(model.devices, rpc=(), names=None) if model.devices.rpc else model.devices
-    return replace(model, path=Path(model.path.name), devices=devices, override_kv=())
-
-
-def _written(content: Content, setup: ExportSetup | None) -> Known[str]:
-    outcome = content.source.outcome
-    if setup is None or outcome is None:
         return Known(None, "the search ended before it advised anything")
+    setup = outcome.exported()
+    if is_public:
+        draft = None if outcome.draft is None else public(outcome.draft)
+        target = public(outcome.target)
+        setup = replace(setup, target=target, draft=draft, extra=(), start=Start())
     try:
         launch = setup.launch(outcome.dialect)
     except SpectuiError as error:
@@ -55,6 +39,12 @@ def _written(content: Content, setup: ExportSetup | None) -> Known[str]:
     )
     words = shell_text((*launch.start.program, *launch.arguments))
     return Known(f"{printable(variables)}{words}")
+
+
+def public(model: ModelOptions) -> ModelOptions:
+    """The model without folders, addresses, and texts that a user typed."""
+    devices = replace(model.devices, rpc=(), names=None) if model.devices.rpc else model.devices
+    return replace(model, path=Path(model.path.name), devices=devices, override_kv=())
 
 
 def shell_text(words: Sequence[str]) -> str:
@@ -69,28 +59,23 @@ def _quoted(word: str) -> str:
     return shlex.quote(word)
 
 
-def bench_command(content: Content, command: str, prompts: Path | None) -> str | None:
+def bench_command(content: Content, command: str, *, is_public: bool = False) -> str | None:
     """A command that measures the advised setting again.
 
     Args:
         content: the study.
         command: its llama-server command.
-        prompts: the user's prompts, as the command is to name them; None for the built-in suite.
+        is_public: whether the user's prompts are named without their folder.
 
     Returns:
         None where nothing drafts, or it is not known how it was measured.
     """
-    config, outcome = content.document.config, content.source.outcome
-    if config is None or outcome is None or outcome.speculation is None:
+    config, source = content.document.config, content.source
+    if config is None or source.outcome is None or source.outcome.speculation is None:
         return None
     words = ["spectui", "bench", "--from", command, "-n", str(config.n_predict)]
     words += ["--temp", f"{config.temp:g}", "--seed", str(config.seed)]
     words += ["--ignore-eos"] * config.ignore_eos
-    words += [] if prompts is None else ["--prompts", str(prompts)]
+    if source.promise is not None and (prompts := source.promise.prompts) is not None:
+        words += ["--prompts", prompts.name if is_public else str(prompts)]
     return shell_text(words)
-
-
-def own_prompts(content: Content) -> Path | None:
-    """File or folder of the user's prompts; None where they are others, or not known."""
-    promise = content.source.promise
-    return None if promise is None else promise.prompts

@@ -2,25 +2,38 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from math import isfinite
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from spectui.documents import Known
+from spectui.format import counted, gain_percent, rate_text, time_text, times_text
 from spectui.measure.arm import Arm
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
-from spectui.measure.verdict import Answer, Verdict
-from spectui.report.document import ModelPart, SidePart, TuneDocument, read_document
-from spectui.report.settings import arm_of
+from spectui.measure.verdict import Answer, Basis, Verdict
+from spectui.report.document import ModelPart, SidePart, TuneDocument, arm_of, read_document, short
 from spectui.tune.outcome import Gain
 from spectui.tune.studies.listing import StoredStudy
 from spectui.tune.trials import TrialRecord, speedup_estimate
 
 _ENDED_EARLY = "the search ended before it had found a verdict; its command goes on from there"
 _NOT_KEPT = "it was searched on the screen or by an older spectui, neither of which keeps this"
+
+
+_NO_VERDICT = (
+    "The search ended before it had found one; its spectui tune command goes on from there."
+)
+
+
+class Tile(NamedTuple):
+    """A number without and with the draft."""
+
+    name: str
+    off: str
+    on: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +50,6 @@ class Tried:
 class Content:
     """Content of a study's report."""
 
-    study: str
-    ended: datetime | None
     verdict: Verdict | None
     gain: Gain | None
     """Gain of the best setting in decoding, as it is told to people; None where none was
@@ -58,6 +69,14 @@ class Content:
     source: StoredStudy
 
     @property
+    def tone(self) -> str:
+        """How the answer is coloured: ``use``, ``off`` or ``even``."""
+        if self.verdict is None:
+            return "even"
+        is_off = self.verdict.answer in {None, Answer.OFF}
+        return "use" if self.verdict.use_speculation else "off" if is_off else "even"
+
+    @property
     def headline(self) -> str:
         """The answer in a few words."""
         if self.verdict is None:
@@ -65,6 +84,32 @@ class Content:
         if self.verdict.answer is Answer.NO_DIFFERENCE:
             return "No difference worth having"
         return self.verdict.advice.removesuffix(", so leave it off")
+
+    @property
+    def gain_words(self) -> str:
+        """Meaning of the gain, behind its number."""
+        gain = self.gain
+        percent = "" if gain is None else gain_percent(100 * (gain.speedup - 1), 0)
+        return percent and f"as fast while writing ({percent})"
+
+    @property
+    def interval(self) -> str:
+        """Interval of the gain in words."""
+        gain, basis = self.gain, None if self.verdict is None else self.verdict.basis
+        if gain is None:
+            return ""
+        prompts, interval = counted(gain.n_prompts, "prompt"), interval_text(gain.interval)
+        if gain.interval is None:
+            return f"{prompts}, without an interval"
+        if basis is Basis.SAME:
+            return f"{interval} on the {prompts} that chose it, which prove nothing"
+        just = "for just " if basis is Basis.THESE else ""
+        return f"{interval} with 95 % confidence, {just}{prompts}"
+
+    @property
+    def reason(self) -> str:
+        """The verdict's own sentence."""
+        return _NO_VERDICT if self.verdict is None else self.verdict.reason
 
     @property
     def rates(self) -> tuple[float, float] | None:
@@ -75,6 +120,34 @@ class Content:
             sums = totals(self.source.promise.observed)
             found = sums.baseline_tokens_per_s, sums.tokens_per_s
         return (found[0], found[1]) if found[0] and found[1] else None
+
+    @property
+    def tiles(self) -> list[Tile]:
+        """Numbers without and with the best setting."""
+        found = []
+        if self.rates is not None:
+            found.append(Tile("tokens per second", *map(rate_text, self.rates)))
+        for one in (self.document.requests or ())[:1]:
+            total, first = one.total_s, one.time_to_first_token_s
+            whole = f"whole request ({one.shape})"
+            found.append(Tile(whole, time_text(total.off), time_text(total.on)))
+            found.append(Tile("first token after", time_text(first.off), time_text(first.on)))
+        if self.document.lossless is not None:
+            found.append(Tile("text", "the same" if self.document.lossless else "changed"))
+        return found
+
+    @property
+    def who(self) -> str:
+        """Which models, on which machine, when."""
+        target, machine = self.document.target, self.document.machine
+        parts = [] if target is None else [target.file_name]
+        if self.best is not None:
+            parts.append(f"best setting {label_of(self.best)}")
+        if machine is not None:
+            parts.append(", ".join(map(short, (f"on {machine.cpu}", *machine.gpus[:4]))))
+        if self.source.outcome is not None:
+            parts.append(f"{self.source.outcome.ended:%Y-%m-%d}")
+        return ", ".join(parts)
 
 
 def content_of(study: StoredStudy, searched_by: Sequence[str] = ()) -> Content:
@@ -98,8 +171,6 @@ def content_of(study: StoredStudy, searched_by: Sequence[str] = ()) -> Content:
         draft = None if case.draft is None else case.draft.path.stem
         best = Arm(draft=draft, speculation=case.speculation)
     return Content(
-        study=study.name,
-        ended=None if outcome is None else outcome.ended,
         verdict=None if outcome is None else outcome.verdict,
         gain=None if outcome is None else _credible(outcome.gain, document.best),
         best=best,
@@ -143,3 +214,13 @@ def _prompts(promise: Promise | None) -> Known[str]:
     if promise.prompts is None:
         return Known("the built-in suite of spectui")
     return Known(f"the user's own ({Path(promise.prompts).name})")
+
+
+def label_of(arm: Arm | None) -> str:
+    """A setting in a label's length."""
+    return "unknown setting" if arm is None else short(arm.label)
+
+
+def interval_text(interval: tuple[float, float] | None) -> str:
+    """Ends of an interval of speedups, or that there is none."""
+    return "no interval" if interval is None else " to ".join(map(times_text, interval))

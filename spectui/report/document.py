@@ -5,21 +5,33 @@ writes it is missing, with a reason.
 """
 
 import json
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
 from spectui.documents import Json
+from spectui.format import time_text
 from spectui.llama.facts import LibraryFacts
+from spectui.measure.arm import Arm
+from spectui.options.drafters import MODEL_KIND, MTP_KIND, DrafterSetting, Ngram
+from spectui.options.speculation import Speculation
 
 _LARGEST = 1e15
 _REASON = 300
 """Most characters of a reason that is passed on."""
 
+_LABEL = 120
+
 Amount = Annotated[float, Meta(ge=0, le=_LARGEST)]
 Count = Annotated[int, Meta(ge=0, le=int(_LARGEST))]
 Interval = tuple[Amount, Amount]
+
+
+def short(text: str, most: int = _LABEL) -> str:
+    """A text of others in a label's length."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 class Gained(Struct, frozen=True, kw_only=True):
@@ -34,6 +46,11 @@ class Times(Struct, frozen=True):
 
     off: Amount
     on: Amount
+
+    @property
+    def text(self) -> str:
+        """Both, such as ``370 ms → 210 ms``."""
+        return f"{time_text(self.off)} → {time_text(self.on)}"
 
 
 class RequestPart(Gained, frozen=True, kw_only=True):
@@ -59,6 +76,11 @@ class DepthPart(Gained, frozen=True, kw_only=True):
     acceptance_rate: Amount | None = None
     token_s: Amount | None = None
 
+    @property
+    def label(self) -> str:
+        """The length in words."""
+        return f"{self.depth:,} tokens" if self.depth else "prompts as they are"
+
 
 class TemperaturePart(Struct, frozen=True):
     """The best setting at another temperature."""
@@ -75,6 +97,11 @@ class CategoryPart(Gained, frozen=True, kw_only=True):
     category: str
     n_prompts: Count
     acceptance_rate: Amount | None = None
+
+    @property
+    def label(self) -> str:
+        """The category in a label's length."""
+        return short(self.category, 60)
 
 
 class SlotsPart(Gained, frozen=True, kw_only=True):
@@ -154,6 +181,11 @@ class ModelPart(Struct, frozen=True):
     arch: str | None = None
     n_params: Count | None = None
     size_bytes: Count | None = None
+
+    @property
+    def file_name(self) -> str:
+        """Name of the file, without its folder."""
+        return short(self.path.replace("\\", "/").rpartition("/")[2])
 
 
 class ConfigPart(Struct, frozen=True):
@@ -247,3 +279,28 @@ def _is_plain(kept: Json) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
+
+
+_MODEL_NUMBERS = ("draft_max", "draft_min", "draft_p_min")
+
+
+def arm_of(params: Mapping[str, Any]) -> Arm | None:
+    """The arm that ``Arm.document`` wrote; None where it is none."""
+    try:
+        speculation = None
+        if "draft_max" in params:
+            own = msgspec.convert(_drafter(params), DrafterSetting)
+            ahead = msgspec.convert(list(map(_drafter, params.get("ahead", ()))), tuple[Ngram, ...])
+            speculation = Speculation(own, ahead)
+        both = {name: params.get(name) for name in ("draft", "layout")}
+        return msgspec.convert({**both, "speculation": speculation}, Arm)
+    except (msgspec.ValidationError, TypeError):
+        return None
+
+
+def _drafter(params: Mapping[str, Any]) -> dict[str, Any]:
+    ngram = params.get("ngram")
+    if ngram is not None:
+        return {**ngram}
+    kind = MTP_KIND if params.get("mtp") else params.get("spec_type", MODEL_KIND)
+    return {"kind": kind, **{name: params[name] for name in _MODEL_NUMBERS if name in params}}

@@ -3,20 +3,20 @@
 import base64
 import hashlib
 import re
-from functools import cache
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
 from spectui import __version__
-from spectui.format import factor, printable, time_text, times_text
-from spectui.report.commands import bench_command, own_command, own_prompts, shell_text
+from spectui.format import counted, factor, printable, time_text, times_text
+from spectui.report.commands import advised_command, bench_command, shell_text
 from spectui.report.content import Content
+from spectui.report.document import short
+from spectui.report.section import bars_scale, forest_scale
 from spectui.report.sections import SECTIONS
-from spectui.report.summary import head_of
-from spectui.report.words import short
 
 _MOST_CHARACTERS = 4000
 """Limit of texts by others; real ones are shorter."""
@@ -33,62 +33,59 @@ def render_page(content: Content) -> str:
         if known.value is None:
             lacks.setdefault((known.reason or "").rstrip("."), []).append(topic.title)
     style, script = (Markup(_file(name)) for name in ("style.css", "copy.js"))  # noqa: S704 - the package's own files
-    command = own_command(content)
-    return (
-        _environment()
-        .get_template("page.html.jinja")
-        .render(
-            version=__version__,
-            title=f"{short(content.study)}: spectui report",
-            style=style,
-            script=script,
-            style_hash=_digest(style),
-            script_hash=_digest(script),
-            head=head_of(content),
-            command=command,
-            steps=_steps(content, command.value),
-            sections=[(topic, known.value) for topic, known in found if known.value is not None],
-            lacks=lacks,
-        )
+    command = advised_command(content)
+    templates = environment(_shown)
+    templates.filters |= {
+        "brief": _brief,
+        "pieces": _PIECES.split,
+        "forest_scale": forest_scale,
+        "bars_scale": bars_scale,
+    }
+    return templates.get_template("page.html.jinja").render(
+        version=__version__,
+        title=f"{short(content.source.name)}: spectui report",
+        style=style,
+        script=script,
+        style_hash=_digest(style),
+        script_hash=_digest(script),
+        head=content,
+        command=command,
+        steps=_steps(content, command.value),
+        sections=[(topic, known.value) for topic, known in found if known.value is not None],
+        lacks=lacks,
     )
 
 
 def _steps(content: Content, command: str | None) -> dict[str, str | None]:
     """Commands to measure it again, by what they do; None for what needs none."""
-    again = None if command is None else bench_command(content, command, own_prompts(content))
-    search = verify = None
+    steps: dict[str, str | None] = {}
+    version, study = content.document.spectui, content.source
+    if version is not None:
+        steps[f"Install spectui {short(version)}."] = None
     if content.searched_by:
         search = shell_text(("spectui", "tune", *content.searched_by))
-    if content.source.promise is not None:
-        verify = shell_text(("spectui", "verify", content.study, "--server-bin", "llama-server"))
-    commands = {
-        "Search again, with the options of this search.": search,
-        "Measure the setting of the verdict alone.": again,
-        "Hold the verdict against your own llama-server.": verify,
-    }
-    steps: dict[str, str | None] = {}
-    if (version := content.document.spectui) is not None:
-        steps[f"Install spectui {short(version)}."] = None
-    steps |= {what: one for what, one in commands.items() if one is not None}
+        steps["Search again, with the options of this search."] = search
+    if command is not None and (again := bench_command(content, command)) is not None:
+        steps["Measure the setting of the verdict alone."] = again
+    if study.promise is not None:
+        verify = shell_text(("spectui", "verify", study.name, "--server-bin", "llama-server"))
+        steps["Hold the verdict against your own llama-server."] = verify
     return steps or {"The study does not keep how it was searched.": None}
 
 
-@cache
-def _environment() -> Environment:
-    environment = Environment(
+def environment(shown: Callable[[object], object]) -> Environment:
+    """The templates of reports; ``shown`` is applied to everything that is put into them."""
+    found = Environment(
         loader=PackageLoader("spectui.report"),
-        autoescape=True,
+        autoescape=select_autoescape(["html.jinja"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        finalize=_shown,
+        finalize=shown,
     )
-    environment.filters["times"] = times_text
-    environment.filters["seconds"] = time_text
-    environment.filters["brief"] = _brief
-    environment.filters["pieces"] = _PIECES.split
-    return environment
+    found.filters |= {"counted": counted, "seconds": time_text, "times": times_text}
+    return found
 
 
 def _shown(value: object) -> object:
@@ -105,7 +102,6 @@ def _brief(speedup: float) -> str:
     return factor(speedup) if speedup < _BRIEF else f"{speedup:.0f}"
 
 
-@cache
 def _file(name: str) -> str:
     return resources.files("spectui.report").joinpath("templates", name).read_text("utf-8")
 

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from spectui.format import counted, times_text
 from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
 from spectui.report.content import Content
-from spectui.report.settings import arm_of
+from spectui.report.document import arm_of
 
 _MOST_COLUMNS, _MOST_ROWS = 20, 10
 _MOST_PANELS = 4
@@ -16,8 +17,7 @@ _GAIN_SHADES, _LOSS_SHADES = 6, 4
 _SHORT = 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
+class Cell(NamedTuple):
     """Settings that share a place of the map: the best prediction and the best measurement."""
 
     predicted: float | None
@@ -41,8 +41,7 @@ class Cell:
         return f"{column}, {row}: {', '.join(told)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Panel:
+class Panel(NamedTuple):
     """The settings of one way of drafting."""
 
     title: str
@@ -69,7 +68,6 @@ class SettingsMap:
     n_left_out: int
     low: float
     high: float
-    n_predicted: int
     n_measured: int
 
     def shade(self, speedup: float) -> str:
@@ -103,7 +101,6 @@ def settings_map(content: Content) -> SettingsMap | None:
         n_left_out=max(0, len(panels) - _MOST_PANELS),
         low=min(speedups, default=1.0),
         high=max(speedups, default=1.0),
-        n_predicted=len(content.predicted),
         n_measured=len(measured),
     )
 
@@ -156,15 +153,7 @@ def _panel(
         )
         for at, members in arms.items()
     }
-    title, across, upwards = titles
-    return Panel(
-        title=title,
-        across=across,
-        upwards=upwards,
-        columns=_labels(columns),
-        rows=_labels(rows),
-        cells=cells,
-    )
+    return Panel(*titles, columns=_labels(columns), rows=_labels(rows), cells=cells)
 
 
 def _highest(speedups: Mapping[Arm, float], arms: Sequence[Arm]) -> float | None:

@@ -18,8 +18,8 @@ from spectui.options.drafters import (
     with_kind,
 )
 from spectui.options.speculation import Speculation
-from spectui.sweep.axes import MODEL_KINDS, OFF_KIND, Axes
 from spectui.sweep.cells import Cell, Place, Task, Visit, coordinates
+from spectui.sweep.grid import MODEL_KINDS, OFF_KIND, Axes
 
 
 def expand(
@@ -94,26 +94,24 @@ class _Expansion:
             return
         is_own = kind == MTP_KIND and MTP_KIND not in self._drafts.values()
         drafts = [MTP_KIND] if is_own else self._drafting(axes, kind)
-        if drafts is None:
-            return
         default = self._default.speculation or Speculation()
         models = list(self._settings(axes, DraftSimple, default.own.numbers))
         for draft, ahead, model in product(drafts, product(*ngrams), models):
             own = with_kind(model, MTP_KIND if is_own else self._drafts[draft])
             yield Arm(draft=draft, speculation=Speculation(own, ahead))
 
-    def _drafting(self, axes: Axes, kind: str) -> list[str] | None:
+    def _drafting(self, axes: Axes, kind: str) -> list[str]:
         """Drafts for a kind; if no kind was named, each drafts as the kind of its file."""
         names = list(self._drafts)
         if not names:
             self.leave_out(f"{MODEL_KIND} needs a draft; give one with -md")
-            return None
+            return []
         if axes.draft:
             names = [names[number - 1] for number in axes.draft if number <= len(names)]
         if not names:
             wanted, n_given = " and ".join(map(str, axes.draft)), len(self._drafts)
             self.leave_out(f"{axes.name or MODEL_KIND} is for draft {wanted}, and {n_given} given")
-            return None
+            return []
         fitting = []
         for name in names:
             if axes.spec_type and self._drafts[name] != kind:

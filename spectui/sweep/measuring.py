@@ -25,8 +25,7 @@ from spectui.options.setup import Setup
 from spectui.server.binary import ServerBinary
 from spectui.server.client import LlamaClient
 from spectui.speculative.models import unserved
-from spectui.sweep.cells import Cell, Place, Task, Visit
-from spectui.sweep.record import VisitRecord, VisitState, runs_of
+from spectui.sweep.cells import Cell, Place, Task, Visit, VisitRecord, VisitState, runs_of
 from spectui.sweep.setup import SweepSetup
 
 
@@ -144,10 +143,12 @@ class EngineMeasurer(CellMeasurer):
 
     def load(self, cell: Cell, off: Setup) -> tuple[Backend, int]:
         """Load target and draft if other ones are loaded."""
-        target = self._load_target(cell, off)
-        if cell.own_mtp:
-            self._unload_mtp_file()
-        elif cell.arm.draft is not None:
+        target, draft = self._load_target(cell, off), self._draft
+        if cell.own_mtp and draft is not None and draft[1].mtp_layers:
+            # Those of a file would draft in place of the target's own.
+            self._draft = None
+            self._engine.unload_draft()
+        elif not cell.own_mtp and cell.arm.draft is not None:
             self._load_draft(cell.arm.draft, target, mtp=cell.mtp)
         return self._engine, target.n_ctx
 
@@ -169,12 +170,6 @@ class EngineMeasurer(CellMeasurer):
         )
         self._place = place
         return self._target
-
-    def _unload_mtp_file(self) -> None:
-        """Free MTP layers that would draft in place of the target's own."""
-        if self._draft is not None and self._draft[1].mtp_layers:
-            self._draft = None
-            self._engine.unload_draft()
 
     def _load_draft(self, name: str, target: ModelLoaded, *, mtp: bool) -> None:
         if self._draft is not None and name == self._draft[0]:

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from spectui.documents import Json
-from spectui.gguf_names import series_of
 from spectui.llama.devices import buffer_types
 from spectui.llama.library import binding_version
 from spectui.llama.native import library_facts
 from spectui.measure.backend import ENGINE
 from spectui.measure.comparable import as_stored, conditions, model_identity, spec_digest
+from spectui.measure.served_models import size_bytes
 from spectui.measure.servers import version_document
 from spectui.monitor.machine import Machine
 from spectui.options.setup import ModelOptions, SamplingConfig, Setup
@@ -110,8 +110,5 @@ def backend_identity(setup: SweepSetup) -> dict[str, object]:
 
 
 def _identity(options: ModelOptions) -> dict[str, Any]:
-    path = options.path
-    parts = (path.with_name(name) for name in series_of(path.name).names)
-    size_bytes = sum(part.stat().st_size for part in parts if part.exists())
-    file, placement = model_identity(options, size_bytes)
+    file, placement = model_identity(options, size_bytes(options.path))
     return {**file, **placement}

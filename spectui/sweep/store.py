@@ -1,22 +1,22 @@
 """Stored sweeps: a folder each, with a line per record, written at once."""
 
-import fcntl
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from io import FileIO
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from filelock import FileLock, Timeout
 
 from spectui.closing import Closing
 from spectui.errors import BadInputError
-from spectui.files import append, open_private
+from spectui.files import PRIVATE, append, open_private
 from spectui.measure.comparable import differences
 from spectui.options.stored import check_schema, current, with_observed_runs
 from spectui.paths import data_dir, ensure_dir
-from spectui.sweep.cells import Visit
-from spectui.sweep.record import VisitRecord, VisitState
+from spectui.sweep.cells import Visit, VisitRecord, VisitState
 
 _SCHEMA = "spectui.sweep-log/1"
 _ENDED = "spectui was ended while it ran; --retry-failed tries it again"
@@ -71,23 +71,15 @@ class SweepStore(Closing):
         self._started = set[Visit]()
         """Visits that have begun and not ended."""
         ensure_dir(self.path.parent)
-        self._file = self._open()
-        try:
-            if restart:
-                self._put_aside()
+        with ExitStack() as opened:
+            self._file = self._open(opened, restart=restart)
             self._read(spec)
-        except BaseException:
-            self._file.close()
-            raise
+            self._opened = opened.pop_all()
 
     @property
     def records(self) -> tuple[VisitRecord, ...]:
         """The last record of every visit that has ended."""
         return tuple(self._last.values())
-
-    def record_of(self, visit: Visit) -> VisitRecord | None:
-        """The record of ``visit``; None if it has not ended yet."""
-        return self._last.get(visit)
 
     def append(self, record: VisitRecord) -> None:
         """Write ``record`` at once.
@@ -100,37 +92,33 @@ class SweepStore(Closing):
 
     def close(self) -> None:
         """Release the lock."""
-        self._file.close()
+        self._opened.close()
 
-    def _open(self) -> FileIO:
+    def _open(self, opened: ExitStack, *, restart: bool) -> FileIO:
+        """Keep the sweep for this process until ``opened`` is closed, and open its file."""
+        lock = FileLock(self.path.with_suffix(".lock"), mode=PRIVATE, blocking=False)
         try:
+            opened.enter_context(lock)
+            if restart:
+                self._put_aside()
             # Without a buffer, of which closing would write again what has no room.
             file = FileIO(open_private(self.path, os.O_RDWR | os.O_APPEND), "a+b")
-        except OSError as error:
-            raise self._cannot_write(error) from error
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.close()
+        except Timeout as error:
             raise BadInputError(
                 f"the sweep {self.name} is being run by another spectui; wait until that has "
                 "ended, or give another --name"
             ) from error
-        if not _is_at(file, self.path):
-            # Put aside by the one that has just ended.
-            file.close()
-            return self._open()
-        return file
+        except OSError as error:
+            raise self._cannot_write(error) from error
+        return opened.enter_context(file)
 
     def _put_aside(self) -> None:
         """Rename the stored files; nothing is ever deleted."""
-        if not self.path.stat().st_size:
+        if not self.path.exists():
             return
         numbers = (f"cells.{number}.jsonl" for number in range(1, 1_000_000))
         old = next(path for n in numbers if not (path := self.path.with_name(n)).exists())
         self.path.rename(old)
-        self._file.close()
-        self._file = self._open()
         self._say(f"begins anew; what was measured before is kept in {old}")
 
     def _read(self, spec: dict[str, Any]) -> None:
@@ -188,14 +176,6 @@ class SweepStore(Closing):
             f"the sweep cannot be stored in {self.path} ({error.strerror}); make room there, or "
             "make it writable"
         )
-
-
-def _is_at(file: FileIO, path: Path) -> bool:
-    """Whether an open file still has its name."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
 
 
 def sweep_folder(name: str) -> Path:

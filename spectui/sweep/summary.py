@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 
 from spectui.documents import Json, or_reason
 from spectui.measure.lossless import LosslessCheck, lossless_document
@@ -12,8 +13,7 @@ from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import paired_speedup
 from spectui.monitor.disturbance import DisturbanceSummary, joined
 from spectui.speculative.counters import Detail, Tally
-from spectui.sweep.cells import Cell, varying, with_values
-from spectui.sweep.record import NO_ROUNDS, PromptRun, VisitRecord, VisitState
+from spectui.sweep.cells import NO_ROUNDS, Cell, PromptRun, VisitRecord, VisitState, varying
 
 _NOTHING = "nothing was decoded"
 _UNMEASURED = "nothing was measured"
@@ -103,9 +103,8 @@ class CellSummary:
         The speedup is noise then.
         """
         speculation = self.cell.speculation
-        if speculation is None or speculation.model is not None:
-            return False
-        return self.is_measured and not self.totals.n_drafted
+        is_free = speculation is not None and speculation.model is None
+        return is_free and self.is_measured and not self.totals.n_drafted
 
     @property
     def is_noise(self) -> bool:
@@ -182,21 +181,18 @@ class CellSummary:
     def _together_document(self) -> Json:
         if self.cell.place.n_slots == 1:
             return {}
-        names = ("off_all_tokens_per_s", "on_all_tokens_per_s")
-        found: Json = {}
-        for name, rate in zip(names, self.all_tokens_per_s or (None, None), strict=True):
-            found |= or_reason(name, rate, _NOTHING)
-        return found
+        off, on = self.all_tokens_per_s or (None, None)
+        return {
+            **or_reason("off_all_tokens_per_s", off, _NOTHING),
+            **or_reason("on_all_tokens_per_s", on, _NOTHING),
+        }
 
     def speedup_document(self) -> Json:
         """The speedup in documents, or why there is none."""
         if self.speedup is not None:
             return self.speedup.document()
         reason = self.error or _NOTHING
-        return {
-            **or_reason("speedup", None, reason),
-            **or_reason("speedup_ci95", None, reason),
-        }
+        return or_reason("speedup", None, reason) | or_reason("speedup_ci95", None, reason)
 
 
 def disturbance_of(summaries: Iterable[CellSummary]) -> DisturbanceSummary | None:
@@ -226,13 +222,12 @@ def ranked(summaries: Iterable[CellSummary]) -> list[CellSummary]:
 
     What drafted nothing at no cost is the target alone.
     """
-    measured = (one for one in summaries if one.is_measured and not one.is_idle)
-    speculating = [one for one in measured if not one.cell.arm.is_off]
-    return sorted(speculating, key=lambda one: (not one.is_noise, _estimate(one)), reverse=True)
-
-
-def _estimate(summary: CellSummary) -> float:
-    return 0.0 if summary.speedup is None else summary.speedup.estimate
+    measured = (
+        (not one.is_noise, one.speedup.estimate, one)
+        for one in summaries
+        if one.speedup is not None and not one.is_idle and not one.cell.arm.is_off
+    )
+    return [one for *_keys, one in sorted(measured, key=itemgetter(0, 1), reverse=True)]
 
 
 def best_per_drafter(summaries: Iterable[CellSummary]) -> dict[str, CellSummary]:
@@ -257,4 +252,9 @@ def best_per_category(summaries: Sequence[CellSummary]) -> dict[str, CellSummary
 def full_names(summaries: Iterable[CellSummary]) -> Callable[[CellSummary], str]:
     """Function that names a cell unambiguously outside of the table of all cells."""
     columns = varying(one.cell for one in summaries)
-    return lambda one: with_values(one.name, one.cell, columns)
+
+    def name_of(one: CellSummary) -> str:
+        values = ", ".join(f"{heading} {column(one.cell)}" for heading, column in columns.items())
+        return f"{one.name} [{values}]" if values else one.name
+
+    return name_of

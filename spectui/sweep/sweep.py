@@ -22,10 +22,9 @@ from spectui.measure.workload import left_out_note
 from spectui.models.gguf import weights_bytes
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
 from spectui.options.setup import ModelOptions
-from spectui.sweep.cells import Visit
+from spectui.sweep.cells import VisitRecord, VisitState
 from spectui.sweep.expand import expand, ordered
 from spectui.sweep.measuring import CellMeasurer
-from spectui.sweep.record import VisitRecord, VisitState
 from spectui.sweep.setup import SweepSetup, backend_identity, sweep_name, sweep_spec
 from spectui.sweep.store import SweepStore, sweep_folder
 from spectui.sweep.summary import (
@@ -122,13 +121,10 @@ class Sweep:
         """
         with SweepStore(self.name, self.spec, restart=restart, say=say) as store:
             self._store = store
-            self.pending = tuple(visit for visit in self.visits if self._is_pending(visit, store))
+            again = VisitState.FAILED if self.setup.retry_failed else None
+            done = {one.visit for one in store.records if one.state is not again}
+            self.pending = tuple(visit for visit in self.visits if visit not in done)
             yield
-
-    def _is_pending(self, visit: Visit, store: SweepStore) -> bool:
-        record = store.record_of(visit)
-        is_failed = record is not None and record.state is VisitState.FAILED
-        return record is None or (self.setup.retry_failed and is_failed)
 
     def left_s(self) -> float | None:
         """Estimated seconds for what is pending; None before the first measurement."""
@@ -145,7 +141,7 @@ class Sweep:
         """``spectui.sweep-plan/1`` but for its header."""
         return {
             "name": self.name,
-            "grid": self._grid_document(),
+            "grid": self.setup.grid.brief,
             "n_cells": len(self.cells),
             "left_out": list(self.left_out),
             "n_prompts": len(self.setup.prompts),
@@ -179,7 +175,7 @@ class Sweep:
         seen = disturbance_of(summaries)
         return {
             "name": self.name,
-            "grid": self._grid_document(),
+            "grid": self.setup.grid.brief,
             **setup.backend_document(),
             "target": _model(self.spec["target"], setup.base.target),
             "drafts": {
@@ -196,10 +192,6 @@ class Sweep:
             **_best_document(summaries),
         }
 
-    def _grid_document(self) -> Json:
-        grid = self.setup.grid
-        return {"name": grid.name or None, "source": grid.source or None}
-
     def run(self, measurer: CellMeasurer, on_event: Callable[[VisitRecord], None]) -> None:
         """Measure all that is pending; the sweep is open.
 
@@ -212,47 +204,37 @@ class Sweep:
             KeyboardInterrupt: it was stopped, and so with ``CancelledError``.
             SpectuiError: a bug, or a store that cannot be written; what was measured is kept.
         """
-        if self._store is None:
+        if (store := self._store) is None:
             raise RuntimeError("the sweep is not open")
         while self.pending:
-            visit = self.pending[0]
+            started = VisitRecord(visit=self.pending[0], state=VisitState.STARTED)
             try:
-                self._visit(visit, measurer, self._store, on_event)
+                on_event(started)
+                store.append(started)
+                began_s = self._clock()
+                record = replace(_ended(started, measurer), wall_s=self._clock() - began_s)
+                store.append(record)
+                self.pending = self.pending[1:]
+                on_event(record)
             except (KeyboardInterrupt, CancelledError, HopelessError, MemoryShortError):
                 # Wherever it was stopped, also as its beginning was written down: it is tried
                 # again.
-                self._store.append(VisitRecord(visit=visit, state=VisitState.INTERRUPTED))
+                store.append(replace(started, state=VisitState.INTERRUPTED))
                 raise
 
-    def _visit(
-        self,
-        visit: Visit,
-        measurer: CellMeasurer,
-        store: SweepStore,
-        on_event: Callable[[VisitRecord], None],
-    ) -> None:
-        started = VisitRecord(visit=visit, state=VisitState.STARTED)
-        on_event(started)
-        store.append(started)
-        began_s = self._clock()
-        try:
-            record = measurer.measure(visit)
-        except (CancelledError, HopelessError, MemoryShortError):
+
+def _ended(started: VisitRecord, measurer: CellMeasurer) -> VisitRecord:
+    """The visit measured, or failed for a reason of its cell's own."""
+    try:
+        return measurer.measure(started.visit)
+    except (CancelledError, HopelessError, MemoryShortError):
+        raise
+    except SpectuiError as error:
+        if getattr(error, "__notes__", None):
+            # A bug: the engine attaches a traceback to those.
             raise
-        except SpectuiError as error:
-            if getattr(error, "__notes__", None):
-                # A bug: the engine attaches a traceback to those.
-                raise
-            record = replace(
-                started,
-                state=VisitState.FAILED,
-                error=str(error),
-                of_server=isinstance(error, ServerError),
-            )
-        record = replace(record, wall_s=self._clock() - began_s)
-        store.append(record)
-        self.pending = self.pending[1:]
-        on_event(record)
+        is_server = isinstance(error, ServerError)
+        return replace(started, state=VisitState.FAILED, error=str(error), of_server=is_server)
 
 
 def _best_document(summaries: Sequence[CellSummary]) -> Json:

@@ -65,21 +65,19 @@ def _cells(summaries: Sequence[CellSummary]) -> Sheet:
             rate_text(one.totals.baseline_tokens_per_s),
             rate_text(one.totals.tokens_per_s),
             *(map(rate_text, one.all_tokens_per_s or (None, None)) if has_streams else ()),
-            *_numbers(one),
+            *_speedup(one.speedup),
+            percent_text(one.totals.acceptance_rate, 1),
+            _length(one),
+            ", ".join(_notes(one)),
         )
         for one in summaries
     )
     return Sheet(title="Cells", headings=headings, rows=tuple(rows), n_words=1)
 
 
-def _numbers(one: CellSummary) -> tuple[str, ...]:
+def _length(one: CellSummary) -> str:
     length = one.rounds.mean_accepted_length
-    return (
-        *_speedup(one.speedup),
-        percent_text(one.totals.acceptance_rate, 1),
-        _NONE if length is None or not one.totals.n_drafted else f"{length:.2f}",
-        ", ".join(_notes(one)),
-    )
+    return _NONE if length is None or not one.totals.n_drafted else f"{length:.2f}"
 
 
 def _notes(one: CellSummary) -> Iterator[str]:
@@ -166,9 +164,7 @@ def _speedup(speedup: Speedup | None) -> tuple[str, str]:
     if speedup is None:
         return _NONE, _NONE
     speedup = speedup.capped
-    if speedup.low is None or speedup.high is None:
-        return factor(speedup.estimate), _NONE
-    return factor(speedup.estimate), f"{factor(speedup.low)}–{factor(speedup.high)}"
+    return factor(speedup.estimate), "–".join(map(factor, speedup.interval or ())) or _NONE
 
 
 def markdown(
@@ -197,13 +193,13 @@ def markdown(
 
 def _markdown_table(sheet: Sheet) -> str:
     marks = ["---" if sheet.is_text(index) else "---:" for index in range(len(sheet.headings))]
-    rows = [sheet.headings, marks, *sheet.rows]
-    lines = ["| " + " | ".join(map(_markdown_cell, row)) + " |" for row in rows]
-    return f"## {sheet.title}\n\n" + "\n".join(lines)
+    heads, *rows = map(_markdown_row, (sheet.headings, *sheet.rows))
+    return "\n".join((f"## {sheet.title}\n", heads, f"| {' | '.join(marks)} |", *rows))
 
 
-def _markdown_cell(text: str) -> str:
-    return text if set(text) <= {"-", ":"} else _plain(text).replace("|", "\\|")
+def _markdown_row(cells: Sequence[str]) -> str:
+    texts = (_plain(one).replace("|", "\\|") for one in cells)
+    return f"| {' | '.join(texts)} |"
 
 
 def _plain(text: str) -> str:

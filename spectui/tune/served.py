@@ -26,7 +26,7 @@ from spectui.prompts import Prompt
 from spectui.tune.race import Standing
 from spectui.tune.result import TuneResult
 from spectui.tune.tuning import Tuning
-from spectui.verify.claim import Claim, Origin
+from spectui.verify.claim import Claim
 from spectui.verify.result import Verified, warnings
 from spectui.verify.verification import Serving, verify
 
@@ -345,8 +345,7 @@ def _claim(
     if promise is None:
         return None
     measured = tuple(one for one in prompts if one.id in promise.prompt_ids)
-    origin = Origin(study=tuning.name)
-    return Claim(case=promise.case, prompts=measured, promise=promise, origin=origin)
+    return Claim(case=promise.case, prompts=measured, promise=promise, study=tuning.name)
 
 
 def preferred(

@@ -1,4 +1,4 @@
-"""A setting to be verified, with what was promised of it, and of which study that is. Pure."""
+"""A setting to be verified, with what was promised of it, and by which study. Pure."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,36 +30,29 @@ _SAID = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """The study that made a promise."""
-
-    study: str
-    changed: datetime | None = None
-    """End of the study; None while it runs."""
-    advice: Advice | None = None
-    """None if it has not advised anything."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
     """A case to verify, with its prompts and promise."""
 
     case: Case
     prompts: tuple[Prompt, ...]
     promise: Promise | None = None
-    origin: Origin | None = None
-    """Origin of the promise; None without a study."""
+    study: str | None = None
+    """Name of the study that made the promise; None without one."""
+    changed: datetime | None = None
+    """End of the study; None while it runs."""
+    advice: Advice | None = None
+    """None if it has not advised anything."""
 
     @property
     def subject(self) -> str:
         """The setting and its study, in a line."""
-        case, origin = self.case, self.origin
+        case, changed = self.case, self.changed
         draft = case.speculation.own.label if case.draft is None else case.draft.path.stem
         setting = Arm(draft=draft, speculation=case.speculation).label
-        if origin is None:
+        if self.study is None:
             return f"setting: {setting}"
-        when = "" if origin.changed is None else f" ({origin.changed.astimezone():%Y-%m-%d %H:%M})"
-        return f"study {origin.study}{when}: {setting}{_SAID[origin.advice]}"
+        when = "" if changed is None else f" ({changed.astimezone():%Y-%m-%d %H:%M})"
+        return f"study {self.study}{when}: {setting}{_SAID[self.advice]}"
 
     @property
     def is_alone(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from spectui.commands.measured import own_environment
-from spectui.documents import Json, Known, encoded, ending, known, or_reason
+from spectui.documents import Json, encoded, ending, known, or_reason
 from spectui.format import counted
 from spectui.measure.comparison import UNWATCHED, Comparison
 from spectui.measure.lossless import differs
@@ -16,7 +16,6 @@ from spectui.measure.servers import version_document
 from spectui.measure.speedup import NO_INTERVAL, Speedup
 from spectui.measure.verdict import doubt, judge
 from spectui.measure.workload import left_out_note
-from spectui.monitor.disturbance import DisturbanceSummary
 from spectui.server.binary import ServerBinary
 from spectui.verify.claim import Claim
 from spectui.verify.comparison import agreement, ratio_of, verdict
@@ -139,9 +138,7 @@ class Verified:
         delivered = None
         if self.delivered is not None and self.speedup is not None:
             delivered = {**self.delivered.document(), **self.speedup.document()}
-        seen: Known[DisturbanceSummary] = UNWATCHED
-        if self.comparison is not None:
-            seen = self.comparison.disturbance
+        seen = UNWATCHED if self.comparison is None else self.comparison.disturbance
         return {
             **or_reason("promised", self._promised(), _NO_PROMISE),
             **or_reason("delivered", delivered, _NOTHING),
@@ -150,15 +147,14 @@ class Verified:
         }
 
     def _promised(self) -> Json | None:
-        promised, speedup, origin = self.promised, self.promised_speedup, self.claim.origin
-        if promised is None or speedup is None:
+        promise, promised = self.claim.promise, self.promised
+        if promise is None or promised is None:
             return None
-        advice = None if origin is None or origin.advice is None else str(origin.advice)
         return {
-            **or_reason("study", origin and origin.study, "it was measured just now"),
-            **or_reason("advice", advice, "no study has advised anything"),
+            **or_reason("study", self.claim.study, "it was measured just now"),
+            **or_reason("advice", self.claim.advice, "no study has advised anything"),
             **promised.document(),
-            **speedup.document(),
+            **promise.speedup.document(),
         }
 
     def _agreement(self) -> Json:

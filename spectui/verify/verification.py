@@ -55,15 +55,6 @@ class Serving:
         """Whether both servers run at once."""
         return keeps_off(case.off, (request_of(case),), wanted=self.keeps_both)
 
-    def arguments(self, case: Case) -> dict[str, tuple[str, ...]]:
-        """Command lines of the servers, ``off`` and ``on``.
-
-        Raises:
-            BadInputError: the binary has no words for what is asked for.
-        """
-        sides = {"off": case.off, "on": case}
-        return {side: measuring_arguments(setup, self.binary) for side, setup in sides.items()}
-
 
 OpenEngine = Callable[[], AbstractContextManager[Engine]]
 
@@ -85,8 +76,9 @@ def verify(claim: Claim, serving: Serving, open_engine: OpenEngine | None = None
         HopelessError: a server does not run as it was started.
         ServerError: a server failed before anything was measured.
     """
+    ended, sides = None, {"off": claim.case.off, "on": claim.case}
     # What the binary has no words for is said before anything is measured.
-    arguments, ended = serving.arguments(claim.case), None
+    arguments = {name: measuring_arguments(one, serving.binary) for name, one in sides.items()}
     if open_engine is not None:
         claim, ended = _with_promise(claim, serving, open_engine)
     found = Verified(

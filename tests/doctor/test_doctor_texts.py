@@ -7,7 +7,7 @@ import pytest
 from spectui.cli.doctor_view import diagnosis, draft_lines
 from spectui.cli.drawing import drawn
 from spectui.commands.finding import Severity
-from spectui.doctor.examination import Examination, Examiner, Surroundings
+from spectui.doctor.examination import Examination, Surroundings, examine
 from spectui.doctor.findings import findings, n_cpu_moe_text
 from spectui.doctor.speed import Bandwidth
 from spectui.documents import Known
@@ -52,7 +52,7 @@ def examination(tiny: TinyPath) -> Examination:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(planner, "plan", plan)
-            found = Examiner(planner, AROUND, lambda _text: None).examine(request, drafts)
+            found = examine(planner, AROUND, request, drafts, say=lambda _text: None)
     # Two drafts, the target alone, and the search for a context: each takes seconds.
     assert found.largest_context is not None
     assert len(asked) == len(set(asked)) <= 8
@@ -142,7 +142,7 @@ def test_weights_can_be_read_from_disk_with_any_context_or_with_long_ones(
         smallest = planner.plan(with_smallest_context(request)).buffers
         free_bytes = sum(buffer.size_bytes for buffer in smallest) - always
         around = replace(AROUND, free=FreeMemory(by_memory={HOST: free_bytes}))
-        found = Examiner(planner, around, lambda _text: None).examine(request, {})
+        found = examine(planner, around, request, {}, say=lambda _text: None)
     assert (found.from_disk, found.always_from_disk) == (True, always)
 
 

@@ -55,9 +55,8 @@ from spectui.options.setup import (
 from spectui.options.speculation import Speculation
 from spectui.prompts import ChatMessage, Prompt
 from spectui.settings import read_settings
-from spectui.sweep.axes import Axes
 from spectui.sweep.cells import Cell
-from spectui.sweep.grid import Grid
+from spectui.sweep.grid import Axes, Grid
 from spectui.sweep.setup import SweepSetup, sweep_name, sweep_spec
 from spectui.trace.file import read_trace, write_trace
 from spectui.tune.backends import served_spec, study_name

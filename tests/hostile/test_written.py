@@ -7,8 +7,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from spectui.sweep.cells import VisitRecord
 from spectui.sweep.drawing import draw
-from spectui.sweep.record import VisitRecord
 from spectui.sweep.summary import summarise
 from spectui.sweep.tables import markdown, remarks, sheets, summary_csv
 from tests.hostile.attempts import obeyed

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from spectui.measure.arm import Arm
-from spectui.report.charts import Forest, Row, Scale, Seconds, scale_of
 from spectui.report.content import Content, content_of
-from spectui.report.markdown import escaped, render_markdown
+from spectui.report.document import arm_of
+from spectui.report.markdown import escaped, render_markdown, render_row
 from spectui.report.page import render_page
-from spectui.report.row import render_row
-from spectui.report.settings import arm_of
+from spectui.report.section import Row, Scale, Seconds, forest_scale, scale_of
 from spectui.tune.trials import TrialRecord, TrialState
 from tests.golden.commands_support import SPECULATIONS
 from tests.report.pages import Page, read_page
@@ -263,5 +262,5 @@ def test_a_scale_holds_what_it_is_made_for() -> None:
 
 
 def test_an_interval_of_nothing_does_not_stretch_the_scale() -> None:
-    wide = Forest(rows=(Row(label="a", speedup=1.2, interval=(1e-3, 500.0)),))
-    assert math.log(wide.scale.high / wide.scale.low) < math.log(30)
+    wide = forest_scale([Row(label="a", speedup=1.2, interval=(1e-3, 500.0))])
+    assert math.log(wide.high / wide.low) < math.log(30)

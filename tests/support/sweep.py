@@ -19,11 +19,9 @@ from spectui.options.drafters import DraftSimple, Ngram, NgramSimple
 from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
-from spectui.sweep.axes import Axes
-from spectui.sweep.cells import Cell, Place, Task, Visit
-from spectui.sweep.grid import Grid
+from spectui.sweep.cells import Cell, Place, PromptRun, Task, Visit, VisitRecord, VisitState
+from spectui.sweep.grid import Axes, Grid
 from spectui.sweep.measuring import CellMeasurer
-from spectui.sweep.record import PromptRun, VisitRecord, VisitState
 from spectui.sweep.setup import SweepSetup
 from spectui.sweep.sweep import Sweep
 from tests.support.search import items, result

@@ -99,7 +99,8 @@ def test_the_same_command_measures_nothing_twice_unless_it_begins_anew(
     assert {one["n_repeats"] for one in repeated["cells"]} == {2}
     anew = ran(spectui, *sweep, "--draft-max", 2, "--restart")
     assert anew["cells"] != first["cells"]
-    files = sorted(path.name for path in (home / "data" / "sweeps" / first["name"]).iterdir())
+    folder = home / "data" / "sweeps" / first["name"]
+    files = sorted(path.name for path in folder.glob("*.jsonl"))
     assert files == ["cells.1.jsonl", "cells.jsonl"]
     other = [*sweep, "--draft-max", 2, "--name", first["name"], "--n-prompts", 3]
     assert spectui(*other) == 3

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
 from spectui.options.drafters import NgramMod
-from spectui.sweep.axes import Axes
 from spectui.sweep.cells import Cell, Place
 from spectui.sweep.expand import expand, n_loads, ordered
-from spectui.sweep.grid import find_grid, shipped_grids
+from spectui.sweep.grid import Axes, find_grid, shipped_grids
 from tests.support.sweep import DEFAULT, cell, ngram_cell, off_cell
 
 pytest_plugins = ["tests.support.cli_fixtures"]

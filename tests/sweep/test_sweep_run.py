@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from spectui.errors import BadInputError, DoesNotFitError, UsageError
-from spectui.sweep.cells import Visit
-from spectui.sweep.record import VisitRecord, VisitState
+from spectui.sweep.cells import Visit, VisitRecord, VisitState
 from spectui.sweep.store import SweepStore
 from spectui.sweep.summary import summarise
 from spectui.sweep.sweep import Sweep

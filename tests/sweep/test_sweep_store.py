@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
-from spectui.sweep.record import VisitRecord, VisitState
+from spectui.sweep.cells import Visit, VisitRecord, VisitState
 from spectui.sweep.store import SweepStore
 from tests.support.disk import no_file_above
 from tests.support.sweep import cell, failed, ngram_cell, off_cell, record
@@ -25,6 +25,10 @@ def written() -> Path:
         for one in RECORDS:
             store.append(one)
         return store.path
+
+
+def last_of(store: SweepStore, visit: Visit) -> VisitRecord | None:
+    return next((one for one in store.records if one.visit == visit), None)
 
 
 def started(record: VisitRecord) -> VisitRecord:
@@ -100,14 +104,14 @@ def test_a_cell_that_ends_the_process_counts_as_failed() -> None:
     one = RECORDS[0]
     with SweepStore("s", SPEC) as store:
         store.append(started(one))
-        assert store.record_of(one.visit) is None
+        assert last_of(store, one.visit) is None
     with SweepStore("s", SPEC) as store:
-        found = store.record_of(one.visit)
+        found = last_of(store, one.visit)
         assert found is not None
         assert found.state is VisitState.FAILED
         assert "--retry-failed" in str(found.error)
         store.append(one)
-        assert store.record_of(one.visit) == one
+        assert last_of(store, one.visit) == one
 
 
 def test_only_an_end_counts() -> None:
@@ -115,15 +119,15 @@ def test_only_an_end_counts() -> None:
     with SweepStore("s", SPEC) as store:
         store.append(started(one))
         store.append(replace(started(one), state=VisitState.INTERRUPTED))
-        assert store.record_of(one.visit) is None
+        assert last_of(store, one.visit) is None
         # What has failed stays so until a repetition ends.
         store.append(ended)
         store.append(started(ended))
-        assert store.record_of(ended.visit) == ended
+        assert last_of(store, ended.visit) == ended
     with SweepStore("s", SPEC) as store:
         assert store.records == (ended,)
         store.append(again := record(ended.visit.cell))
-        assert store.record_of(ended.visit) == again
+        assert last_of(store, ended.visit) == again
 
 
 def test_what_has_no_room_is_told_once_and_leaves_no_half_line() -> None:

@@ -6,8 +6,8 @@ from io import StringIO
 
 import pytest
 
+from spectui.sweep.cells import VisitRecord
 from spectui.sweep.drawing import MOST_BARS, draw
-from spectui.sweep.record import VisitRecord
 from spectui.sweep.summary import (
     CellSummary,
     best_per_category,

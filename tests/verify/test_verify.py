@@ -38,7 +38,7 @@ from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
 from spectui.tune.served import preferred
 from spectui.tune.studies.records import from_plain, to_plain
-from spectui.verify.claim import Claim, Origin
+from spectui.verify.claim import Claim
 from spectui.verify.comparison import Agreement, agreement, ratio_of
 from spectui.verify.result import Verified, notes, warnings
 
@@ -353,7 +353,7 @@ def promise(observed: tuple[Observed, ...]) -> Promise:
 PAIRS = delivered(1.3)
 MADE = promise(observed_of(PAIRS))
 KEPT = Verified(
-    claim=Claim(case=CASE, prompts=(), promise=MADE, origin=Origin(study="mine")),
+    claim=Claim(case=CASE, prompts=(), promise=MADE, study="mine"),
     binary=ServerBinary(path="/llama-server", version=None, options=()),
     arguments={"off": (), "on": ()},
     keeps_both=True,
