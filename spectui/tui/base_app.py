@@ -38,19 +38,6 @@ from spectui.tui.widgets import hidden, key_name
 if not isinstance(vars(StylesCache)["get_inner_outer"], classmethod):
     StylesCache.get_inner_outer = classmethod(StylesCache.get_inner_outer)  # type: ignore[assignment, method-assign, arg-type]
 
-ASCII_CSS = """
-App.-ascii {
-    HelpScreen > VerticalScroll, SettingsScreen > VerticalScroll { border: ascii $frame; }
-    Toast { border-left: ascii $foreground; }
-    CommandPalette {
-        #--input { border: none; padding: 1 0; }
-        CommandList { border: none; }
-        LoadingIndicator { display: none; }
-    }
-}
-"""
-"""Frames of what has no class of its own for terminals without box characters."""
-
 _LOOK_AGAIN_S = 0.1
 """While a key waits: a widget that goes may take with it the word that the last key was handled."""
 REPAINT_S = 0.1
@@ -139,7 +126,6 @@ class OrderedApp(ColouredApp[ReturnType]):
 class BaseApp(OrderedApp[None]):
     """An app in the user's look, with the user's keys."""
 
-    CSS = ASCII_CSS
     ENABLE_COMMAND_PALETTE = True
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -38,14 +38,6 @@ _DIALECTS, _FORMATS = tuple(Dialect), tuple(Format)
 class SaveBar(Vertical):
     """Hidden until it asks."""
 
-    DEFAULT_CSS = """
-    SaveBar {
-        height: auto; display: none; padding: 0 1;
-        & Label { width: 100%; height: auto; }
-        & #answer { color: $caution; }
-    }
-    """
-
     class Saved(Message):
         """The text is in the file."""
 
@@ -145,21 +137,6 @@ class ExportScreen(Screen[None]):
     """Shows one rendering; copies it or saves it."""
 
     TITLE = "Export"
-    DEFAULT_CSS = """
-    ExportScreen {
-        & #note { height: auto; max-height: 4; padding: 0 2; color: $text-muted; }
-        & #problem { height: 1fr; padding: 1 2; color: $caution; display: none; }
-        & TextArea { height: auto; max-height: 50%; border: round $border-blurred; padding: 0 1; }
-        & TextArea:focus { border: round $border; }
-        & #flags { height: 1fr; padding: 0 2; scrollbar-size-vertical: 1; }
-        & #flags Static { height: auto; }
-        &.-ascii TextArea { border: ascii $border-blurred; }
-        &.-ascii TextArea:focus { border: ascii $border; }
-        &.-failed TextArea, &.-failed #flags { display: none; }
-        &.-failed #problem { display: block; }
-    }
-    """
-
     BINDINGS: ClassVar[list[BindingType]] = [
         key(
             "c",

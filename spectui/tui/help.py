@@ -118,16 +118,6 @@ def system_commands(app: "BaseApp", screen: Screen[object]) -> Iterable[SystemCo
 class HelpScreen(ModalScreen[None]):
     """A table of all actions with their keys and ids."""
 
-    DEFAULT_CSS = """
-    HelpScreen {
-        align: center middle;
-        & > VerticalScroll {
-            width: 90%; max-width: 100; height: 90%;
-            background: $surface; border: round $frame; padding: 0 1;
-        }
-    }
-    """
-
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape,f1,q", "help.back", "Back", "Close the help", action="dismiss")
     ]

@@ -120,22 +120,6 @@ def _undivided(pool: live.MemoryPool) -> live.MemoryPool:
 class AttachPanels(PanelStack):
     """Panels of the server, and of its machine if that is this one."""
 
-    DEFAULT_CSS = """
-    AttachPanels {
-        height: 1fr;
-        & > ServedPanel, & > SlotsPanel { height: 3fr; }
-        & > DraftsPanel, & > ServerPanel, & > MemoryPanel, & > MachinePanel { height: 2fr; }
-        &.-two-columns { layout: grid; grid-size: 2; grid-rows: 3fr 3fr 2fr; }
-        &.-two-columns.-remote { grid-rows: 1fr; }
-        &.-three-columns { layout: grid; grid-size: 3; grid-rows: 3fr 2fr; }
-        &.-three-columns.-remote { grid-size: 2; grid-rows: 1fr; }
-        &.-two-columns > Panel, &.-three-columns > Panel { height: 1fr; }
-
-        &.-remote > MemoryPanel, &.-remote > MachinePanel { display: none; }
-        &.-few > MemoryPanel, &.-few > MachinePanel { display: none; }
-    }
-    """
-
     def compose(self) -> ComposeResult:
         """Compose the panels: the server's work first, then the server itself and its machine."""
         yield ServedPanel()
@@ -168,16 +152,6 @@ class AttachPanels(PanelStack):
 
 class AttachScreen(Screen[None]):
     """Shows the states that it is given; never asks the server."""
-
-    DEFAULT_CSS = """
-    AttachScreen {
-        & #trouble {
-            display: none; height: auto; max-height: 3; padding: 0 1;
-            background: $caution 20%; color: $caution;
-        }
-        & #trouble.-shown { display: block; }
-    }
-    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("r", "attach.retry", "Ask now", "Ask the server at once"),

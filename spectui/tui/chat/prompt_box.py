@@ -25,19 +25,6 @@ class PromptBox(TextArea):
     text that is pasted or recalled stands as a label, so that keys stay quick.
     """
 
-    DEFAULT_CSS = """
-    PromptBox {
-        height: auto; max-height: 8; border: round $border-blurred; background: $background;
-        scrollbar-size-vertical: 1;
-        &:focus { border: round $border; }
-        &.-busy { border: dashed $border-blurred; }
-        &.-busy:focus { border: dashed $border; }
-        &:ansi .text-area--placeholder { text-style: dim; }
-        &.-ascii { border: ascii $border-blurred; }
-        &.-ascii:focus { border: ascii $border; }
-    }
-    """
-
     BINDINGS: ClassVar[list[BindingType]] = [
         # Not in the footer: the empty box says it.
         hidden("enter", "prompt.submit", "Send"),

@@ -38,23 +38,6 @@ _NARROW = f"Panels: widen the terminal to {_PANELS_FROM} columns or more."
 class Panels(PanelStack):
     """The six live panels, each in the detail that its size allows."""
 
-    DEFAULT_CSS = """
-    Panels {
-        & > ThroughputPanel, & > AcceptancePanel, & > RoundPanel { height: 4fr; }
-        & > MemoryPanel, & > TrafficPanel, & > ExpectationPanel { height: 3fr; }
-
-        &.-framed > ThroughputPanel { height: 6fr; }
-        &.-framed > AcceptancePanel { height: 7fr; }
-        &.-framed > RoundPanel { height: 9fr; }
-        &.-framed > MemoryPanel { height: 6fr; }
-        &.-framed > TrafficPanel { height: 5fr; }
-        &.-framed > ExpectationPanel { height: 5fr; }
-
-        &.-two-columns { layout: grid; grid-size: 2 3; }
-        &.-two-columns > Panel { height: 1fr; }
-    }
-    """
-
     def compose(self) -> ComposeResult:
         """Yield the panels in the order of the questions: does it pay, why, and what of."""
         yield ThroughputPanel()
@@ -83,11 +66,6 @@ class Panels(PanelStack):
 
 class Loading(Widget):
     """One line per part with its bar; hidden while there is nothing to wait for."""
-
-    DEFAULT_CSS = """
-    Loading { height: auto; max-height: 8; padding: 0 1; background: $surface; display: none; }
-    Loading.-busy { display: block; }
-    """
 
     parts: reactive[tuple[tuple[str, float | None], ...]] = reactive((), layout=True)
     """(name, fraction) of each part; None for one that cannot say how far it is."""
@@ -120,23 +98,6 @@ class Loading(Widget):
 
 class LiveScreen(Screen[None]):
     """Shows the session that it owns, and takes what the user wants to it."""
-
-    DEFAULT_CSS = """
-    LiveScreen {
-        & #body { height: 1fr; }
-        & #talk { width: 1fr; min-width: 20; height: 1fr; }
-        & Transcript { height: 1fr; }
-        & Panels { width: 48; height: 1fr; }
-        & #narrow {
-            display: none; height: 1; padding: 0 1; color: $text-muted;
-            text-wrap: nowrap; text-overflow: ellipsis;
-        }
-        &.-tiny.-tall #narrow { display: block; }
-        &.-tiny Panels { display: none; }
-        &.-narrow Panels { width: 31; }
-        &.-wide Panels { width: 92; }
-    }
-    """
 
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Screen has it
         (0, "-tiny"),

@@ -36,12 +36,6 @@ class TapeView(ScrollView, can_focus=True):
     at the top stays at the top.
     """
 
-    DEFAULT_CSS = """
-    TapeView {
-        overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; scrollbar-size-vertical: 1;
-    }
-    """
-
     # Its rows are not the text itself, which is copied whole instead.
     ALLOW_SELECT = False
 
@@ -243,19 +237,6 @@ def _without_trailing_spaces(pieces: list[tuple[str, Kind]]) -> list[tuple[str, 
 
 class Transcript(TapeView):
     """The conversation, each token in the style of its author."""
-
-    DEFAULT_CSS = """
-    Transcript {
-        background: $background; color: $foreground;
-        & > .transcript--target { color: $foreground; }
-        & > .transcript--draft { color: $draft; text-style: underline; }
-        & > .transcript--rejected { color: $rejected; text-style: strike; }
-        & > .transcript--user { color: $foreground; text-style: bold; }
-        & > .transcript--notice { color: $caution; }
-        & > .transcript--role { color: $primary; text-style: bold; }
-        & > .transcript--note { color: $foreground; text-style: dim; }
-    }
-    """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "transcript--role",

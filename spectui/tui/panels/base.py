@@ -255,21 +255,6 @@ class Panel(Widget, Generic[State]):
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {look for look in Look if look}
-    DEFAULT_CSS = """
-    Panel {
-        & > .panel--strong { text-style: bold; }
-        & > .panel--muted { text-style: dim; }
-        & > .panel--target { color: $target; }
-        & > .panel--draft { color: $draft; }
-        & > .panel--cache { color: $cache; }
-        & > .panel--compute { color: $compute; }
-        & > .panel--rejected { color: $rejected; }
-        & > .panel--warning { color: $caution; }
-        & > .panel--gain { color: $gain; text-style: bold; }
-        & > .panel--loss { color: $loss; text-style: bold; }
-    }
-    """
-
     heading = ""
     state: reactive[State | None] = reactive(None, repaint=False)
 
@@ -356,20 +341,6 @@ class Panel(Widget, Generic[State]):
 
 class PanelStack(VerticalScroll, can_focus=False):
     """Panels below each other, with frames where there is room."""
-
-    DEFAULT_CSS = """
-    PanelStack {
-        scrollbar-size-vertical: 1;
-        & > Panel {
-            height: 1fr; min-height: 2; border-top: solid $frame;
-            border-title-color: $foreground; border-title-style: bold; padding-left: 1;
-        }
-        & > Panel.-alert { border-title-color: $caution; }
-        &.-framed > Panel { border: round $frame; padding: 0 1; }
-        &.-ascii > Panel { border-top: ascii $frame; }
-        &.-ascii.-framed > Panel { border: ascii $frame; }
-    }
-    """
 
     def on_mount(self) -> None:
         """Frames are characters too."""

@@ -37,20 +37,6 @@ class FolderScreen(ModalScreen[Path | None]):
         ),
         key("escape", "folder.cancel", "Cancel", "Close without a folder"),
     ]
-    DEFAULT_CSS = """
-    FolderScreen {
-        align: center middle;
-        & > Vertical {
-            width: 80%; max-width: 100; height: 80%; max-height: 30; padding: 1 2;
-            background: $surface;
-        }
-        Input { margin: 1 0; }
-        PickerList { background: $panel; }
-        #folder-error { height: auto; min-height: 2; color: $text-error; }
-        Horizontal { height: auto; align-horizontal: right; }
-        Button { margin-left: 2; }
-    }
-    """
 
     def __init__(self, start: Path) -> None:
         """Begin in ``start``."""

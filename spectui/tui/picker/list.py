@@ -176,18 +176,6 @@ class PickerList(OptionList):
             display="enter",
         )
     ]
-    DEFAULT_CSS = """
-    PickerList {
-        height: 1fr; border: none; padding: 0; background: transparent; scrollbar-gutter: stable;
-        & > .option-list--option { padding: 0; }
-        & > .option-list--option-disabled { color: $text-muted; }
-        & > .option-list--option-highlighted { text-style: bold; }
-        &:focus {
-            border: none; background-tint: transparent;
-            & > .option-list--option-highlighted { text-style: bold; }
-        }
-    }
-    """
 
     @property
     def entry(self) -> Entry | None:

@@ -54,30 +54,6 @@ class PickerScreen(Screen[None]):
         key("escape", "picker.back", "Back", "Show all targets again, or go back to them"),
         hidden("q", "picker.quit", "Quit", "Leave spectui", action="app.quit"),
     ]
-    CSS = """
-    PickerScreen {
-        #panes { height: 1fr; layout: vertical; }
-        #target-pane { height: 3fr; }
-        #draft-pane { height: 2fr; }
-        &.-beside #panes { layout: horizontal; }
-        &.-beside #target-pane { height: 1fr; width: 5fr; }
-        &.-beside #draft-pane { height: 1fr; width: 4fr; margin-left: 1; }
-        #target-pane, #draft-pane { background: $surface; }
-        .bar { height: 1; background: $panel; }
-        .title { width: auto; padding: 0 1; text-style: bold; color: $text-primary; }
-        /* Without a rule of its own a pane that gains or loses the focus restyles no child. */
-        #target-pane:focus-within, #draft-pane:focus-within { background: $surface; }
-        #target-pane:focus-within .title, #draft-pane:focus-within .title {
-            text-style: bold reverse;
-        }
-        #filter { width: 1fr; margin: 0 1; background: transparent; }
-        #status { width: auto; max-width: 50%; padding: 0 1; color: $text-muted; }
-        .columns { height: 1; padding-right: 2; color: $text-muted; }
-        #draft-title { width: 1fr; padding: 0 1; }
-        #detail { height: auto; min-height: 2; max-height: 8; padding: 0 2; }
-        #path { height: 1; padding: 0 2; color: $text-muted; }
-    }
-    """
 
     def __init__(
         self,

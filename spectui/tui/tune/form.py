@@ -90,15 +90,6 @@ class SourceChoice(Widget, can_focus=True):
         hidden("right", "tune.next_source", "Next source", action="step(1)"),
     ]
     COMPONENT_CLASSES: ClassVar[set[str]] = {"source--chosen"}
-    DEFAULT_CSS = """
-    SourceChoice {
-        height: auto;
-        & > .source--chosen { text-style: bold; }
-        &:focus > .source--chosen { background: $block-cursor-background;
-            color: $block-cursor-foreground; }
-    }
-    """
-
     source: reactive[PromptSource] = reactive(PromptSource.BUILTIN)
 
     def render(self) -> Text:
@@ -161,21 +152,6 @@ class PathInput(Input):
 
 class TuneSetup(Vertical):
     """The form; what is wrong with it stands under it."""
-
-    DEFAULT_CSS = """
-    TuneSetup {
-        height: auto;
-        Horizontal { height: 1; }
-        Label { width: 9; color: $text-muted; }
-        Input { background: $panel; }
-        Input:focus { background: $primary-muted; }
-        #minutes { width: 10; }
-        #depths { width: 20; }
-        #path { width: 1fr; }
-        .hint { width: 1fr; color: $text-muted; padding-left: 1; }
-        #problem { color: $loss; height: auto; }
-    }
-    """
 
     n_chat_turns: int | None = None
     """Turns that could be tuned on; None if that is not known."""

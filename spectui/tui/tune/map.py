@@ -181,17 +181,6 @@ class Heatmap(Widget, can_focus=True):
         "heatmap--empty",
         "heatmap--cursor",
     }
-    DEFAULT_CSS = """
-    Heatmap {
-        & > .heatmap--gain { color: $text; background: $gain; }
-        & > .heatmap--loss { color: $text; background: $loss; }
-        & > .heatmap--count { color: $text; background: $primary; }
-        & > .heatmap--label { color: $text-muted; }
-        & > .heatmap--empty { color: $text-muted; }
-        & > .heatmap--cursor { color: $block-cursor-foreground;
-            background: $block-cursor-background; text-style: bold; }
-    }
-    """
 
     class Moved(Message):
         """The cursor is on another setting, or there are others."""

@@ -30,43 +30,6 @@ from spectui.tune.progress import Phase, TuningState
 if TYPE_CHECKING:
     from spectui.tui.tune.controller import TuneController
 
-CSS = """
-TuneScreen {
-    TuneStatus, #introduction, TuneSetup, #basis { padding: 0 1; }
-    #basis { display: none; height: auto; color: $text-muted; }
-    #introduction { height: auto; color: $text-muted; max-width: 90; }
-    TuneSetup { margin: 1 0; }
-    TuneViews, #views { height: 1fr; }
-    .view { border: round $frame; border-title-color: $text-muted; padding: 0 1; }
-    TrialsTable { height: 1fr; }
-    #detail { height: auto; max-height: 3; color: $text-muted; }
-    #cell { height: 1; text-wrap: nowrap; text-overflow: ellipsis; color: $text-muted; }
-    Heatmap { height: 1fr; max-height: 24; }
-
-    &.-idle TuneViews { display: none; }
-
-    &.-narrow, &.-short {
-        .view { display: none; border: none; }
-        .view.-active { display: block; }
-    }
-    &.-wide.-tall, &.-broad.-tall { Tabs { display: none; } }
-    &.-wide.-tall #views { layout: grid; grid-size: 1 2; grid-rows: 1fr 16; }
-    &.-broad.-tall #views { layout: grid; grid-size: 2 1; grid-columns: 11fr 10fr; grid-rows: 1fr; }
-    &.-replay {
-        TuneStatus { display: none; }
-        #basis, #map { display: block; }
-        Tabs, #settings { display: none !important; }
-        #views { layout: vertical !important; }
-        #cell { height: auto; text-wrap: wrap; color: $foreground; }
-    }
-    &.-ascii {
-        Underline { display: none; }
-        Tabs { height: 1; }
-        &.-wide.-tall .view, &.-broad.-tall .view { border: ascii $frame; }
-    }
-}
-"""
-
 
 _LETTERS = frozenset({"start", "source"})
 """Actions of the form whose keys are letters."""
@@ -189,7 +152,6 @@ class TuneScreen(Screen[Filled]):
         hidden("o", "tune.sort", "Sort", "Sort the settings by the next column"),
         hidden("r", "tune.reverse", "Reverse order", action="sort(True)"),
     ]
-    DEFAULT_CSS = CSS
     AUTO_FOCUS = "TrialsTable"
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Screen has it
         (0, "-narrow"),

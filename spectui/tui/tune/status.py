@@ -35,23 +35,6 @@ _BAR = 24
 class VerdictBox(Horizontal):
     """The answer, as large as a terminal draws: digits of three lines where there is room."""
 
-    DEFAULT_CSS = """
-    VerdictBox {
-        height: auto; max-height: 40vh; overflow-y: auto; padding: 0 1; background: $foreground 8%;
-        border-left: outer $foreground 50%;
-        Digits { width: auto; padding-right: 2; text-style: bold; display: none; }
-        #advice { height: auto; text-style: bold; }
-        #because { height: auto; }
-        #interval { height: 1; text-wrap: nowrap; }
-        &.-gain { background: $gain 15%; border-left: outer $gain; }
-        &.-gain #advice, &.-gain Digits { color: $gain; }
-        &.-loss { background: $loss 15%; border-left: outer $loss; }
-        &.-loss #advice, &.-loss Digits { color: $loss; }
-        &.-large Digits { display: block; }
-        &.-ascii { border-left: none; }
-    }
-    """
-
     def compose(self) -> ComposeResult:
         """The speedup, the advice, the interval, and what the answer rests on."""
         yield Digits()
@@ -91,15 +74,6 @@ class StateLine(Widget):
     """Phase, progress and study on one line, with a bar at its end while the search runs."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"state--phase", "state--failed", "state--bar"}
-    DEFAULT_CSS = """
-    StateLine {
-        height: 1;
-        & > .state--phase { color: $primary; text-style: bold; }
-        & > .state--failed { color: $loss; text-style: bold; }
-        & > .state--bar { color: $primary; }
-    }
-    """
-
     words: reactive[tuple[str, str]] = reactive(("", ""))
     """The phase, and more about it."""
     fraction: reactive[float | None] = reactive(None)
@@ -135,16 +109,6 @@ class TuneStatus(Vertical):
     """The verdict, the state of the search on a line, and the facts behind both."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"status--label", "status--caution", "status--bad"}
-    DEFAULT_CSS = """
-    TuneStatus {
-        height: auto;
-        & > .status--label { color: $text-muted; }
-        & > .status--caution { color: $caution; text-style: bold; }
-        & > .status--bad { color: $loss; text-style: bold; }
-        #findings { height: auto; max-height: 12; }
-        &.-short #findings { max-height: 25vh; }
-    }
-    """
 
     def __init__(self) -> None:
         super().__init__()

@@ -200,17 +200,6 @@ class TrialsTable(ScrollView, can_focus=True):
         "trials--best",
         "trials--muted",
     }
-    DEFAULT_CSS = """
-    TrialsTable {
-        scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1;
-        & > .trials--header { color: $text-muted; text-style: bold; }
-        & > .trials--selected { background: $primary-muted; color: $text; }
-        & > .trials--best { color: $gain; text-style: bold; }
-        & > .trials--muted { color: $text-muted; }
-        &:focus > .trials--selected { background: $block-cursor-background;
-            color: $block-cursor-foreground; }
-    }
-    """
 
     class Selected(Message):
         """The user selected another row."""
