@@ -103,7 +103,7 @@ class TuneViews(Container):
             return words.setting(rows[-1], glyphs)
         return words.forecast(next(one for one in self._ledger.forecasts if one.arm == arm), glyphs)
 
-    @on(TrialsTable.Selected)
+    @on(TrialsTable.RowHighlighted)
     def _show_selected(self) -> None:
         row, detail = self.query_one(TrialsTable).selected, self.query_one("#detail", Static)
         detail.display = row is not None
@@ -131,13 +131,6 @@ class TuneScreen(Screen[Filled]):
         key("x", "tune.stop", "Stop", "End tuning with what it has found"),
         key(
             "a", "tune.apply", "Apply", "Use in the chat what the verdict says, or the best so far"
-        ),
-        key(
-            "enter",
-            "tune.apply_selected",
-            "Apply row",
-            "Use the selected setting in the chat",
-            display="enter",
         ),
         key("e", "tune.export", "Export", "Show the flags for llama-server"),
         hidden("1", "tune.view_settings", "Show settings", action="view('settings')"),
@@ -404,7 +397,7 @@ class TuneScreen(Screen[Filled]):
         searched = " The map is of the search's own prompts." if self._state.forecasts else ""
         return self.not_recorded + searched
 
-    @on(TrialsTable.Selected)
+    @on(TrialsTable.RowHighlighted)
     def _refresh_available(self) -> None:
         # The footer is built anew: only when there is something new to build.
         selected = self.query_one(TrialsTable).selected
