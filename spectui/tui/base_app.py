@@ -21,14 +21,7 @@ from textual.widget import Widget
 
 from spectui.settings import Settings
 from spectui.tui.colours import THEMES, ColouredApp
-from spectui.tui.glyphs import (
-    ASCII,
-    UNICODE,
-    AsciiFilter,
-    AsciiPalette,
-    AsciiScrollBars,
-    SanitisingFilter,
-)
+from spectui.tui.filters import AsciiFilter, AsciiScrollBars, SanitisingFilter
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.terminal import StoppableDriver
 from spectui.tui.widgets import hidden, key_name
@@ -155,12 +148,10 @@ class BaseApp(OrderedApp[None]):
         super().__init__()
         self.driver_class = StoppableDriver
         self.settings = settings
-        self.glyphs = ASCII if ascii or settings.ascii else UNICODE
-        self.set_class(self.glyphs is ASCII, "-ascii")
-        is_ascii = self.glyphs is ASCII
+        is_ascii = ascii or settings.ascii
         self._own_filters = (SanitisingFilter(), *((AsciiFilter(),) if is_ascii else ()))
         # A class attribute: there is one app in a process, but tests make several.
-        ScrollBar.renderer = AsciiScrollBars if self.glyphs is ASCII else ScrollBarRender
+        ScrollBar.renderer = AsciiScrollBars if is_ascii else ScrollBarRender
         wanted = theme or settings.theme
         self._unknown_theme = None if wanted in self.available_themes else wanted
         self.theme = THEMES[0].name if self._unknown_theme else wanted
@@ -224,13 +215,6 @@ class BaseApp(OrderedApp[None]):
     def is_open(self, kind: type[Screen[Any]]) -> bool:
         """Whether a screen of that kind is open."""
         return any(isinstance(screen, kind) for screen in self.screen_stack)
-
-    def action_command_palette(self) -> None:
-        """Show the palette in characters that the terminal has."""
-        if self.glyphs is UNICODE:
-            super().action_command_palette()
-        elif not self.is_open(AsciiPalette):
-            self.push_screen(AsciiPalette())
 
     async def action_quit(self) -> None:
         """End at once, and stop whatever runs."""

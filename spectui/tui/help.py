@@ -18,7 +18,6 @@ from textual.widgets import Static
 
 from spectui.settings import settings_path
 from spectui.tui.colours import ROLES
-from spectui.tui.glyphs import glyphs_of
 from spectui.tui.widgets import KeyBar, key
 
 if TYPE_CHECKING:
@@ -161,7 +160,7 @@ class HelpScreen(ModalScreen[None]):
         table.add_row(Text("Colours", style="bold"), "", "")
         for role in ROLES:
             colour = self.app.theme_variables[role.name].removeprefix("ansi_")
-            block = glyphs_of(self).fillings[-1] * _SWATCH
+            block = "█" * _SWATCH
             table.add_row(Text.assemble(f" {block} ", style=colour), Text(role.meaning), "")
         table.add_row("", "", "")
         its_id = "its id" if has_ids else f"its id (shown from {_IDS_FROM} columns on)"

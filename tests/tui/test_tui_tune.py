@@ -25,7 +25,6 @@ from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 from spectui.speculative.counters import Tally
 from spectui.tui.export import export_choices
-from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.tune import words
 from spectui.tui.tune.controller import PromptSource, TuneController
 from spectui.tui.tune.form import SourceChoice, TuneSetup, Wanted
@@ -163,8 +162,8 @@ TURN_OFF = replace(USE_IT, result=tuned(speedup=speedup(0.83, 0.79, 0.88)))
 class Host(cockpit.Host):
     """The screen in a state."""
 
-    def __init__(self, state: TuningState | None = None, glyphs: Glyphs = UNICODE) -> None:
-        super().__init__(glyphs)
+    def __init__(self, state: TuningState | None = None) -> None:
+        super().__init__()
         self.tune = self.opened = TuneScreen(cast("TuneController", self.controller), state)
 
     @property
@@ -449,7 +448,7 @@ def test_an_earlier_verdict_outweighs_the_trials() -> None:
             gain=Gain(speedup=factor, low=None, high=None, n_prompts=8),
         )
         state = replace(USE_IT, result=replace(tuned(interrupted=True), earlier=earlier))
-        told = words.verdict(state, digest(state), UNICODE)
+        told = words.verdict(state, digest(state))
         assert (told.advice, told.speedup, told.pays) == (advice, factor, pays)
         assert "This search decided nothing new." in told.because
         # It is known although no trial of this run has timed it.
@@ -506,9 +505,9 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
     # Interrupted trials do not count as done.
     stopped = replace(RECORDS[1], state=TrialState.INTERRUPTED)
     assert digest(TuningState(records=(RECORDS[0], stopped))).n_tried == 1
-    assert words.headline(TuningState(study="s"), Ledger(), UNICODE) == "study s"
-    assert "up to 1 min 30 s left" in words.headline(SEARCHING, Ledger(), UNICODE)
-    assert "left" not in words.headline(USE_IT, Ledger(), UNICODE)
+    assert words.headline(TuningState(study="s"), Ledger()) == "study s"
+    assert "up to 1 min 30 s left" in words.headline(SEARCHING, Ledger())
+    assert "left" not in words.headline(USE_IT, Ledger())
 
 
 def test_the_verdict_or_how_far_it_is_known() -> None:
@@ -530,7 +529,7 @@ def test_the_verdict_or_how_far_it_is_known() -> None:
         ),
         (INTERRUPTED, "Nothing was decided", unconfirmed, 1.4, None),
     ):
-        told = words.verdict(state, digest(state), UNICODE)
+        told = words.verdict(state, digest(state))
         assert (told.advice, told.because, told.pays) == (advice, because, pays)
         assert told.speedup == (None if factor is None else pytest.approx(factor))
 
@@ -548,9 +547,9 @@ def test_whether_the_output_was_lossless() -> None:
         ),
         (LosslessCheck(divergence=replace(likely, margin=1.0)), unlikely),
     ):
-        assert words.lossless(tuned(speedup=gain, lossless=check), UNICODE) == expected
+        assert words.lossless(tuned(speedup=gain, lossless=check)) == expected
     # Without a confirmation it is no matter.
-    assert words.lossless(tuned(interrupted=True), UNICODE) is None
+    assert words.lossless(tuned(interrupted=True)) is None
 
 
 async def test_at_every_size_what_matters_is_in_view() -> None:
@@ -768,23 +767,22 @@ def test_the_map_has_the_best_of_each_place_and_what_was_measured_hides_what_was
         assert all(0 <= x < len(land.columns) and 0 <= y < len(land.rows) for x, y in land.cells)
 
 
-@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
-async def test_the_map_has_numbers_marks_and_a_legend(glyphs: Glyphs) -> None:
+async def test_the_map_has_numbers_marks_and_a_legend() -> None:
     ngrams = Arm(draft=None, speculation=Speculation(NgramSimple()))
     without_draft = (trial(0), trial(1, arm(3), 1.2), trial(2, ngrams, 1.5))
-    async with staged(Host(SEARCHING, glyphs), (80, 24)) as (app, stage):
+    async with staged(Host(SEARCHING), (80, 24)) as (app, stage):
         await stage.press("2")
         # Without room for numbers it has shades.
         await stage.at((8, 30))
         heat = app.tune.query_one(Heatmap)
         text = "\n".join(heat.render_line(y).text for y in range(heat.size.height))
-        assert glyphs.bullet in text
+        assert "•" in text
         for size in SIZES:
             shown = await stage.at(size)
             for expected in (
-                *("draft_p_min", "draft_max", f"{glyphs.bullet}1.40", f"{glyphs.measured}0.80"),
-                f"0.80{glyphs.times} to 1.40{glyphs.times} of off",
-                f"{glyphs.measured} measured",
+                *("draft_p_min", "draft_max", "•1.40", "◆0.80"),
+                "0.80× to 1.40× of off",
+                "◆ measured",
             ):
                 assert expected in shown
         shown = await show(stage, replace(SEARCHING, records=without_draft))

@@ -26,7 +26,6 @@ from spectui.tui.attach.panels import (
     model_name,
 )
 from spectui.tui.base_app import BaseApp
-from spectui.tui.glyphs import glyphs_of
 from spectui.tui.help import HelpScreen, attach_actions, system_commands
 from spectui.tui.panels.base import PanelStack
 from spectui.tui.panels.machine import MemoryPanel
@@ -186,9 +185,8 @@ class AttachScreen(Screen[None]):
         self._status.right = connection(state, is_paused=self.is_paused)
         if self.is_paused:
             return
-        glyphs = glyphs_of(self)
-        self._status.left = (glyphs.spelt(title(state)),)
-        wrong = glyphs.spelt(trouble(state.failure))
+        self._status.left = (title(state),)
+        wrong = trouble(state.failure)
         self._trouble.update(wrong)
         self._trouble.set_class(bool(wrong), "-shown")
         self._panels.show(state, machine)

@@ -10,7 +10,6 @@ from textual.message import Message
 from textual.reactive import var
 from textual.widgets import TextArea
 
-from spectui.tui.glyphs import ASCII, glyphs_of
 from spectui.tui.widgets import hidden
 
 MAX_EDITED_CHARS = 10_000
@@ -53,10 +52,6 @@ class PromptBox(TextArea):
         self._walk = [""]
         self._position = 0
         self._folded: dict[str, str] = {}
-
-    def on_mount(self) -> None:
-        """Draw the border in the app's characters."""
-        self.set_class(glyphs_of(self) is ASCII, "-ascii")
 
     async def on_key(self, event: events.Key) -> None:
         """Run the box's bindings at once, so that fast keys act in the order they were pressed.

@@ -15,12 +15,12 @@ from textual.widgets import Static
 
 from spectui.live.setup import Activity, Launch, LiveSetup
 from spectui.live.tally import LiveState
+from spectui.tui import draw
 from spectui.tui.chat.panels import AcceptancePanel, ExpectationPanel, RoundPanel, ThroughputPanel
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.session import SessionController
 from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.chat.transcript import Transcript
-from spectui.tui.glyphs import glyphs_of
 from spectui.tui.panels.base import PanelStack
 from spectui.tui.panels.machine import MemoryPanel, TrafficPanel
 from spectui.tui.threads import Threads
@@ -84,15 +84,12 @@ class Loading(Widget):
 
     def render(self) -> Text:
         """Draw a line per part."""
-        glyphs = glyphs_of(self)
         lines = []
         for name, fraction in self.parts:
             if fraction is None:
-                lines.append(Text(f"{name} {glyphs.ellipsis}"))
+                lines.append(Text(f"{name} …"))
                 continue
-            n_full = round(fraction * _BAR_CELLS)
-            bar = glyphs.fillings[-1] * n_full + glyphs.none * (_BAR_CELLS - n_full)
-            lines.append(Text(f"{bar} {fraction:4.0%}  {name}"))
+            lines.append(Text(f"{draw.bar(fraction, _BAR_CELLS)} {fraction:4.0%}  {name}"))
         return Text("\n").join(lines)
 
 
@@ -182,9 +179,7 @@ class LiveScreen(Screen[None]):
     def _show_status(self) -> None:
         bar = self._status
         bar.left = describe(self.setup) if self.setup else ("spectui",)
-        bullet = f" {glyphs_of(self).bullet} "
-        parts = (self.tuning, str(self.activity))
-        bar.right = bullet.join(part for part in parts if part)
+        bar.right = " • ".join(part for part in (self.tuning, str(self.activity)) if part)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Stop only what runs."""
@@ -238,7 +233,7 @@ class LiveScreen(Screen[None]):
 
     def action_copy(self) -> None:
         """Copy the last answer (OSC 52)."""
-        answer = self.transcript.conversation.last_answer
+        answer = self.transcript.last_answer
         if answer:
             self.app.copy_to_clipboard(answer)
             self.notify("The last answer was copied.")

@@ -19,7 +19,7 @@ from textual.widgets import Input, Label, Static
 
 from spectui.format import duration_text
 from spectui.options.option import INT_MAX
-from spectui.tui.glyphs import glyphs_of
+from spectui.tui import draw
 from spectui.tui.tune.controller import PromptSource
 from spectui.tui.widgets import hidden
 
@@ -95,7 +95,7 @@ class SourceChoice(Widget, can_focus=True):
     def render(self) -> Text:
         """All sources, the chosen one marked."""
         chosen = self.get_component_rich_style("source--chosen")
-        mark = glyphs_of(self).bullet
+        mark = "•"
         parts = [
             Text(f"({mark}) {source}", chosen) if source is self.source else Text(f"( ) {source}")
             for source in PromptSource
@@ -271,9 +271,8 @@ class TuneSetup(Vertical):
         return self.query_one(PathInput)
 
     def _tell(self, problem: str | None) -> None:
-        glyphs = glyphs_of(self)
         line = self.query_one("#problem", Static)
-        line.update("" if problem is None else glyphs.own_line(f"{glyphs.warning} {problem}"))
+        line.update("" if problem is None else draw.one_line(f"▲ {problem}"))
         line.display = problem is not None
 
     def _on_source(self, source: PromptSource) -> None:

@@ -17,7 +17,7 @@ from spectui.live.replay import ChatReplay, replay_chat
 from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
 from spectui.trace.costs import Costs
-from spectui.tui.glyphs import glyphs_of
+from spectui.tui import draw
 from spectui.tui.tune import ledger as settings
 from spectui.tui.tune import words
 from spectui.tui.tune.form import Filled, SourceChoice, TuneSetup
@@ -93,22 +93,22 @@ class TuneViews(Container):
 
     def _words(self, arm: Arm) -> str:
         """Text on a setting of the map."""
-        glyphs, chat = glyphs_of(self), self._chat
+        chat = self._chat
         if chat is not None:
             total = next(one for one in chat.totals if one.speculation == arm.speculation)
             in_use = arm.speculation == self._in_use
-            return words.replayed(total, chat, glyphs, in_use=in_use)
+            return words.replayed(total, chat, in_use=in_use)
         rows = [row for row in self._ledger.rows if row.is_known and row.arm == arm]
         if rows:
-            return words.setting(rows[-1], glyphs)
-        return words.forecast(next(one for one in self._ledger.forecasts if one.arm == arm), glyphs)
+            return words.setting(rows[-1])
+        return words.forecast(next(one for one in self._ledger.forecasts if one.arm == arm))
 
     @on(TrialsTable.RowHighlighted)
     def _show_selected(self) -> None:
         row, detail = self.query_one(TrialsTable).selected, self.query_one("#detail", Static)
         detail.display = row is not None
         if row is not None:
-            detail.update(words.setting(row, glyphs_of(self)))
+            detail.update(words.setting(row))
 
     @on(Tabs.TabActivated)
     def _on_tab(self, event: Tabs.TabActivated) -> None:
@@ -201,7 +201,6 @@ class TuneScreen(Screen[Filled]):
 
     def on_mount(self) -> None:
         """Show what there is."""
-        self.set_class(glyphs_of(self).times.isascii(), "-ascii")
         self._show_views()
         for shown in ("chat_is_busy", "missing", "prompts", "not_recorded"):
             self.watch(self, shown, self._show_state, init=False)
@@ -324,7 +323,7 @@ class TuneScreen(Screen[Filled]):
         if choice is not None:
             arm, reason = choice
             self._controller.apply(arm)
-            self.notify(glyphs_of(self).own_line(reason), markup=False)
+            self.notify(draw.one_line(reason), markup=False)
 
     def action_source(self) -> None:
         """Look at the sources of prompts; choose the next one when looking already."""
@@ -373,7 +372,7 @@ class TuneScreen(Screen[Filled]):
         has_no_map = self._chat is None and not state.forecasts
         self.set_class(has_no_map if replays else is_empty, "-idle")
         self.query_one("#map").border_title = "What if" if replays else _TITLES["map"]
-        self.query_one("#basis", Static).update(glyphs_of(self).own_line(self._basis()))
+        self.query_one("#basis", Static).update(draw.one_line(self._basis()))
         introduction = self.query_one("#introduction", Static)
         introduction.display = is_empty and not replays
         if is_empty:

@@ -12,7 +12,7 @@ from textual.events import MouseDown
 from textual.widgets import DataTable
 
 from spectui.options.drafters import DraftSimple, NgramDrafter, numbers_of
-from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui import draw
 from spectui.tui.tune.ledger import DONE, FORECAST, Ledger, Row
 from spectui.tui.tune.words import measure
 from spectui.tui.widgets import hidden, key
@@ -97,19 +97,19 @@ def ordered(rows: Sequence[Row], column: Column, *, descending: bool) -> list[Ro
     return present + missing
 
 
-def text(row: Row, column: Column, ledger: Ledger, glyphs: Glyphs) -> str:
+def text(row: Row, column: Column, ledger: Ledger) -> str:
     """Return the content of a cell."""
     if column is TRIAL:
-        number = glyphs.none if row.number is None else str(row.number)
-        return f"{glyphs.bullet} {number}" if row is ledger.leader else number
+        number = draw.NONE if row.number is None else str(row.number)
+        return f"• {number}" if row is ledger.leader else number
     if column is DRAFT:
-        return glyphs.one_line(_drafter(row))
+        return draw.one_line(_drafter(row))
     if column is STATE:
         return _state(row, ledger)
     if column is SPEEDUP:
-        return measure(row.speedup, "{:.2f}" + glyphs.times, glyphs)
+        return measure(row.speedup, "{:.2f}×")
     value = column.value(row)
-    return glyphs.none if value is None else column.form(value)
+    return draw.NONE if value is None else column.form(value)
 
 
 def _state(row: Row, ledger: Ledger) -> str:
@@ -220,11 +220,8 @@ class TrialsTable(DataTable[Text]):
         self.call_after_refresh(self.scroll_to, *at, animate=False, immediate=True)
 
     def _add_columns(self) -> None:
-        glyphs = glyphs_of(self)
-        arrow = glyphs.down if self.descending else glyphs.up
-        longest = max(
-            [_MIN_DRAFT, *(len(text(one, DRAFT, self._ledger, glyphs)) for one in self._rows)]
-        )
+        arrow = "↓" if self.descending else "↑"
+        longest = max([_MIN_DRAFT, *(len(text(one, DRAFT, self._ledger)) for one in self._rows)])
         for is_narrow in (False, True):
             titles = {one: one.narrow if is_narrow and one.narrow else one.title for one in COLUMNS}
             widths = {one: max(len(title), one.width) for one, title in titles.items()}
@@ -245,5 +242,5 @@ class TrialsTable(DataTable[Text]):
             look = self.get_component_rich_style("trials--best", partial=True)
         elif not row.is_known:
             look = self.get_component_rich_style("trials--muted", partial=True)
-        content = text(row, column, self._ledger, glyphs_of(self))
+        content = text(row, column, self._ledger)
         return Text(content, look, justify=column.justify, overflow="ellipsis", no_wrap=True)
