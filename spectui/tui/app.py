@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from textual.app import SystemCommand
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from spectui.live.sessions import earlier_prompts
@@ -15,7 +15,7 @@ from spectui.models.ranking import ModelInspected
 from spectui.tui.base_app import REPAINT_S, BaseApp
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.chat.session import Takers
-from spectui.tui.help import HelpScreen, all_actions, attach_actions, system_commands
+from spectui.tui.help import all_actions, attach_actions, system_commands
 from spectui.tui.log import LogScreen
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.picker.controller import PickerController
@@ -156,10 +156,9 @@ class SpectuiApp(BaseApp):
         }
         return not is_open.get(action, False)
 
-    def action_help(self) -> None:
-        """Show keys and actions."""
-        if not self.is_open(HelpScreen):
-            self.push_screen(HelpScreen(all_actions(self)))
+    def all_actions(self) -> Sequence[Binding]:
+        """Every action of every screen."""
+        return all_actions(self)
 
     def action_tune(self) -> None:
         """Show the search."""
@@ -193,10 +192,9 @@ class SpectuiApp(BaseApp):
 
     def action_interrupt(self) -> None:
         """Copy a selection, stop what runs, empty the prompt, or quit."""
-        selection = self.screen.get_selected_text()
-        if selection:
-            self.copy_to_clipboard(selection)
-        elif self.live.activity in {Activity.ANSWERING, Activity.LOADING}:
+        if self.copy_selection():
+            return
+        if self.live.activity in {Activity.ANSWERING, Activity.LOADING}:
             self.session.stop()
         elif self.tune.can_stop:
             self.tune.stop()

@@ -22,6 +22,7 @@ from textual.widget import Widget
 from spectui.settings import Settings
 from spectui.tui.colours import THEMES, ColouredApp
 from spectui.tui.filters import AsciiFilter, AsciiScrollBars, SanitisingFilter
+from spectui.tui.help import HelpScreen
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.terminal import StoppableDriver
 from spectui.tui.widgets import hidden, key_name
@@ -189,6 +190,22 @@ class BaseApp(OrderedApp[None]):
     @abstractmethod
     def _show_events(self, events: Sequence[object]) -> None:
         """Bring the mailbox's events, of which there is one at least, to the screen."""
+
+    @abstractmethod
+    def all_actions(self) -> Sequence[Binding]:
+        """Every action that has a key, with the keys of the user."""
+
+    def action_help(self) -> None:
+        """Show keys and actions."""
+        if not self.is_open(HelpScreen):
+            self.push_screen(HelpScreen(self.all_actions()))
+
+    def copy_selection(self) -> bool:
+        """Copy what is selected; False if nothing is."""
+        selection = self.screen.get_selected_text()
+        if selection:
+            self.copy_to_clipboard(selection)
+        return bool(selection)
 
     @property
     def crash(self) -> Exception | None:

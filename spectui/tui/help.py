@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from spectui.settings import settings_path
 from spectui.tui.colours import ROLES
-from spectui.tui.widgets import KeyBar, key
+from spectui.tui.widgets import ChoiceRow, KeyBar, key
 
 if TYPE_CHECKING:
     from spectui.tui.base_app import BaseApp
@@ -40,6 +40,7 @@ _PLACES = {
     "folder": "Opening a folder",
     "settings": "Settings",
     "question": "Questions",
+    "choice": "Rows of options",
 }
 
 
@@ -64,7 +65,6 @@ def all_actions(app: "BaseApp") -> tuple[Binding, ...]:
     from spectui.tui.picker.list import PickerList  # noqa: PLC0415
     from spectui.tui.picker.screen import PickerScreen  # noqa: PLC0415
     from spectui.tui.question import QuestionScreen  # noqa: PLC0415
-    from spectui.tui.tune.form import SourceChoice  # noqa: PLC0415
     from spectui.tui.tune.map import Heatmap  # noqa: PLC0415
     from spectui.tui.tune.screen import TuneScreen  # noqa: PLC0415
     from spectui.tui.tune.table import TrialsTable  # noqa: PLC0415
@@ -75,7 +75,7 @@ def all_actions(app: "BaseApp") -> tuple[Binding, ...]:
         PromptBox,
         SettingsScreen,
         TuneScreen,
-        SourceChoice,
+        ChoiceRow,
         TrialsTable,
         Heatmap,
         ExportScreen,

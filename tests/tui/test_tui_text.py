@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.segment import Segment
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.color import Color
 from textual.widgets import Log, Static
 
@@ -138,6 +139,9 @@ class Shown(BaseApp):
         yield Log()
 
     def _show_events(self, events: Sequence[object]) -> None: ...
+
+    def all_actions(self) -> Sequence[Binding]:
+        return ()
 
 
 async def test_no_widget_draws_what_a_terminal_obeys() -> None:

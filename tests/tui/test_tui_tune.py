@@ -27,12 +27,13 @@ from spectui.speculative.counters import Tally
 from spectui.tui.export import export_choices
 from spectui.tui.tune import words
 from spectui.tui.tune.controller import PromptSource, TuneController
-from spectui.tui.tune.form import SourceChoice, TuneSetup, Wanted
+from spectui.tui.tune.form import TuneSetup, Wanted
 from spectui.tui.tune.ledger import Choice, Ledger, best_choice, digest
 from spectui.tui.tune.map import Heatmap, Landscape, Source, landscape, searched
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.status import VerdictBox
 from spectui.tui.tune.table import COLUMNS, TRIAL, TrialsTable
+from spectui.tui.widgets import ChoiceRow
 from spectui.tune.events import RaceDecided
 from spectui.tune.forecast import Forecast
 from spectui.tune.outcome import Gain
@@ -234,7 +235,7 @@ async def test_what_the_form_asks_for_is_what_was_filled_in() -> None:
                 assert reason in await stage.press("s"), (name, value)
             app.field(name).value = before
         assert app.take() == []
-        for field in ("SourceChoice", "#minutes", "#depths", None):
+        for field in ("#sources", "#minutes", "#depths", None):
             app.tune.set_focus(None if field is None else app.tune.query_one(field))
             assert "enter Start" in await stage.idle()
             # A letter would be typed into a field: no key of the footer is one.
@@ -262,25 +263,26 @@ async def test_a_source_is_chosen_with_its_key_with_arrows_and_with_the_mouse(
     Path("p.txt").write_text("Say something.")
     files, chats = PromptSource.FILES, PromptSource.CHATS
     async with staged(Host()) as (app, stage):
-        choice, path = app.tune.query_one(SourceChoice), app.field("path")
+        setup, path = app.tune.query_one(TuneSetup), app.field("path")
+        choice = setup.sources
         assert not path.region
-        found = [choice.source]
+        found = [setup.source]
         # In the box of the path, letters are the path's, and arrows leave it where it is empty.
         for key in ("p", "right", "p", "right", "left", "right"):
             await stage.press(key)
-            found.append(choice.source)
+            found.append(setup.source)
         assert found == [*PromptSource, PromptSource.BUILTIN, chats, PromptSource.BUILTIN]
         await stage.press("p", "x", "left", "y")
         assert path.value == "yx"
         await stage.press("right", "delete", "backspace", "backspace", "left")
-        assert choice.source is PromptSource.BUILTIN
+        assert setup.source is PromptSource.BUILTIN
         assert choice.has_focus
         for source in PromptSource:
-            await stage.click(SourceChoice, str(choice.render()).index(source))
-            assert choice.source is source
+            await stage.click(ChoiceRow, str(choice.render()).index(source))
+            assert setup.source is source
         # A chat without turns cannot be tuned on.
         app.tune.n_chat_turns = 0
-        choice.source = PromptSource.CHAT
+        choice.index = [*PromptSource].index(PromptSource.CHAT)
         assert "no turns yet" in await stage.press("s")
         assert app.take() == []
         app.tune.n_chat_turns = 1
@@ -298,7 +300,7 @@ async def test_a_source_is_chosen_with_its_key_with_arrows_and_with_the_mouse(
         path.value = ""
         assert "nothing at this path" not in await stage.press(*"p.txt", "enter")
         assert app.take() == [("start", Wanted(source=chats, path=Path("p.txt")))]
-        choice.source = files
+        choice.index = [*PromptSource].index(files)
         await stage.press("enter")
         assert app.take() == [("start", Wanted(source=files, path=Path("p.txt")))]
 

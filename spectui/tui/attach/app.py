@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual.app import ComposeResult, SystemCommand
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
@@ -26,7 +26,7 @@ from spectui.tui.attach.panels import (
     model_name,
 )
 from spectui.tui.base_app import BaseApp
-from spectui.tui.help import HelpScreen, attach_actions, system_commands
+from spectui.tui.help import attach_actions, system_commands
 from spectui.tui.panels.base import PanelStack
 from spectui.tui.panels.machine import MemoryPanel
 from spectui.tui.threads import Monitor, MonitorFailed
@@ -280,10 +280,9 @@ class AttachApp(BaseApp):
         self.poller.close()
         self.monitor.close()
 
-    def action_help(self) -> None:
-        """Show keys and actions."""
-        if not self.is_open(HelpScreen):
-            self.push_screen(HelpScreen(attach_actions(self)))
+    def all_actions(self) -> Sequence[Binding]:
+        """Every action of the screen."""
+        return attach_actions(self)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action."""
@@ -292,8 +291,5 @@ class AttachApp(BaseApp):
 
     def action_interrupt(self) -> None:
         """Copy a selection, or quit."""
-        selection = self.screen.get_selected_text()
-        if selection:
-            self.copy_to_clipboard(selection)
-        else:
+        if not self.copy_selection():
             self.exit()

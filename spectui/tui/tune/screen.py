@@ -20,7 +20,7 @@ from spectui.trace.costs import Costs
 from spectui.tui import draw
 from spectui.tui.tune import ledger as settings
 from spectui.tui.tune import words
-from spectui.tui.tune.form import Filled, SourceChoice, TuneSetup
+from spectui.tui.tune.form import Filled, TuneSetup
 from spectui.tui.tune.map import Heatmap, replayed, searched
 from spectui.tui.tune.status import TuneStatus
 from spectui.tui.tune.table import TrialsTable
@@ -193,7 +193,7 @@ class TuneScreen(Screen[Filled]):
     def compose(self) -> ComposeResult:
         """Head, form, and two views that are tabs where there is no room for both."""
         yield TuneStatus()
-        yield TuneSetup(self._filled)
+        yield TuneSetup(self._filled).data_bind(TuneScreen.n_chat_turns, TuneScreen.text_s)
         yield Static(id="introduction", markup=False)
         yield Static(id="basis", markup=False)
         yield TuneViews()
@@ -207,7 +207,6 @@ class TuneScreen(Screen[Filled]):
         self.watch(self, "in_use", self._show_views, init=False)
         self.watch(self, "recorded", self._replay, init=False)
         self.watch(self, "shows_replay", self._show_other)
-        self.watch(self, "text_s", self.query_one(TuneSetup).show_text_s)
 
     def _show_other(self) -> None:
         """Show the search, or the replay, with the keys where they are needed first."""
@@ -216,7 +215,7 @@ class TuneScreen(Screen[Filled]):
         self._replay()
         if self.query_one(TuneSetup).display:
             # Not the path, even where it is what is filled in: letters are keys here.
-            self.query_one(SourceChoice).focus()
+            self.query_one(TuneSetup).sources.focus()
         elif not self.shows_replay:
             self.query_one(TrialsTable).focus()
 
@@ -264,7 +263,7 @@ class TuneScreen(Screen[Filled]):
         self._show_state()
         setup = self.query_one(TuneSetup)
         if problem is not None:
-            setup.refuse(problem)
+            setup.tell(problem)
         setup.begin()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -285,7 +284,6 @@ class TuneScreen(Screen[Filled]):
     def action_start(self) -> None:
         """Start, or first show what would be started."""
         setup = self.query_one(TuneSetup)
-        setup.n_chat_turns = self.n_chat_turns
         if not setup.display:
             self.ask()
         elif (wanted := setup.read()) is not None:
@@ -327,9 +325,9 @@ class TuneScreen(Screen[Filled]):
 
     def action_source(self) -> None:
         """Look at the sources of prompts; choose the next one when looking already."""
-        choice = self.query_one(SourceChoice)
+        choice = self.query_one(TuneSetup).sources
         if self.focused is choice:
-            choice.action_step(1)
+            choice.action_move(1)
         else:
             self.ask()
             choice.focus()
