@@ -4,7 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 
 from spectui.format import counted
-from spectui.live.rounds import LOSSES, AcceptanceState, ExpectationState, RoundState, VerifyCost
+from spectui.live.rounds import (
+    LOSSES,
+    AcceptanceState,
+    ExpectationState,
+    RoundState,
+    VerifyCost,
+    ratio,
+)
 from spectui.live.tally import Phase, ThroughputState
 from spectui.speculative.counters import RoundTimes
 from spectui.trace.terms import RoundTerms
@@ -162,20 +169,16 @@ def _speedups(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
     )
     top = max((value for _name, value, _style in rows if value is not None), default=0.0)
     bars = tuple(
-        (
-            (name.ljust(_LABEL), Look.MUTED),
-            (_bar(value, top, pen), style),
-            (draw.speedup(value).rjust(_NUMBER), Look.PLAIN),
+        pen.gauge(
+            name.ljust(_LABEL),
+            ratio(value, top) or 0.0,
+            draw.speedup(value).rjust(_NUMBER),
+            style,
         )
         for name, value, style in rows
     )
     short = (one,) if len(one) > len(estimates) else (estimates, _measured(state, pen))
     return short, bars
-
-
-def _bar(value: float | None, top: float, pen: Pen) -> str:
-    share = value / top if value is not None and top > 0 else 0.0
-    return draw.bar(share, max(pen.width - _LABEL - _NUMBER, 0))
 
 
 def _loss(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
@@ -196,12 +199,11 @@ def _by_length(state: ExpectationState, pen: Pen) -> Lines:
     shown = state.by_length[:_MAX_LENGTHS]
     top = max(speedup for _n, speedup in shown)
     label = len(" 12 tokens ")
-    room = max(pen.width - label - _NUMBER, 0)
     rows = (
-        (
-            (f"{n:>3} {'token' if n == 1 else 'tokens'}".ljust(label), Look.MUTED),
-            (draw.bar(speedup / top, room), Look.PLAIN),
-            (draw.speedup(speedup).rjust(_NUMBER), Look.PLAIN),
+        pen.gauge(
+            f"{n:>3} {'token' if n == 1 else 'tokens'}".ljust(label),
+            speedup / top,
+            draw.speedup(speedup).rjust(_NUMBER),
         )
         for n, speedup in shown
     )
@@ -289,18 +291,10 @@ def _lengths(recent: Sequence[tuple[int, int]], pen: Pen) -> Lines:
     if not counts:
         return ()
     rows = range(min(max(counts), _MAX_LENGTHS) + 1)
-    most, label, number = max(counts.values()), len(" 12 "), len(" 1234")
-    room = max(pen.width - label - number, 0)
+    most = max(counts.values())
     return (
         (("rounds by accepted tokens", Look.MUTED),),
-        *(
-            (
-                (f"{n:>3} ", Look.MUTED),
-                (draw.bar(counts[n] / most, room), Look.DRAFT),
-                (str(counts[n]).rjust(number), Look.PLAIN),
-            )
-            for n in rows
-        ),
+        *(pen.gauge(f"{n:>3} ", counts[n] / most, f"{counts[n]:>5}", Look.DRAFT) for n in rows),
     )
 
 

@@ -227,13 +227,16 @@ class Pen:
         bars = "".join(level * (_COLUMN - 1) + " " for level in levels)
         numbers = "".join(draw.number(rate).ljust(_COLUMN) for rate in shown)
         two: Lines = (((bars, Look.DRAFT),), ((f"{numbers}{more}", Look.MUTED),))
-        rows = (self._row(*each) for each in enumerate(shares[:_MAX_ROWS], start=1))
+        rows = (
+            self.gauge(f"{n:>2} ", rate or 0.0, draw.number(rate).rjust(_COLUMN), Look.DRAFT)
+            for n, rate in enumerate(shares[:_MAX_ROWS], start=1)
+        )
         return block((30, (one,)), (40, two), (60, (((title, Look.MUTED),), *rows)))
 
-    def _row(self, position: int, rate: float | None) -> Line:
-        label, number = f"{position:>2} ", draw.number(rate).rjust(_COLUMN)
-        room = max(self.width - len(label) - len(number), 0)
-        return (label, Look.MUTED), (draw.bar(rate or 0.0, room), Look.DRAFT), (number, "")
+    def gauge(self, label: str, share: float, value: str, look: str = Look.PLAIN) -> Line:
+        """Return a label, a bar that fills ``share`` of what is left, and a value."""
+        room = max(self.width - len(label) - len(value), 0)
+        return (label, Look.MUTED), (draw.bar(share, room), look), (value, Look.PLAIN)
 
 
 State = TypeVar("State")

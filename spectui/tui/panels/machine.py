@@ -41,7 +41,6 @@ _LABEL = len("# compute ")
 _COLUMN = len(" 123.4 MB ")
 _HEIGHTS = range(1, 4)
 _LINK_HEIGHTS = range(2, 7, 2)
-_CORE = len("core 123  100 %")
 _CORES_RANK = 78
 """How far behind their sum each core stands."""
 _FEW = 2
@@ -412,13 +411,8 @@ def cores_block(shares: Sequence[float], pen: Pen, *, rank: int) -> Block:
     busy = f"{sum(shares):.1f} of {len(shares)} cores"
     bars = draw.spark(shares, min(len(shares), pen.width // 2), maximum=1.0)[0]
     line = pen.spread((*labelled("CPU", bars), ("", "")), ((busy, Look.STRONG),))
-    room = max(pen.width - _CORE, 0)
     rows: Lines = tuple(
-        (
-            (f"core {index:<3} ", Look.MUTED),
-            (draw.bar(share, room), Look.PLAIN),
-            (draw.percent(share).rjust(len(" 100 %")), Look.PLAIN),
-        )
+        pen.gauge(f"core {index:<3} ", share, draw.percent(share).rjust(len(" 100 %")))
         for index, share in enumerate(shares)
     )
     return block((rank, (line,)), (rank + _CORES_RANK, (line, *rows)))
