@@ -2,9 +2,9 @@
 
 Runs the real widget in a headless app of 100×24. Times are processor time of the event loop's
 thread, so that other programs do not count, and medians: to append one token, to scroll by one line
-and to jump to another page, each with what is laid out and painted after it. The longest gap is the longest time in
-which the loop served nobody else while the terminal was made narrower and wider; what was imported
-is frozen first, so that no gap holds the garbage collection of modules.
+and to jump to another page, each with what is laid out and painted after it. The longest gap is the
+longest time in which the loop served nobody else while the terminal was made narrower and wider;
+what was imported is frozen first, so that no gap holds the garbage collection of modules.
 """
 
 import argparse
