@@ -4,12 +4,12 @@ import asyncio
 import signal
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 from textual._styles_cache import StylesCache
-from textual.app import ReturnType
+from textual.app import ReturnType, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
@@ -22,7 +22,7 @@ from textual.widget import Widget
 from spectui.settings import Settings
 from spectui.tui.colours import THEMES, ColouredApp
 from spectui.tui.filters import AsciiFilter, AsciiScrollBars, SanitisingFilter
-from spectui.tui.help import HelpScreen
+from spectui.tui.help import HelpScreen, system_commands
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.terminal import StoppableDriver
 from spectui.tui.widgets import hidden, key_name
@@ -194,6 +194,11 @@ class BaseApp(OrderedApp[None]):
     @abstractmethod
     def all_actions(self) -> Sequence[Binding]:
         """Every action that has a key, with the keys of the user."""
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Offer every action of the app and of the present screen, beside Textual's own."""
+        yield from super().get_system_commands(screen)
+        yield from system_commands(self, screen, self.settings.keys)
 
     def action_help(self) -> None:
         """Show keys and actions."""

@@ -25,8 +25,7 @@ from spectui.tui.filters import plain
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
 from spectui.tui.threads import ScanFinished
-from spectui.tui.tune.controller import PromptSource
-from spectui.tui.tune.form import Filled, PathInput, TuneSetup, Wanted
+from spectui.tui.tune.form import Filled, PathInput, PromptSource, TuneSetup, Wanted
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.widgets import StatusBar
 from spectui.tune.progress import Phase, TuningState

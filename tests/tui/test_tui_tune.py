@@ -26,8 +26,8 @@ from spectui.settings import Settings
 from spectui.speculative.counters import Tally
 from spectui.tui.export import export_choices
 from spectui.tui.tune import words
-from spectui.tui.tune.controller import PromptSource, TuneController
-from spectui.tui.tune.form import TuneSetup, Wanted
+from spectui.tui.tune.controller import TuneController
+from spectui.tui.tune.form import PromptSource, TuneSetup, Wanted
 from spectui.tui.tune.ledger import Choice, Ledger, best_choice, digest
 from spectui.tui.tune.map import Heatmap, Landscape, Source, landscape, searched
 from spectui.tui.tune.screen import TuneScreen

@@ -1,6 +1,6 @@
 """The app over a running llama-server: its panels, in as many columns as fit."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -26,7 +26,7 @@ from spectui.tui.attach.panels import (
     model_name,
 )
 from spectui.tui.base_app import BaseApp
-from spectui.tui.help import attach_actions, system_commands
+from spectui.tui.help import actions_of
 from spectui.tui.panels.base import PanelStack
 from spectui.tui.panels.machine import MemoryPanel
 from spectui.tui.threads import Monitor, MonitorFailed
@@ -282,14 +282,20 @@ class AttachApp(BaseApp):
 
     def all_actions(self) -> Sequence[Binding]:
         """Every action of the screen."""
-        return attach_actions(self)
+        return attach_actions(self.settings.keys)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action."""
         yield from (each for each in super().get_system_commands(screen) if each.title not in _OURS)
-        yield from system_commands(self, screen)
 
     def action_interrupt(self) -> None:
         """Copy a selection, or quit."""
         if not self.copy_selection():
             self.exit()
+
+
+def attach_actions(keys: Mapping[str, str]) -> tuple[Binding, ...]:
+    """Every action of the screen over a running server, with the user's ``keys``."""
+    found = (one for place in (AttachApp, AttachScreen) for one in actions_of(place, keys))
+    # Parents of both have actions of the app.
+    return tuple(sorted(found, key=lambda one: not str(one.id).startswith("app.")))

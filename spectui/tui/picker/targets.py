@@ -13,7 +13,6 @@ from spectui.live.sessions import Session
 from spectui.models.files import FoundModel
 from spectui.presets import Preset
 from spectui.tui.display import visible
-from spectui.tui.picker.controller import Choice
 from spectui.tui.picker.list import (
     Cell,
     Entry,
@@ -61,7 +60,7 @@ def sections_below(presets: Sequence[Preset]) -> Iterator[Section]:
     )
 
 
-def _entry(value: Choice | str, name: str, about: str) -> tuple[str, Entry]:
+def _entry(value: object, name: str, about: str) -> tuple[str, Entry]:
     cells = (Cell(about, _PROSE_CELLS, share=4, is_prose=True),)
     row = Row(name, cells)
     return f"{name} {about}", Entry(value, row, f"{type(value).__name__} {name}", about)

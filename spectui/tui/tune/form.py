@@ -3,6 +3,7 @@
 import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from textual import on
@@ -16,8 +17,22 @@ from textual.widgets import Input, Label, Static
 from spectui.format import duration_text
 from spectui.options.option import INT_MAX
 from spectui.tui import draw
-from spectui.tui.tune.controller import PromptSource
 from spectui.tui.widgets import ChoiceRow
+
+
+class PromptSource(StrEnum):
+    """Source of the prompts that a search decodes."""
+
+    BUILTIN = "built-in"
+    FILES = "files"
+    CHAT = "this chat"
+    CHATS = "exported chats"
+
+    @property
+    def has_path(self) -> bool:
+        """Whether the prompts are files."""
+        return self in {PromptSource.FILES, PromptSource.CHATS}
+
 
 MAX_MINUTES = 10_000
 _SOURCES = tuple(PromptSource)
