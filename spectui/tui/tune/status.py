@@ -43,10 +43,6 @@ class VerdictBox(Horizontal):
             yield Static(id="interval", markup=False)
             yield Static(id="because", markup=False)
 
-    def on_mount(self) -> None:
-        """Be as high as what is said."""
-        self.query_one(".told").styles.height = "auto"
-
     def show(self, told: Headline) -> None:
         """Show ``told``."""
         is_decided = told.pays is not None and told.speedup is not None
@@ -105,7 +101,7 @@ class Findings(VerticalScroll):
 class TuneStatus(Vertical):
     """The verdict, the state of the search on a line, and the facts behind both."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"status--label", "status--caution", "status--bad"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"status--label", "status--bad"}
 
     def __init__(self) -> None:
         super().__init__()
