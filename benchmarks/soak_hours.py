@@ -51,8 +51,7 @@ from spectui.tui.app import SpectuiApp
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.terminal import private_terminal
 from spectui.tui.threads import Threads
-from spectui.tui.tune.controller import PromptSource
-from spectui.tui.tune.form import Wanted
+from spectui.tui.tune.form import PromptSource, Wanted
 from tests.support.models import CLOSE_DRAFT, TARGET, write_tiny
 from tests.support.terminal import Terminal
 

@@ -2,9 +2,9 @@
 
 Runs the real widget in a headless app of 100×24. Times are processor time of the event loop's
 thread, so that other programs do not count, and medians: to append one token, to scroll by one line
-and paint the view, to jump to another page and paint it. The longest gap is the longest time in
-which the loop served nobody else while the terminal was made narrower and wider; what was imported
-is frozen first, so that no gap holds the garbage collection of modules.
+and to jump to another page, each with what is laid out and painted after it. The longest gap is the
+longest time in which the loop served nobody else while the terminal was made narrower and wider;
+what was imported is frozen first, so that no gap holds the garbage collection of modules.
 """
 
 import argparse
@@ -19,13 +19,11 @@ from itertools import cycle
 from typing import Any
 
 from textual.app import ComposeResult
-from textual.geometry import Region
 from textual.pilot import Pilot
 
 from benchmarks.common import write_results
-from spectui.tui.chat.transcript import Transcript
+from spectui.tui.chat.transcript import Token, Transcript
 from spectui.tui.colours import ColouredApp
-from spectui.tui.text.conversation import Token
 
 SCREEN = (100, 24)
 WIDTHS = (81, 61, 100)
@@ -39,7 +37,7 @@ TEXTS = {
 TOKEN_BYTES = 4
 TOKENS_PER_APPEND = 10
 DRAFT_SHARE = 0.7
-SAMPLES = 200
+SAMPLES = 50
 
 
 def main() -> None:
@@ -77,12 +75,12 @@ async def measure_transcript(text: str, n_tokens: int) -> dict[str, float]:
         bytes_per_token = build(transcript, text, n_tokens)
         await pilot.pause()
         extra = tokens_of(text, 1)
-        append_s = median_s(lambda: transcript.conversation.append_tokens(extra))
+        append_s = await median_s(pilot, lambda: transcript.append_tokens(extra))
         return {
             "append_ms": 1e3 * append_s,
-            "scroll_line_ms": 1e3 * scroll_line_s(transcript),
-            "jump_to_page_ms": 1e3 * jump_to_page_s(transcript),
-            "resize_longest_gap_ms": 1e3 * await longest_gap_s(pilot, transcript),
+            "scroll_line_ms": 1e3 * await median_s(pilot, go_on(transcript)),
+            "jump_to_page_ms": 1e3 * await median_s(pilot, jump(transcript)),
+            "resize_longest_gap_ms": 1e3 * await longest_gap_s(pilot),
             "bytes_per_token": bytes_per_token,
         }
 
@@ -99,51 +97,45 @@ def build(transcript: Transcript, text: str, n_tokens: int) -> float:
     """Append the tokens and return the bytes that the transcript keeps for each."""
     tokens = tokens_of(text, n_tokens)
     tracemalloc.start()
-    transcript.conversation.start_turn("assistant")
+    transcript.start_turn("assistant")
     for i in range(0, n_tokens, TOKENS_PER_APPEND):
-        transcript.conversation.append_tokens(tokens[i : i + TOKENS_PER_APPEND])
+        transcript.append_tokens(tokens[i : i + TOKENS_PER_APPEND])
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return kept / n_tokens
 
 
-def median_s(run: Callable[[], object]) -> float:
-    """Seconds that ``run`` takes."""
-    return statistics.median(_seconds(run) for _ in range(SAMPLES))
+async def median_s(pilot: Pilot[None], run: Callable[[], object]) -> float:
+    """Seconds that ``run`` takes, with what is laid out and painted after it."""
+    seconds = []
+    for _ in range(SAMPLES):
+        began = time.thread_time()
+        run()
+        await pilot.pause()
+        seconds.append(time.thread_time() - began)
+    return statistics.median(seconds)
 
 
-def _seconds(run: Callable[[], object]) -> float:
-    began = time.thread_time()
-    run()
-    return time.thread_time() - began
-
-
-def scroll_line_s(transcript: Transcript) -> float:
-    """Seconds to go one line on and paint the view."""
+def go_on(transcript: Transcript) -> Callable[[], object]:
+    """Return what scrolls one line on each time."""
     lines = cycle(range(transcript.max_scroll_y + 1))
-    return median_s(lambda: paint_at(transcript, next(lines)))
+    return lambda: transcript.scroll_to(y=next(lines), animate=False)
 
 
-def jump_to_page_s(transcript: Transcript) -> float:
-    """Seconds to go to any other page and paint all of it."""
+def jump(transcript: Transcript) -> Callable[[], object]:
+    """Return what goes to any other page each time."""
     chance = random.Random(0)  # noqa: S311 - the same pages every time, no secret
-    return median_s(lambda: paint_at(transcript, chance.randrange(transcript.max_scroll_y + 1)))
+    end = transcript.max_scroll_y + 1
+    return lambda: transcript.scroll_to(y=chance.randrange(end), animate=False)
 
 
-def paint_at(transcript: Transcript, line: int) -> None:
-    """Scroll to a line and paint the view."""
-    transcript.scroll_to(y=line, animate=False)
-    transcript.render_lines(Region(0, 0, *transcript.size))
-
-
-async def longest_gap_s(pilot: Pilot[None], transcript: Transcript) -> float:
+async def longest_gap_s(pilot: Pilot[None]) -> float:
     """Longest time between two turns of the event loop during several resizes."""
     gaps = [0.0]
     watch = asyncio.create_task(_watch(gaps))
     for width in WIDTHS:
         await pilot.resize_terminal(width, SCREEN[1])
-        while transcript.renewing:  # noqa: ASYNC110 - a busy loop sees every gap
-            await asyncio.sleep(0)
+        await pilot.pause()
     watch.cancel()
     return max(gaps)
 

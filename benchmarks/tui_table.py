@@ -13,19 +13,15 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any, cast
 
-from textual.app import ComposeResult
-from textual.widgets import DataTable
-
 from benchmarks.common import write_results
 from spectui.measure.arm import OFF, Arm
 from spectui.options.drafters import DraftSimple
 from spectui.options.speculation import Speculation
 from spectui.tui.colours import ColouredApp
-from spectui.tui.glyphs import UNICODE
 from spectui.tui.tune.controller import TuneController
 from spectui.tui.tune.ledger import digest
 from spectui.tui.tune.screen import TuneScreen
-from spectui.tui.tune.table import COLUMNS, DRAFT, SPEEDUP, TrialsTable, text
+from spectui.tui.tune.table import DRAFT, SPEEDUP, TrialsTable
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.trials import PromptScore, TrialRecord, TrialState
 from tests.support.cockpit import Recorder
@@ -40,14 +36,12 @@ def main() -> None:
     """Measure and write ``results/tui_table.json``."""
     records = make_records(max(LENGTHS) + REPEATS)
     by_length = {n: asyncio.run(measure(records, n)) for n in LENGTHS}
-    others = {n: asyncio.run(measure_data_table(records, n)) for n in LENGTHS}
     write_results(
         "tui_table",
         {
             "terminal": SIZE,
             "repeats": REPEATS,
             "trials_table": by_length,
-            "data_table": others,
             "memory": measure_memory(max(LENGTHS)),
         },
     )
@@ -79,39 +73,6 @@ async def measure(records: tuple[TrialRecord, ...], n: int) -> dict[str, Any]:
         def sort(step: int) -> None:
             table.sort_by(columns[step % 2], descending=True)
             table.render_lines(table.size.region)
-
-        return {name.__name__: _milliseconds(name) for name in (scroll, sort, insert)}
-
-
-async def measure_data_table(records: tuple[TrialRecord, ...], n: int) -> dict[str, Any]:
-    """Time Textual's own table with the same cells."""
-    ledger = digest(_state(records))
-
-    class Host(ColouredApp[None]):
-        def compose(self) -> ComposeResult:
-            yield DataTable[str]()
-
-    app = Host()
-    async with app.run_test(size=SIZE) as pilot:
-        table = app.query_one(DataTable)
-        keys = table.add_columns(*(column.title for column in COLUMNS))
-        cells = [[text(row, c, ledger, UNICODE) for c in COLUMNS] for row in ledger.rows]
-        table.add_rows(cells[:n])
-        await pilot.pause()
-
-        def scroll(step: int) -> None:
-            table.scroll_to(y=step * 10 % n, animate=False)
-            table.render_lines(table.size.region)
-
-        def sort(step: int) -> None:
-            table.sort(keys[step % 2 + 4], reverse=True)
-            table.render_lines(table.size.region)
-
-        def insert(step: int) -> None:
-            # A new trial of off moves the speedup of every other one.
-            table.add_row(*cells[n + step])
-            for row in table.rows:
-                table.update_cell(row, keys[6], cells[n + step][6])
 
         return {name.__name__: _milliseconds(name) for name in (scroll, sort, insert)}
 

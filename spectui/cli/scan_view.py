@@ -17,7 +17,7 @@ from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel
 from spectui.models.ranking import GOOD_SHARE, DraftOption, read_share
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MTP_KIND
-from spectui.tui.text.display import fit, visible
+from spectui.tui.display import fit, visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

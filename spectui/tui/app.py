@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from textual.app import SystemCommand
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
+from textual.dom import DOMNode
 from textual.screen import Screen
 
 from spectui.live.sessions import earlier_prompts
@@ -13,15 +14,17 @@ from spectui.live.setup import Activity, ChatRecorded, Launch, TuningChanged
 from spectui.models.files import FoundModel
 from spectui.models.ranking import ModelInspected
 from spectui.tui.base_app import REPAINT_S, BaseApp
+from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.screen import LiveScreen
 from spectui.tui.chat.session import Takers
-from spectui.tui.help import HelpScreen, all_actions, attach_actions, system_commands
+from spectui.tui.help import actions_of
 from spectui.tui.log import LogScreen
 from spectui.tui.mailbox import Mailbox
 from spectui.tui.picker.controller import PickerController
+from spectui.tui.question import QuestionScreen
 from spectui.tui.threads import EngineStarted, ScanFinished, ServersFound, SessionsRead, Threads
 from spectui.tui.tune.controller import TuneController
-from spectui.tui.widgets import QUIT_DISPLAY, hidden, key, key_of
+from spectui.tui.widgets import QUIT_DISPLAY, ChoiceRow, hidden, key, key_of
 
 _EAGER_S = 0.005
 """While the first word of an answer is waited for: other events come ahead of it."""
@@ -124,11 +127,13 @@ class SpectuiApp(BaseApp):
 
     def _check_keys(self) -> None:
         """Say which actions of the user's keys there are not, once all screens are imported."""
-        known = {action.id for action in all_actions(self)}
+        known = {action.id for action in self.all_actions()}
         unknown = sorted(set(self.settings.keys) - known)
         if unknown:
             # Imported for who has set one of its keys, or has mistyped another's.
-            elsewhere = {action.id for action in attach_actions(self)}
+            from spectui.tui.attach.app import attach_actions  # noqa: PLC0415 - as needed
+
+            elsewhere = {action.id for action in attach_actions(self.settings.keys)}
             unknown = [each for each in unknown if each not in elsewhere]
         if unknown:
             by = key_of(self, "app.help")
@@ -156,10 +161,37 @@ class SpectuiApp(BaseApp):
         }
         return not is_open.get(action, False)
 
-    def action_help(self) -> None:
-        """Show keys and actions."""
-        if not self.is_open(HelpScreen):
-            self.push_screen(HelpScreen(all_actions(self)))
+    def all_actions(self) -> Sequence[Binding]:
+        """Every action of every screen, by screen; those of the present one first."""
+        # Imported here: the screens of later use are not needed to start.
+        from spectui.tui.chat.settings import SettingsScreen  # noqa: PLC0415
+        from spectui.tui.export import ExportScreen  # noqa: PLC0415
+        from spectui.tui.picker.folder import FolderScreen  # noqa: PLC0415
+        from spectui.tui.picker.list import PickerList  # noqa: PLC0415
+        from spectui.tui.picker.screen import PickerScreen  # noqa: PLC0415
+        from spectui.tui.tune.map import Heatmap  # noqa: PLC0415
+        from spectui.tui.tune.screen import TuneScreen  # noqa: PLC0415
+        from spectui.tui.tune.table import TrialsTable  # noqa: PLC0415
+
+        places: tuple[type[DOMNode], ...] = (
+            type(self),
+            LiveScreen,
+            PromptBox,
+            SettingsScreen,
+            TuneScreen,
+            TrialsTable,
+            Heatmap,
+            ExportScreen,
+            ChoiceRow,
+            PickerScreen,
+            PickerList,
+            FolderScreen,
+            QuestionScreen,
+        )
+        first = sorted(places, key=lambda place: not isinstance(self.screen, place))
+        keys = self.settings.keys
+        found = {action.id: action for place in first for action in actions_of(place, keys)}
+        return tuple(found.values())
 
     def action_tune(self) -> None:
         """Show the search."""
@@ -193,10 +225,9 @@ class SpectuiApp(BaseApp):
 
     def action_interrupt(self) -> None:
         """Copy a selection, stop what runs, empty the prompt, or quit."""
-        selection = self.screen.get_selected_text()
-        if selection:
-            self.copy_to_clipboard(selection)
-        elif self.live.activity in {Activity.ANSWERING, Activity.LOADING}:
+        if self.copy_selection():
+            return
+        if self.live.activity in {Activity.ANSWERING, Activity.LOADING}:
             self.session.stop()
         elif self.tune.can_stop:
             self.tune.stop()
@@ -208,7 +239,6 @@ class SpectuiApp(BaseApp):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action of the app and of the present screen."""
         yield from super().get_system_commands(screen)
-        yield from system_commands(self, screen)
         engine = self.session.engine
         if engine is not None and self.session.can_measure:
             yield SystemCommand(

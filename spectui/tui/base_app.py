@@ -4,12 +4,12 @@ import asyncio
 import signal
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
 from textual._styles_cache import StylesCache
-from textual.app import ReturnType
+from textual.app import ReturnType, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.events import Event, Key, Paste
 from textual.filter import LineFilter
@@ -21,14 +21,8 @@ from textual.widget import Widget
 
 from spectui.settings import Settings
 from spectui.tui.colours import THEMES, ColouredApp
-from spectui.tui.glyphs import (
-    ASCII,
-    UNICODE,
-    AsciiFilter,
-    AsciiPalette,
-    AsciiScrollBars,
-    SanitisingFilter,
-)
+from spectui.tui.filters import AsciiFilter, AsciiScrollBars, SanitisingFilter
+from spectui.tui.help import HelpScreen, system_commands
 from spectui.tui.mailbox import EventsArrived, Mailbox, Pace
 from spectui.tui.terminal import StoppableDriver
 from spectui.tui.widgets import hidden, key_name
@@ -37,19 +31,6 @@ from spectui.tui.widgets import hidden, key_name
 # 1,024 of them, with all lines that they have painted, long after their screens were closed.
 if not isinstance(vars(StylesCache)["get_inner_outer"], classmethod):
     StylesCache.get_inner_outer = classmethod(StylesCache.get_inner_outer)  # type: ignore[assignment, method-assign, arg-type]
-
-ASCII_CSS = """
-App.-ascii {
-    HelpScreen > VerticalScroll, SettingsScreen > VerticalScroll { border: ascii $frame; }
-    Toast { border-left: ascii $foreground; }
-    CommandPalette {
-        #--input { border: none; padding: 1 0; }
-        CommandList { border: none; }
-        LoadingIndicator { display: none; }
-    }
-}
-"""
-"""Frames of what has no class of its own for terminals without box characters."""
 
 _LOOK_AGAIN_S = 0.1
 """While a key waits: a widget that goes may take with it the word that the last key was handled."""
@@ -139,7 +120,6 @@ class OrderedApp(ColouredApp[ReturnType]):
 class BaseApp(OrderedApp[None]):
     """An app in the user's look, with the user's keys."""
 
-    CSS = ASCII_CSS
     ENABLE_COMMAND_PALETTE = True
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -169,12 +149,10 @@ class BaseApp(OrderedApp[None]):
         super().__init__()
         self.driver_class = StoppableDriver
         self.settings = settings
-        self.glyphs = ASCII if ascii or settings.ascii else UNICODE
-        self.set_class(self.glyphs is ASCII, "-ascii")
-        is_ascii = self.glyphs is ASCII
+        is_ascii = ascii or settings.ascii
         self._own_filters = (SanitisingFilter(), *((AsciiFilter(),) if is_ascii else ()))
         # A class attribute: there is one app in a process, but tests make several.
-        ScrollBar.renderer = AsciiScrollBars if self.glyphs is ASCII else ScrollBarRender
+        ScrollBar.renderer = AsciiScrollBars if is_ascii else ScrollBarRender
         wanted = theme or settings.theme
         self._unknown_theme = None if wanted in self.available_themes else wanted
         self.theme = THEMES[0].name if self._unknown_theme else wanted
@@ -213,6 +191,27 @@ class BaseApp(OrderedApp[None]):
     def _show_events(self, events: Sequence[object]) -> None:
         """Bring the mailbox's events, of which there is one at least, to the screen."""
 
+    @abstractmethod
+    def all_actions(self) -> Sequence[Binding]:
+        """Every action that has a key, with the keys of the user."""
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Offer every action of the app and of the present screen, beside Textual's own."""
+        yield from super().get_system_commands(screen)
+        yield from system_commands(self, screen, self.settings.keys)
+
+    def action_help(self) -> None:
+        """Show keys and actions."""
+        if not self.is_open(HelpScreen):
+            self.push_screen(HelpScreen(self.all_actions()))
+
+    def copy_selection(self) -> bool:
+        """Copy what is selected; False if nothing is."""
+        selection = self.screen.get_selected_text()
+        if selection:
+            self.copy_to_clipboard(selection)
+        return bool(selection)
+
     @property
     def crash(self) -> Exception | None:
         """The exception that ended the app, None if it ended by itself."""
@@ -238,13 +237,6 @@ class BaseApp(OrderedApp[None]):
     def is_open(self, kind: type[Screen[Any]]) -> bool:
         """Whether a screen of that kind is open."""
         return any(isinstance(screen, kind) for screen in self.screen_stack)
-
-    def action_command_palette(self) -> None:
-        """Show the palette in characters that the terminal has."""
-        if self.glyphs is UNICODE:
-            super().action_command_palette()
-        elif not self.is_open(AsciiPalette):
-            self.push_screen(AsciiPalette())
 
     async def action_quit(self) -> None:
         """End at once, and stop whatever runs."""

@@ -1,6 +1,7 @@
 """The colours: one for each thing that is drawn, and what it stands for."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from textual.app import App, ReturnType
@@ -78,7 +79,10 @@ THEMES: Final = tuple(map(_theme, _BASE))
 
 
 class ColouredApp(App[ReturnType]):
-    """An app that has the roles' colours in every look."""
+    """An app in spectui's style, with the roles' colours in every look."""
+
+    # Absolute: a relative one would be looked for beside the class of an heir.
+    CSS_PATH = Path(__file__).with_name("spectui.tcss")
 
     def __init__(self) -> None:
         """Know spectui's looks."""

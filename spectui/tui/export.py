@@ -22,8 +22,8 @@ from spectui.files import write_file, write_new_file
 from spectui.live.setup import LiveSetup
 from spectui.options.dialect import Dialect
 from spectui.options.speculation import Speculation
-from spectui.tui.glyphs import ASCII, Glyphs, glyphs_of
-from spectui.tui.text.display import Display
+from spectui.tui import draw
+from spectui.tui.display import displayed, visible
 from spectui.tui.widgets import ChoiceRow, KeyBar, key
 from spectui.tune.race import finalist
 
@@ -37,14 +37,6 @@ _DIALECTS, _FORMATS = tuple(Dialect), tuple(Format)
 
 class SaveBar(Vertical):
     """Hidden until it asks."""
-
-    DEFAULT_CSS = """
-    SaveBar {
-        height: auto; display: none; padding: 0 1;
-        & Label { width: 100%; height: auto; }
-        & #answer { color: $caution; }
-    }
-    """
 
     class Saved(Message):
         """The text is in the file."""
@@ -115,10 +107,7 @@ class SaveBar(Vertical):
         return None
 
     def _answer(self, text: str) -> None:
-        glyphs = glyphs_of(self)
-        self.query_one("#answer", Label).update(
-            glyphs.own_line(f"{glyphs.warning} {text}") if text else ""
-        )
+        self.query_one("#answer", Label).update(draw.one_line(f"▲ {text}") if text else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,21 +134,6 @@ class ExportScreen(Screen[None]):
     """Shows one rendering; copies it or saves it."""
 
     TITLE = "Export"
-    DEFAULT_CSS = """
-    ExportScreen {
-        & #note { height: auto; max-height: 4; padding: 0 2; color: $text-muted; }
-        & #problem { height: 1fr; padding: 1 2; color: $caution; display: none; }
-        & TextArea { height: auto; max-height: 50%; border: round $border-blurred; padding: 0 1; }
-        & TextArea:focus { border: round $border; }
-        & #flags { height: 1fr; padding: 0 2; scrollbar-size-vertical: 1; }
-        & #flags Static { height: auto; }
-        &.-ascii TextArea { border: ascii $border-blurred; }
-        &.-ascii TextArea:focus { border: ascii $border; }
-        &.-failed TextArea, &.-failed #flags { display: none; }
-        &.-failed #problem { display: block; }
-    }
-    """
-
     BINDINGS: ClassVar[list[BindingType]] = [
         key(
             "c",
@@ -196,7 +170,6 @@ class ExportScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Begin at the top."""
-        self.set_class(glyphs_of(self) is ASCII, "-ascii")
         self.query_one(ChoiceRow).focus()
         self._show()
 
@@ -206,7 +179,6 @@ class ExportScreen(Screen[None]):
         self._show()
 
     def _show(self) -> None:
-        glyphs = glyphs_of(self)
         choice, dialect, format_ = self._chosen()
         try:
             launch = choice.setup.launch(dialect)
@@ -214,14 +186,12 @@ class ExportScreen(Screen[None]):
         except BadInputError as error:
             self.text, self._problem = None, str(error)
         else:
-            self.query_one("#flags Static", Static).update(_flags(launch, glyphs))
-        display = Display(ascii_only=glyphs is ASCII)
-        shown = display.feed((self.text or "").rstrip("\n")) + display.flush()
-        self.query_one(TextArea).load_text(shown)
-        problem = glyphs.own_line(f"{glyphs.warning} {self._problem}")
+            self.query_one("#flags Static", Static).update(_flags(launch))
+        self.query_one(TextArea).load_text(displayed((self.text or "").rstrip("\n")))
+        problem = draw.one_line(f"▲ {self._problem}")
         self.query_one("#problem", Static).update(problem)
         note = self.query_one("#note", Static)
-        note.update(glyphs.own_line(choice.note or ""))
+        note.update(draw.one_line(choice.note or ""))
         note.display = bool(choice.note)
         self.set_class(self.text is None, "-failed")
 
@@ -248,11 +218,11 @@ class ExportScreen(Screen[None]):
 
     def _refuse(self, what: str) -> None:
         reason = f"There is nothing to {what}: {self._problem}."
-        self.notify(glyphs_of(self).own_line(reason), severity="warning", markup=False)
+        self.notify(draw.one_line(reason), severity="warning", markup=False)
 
     def on_save_bar_saved(self, message: SaveBar.Saved) -> None:
         """Say where the text is now."""
-        self.notify(glyphs_of(self).own_line(f"Saved to {message.path}"), markup=False)
+        self.notify(draw.one_line(f"Saved to {message.path}"), markup=False)
         self.query_one(ChoiceRow).focus()
 
     def action_back(self) -> None:
@@ -265,14 +235,14 @@ class ExportScreen(Screen[None]):
             self.dismiss()
 
 
-def _flags(launch: Launch, glyphs: Glyphs) -> Table:
+def _flags(launch: Launch) -> Table:
     """One option of the command a line, with its meaning."""
     table = Table.grid(padding=(0, 2))
     table.add_column(overflow="fold")
     table.add_column(style="dim")
     for item in launch.command.items:
         meaning = "" if item.option is None else _ASIDE.split(item.option.help)[0].rstrip(".")
-        table.add_row(Text(glyphs.one_line(" ".join(item.words))), glyphs.own_line(meaning))
+        table.add_row(Text(visible(" ".join(item.words))), draw.one_line(meaning))
     return table
 
 

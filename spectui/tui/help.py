@@ -1,15 +1,15 @@
 """All actions by the stable ids of their bindings: the help screen and the command palette."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from rich.table import Table
 from rich.text import Text
 from textual.actions import parse
-from textual.app import ComposeResult, SystemCommand
+from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.dom import DOMNode
@@ -18,11 +18,7 @@ from textual.widgets import Static
 
 from spectui.settings import settings_path
 from spectui.tui.colours import ROLES
-from spectui.tui.glyphs import glyphs_of
-from spectui.tui.widgets import KeyBar, key
-
-if TYPE_CHECKING:
-    from spectui.tui.base_app import BaseApp
+from spectui.tui.widgets import KeyBar, key, key_name
 
 _SWATCH = 3
 _IDS_FROM = 100
@@ -41,70 +37,28 @@ _PLACES = {
     "folder": "Opening a folder",
     "settings": "Settings",
     "question": "Questions",
+    "choice": "Rows of options",
 }
 
 
-def actions_of(node_type: type[DOMNode], app: "BaseApp") -> Iterator[Binding]:
-    """Bindings with an id that a class and its parents define, to show with the user's keys."""
+def actions_of(node_type: type[DOMNode], keys: Mapping[str, str]) -> Iterator[Binding]:
+    """Bindings with an id that a class and its parents define, to show with the user's ``keys``."""
     for kind in node_type.__mro__:
         for binding in kind.__dict__.get("BINDINGS", ()):
             if isinstance(binding, Binding) and binding.id:
-                keys = app.settings.keys.get(binding.id, binding.key).split(",")
-                shown = (app.get_key_display(Binding(each.strip(), "")) for each in keys)
-                yield replace(binding, key_display=", ".join(shown))
+                bound = keys.get(binding.id, binding.key).split(",")
+                yield replace(
+                    binding, key_display=", ".join(key_name(each.strip()) for each in bound)
+                )
 
 
-def all_actions(app: "BaseApp") -> tuple[Binding, ...]:
-    """Every action of every screen, by screen; those of the present one first."""
-    # Imported here: the screens of later use are not needed to start.
-    from spectui.tui.chat.prompt_box import PromptBox  # noqa: PLC0415
-    from spectui.tui.chat.screen import LiveScreen  # noqa: PLC0415
-    from spectui.tui.chat.settings import SettingsScreen  # noqa: PLC0415
-    from spectui.tui.export import ExportScreen  # noqa: PLC0415
-    from spectui.tui.picker.folder import FolderScreen  # noqa: PLC0415
-    from spectui.tui.picker.list import PickerList  # noqa: PLC0415
-    from spectui.tui.picker.screen import PickerScreen  # noqa: PLC0415
-    from spectui.tui.question import QuestionScreen  # noqa: PLC0415
-    from spectui.tui.tune.form import SourceChoice  # noqa: PLC0415
-    from spectui.tui.tune.map import Heatmap  # noqa: PLC0415
-    from spectui.tui.tune.screen import TuneScreen  # noqa: PLC0415
-    from spectui.tui.tune.table import TrialsTable  # noqa: PLC0415
-
-    places: tuple[type[DOMNode], ...] = (
-        type(app),
-        LiveScreen,
-        PromptBox,
-        SettingsScreen,
-        TuneScreen,
-        SourceChoice,
-        TrialsTable,
-        Heatmap,
-        ExportScreen,
-        PickerScreen,
-        PickerList,
-        FolderScreen,
-        QuestionScreen,
-    )
-    first = sorted(places, key=lambda place: not isinstance(app.screen, place))
-    found = {action.id: action for place in first for action in actions_of(place, app)}
-    return tuple(found.values())
-
-
-def attach_actions(app: "BaseApp") -> tuple[Binding, ...]:
-    """Every action of the screen over a running server, which is an app of its own."""
-    from spectui.tui.attach import app as attach  # noqa: PLC0415 - as above
-
-    places = (attach.AttachApp, attach.AttachScreen)
-    found = (action for place in places for action in actions_of(place, app))
-    # Parents of both have actions of the app.
-    return tuple(sorted(found, key=lambda one: not str(one.id).startswith("app.")))
-
-
-def system_commands(app: "BaseApp", screen: Screen[object]) -> Iterable[SystemCommand]:
+def system_commands(
+    app: App[Any], screen: Screen[object], keys: Mapping[str, str]
+) -> Iterable[SystemCommand]:
     """Offer what can be done now in the command palette, each once, by the key that is shown."""
     for node in (screen, app):
         # The last of each action counts: the one whose key the footer shows.
-        found = sorted(actions_of(type(node), app), key=lambda binding: binding.show)
+        found = sorted(actions_of(type(node), keys), key=lambda binding: binding.show)
         for binding in {binding.action: binding for binding in found}.values():
             _namespace, name, parameters = parse(binding.action)
             if node.check_action(name, parameters):
@@ -117,16 +71,6 @@ def system_commands(app: "BaseApp", screen: Screen[object]) -> Iterable[SystemCo
 
 class HelpScreen(ModalScreen[None]):
     """A table of all actions with their keys and ids."""
-
-    DEFAULT_CSS = """
-    HelpScreen {
-        align: center middle;
-        & > VerticalScroll {
-            width: 90%; max-width: 100; height: 90%;
-            background: $surface; border: round $frame; padding: 0 1;
-        }
-    }
-    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape,f1,q", "help.back", "Back", "Close the help", action="dismiss")
@@ -171,7 +115,7 @@ class HelpScreen(ModalScreen[None]):
         table.add_row(Text("Colours", style="bold"), "", "")
         for role in ROLES:
             colour = self.app.theme_variables[role.name].removeprefix("ansi_")
-            block = glyphs_of(self).fillings[-1] * _SWATCH
+            block = "█" * _SWATCH
             table.add_row(Text.assemble(f" {block} ", style=colour), Text(role.meaning), "")
         table.add_row("", "", "")
         its_id = "its id" if has_ids else f"its id (shown from {_IDS_FROM} columns on)"

@@ -15,19 +15,6 @@ from spectui.tui.widgets import KeyBar, key
 class QuestionScreen(ModalScreen[bool]):
     """Ends with True for yes. Without a text for that it only says something."""
 
-    DEFAULT_CSS = """
-    QuestionScreen {
-        align: center middle;
-        & > VerticalScroll {
-            width: 80%; max-width: 90; height: auto; max-height: 100%; padding: 1 2;
-            background: $surface;
-        }
-        & Static { height: auto; margin-bottom: 1; }
-        & Horizontal { height: auto; align-horizontal: right; }
-        & Button { margin-left: 2; }
-    }
-    """
-
     BINDINGS: ClassVar[list[BindingType]] = [
         key("escape", "question.no", "No", "Leave it", action="answer(False)"),
         key(

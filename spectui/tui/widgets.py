@@ -89,11 +89,6 @@ class ChoiceRow(Widget, can_focus=True):
     Brackets stand around what is chosen, and ``>`` before the row that has the keys.
     """
 
-    DEFAULT_CSS = """
-    ChoiceRow { height: auto; width: 100%; }
-    ChoiceRow:focus { background: $boost; }
-    """
-
     BINDINGS: ClassVar[list[BindingType]] = [
         hidden("left,h", "choice.previous", "Previous", action="move(-1)"),
         key(
@@ -179,15 +174,6 @@ class KeyBar(Footer):
     these announcements change nothing here.
     """
 
-    DEFAULT_CSS = """
-    KeyBar {
-        FooterKey {
-            .footer-key--key { padding: 0 1; color: $foreground; background: $foreground 20%; }
-            .footer-key--description { padding: 0 1 0 0; color: $foreground 80%; }
-        }
-    }
-    """
-
     def __init__(self) -> None:
         """Show nothing yet."""
         super().__init__(show_command_palette=False)
@@ -260,10 +246,6 @@ _BETWEEN = " | "
 
 class StatusBar(Widget):
     """Status bar: the pair and its settings left, the activity right; the left side gives way."""
-
-    DEFAULT_CSS = """
-    StatusBar { height: 1; background: $panel; color: $foreground; padding: 0 1; }
-    """
 
     left: reactive[tuple[str, ...]] = reactive(())
     """Facts, the most important first; those for which there is no room are left out."""

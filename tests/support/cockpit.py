@@ -62,7 +62,6 @@ from spectui.speculative.models import Rollback
 from spectui.tui.app import SpectuiApp
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.colours import ColouredApp
-from spectui.tui.glyphs import UNICODE, Glyphs
 from spectui.tui.mailbox import Mailbox, Pace
 from spectui.tui.threads import EngineStarted, ServersFound, Threads
 from spectui.tune.progress import TuningState
@@ -338,10 +337,9 @@ class ScriptedThreads(Threads):
 class Alone(ColouredApp[None]):
     """Nothing but a widget."""
 
-    def __init__(self, widget: Widget, glyphs: Glyphs) -> None:
+    def __init__(self, widget: Widget) -> None:
         super().__init__()
         self.animation_level = "none"
-        self.glyphs = glyphs
         self.widget = widget
 
     def compose(self) -> ComposeResult:
@@ -349,11 +347,9 @@ class Alone(ColouredApp[None]):
 
 
 @asynccontextmanager
-async def alone(
-    widget: Widget, size: tuple[int, int], glyphs: Glyphs = UNICODE
-) -> AsyncIterator[Pilot[None]]:
+async def alone(widget: Widget, size: tuple[int, int]) -> AsyncIterator[Pilot[None]]:
     """A widget that is drawn."""
-    async with Alone(widget, glyphs).run_test(size=size) as pilot:
+    async with Alone(widget).run_test(size=size) as pilot:
         await handled(pilot)
         yield pilot
 
@@ -381,9 +377,8 @@ class Host(ColouredApp[None]):
 
     opened: Screen[Any]
 
-    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.glyphs = glyphs
         self.settings = Settings()
         self.controller = Recorder()
 

@@ -21,12 +21,11 @@ from spectui.settings import Settings
 from spectui.tui import app as app_module
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.export import ExportScreen, SaveBar, export_choices
-from spectui.tui.glyphs import plain
+from spectui.tui.filters import plain
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import TargetList
 from spectui.tui.threads import ScanFinished
-from spectui.tui.tune.controller import PromptSource
-from spectui.tui.tune.form import Filled, PathInput, TuneSetup, Wanted
+from spectui.tui.tune.form import Filled, PathInput, PromptSource, TuneSetup, Wanted
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.widgets import StatusBar
 from spectui.tune.progress import Phase, TuningState
@@ -258,7 +257,7 @@ async def test_the_screen_is_quiet_while_a_trial_is_measured_and_no_first_word_w
         await cockpit.settled(lambda: pace.interval_s < lively_s)
         cockpit.app._mailbox.put(TokenEmitted(token=0, piece=b"Light", from_draft=False))
         await cockpit.settled(lambda: pace.interval_s == lively_s)
-        assert "Light" in cockpit.app.live.transcript.conversation.plain_text
+        assert "Light" in cockpit.app.live.transcript.plain_text
 
 
 # Export
@@ -405,7 +404,7 @@ async def test_sessions_are_offered_once_each_and_taken_up() -> None:
         assert (last.prompts, other.prompts) == (("2+2?", "3+3?"), ("other",))
         cockpit.app.picker.choose(last)
         await cockpit.is_ready()
-        assert cockpit.app.live.transcript.conversation.last_answer == "6"
+        assert cockpit.app.live.transcript.last_answer == "6"
         # Prompts of earlier sessions are recalled once, and before those of this one.
         box = cockpit.app.live.query_one(PromptBox)
         await cockpit.press("m", "e", "enter")
@@ -440,7 +439,7 @@ SCREENS: dict[str, tuple[str, ...]] = {
 
 
 async def test_every_screen_is_ascii_if_asked_and_has_its_keys_in_80_columns() -> None:
-    assert plain("a…漢─e\u0301!") == "a~??-e!"
+    assert plain("a…漢─╭e\u0301!") == "a~??-+e!"
     pair = Pair(target=Path(f"/models/{'x' * 200}.gguf"), draft=DRAFT)
     notice = "Something that is worth a toast."
     cockpit = Cockpit(launch(ascii=True, notice=notice, pair=pair))

@@ -26,7 +26,7 @@ from spectui.tui.attach.panels import (
     ServerPanel,
     SlotsPanel,
 )
-from spectui.tui.help import HelpScreen, attach_actions
+from spectui.tui.help import HelpScreen
 from spectui.tui.panels.base import Panel
 from spectui.tui.panels.machine import MemoryPanel
 from spectui.tui.threads import Monitor, MonitorFailed
@@ -209,7 +209,7 @@ async def test_it_asks_when_it_is_drawn_and_says_how_the_connection_is() -> None
         titles = [each.title for each in pilot.app.get_system_commands(pilot.app.screen)]
         assert {"Pause (p)", "Quit (q)"} <= set(titles)
         assert [title for title in titles if title.startswith("Quit")] == ["Quit (q)"]
-        named = [str(one.id).split(".")[0] for one in attach_actions(watched.app)]
+        named = [str(one.id).split(".")[0] for one in watched.app.all_actions()]
         places = [place for place, _ in groupby(named)]
         assert len(places) == len(set(places))
         await press_keys(pilot, "f1")

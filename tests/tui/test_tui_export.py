@@ -15,7 +15,6 @@ from spectui.options.drafters import DraftSimple
 from spectui.options.setup import ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
 from spectui.tui.export import ExportChoice, ExportScreen, SaveBar
-from spectui.tui.glyphs import UNICODE, Glyphs
 from spectui.tui.widgets import ChoiceRow
 from tests.support import cockpit
 from tests.support.cockpit import screen_lines, staged
@@ -40,8 +39,8 @@ CHOICES = (
 class Host(cockpit.Host):
     """The screen with what can be exported."""
 
-    def __init__(self, *choices: ExportChoice, glyphs: Glyphs = UNICODE) -> None:
-        super().__init__(glyphs)
+    def __init__(self, *choices: ExportChoice) -> None:
+        super().__init__()
         self.export = ExportScreen(choices or CHOICES)
         self.opened = self.export
 
@@ -98,7 +97,7 @@ async def test_what_a_dialect_cannot_say_stands_in_place_of_the_text() -> None:
     async with staged(Host(), (80, 24)) as (app, stage):
         await stage.press("right", "down", "left")
         assert app.export.text is None
-        assert f"{UNICODE.warning} {reason}" in app.words()
+        assert f"▲ {reason}" in app.words()
         assert not app.export.query_one(TextArea).display
         await stage.press("c", "s")
         assert (app.clipboard, app.asks()) == ("", False)

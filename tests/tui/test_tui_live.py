@@ -68,7 +68,7 @@ DEMO = {DemoModel.DENSE: Path("/demo/dense.gguf"), DemoModel.DRAFT: Path("/demo/
 
 
 def said(cockpit: Cockpit) -> str:
-    return cockpit.app.live.transcript.conversation.plain_text
+    return cockpit.app.live.transcript.plain_text
 
 
 async def picker_opens(cockpit: Cockpit) -> None:
@@ -101,7 +101,7 @@ async def test_questions_are_answered_copied_and_forgotten() -> None:
         await cockpit.is_ready()
         assert "hello" in said(cockpit)
         # As it came: neither markup nor escapes are interpreted.
-        assert transcript.conversation.last_answer.startswith("The sea is [bold]wide")
+        assert transcript.last_answer.startswith("The sea is [bold]wide")
         assert chat.messages()[-1] == ("assistant", "".join(WORDS))
         await cockpit.press("f9")
         assert cockpit.app.clipboard == "".join(WORDS)
@@ -563,7 +563,7 @@ async def test_a_stored_session_is_taken_up() -> None:
         SettingsChange(speculation=wanted),
     )
     async with resumed(Pair(target=TARGET, draft=DRAFT), *entries) as cockpit:
-        assert cockpit.app.live.transcript.conversation.last_answer == "It is 4."
+        assert cockpit.app.live.transcript.last_answer == "It is 4."
         found = cockpit.setup
         assert found.speculation == loaded_as(cockpit).speculation == wanted
         assert (found.target, found.draft) == (LOAD.target, LOAD.draft)

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import product
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,9 +16,20 @@ from spectui.live.setup import RamMeasured
 from spectui.live.tally import LiveState, LiveTally
 from spectui.llama.buffers import DeviceMemory
 from spectui.monitor.readings import GpuSource, Reading, Throttle, unread_gpu
+from spectui.tui import draw
 from spectui.tui.chat.screen import Panels
-from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
-from spectui.tui.panels.base import Line, Panel, block, cells, charted, crop, fit, growing, pen_of
+from spectui.tui.filters import plain
+from spectui.tui.panels.base import (
+    Line,
+    Panel,
+    Pen,
+    block,
+    cells,
+    charted,
+    crop,
+    fit,
+    growing,
+)
 from tests.support.cockpit import alone, handled, resize, screen_lines
 from tests.support.constructed import snapshots
 from tests.support.live import NO_GPU, cpu_machine, draft_on_gpu, gpu_machine, make_round
@@ -81,9 +91,6 @@ STATES: dict[str, Callable[[], LiveState]] = {
     "remote": with_remote_devices,
     "eight": lambda: with_gpus(8, throttled_by=(Throttle.HEAT, Throttle.POWER)),
 }
-GLYPHS = {"unicode": UNICODE, "ascii": ASCII}
-
-glyph_sets = st.sampled_from([UNICODE, ASCII])
 samples = st.lists(st.none() | st.floats(0, 1e12), max_size=40)
 
 
@@ -91,10 +98,10 @@ Show = Callable[[LiveState, str], Awaitable[list[str]]]
 
 
 @asynccontextmanager
-async def shown_panels(glyphs: Glyphs = UNICODE) -> AsyncIterator[Show]:
+async def shown_panels() -> AsyncIterator[Show]:
     """Shows a state at a size, and returns the lines of each panel and of the screen."""
     panels = Panels()
-    async with alone(panels, SIZES["usual"], glyphs) as pilot:
+    async with alone(panels, SIZES["usual"]) as pilot:
         panels.styles.width = panels.styles.height = "1fr"
 
         async def show(state: LiveState, size: str) -> list[str]:
@@ -121,7 +128,6 @@ async def shown_panels(glyphs: Glyphs = UNICODE) -> AsyncIterator[Show]:
     extra=st.floats(0, 1e12),
     width=st.integers(0, 60),
     height=st.integers(1, 5),
-    glyphs=glyph_sets,
 )
 def test_bars_and_sparklines_fill_their_room_and_no_more(
     *,
@@ -131,52 +137,50 @@ def test_bars_and_sparklines_fill_their_room_and_no_more(
     extra: float,
     width: int,
     height: int,
-    glyphs: Glyphs,
 ) -> None:
-    assert len(glyphs.bar(fraction, width)) == width
-    assert [len(line) for line in glyphs.spark(values, width, height=height)] == [width] * height
-    bars = glyphs.stacked(parts, sum(parts) + extra, width)
+    assert len(draw.bar(fraction, width)) == width
+    assert [len(line) for line in draw.spark(values, width, height=height)] == [width] * height
+    bars = draw.stacked(parts, sum(parts) + extra, width)
     assert len(bars) == len(parts)
     assert sum(map(len, bars)) <= width
 
 
 def test_charts_and_numbers() -> None:
     for drawn, expected in (
-        (UNICODE.bar(0.5, 8), "████····"),
-        (UNICODE.bar(0.25, 2), "▌·"),
-        (ASCII.bar(1.0, 3), "###"),
+        (draw.bar(0.5, 8), "████····"),
+        (draw.bar(0.25, 2), "▌·"),
         # A sparkline ends with the last sample, and keeps gaps.
-        (UNICODE.spark([9, 0, None, 4, 8], 4), ["▁ ▄█"]),
-        (UNICODE.spark([8], 3, maximum=16), ["  ▄"]),
-        (UNICODE.spark([4, 8], 2, height=2), [" █", "██"]),
-        # Parts differ without colour.
+        (draw.spark([9, 0, None, 4, 8], 4), ["▁ ▄█"]),
+        (draw.spark([8], 3, maximum=16), ["  ▄"]),
+        (draw.spark([4, 8], 2, height=2), [" █", "██"]),
         # An interval is drawn beside the value that it is compared with.
-        ([UNICODE.on_scale(1.2, 1.3, 1.4, 1.0, 9)], ["│   ├─●─┤"]),
-        ([ASCII.on_scale(0.6, 0.7, 0.8, 1.0, 9)], ["[-o-]   |"]),
-        ([ASCII.on_scale(0.8, 1.1, 1.2, 1.0, 9)], ["[---+-o-]"]),
-        (ASCII.stacked([2, 1, 1], 8, 8), ["##", "=", "+"]),
-        (UNICODE.tokens_per_s(118.4), "118 tokens/s"),
-        (UNICODE.tokens_per_s(None), "– tokens/s"),
-        (ASCII.speedup(1.625), "1.62x"),
-        (UNICODE.duration(0.0612), "61.2 ms"),
-        (UNICODE.duration(12.34), "12.3 s"),
-        (UNICODE.rate(41.2e9), "41.2 GB/s"),
-        (UNICODE.percent(0.003), "0.3 %"),
-        (UNICODE.percent(0.424), "42 %"),
-        (ASCII.used_of(None, 25.8e9), "- / 25.8 GB"),
+        ([draw.on_scale(1.2, 1.3, 1.4, 1.0, 9)], ["│   ├─●─┤"]),
+        ([draw.on_scale(0.6, 0.7, 0.8, 1.0, 9)], ["├─●─┤   │"]),
+        ([draw.on_scale(0.8, 1.1, 1.2, 1.0, 9)], ["├───┼─●─┤"]),
+        # Parts differ without colour.
+        (draw.stacked([2, 1, 1], 8, 8), ["██", "▓", "▒"]),
+        (draw.tokens_per_s(118.4), "118 tokens/s"),
+        (draw.tokens_per_s(None), "– tokens/s"),
+        (draw.speedup(1.625), "1.62×"),
+        (draw.duration(0.0612), "61.2 ms"),
+        (draw.duration(12.34), "12.3 s"),
+        (draw.rate(41.2e9), "41.2 GB/s"),
+        (draw.percent(0.003), "0.3 %"),
+        (draw.percent(0.424), "42 %"),
+        (draw.used_of(None, 25.8e9), "– / 25.8 GB"),
     ):
         assert drawn == expected
     # A chart has its scale at the right.
-    pen = pen_of(UNICODE, 20)
-    lines = pen.chart([5.0, 10.0, 20.0], 2, pen.per_s)
+    pen = Pen(20)
+    lines = pen.chart([5.0, 10.0, 20.0], 2, draw.per_s)
     assert ["".join(text for text, _look in line) for line in lines] == [
         "            █ 20.0/s",
         "          ▄██      0",
     ]
-    (one,) = pen.chart([5.0, 10.0], 1, pen.per_s, maximum=20.0)
+    (one,) = pen.chart([5.0, 10.0], 1, draw.per_s, maximum=20.0)
     assert "".join(text for text, _look in one).endswith("▂▄ 20.0/s")
     assert cells(one) == 20
-    assert pen.chart([5.0], 0, pen.per_s) == ()
+    assert pen.chart([5.0], 0, draw.per_s) == ()
 
 
 # Levels of detail
@@ -196,14 +200,14 @@ def test_what_is_important_comes_first_in_the_form_that_has_room() -> None:
 
 
 def test_lines_are_cropped_with_an_ellipsis_and_the_right_side_gives_way() -> None:
-    assert crop((("abc", ""), ("def", "")), 4, "...") == (("a", ""), ("", ""), ("...", ""))
-    assert cells(crop(ONE, 2, "...")) == 2
-    assert crop(ONE, 3, "...") == ONE
-    assert cells(pen_of(UNICODE, 9).spread(ONE, TWO)) == 9
-    assert pen_of(UNICODE, 6).spread(ONE, TWO) == ONE
+    assert crop((("abc", ""), ("def", "")), 4) == (("abc", ""), ("", ""), ("…", ""))
+    assert cells(crop(ONE, 2)) == 2
+    assert crop(ONE, 3) == ONE
+    assert cells(Pen(9).spread(ONE, TWO)) == 9
+    assert Pen(6).spread(ONE, TWO) == ONE
     # Positions that do not fit are counted.
     for n, end in ((4, "0.50 "), (5, " +2")):
-        _one, two, _rows = pen_of(UNICODE, 20).positions([0.5] * n, "accepted")
+        _one, two, _rows = Pen(20).positions([0.5] * n, "accepted")
         _bars, ((numbers, _look),) = two.draw()
         assert numbers.endswith(end)
         assert len(numbers) <= 20
@@ -212,16 +216,13 @@ def test_lines_are_cropped_with_an_ellipsis_and_the_right_side_gives_way() -> No
 # Panels
 
 
-@pytest.mark.parametrize("glyphs", GLYPHS)
-async def test_every_state_fits_every_size_in_the_characters_of_the_terminal(glyphs: str) -> None:
-    async with shown_panels(GLYPHS[glyphs]) as show:
+async def test_every_state_fits_every_size_and_has_characters_for_every_terminal() -> None:
+    async with shown_panels() as show:
         for size, state in product(SIZES, STATES):
             lines = await show(STATES[state](), size)
             assert lines
             assert all(len(line) <= SIZES[size][0] for line in lines), (size, state)
-            # Around panels that do not fit there are Textual's scrollbars.
-            if glyphs == "ascii" and size != "tiny":
-                assert all(line.isascii() for line in lines), (size, state)
+            assert not any("?" in plain(line) for line in lines if "?" not in line), (size, state)
 
 
 EVERYWHERE = (

@@ -22,14 +22,13 @@ from spectui.live.setup import Pair
 from spectui.models.files import FoundModel, Scan
 from spectui.models.ranking import ModelInspected
 from spectui.presets import Preset
-from spectui.tui.glyphs import UNICODE, Glyphs
+from spectui.tui.display import aligned, clip, fit, visible
 from spectui.tui.picker.controller import PickerController
 from spectui.tui.picker.drafts import DraftList
 from spectui.tui.picker.folder import FolderScreen
-from spectui.tui.picker.list import Cell, PickerList, Row, short_folder, visible
+from spectui.tui.picker.list import Cell, PickerList, Row, short_folder
 from spectui.tui.picker.screen import PickerScreen
 from spectui.tui.picker.targets import OPEN_FOLDER, PASTE, TargetList
-from spectui.tui.text.display import aligned, clip, fit
 from tests.support import cockpit
 from tests.support.cockpit import Stage, facts, found, screen_lines, staged
 from tests.support.models import TARGET, write_tiny
@@ -73,8 +72,8 @@ def inspected(draft: FoundModel, reason: str | None = None, **changes: Any) -> M
 class Host(cockpit.Host):
     """A picker, and what is known of models."""
 
-    def __init__(self, *, glyphs: Glyphs = UNICODE, **changes: Any) -> None:  # noqa: ANN401 - the picker's
-        super().__init__(glyphs)
+    def __init__(self, **changes: Any) -> None:  # noqa: ANN401 - the picker's
+        super().__init__()
         usual: dict[str, Any] = {"folders": (Path("/models"),), "n_ctx": 4096, "can_close": False}
         usual |= {"recent": (), "presets": (), **changes}
         self.picker = self.opened = PickerScreen(cast("PickerController", self.controller), **usual)
@@ -468,22 +467,22 @@ async def test_without_models_it_says_where_it_looked_and_what_to_do() -> None:
     st.sampled_from([fit, clip]),
 )
 def test_a_text_is_one_printable_line_in_its_room(
-    name: str, others: list[str], width: int, cut: Callable[[str, int, str], str]
+    name: str, others: list[str], width: int, cut: Callable[[str, int], str]
 ) -> None:
-    text = visible(name, UNICODE)
+    text = visible(name)
     assert not {"\n", "\x1b"} & set(text)
     text.encode()
-    assert cell_len(cut(text, width, "…")) <= width
-    assert cut(text, cell_len(text), "…") == text
-    cells = [Cell(visible(other, UNICODE), 8, share=n) for n, other in enumerate(others)]
-    assert cell_len(Row(text, cells, glyphs=UNICODE).text(22 + width)) <= 22 + width
+    assert cell_len(cut(text, width)) <= width
+    assert cut(text, cell_len(text)) == text
+    cells = [Cell(visible(other), 8, share=n) for n, other in enumerate(others)]
+    assert cell_len(Row(text, cells).text(22 + width)) <= 22 + width
 
 
 def test_names_and_folders_are_called_as_people_call_them(monkeypatch: pytest.MonkeyPatch) -> None:
     # Both ends of a name stay.
     assert fit("Qwen3-30B-A3B-Instruct-Q4_K_M", 15, "…") == "Qwen3-3…-Q4_K_M"
-    assert clip("a sentence that goes on", 11, "...") == "a senten..."
-    assert aligned("漢字漢字", 4, right=True, ellipsis="...") == " ..."
+    assert clip("a sentence that goes on", 11) == "a sentence…"
+    assert aligned("漢字漢字", 4, right=True) == " 漢…"
     assert aligned("ab", 4, right=True) == "  ab"
     monkeypatch.setenv("HOME", "/home/me")
     snapshot = f"/x/hub/models--unsloth--Qwen3-GGUF/snapshots/{'a' * 40}"

@@ -10,16 +10,14 @@ from textual.pilot import Pilot
 
 from spectui.tui.chat.prompt_box import MAX_EDITED_CHARS, PromptBox
 from spectui.tui.colours import ColouredApp
-from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from tests.support.cockpit import handled, press_keys
 
 
 class BoxApp(ColouredApp[None]):
     """Nothing but a box, and what it has sent."""
 
-    def __init__(self, history: Sequence[str], glyphs: Glyphs) -> None:
+    def __init__(self, history: Sequence[str]) -> None:
         super().__init__()
-        self.glyphs = glyphs
         self.box = PromptBox(placeholder="Type [here]")
         self.box.remember(history)
         self.sent: list[str] = []
@@ -33,10 +31,10 @@ class BoxApp(ColouredApp[None]):
 
 @asynccontextmanager
 async def boxed(
-    history: Sequence[str] = (), glyphs: Glyphs = UNICODE
+    history: Sequence[str] = (),
 ) -> AsyncIterator[tuple[BoxApp, Pilot[None]]]:
     """The box, which has the keys."""
-    app = BoxApp(history, glyphs)
+    app = BoxApp(history)
     async with app.run_test(size=(40, 20)) as pilot:
         app.box.focus()
         await handled(pilot)
@@ -144,11 +142,10 @@ async def test_a_paste_is_not_sent_and_a_long_one_stands_as_a_label(long: str) -
         assert app.box.text == "declined!"
 
 
-async def test_the_border_says_whether_an_answer_is_written_and_is_ascii_if_asked() -> None:
-    for glyphs, expected in ((UNICODE, ["dashed", "round"]), (ASCII, ["ascii"] * 2)):
-        borders = []
-        async with boxed(glyphs=glyphs) as (app, pilot):
-            for app.box.busy in (True, False):
-                await handled(pilot)
-                borders.append(app.box.styles.border_top[0])
-        assert borders == expected
+async def test_the_border_says_whether_an_answer_is_written() -> None:
+    borders = []
+    async with boxed() as (app, pilot):
+        for app.box.busy in (True, False):
+            await handled(pilot)
+            borders.append(app.box.styles.border_top[0])
+    assert borders == ["dashed", "round"]

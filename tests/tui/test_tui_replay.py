@@ -17,7 +17,6 @@ from spectui.settings import Settings
 from spectui.trace.chains import record_chains
 from spectui.trace.record import Recording
 from spectui.trace.replay import Total
-from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.tune.map import Heatmap
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tune.progress import TuningState
@@ -78,9 +77,8 @@ class Host(tune.Host):
         self,
         recording: ChatRecording | None = CHAT,
         state: TuningState | None = None,
-        glyphs: Glyphs = UNICODE,
     ) -> None:
-        super().__init__(state, glyphs)
+        super().__init__(state)
         self.tune.shows_replay = True
         self.tune.in_use = speculation(4)
         self.tune.recorded = None if recording is None else (recording, COSTS)
@@ -283,11 +281,9 @@ async def test_the_app_says_why_there_is_nothing_to_replay() -> None:
             assert words in await looked(cockpit)
 
 
-@pytest.mark.parametrize(
-    ("size", "glyphs"), [((120, 40), UNICODE), ((80, 24), ASCII)], ids=["wide", "ascii"]
-)
-def test_pictures(snap_compare: SnapCompare, size: tuple[int, int], glyphs: Glyphs) -> None:
-    app = Host(glyphs=glyphs)
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["wide", "narrow"])
+def test_pictures(snap_compare: SnapCompare, size: tuple[int, int]) -> None:
+    app = Host()
 
     async def run(pilot: Pilot[None]) -> None:
         stage = Stage(app, pilot)

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import cast
 
@@ -24,15 +25,15 @@ from spectui.options.speculation import Speculation
 from spectui.settings import Settings
 from spectui.speculative.counters import Tally
 from spectui.tui.export import export_choices
-from spectui.tui.glyphs import ASCII, UNICODE, Glyphs
 from spectui.tui.tune import words
-from spectui.tui.tune.controller import PromptSource, TuneController
-from spectui.tui.tune.form import SourceChoice, TuneSetup, Wanted
+from spectui.tui.tune.controller import TuneController
+from spectui.tui.tune.form import PromptSource, TuneSetup, Wanted
 from spectui.tui.tune.ledger import Choice, Ledger, best_choice, digest
 from spectui.tui.tune.map import Heatmap, Landscape, Source, landscape, searched
 from spectui.tui.tune.screen import TuneScreen
 from spectui.tui.tune.status import VerdictBox
 from spectui.tui.tune.table import COLUMNS, TRIAL, TrialsTable
+from spectui.tui.widgets import ChoiceRow
 from spectui.tune.events import RaceDecided
 from spectui.tune.forecast import Forecast
 from spectui.tune.outcome import Gain
@@ -162,8 +163,8 @@ TURN_OFF = replace(USE_IT, result=tuned(speedup=speedup(0.83, 0.79, 0.88)))
 class Host(cockpit.Host):
     """The screen in a state."""
 
-    def __init__(self, state: TuningState | None = None, glyphs: Glyphs = UNICODE) -> None:
-        super().__init__(glyphs)
+    def __init__(self, state: TuningState | None = None) -> None:
+        super().__init__()
         self.tune = self.opened = TuneScreen(cast("TuneController", self.controller), state)
 
     @property
@@ -234,7 +235,7 @@ async def test_what_the_form_asks_for_is_what_was_filled_in() -> None:
                 assert reason in await stage.press("s"), (name, value)
             app.field(name).value = before
         assert app.take() == []
-        for field in ("SourceChoice", "#minutes", "#depths", None):
+        for field in ("#sources", "#minutes", "#depths", None):
             app.tune.set_focus(None if field is None else app.tune.query_one(field))
             assert "enter Start" in await stage.idle()
             # A letter would be typed into a field: no key of the footer is one.
@@ -262,25 +263,26 @@ async def test_a_source_is_chosen_with_its_key_with_arrows_and_with_the_mouse(
     Path("p.txt").write_text("Say something.")
     files, chats = PromptSource.FILES, PromptSource.CHATS
     async with staged(Host()) as (app, stage):
-        choice, path = app.tune.query_one(SourceChoice), app.field("path")
+        setup, path = app.tune.query_one(TuneSetup), app.field("path")
+        choice = setup.sources
         assert not path.region
-        found = [choice.source]
+        found = [setup.source]
         # In the box of the path, letters are the path's, and arrows leave it where it is empty.
         for key in ("p", "right", "p", "right", "left", "right"):
             await stage.press(key)
-            found.append(choice.source)
+            found.append(setup.source)
         assert found == [*PromptSource, PromptSource.BUILTIN, chats, PromptSource.BUILTIN]
         await stage.press("p", "x", "left", "y")
         assert path.value == "yx"
         await stage.press("right", "delete", "backspace", "backspace", "left")
-        assert choice.source is PromptSource.BUILTIN
+        assert setup.source is PromptSource.BUILTIN
         assert choice.has_focus
         for source in PromptSource:
-            await stage.click(SourceChoice, str(choice.render()).index(source))
-            assert choice.source is source
+            await stage.click(ChoiceRow, str(choice.render()).index(source))
+            assert setup.source is source
         # A chat without turns cannot be tuned on.
         app.tune.n_chat_turns = 0
-        choice.source = PromptSource.CHAT
+        choice.index = [*PromptSource].index(PromptSource.CHAT)
         assert "no turns yet" in await stage.press("s")
         assert app.take() == []
         app.tune.n_chat_turns = 1
@@ -298,7 +300,7 @@ async def test_a_source_is_chosen_with_its_key_with_arrows_and_with_the_mouse(
         path.value = ""
         assert "nothing at this path" not in await stage.press(*"p.txt", "enter")
         assert app.take() == [("start", Wanted(source=chats, path=Path("p.txt")))]
-        choice.source = files
+        choice.index = [*PromptSource].index(files)
         await stage.press("enter")
         assert app.take() == [("start", Wanted(source=files, path=Path("p.txt")))]
 
@@ -448,7 +450,7 @@ def test_an_earlier_verdict_outweighs_the_trials() -> None:
             gain=Gain(speedup=factor, low=None, high=None, n_prompts=8),
         )
         state = replace(USE_IT, result=replace(tuned(interrupted=True), earlier=earlier))
-        told = words.verdict(state, digest(state), UNICODE)
+        told = words.verdict(state, digest(state))
         assert (told.advice, told.speedup, told.pays) == (advice, factor, pays)
         assert "This search decided nothing new." in told.because
         # It is known although no trial of this run has timed it.
@@ -505,9 +507,9 @@ def test_the_phase_progress_and_the_time_left_in_words() -> None:
     # Interrupted trials do not count as done.
     stopped = replace(RECORDS[1], state=TrialState.INTERRUPTED)
     assert digest(TuningState(records=(RECORDS[0], stopped))).n_tried == 1
-    assert words.headline(TuningState(study="s"), Ledger(), UNICODE) == "study s"
-    assert "up to 1 min 30 s left" in words.headline(SEARCHING, Ledger(), UNICODE)
-    assert "left" not in words.headline(USE_IT, Ledger(), UNICODE)
+    assert words.headline(TuningState(study="s"), Ledger()) == "study s"
+    assert "up to 1 min 30 s left" in words.headline(SEARCHING, Ledger())
+    assert "left" not in words.headline(USE_IT, Ledger())
 
 
 def test_the_verdict_or_how_far_it_is_known() -> None:
@@ -529,7 +531,7 @@ def test_the_verdict_or_how_far_it_is_known() -> None:
         ),
         (INTERRUPTED, "Nothing was decided", unconfirmed, 1.4, None),
     ):
-        told = words.verdict(state, digest(state), UNICODE)
+        told = words.verdict(state, digest(state))
         assert (told.advice, told.because, told.pays) == (advice, because, pays)
         assert told.speedup == (None if factor is None else pytest.approx(factor))
 
@@ -547,9 +549,9 @@ def test_whether_the_output_was_lossless() -> None:
         ),
         (LosslessCheck(divergence=replace(likely, margin=1.0)), unlikely),
     ):
-        assert words.lossless(tuned(speedup=gain, lossless=check), UNICODE) == expected
+        assert words.lossless(tuned(speedup=gain, lossless=check)) == expected
     # Without a confirmation it is no matter.
-    assert words.lossless(tuned(interrupted=True), UNICODE) is None
+    assert words.lossless(tuned(interrupted=True)) is None
 
 
 async def test_at_every_size_what_matters_is_in_view() -> None:
@@ -642,7 +644,7 @@ async def test_trials_are_sorted_and_chosen_with_keys_and_with_the_mouse() -> No
         assert "↑draft_max" in await stage.press("r", "o")
         for column in [*COLUMNS[2:], TRIAL]:
             await stage.press("o")
-            assert app.table.sort.column is column
+            assert app.table.column is column
         before = app.table.order
         await stage.press("r")
         assert app.table.order == before[::-1]
@@ -658,12 +660,15 @@ async def test_trials_are_sorted_and_chosen_with_keys_and_with_the_mouse() -> No
         ):
             app.table.sort_by(columns[title], descending=descending)
             assert app.table.order == order, (title, descending)
-        for slot in app.table._slots:
-            await stage.click(TrialsTable, slot.x + slot.width - 1)
-            first = app.table.sort
-            await stage.click(TrialsTable, slot.x + slot.width - 1)
-            assert app.table.sort.column is first.column is slot.column
-            assert app.table.sort.descending is not first.descending
+        for column in COLUMNS:
+            ends = accumulate(one.get_render_width(app.table) for one in app.table.ordered_columns)
+            x = [*ends][COLUMNS.index(column)] - 2
+            await stage.click(TrialsTable, x)
+            assert app.table.column is column
+            first = app.table.descending
+            await stage.click(TrialsTable, x)
+            assert app.table.column is column
+            assert app.table.descending is not first
         app.table.sort_by(TRIAL, descending=True)
         # The selected trial in full.
         expected = "trial 5, good: max 6, min 0, p_min 0.40: 13.0 tokens/s, 1.30× of off"
@@ -764,23 +769,22 @@ def test_the_map_has_the_best_of_each_place_and_what_was_measured_hides_what_was
         assert all(0 <= x < len(land.columns) and 0 <= y < len(land.rows) for x, y in land.cells)
 
 
-@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
-async def test_the_map_has_numbers_marks_and_a_legend(glyphs: Glyphs) -> None:
+async def test_the_map_has_numbers_marks_and_a_legend() -> None:
     ngrams = Arm(draft=None, speculation=Speculation(NgramSimple()))
     without_draft = (trial(0), trial(1, arm(3), 1.2), trial(2, ngrams, 1.5))
-    async with staged(Host(SEARCHING, glyphs), (80, 24)) as (app, stage):
+    async with staged(Host(SEARCHING), (80, 24)) as (app, stage):
         await stage.press("2")
         # Without room for numbers it has shades.
         await stage.at((8, 30))
         heat = app.tune.query_one(Heatmap)
         text = "\n".join(heat.render_line(y).text for y in range(heat.size.height))
-        assert glyphs.bullet in text
+        assert "•" in text
         for size in SIZES:
             shown = await stage.at(size)
             for expected in (
-                *("draft_p_min", "draft_max", f"{glyphs.bullet}1.40", f"{glyphs.measured}0.80"),
-                f"0.80{glyphs.times} to 1.40{glyphs.times} of off",
-                f"{glyphs.measured} measured",
+                *("draft_p_min", "draft_max", "•1.40", "◆0.80"),
+                "0.80× to 1.40× of off",
+                "◆ measured",
             ):
                 assert expected in shown
         shown = await show(stage, replace(SEARCHING, records=without_draft))

@@ -1,11 +1,11 @@
 """The app over a running llama-server: its panels, in as many columns as fit."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from textual.app import ComposeResult, SystemCommand
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.events import Resize
 from textual.screen import Screen
 from textual.widgets import Static
@@ -26,8 +26,7 @@ from spectui.tui.attach.panels import (
     model_name,
 )
 from spectui.tui.base_app import BaseApp
-from spectui.tui.glyphs import glyphs_of
-from spectui.tui.help import HelpScreen, attach_actions, system_commands
+from spectui.tui.help import actions_of
 from spectui.tui.panels.base import PanelStack
 from spectui.tui.panels.machine import MemoryPanel
 from spectui.tui.threads import Monitor, MonitorFailed
@@ -120,22 +119,6 @@ def _undivided(pool: live.MemoryPool) -> live.MemoryPool:
 class AttachPanels(PanelStack):
     """Panels of the server, and of its machine if that is this one."""
 
-    DEFAULT_CSS = """
-    AttachPanels {
-        height: 1fr;
-        & > ServedPanel, & > SlotsPanel { height: 3fr; }
-        & > DraftsPanel, & > ServerPanel, & > MemoryPanel, & > MachinePanel { height: 2fr; }
-        &.-two-columns { layout: grid; grid-size: 2; grid-rows: 3fr 3fr 2fr; }
-        &.-two-columns.-remote { grid-rows: 1fr; }
-        &.-three-columns { layout: grid; grid-size: 3; grid-rows: 3fr 2fr; }
-        &.-three-columns.-remote { grid-size: 2; grid-rows: 1fr; }
-        &.-two-columns > Panel, &.-three-columns > Panel { height: 1fr; }
-
-        &.-remote > MemoryPanel, &.-remote > MachinePanel { display: none; }
-        &.-few > MemoryPanel, &.-few > MachinePanel { display: none; }
-    }
-    """
-
     def compose(self) -> ComposeResult:
         """Compose the panels: the server's work first, then the server itself and its machine."""
         yield ServedPanel()
@@ -168,16 +151,6 @@ class AttachPanels(PanelStack):
 
 class AttachScreen(Screen[None]):
     """Shows the states that it is given; never asks the server."""
-
-    DEFAULT_CSS = """
-    AttachScreen {
-        & #trouble {
-            display: none; height: auto; max-height: 3; padding: 0 1;
-            background: $caution 20%; color: $caution;
-        }
-        & #trouble.-shown { display: block; }
-    }
-    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         key("r", "attach.retry", "Ask now", "Ask the server at once"),
@@ -212,9 +185,8 @@ class AttachScreen(Screen[None]):
         self._status.right = connection(state, is_paused=self.is_paused)
         if self.is_paused:
             return
-        glyphs = glyphs_of(self)
-        self._status.left = (glyphs.spelt(title(state)),)
-        wrong = glyphs.spelt(trouble(state.failure))
+        self._status.left = (title(state),)
+        wrong = trouble(state.failure)
         self._trouble.update(wrong)
         self._trouble.set_class(bool(wrong), "-shown")
         self._panels.show(state, machine)
@@ -308,20 +280,22 @@ class AttachApp(BaseApp):
         self.poller.close()
         self.monitor.close()
 
-    def action_help(self) -> None:
-        """Show keys and actions."""
-        if not self.is_open(HelpScreen):
-            self.push_screen(HelpScreen(attach_actions(self)))
+    def all_actions(self) -> Sequence[Binding]:
+        """Every action of the screen."""
+        return attach_actions(self.settings.keys)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Offer every action."""
         yield from (each for each in super().get_system_commands(screen) if each.title not in _OURS)
-        yield from system_commands(self, screen)
 
     def action_interrupt(self) -> None:
         """Copy a selection, or quit."""
-        selection = self.screen.get_selected_text()
-        if selection:
-            self.copy_to_clipboard(selection)
-        else:
+        if not self.copy_selection():
             self.exit()
+
+
+def attach_actions(keys: Mapping[str, str]) -> tuple[Binding, ...]:
+    """Every action of the screen over a running server, with the user's ``keys``."""
+    found = (one for place in (AttachApp, AttachScreen) for one in actions_of(place, keys))
+    # Parents of both have actions of the app.
+    return tuple(sorted(found, key=lambda one: not str(one.id).startswith("app.")))

@@ -9,6 +9,7 @@ from spectui.server.metrics import DraftCounts
 from spectui.server.replies import SlotPhase
 from spectui.server.watch.sample import HostState, ServerFacts
 from spectui.server.watch.tracker import AttachState, SlotState, Work
+from spectui.tui import draw
 from spectui.tui.panels.base import (
     Block,
     Line,
@@ -74,7 +75,7 @@ def _headline(state: AttachState, pen: Pen) -> Lines:
         return ()
     if now is None or state.work is Work.IDLE:
         return (work,)
-    speed: Line = ((pen.tokens_per_s(now), Look.STRONG), (" now", Look.MUTED))
+    speed: Line = ((draw.tokens_per_s(now), Look.STRONG), (" now", Look.MUTED))
     return (pen.spread(speed, work),)
 
 
@@ -92,11 +93,11 @@ def _pair(label: str, last: float | None, mean: float | None, pen: Pen) -> Lines
     """Speed of the last request, else the mean; both where there is room."""
     if mean is None:
         return ()
-    average: Line = ((f"mean {pen.tokens_per_s(mean)}", Look.MUTED),)
+    average: Line = ((f"mean {draw.tokens_per_s(mean)}", Look.MUTED),)
     if last is None:
         return (pen.spread(((label, Look.MUTED),), average),)
-    line = labelled(label, pen.tokens_per_s(last))
-    number, _unit = pen.tokens_per_s(mean).split(" ", 1)
+    line = labelled(label, draw.tokens_per_s(last))
+    number, _unit = draw.tokens_per_s(mean).split(" ", 1)
     short: Line = ((f"mean {number}", Look.MUTED),)
     full = pen.spread((*line, (" last", Look.MUTED)), average)
     return (full if len(full) > len(line) + 1 else pen.spread(line, short),)
@@ -105,7 +106,7 @@ def _pair(label: str, last: float | None, mean: float | None, pen: Pen) -> Lines
 def _history(state: AttachState, pen: Pen) -> Block:
     if not any_of(state.speeds):
         return ()
-    return charted(15, 10, _SPEED_HEIGHTS, lambda h: pen.chart(state.speeds, h, pen.per_s))
+    return charted(15, 10, _SPEED_HEIGHTS, lambda h: pen.chart(state.speeds, h, draw.per_s))
 
 
 def _counts(state: AttachState, pen: Pen) -> Lines:
@@ -154,11 +155,11 @@ def _rates(state: AttachState, pen: Pen) -> Block:
     if not any_of(state.rates):
         return ()
 
-    def draw(height: int) -> Lines:
+    def chart(height: int) -> Lines:
         label: Line = (("rate of each request", Look.MUTED),)
-        return (label, *pen.chart(state.rates, height, pen.number, maximum=1.0))
+        return (label, *pen.chart(state.rates, height, draw.number, maximum=1.0))
 
-    return charted(70, 10, _RATE_HEIGHTS, draw, n_more=1)
+    return charted(70, 10, _RATE_HEIGHTS, chart, n_more=1)
 
 
 def _draft_counts(counts: DraftCounts, drafters: Sequence[str], pen: Pen) -> Lines:
@@ -180,7 +181,7 @@ class SlotsPanel(Panel[AttachState]):
         """A summary; a row per slot, those at work first if not all fit."""
         slots = state.slots.value
         if slots is None:
-            waiting = _waiting(state, pen)
+            waiting = _waiting(state)
             why = pen.prose(0, state.slots.reason or "")
             return (why, block((5, (waiting,) if waiting else ())))
         rows = [_slot(index, slot, pen) for index, slot in enumerate(slots)]
@@ -191,42 +192,42 @@ def _summary(slots: Sequence[SlotState], state: AttachState, pen: Pen) -> Line:
     n_busy = sum(slot.sample.phase is not SlotPhase.IDLE for slot in slots)
     text = f"{n_busy} of {counted(len(slots), 'slot')} at work"
     left: Line = ((text, Look.STRONG if n_busy else Look.MUTED),)
-    wide = pen.spread(left, _waiting(state, pen))
+    wide = pen.spread(left, _waiting(state))
     # Who waits is worth a shorter word.
-    return pen.spread(left, _waiting(state, pen, is_short=True)) if wide == left else wide
+    return pen.spread(left, _waiting(state, is_short=True)) if wide == left else wide
 
 
-def _waiting(state: AttachState, pen: Pen, *, is_short: bool = False) -> Line:
+def _waiting(state: AttachState, *, is_short: bool = False) -> Line:
     counters = None if state.took_s is None else state.counters.value
     n_deferred = 0 if counters is None else counters.n_deferred
     if not n_deferred:
         return ()
     who = str(n_deferred) if is_short else counted(n_deferred, "request")
-    return ((f"{pen.warning} {who} waiting", Look.WARNING),)
+    return ((f"▲ {who} waiting", Look.WARNING),)
 
 
 def _slot(index: int, slot: SlotState, pen: Pen) -> Block:
     row = _row(slot, pen)
     rank = _FROM_IDLE if slot.sample.phase is SlotPhase.IDLE else _FROM_BUSY
     # The first ones first: what is left out is at the end.
-    details = _details(slot, pen)
+    details = _details(slot)
     one, two = rank + index, _FROM_DETAILS + index
     return block((one, (row,)), (two, (row, *details))) if details else block((one, (row,)))
 
 
 def _row(slot: SlotState, pen: Pen) -> Line:
     sample = slot.sample
-    speed = f"{pen.number(slot.tokens_per_s, 1)}/s".rjust(_SPEED)
+    speed = f"{draw.number(slot.tokens_per_s, 1)}/s".rjust(_SPEED)
     if slot.sample.phase is not SlotPhase.GENERATING:
         speed = " " * _SPEED
     left: Line = (
         (f"{sample.id:>2} ", Look.PLAIN),
         (str(slot.sample.phase).ljust(_PHASE), _LOOKS[slot.sample.phase]),
     )
-    context = _context(slot, pen)
+    context = _context(slot)
     room = pen.width - cells(left) - len(context) - len(speed) - 2
     if sample.n_ctx and sample.n_used is not None and room >= _SMALLEST_BAR:
-        used = pen.bar(sample.n_used / sample.n_ctx, room)
+        used = draw.bar(sample.n_used / sample.n_ctx, room)
         return (
             *left,
             (" ", ""),
@@ -239,16 +240,16 @@ def _row(slot: SlotState, pen: Pen) -> Line:
     return (*left, (gap, ""), (context, Look.MUTED), (speed, Look.STRONG))
 
 
-def _context(slot: SlotState, pen: Pen) -> str:
+def _context(slot: SlotState) -> str:
     """Used and whole context, right-aligned so that bars of all slots begin and end alike."""
     n_ctx, n_used = slot.sample.n_ctx, slot.sample.n_used
     if n_ctx is None:
         return "" if n_used is None else str(n_used)
-    used = pen.none if n_used is None else str(n_used)
+    used = draw.NONE if n_used is None else str(n_used)
     return f"{used.rjust(len(str(n_ctx)))}/{n_ctx}"
 
 
-def _details(slot: SlotState, pen: Pen) -> Lines:
+def _details(slot: SlotState) -> Lines:
     """Describe the slot's request, the last one if it rests."""
     sample = slot.sample
     said = [
@@ -258,7 +259,7 @@ def _details(slot: SlotState, pen: Pen) -> Lines:
         if sample.n_remaining is None or slot.sample.phase is SlotPhase.IDLE
         else f"{sample.n_remaining} left",
     ]
-    text = pen.spelt(", ".join(filter(None, said)))
+    text = ", ".join(filter(None, said))
     return ((((" " * _INDENT) + text, Look.MUTED),),) if text else ()
 
 
@@ -278,8 +279,8 @@ class ServerPanel(Panel[AttachState]):
     def blocks(self, state: AttachState, pen: Pen) -> Sequence[Block]:
         """Model, context, sleep, process, address, build, connection."""
         facts = state.facts.value
-        link = block((40, pen.sentence(_link(state, pen))))
-        process = "" if state.failure is not None else _process(state.host, pen)
+        link = block((40, pen.sentence(_link(state))))
+        process = "" if state.failure is not None else _process(state.host)
         around = (
             pen.prose(20, process, look=Look.PLAIN, step=10),
             pen.prose(25, _where(state, facts), step=10),
@@ -328,12 +329,12 @@ def _context_facts(facts: ServerFacts) -> tuple[str, ...]:
     return tuple(filter(None, (slots, context)))
 
 
-def _process(host: HostState, pen: Pen) -> str:
+def _process(host: HostState) -> str:
     process = host.process.value
     if process is None:
         return str(host.process.reason)
-    busy = "" if host.cores is None else f", {pen.number(host.cores, 1)} cores busy"
-    size = pen.size(process.rss_bytes)
+    busy = "" if host.cores is None else f", {draw.number(host.cores, 1)} cores busy"
+    size = draw.size(process.rss_bytes)
     return f"{process.name} {process.pid}: {size} of RAM{busy}"
 
 
@@ -342,8 +343,8 @@ def _where(state: AttachState, facts: ServerFacts | None) -> str:
     return f"{state.url}{build}"
 
 
-def _link(state: AttachState, pen: Pen) -> str:
-    took = "" if state.took_s is None else f"answers in {pen.duration(state.took_s)}"
+def _link(state: AttachState) -> str:
+    took = "" if state.took_s is None else f"answers in {draw.duration(state.took_s)}"
     restarts = f"restarted {counted(state.n_restarts, 'time')}" if state.n_restarts else ""
     return ", ".join(filter(None, (took, restarts)))
 

@@ -12,8 +12,7 @@ from spectui.live.chat import Chat, SessionStore
 from spectui.live.setup import LiveSetup
 from spectui.live.tally import LiveTally
 from spectui.speculative.decoder import Stop
-from spectui.tui.chat.transcript import Transcript
-from spectui.tui.text.conversation import Conversation, Role, Token
+from spectui.tui.chat.transcript import Role, Token, Transcript
 from spectui.tui.widgets import key_of
 
 AnswerEvent = (
@@ -52,10 +51,6 @@ class ConversationController:
         self._settings: sessions.SettingsChange | None = None
         """Settings that were stored last."""
 
-    @property
-    def _text(self) -> Conversation:
-        return self._transcript.conversation
-
     def begin(self) -> None:
         """Begin another conversation; the old one stays stored."""
         if self.is_answering:
@@ -75,20 +70,20 @@ class ConversationController:
         self.chat.system = setup.system
         self.chat.ask(text)
         self.is_answering, self._prompt = True, None
-        self._text.start_turn("assistant")
+        self._transcript.start_turn("assistant")
         self._tally.generation_started(setup.drafting)
 
     def say(self, role: Role, text: str) -> None:
         """Show a turn that is complete."""
-        self._text.start_turn(role)
-        self._text.append_text(text)
-        self._text.end_turn("")
+        self._transcript.start_turn(role)
+        self._transcript.append_text(text)
+        self._transcript.end_turn("")
 
     def resume(self, session: sessions.Session) -> None:
         """Take up a stored conversation."""
         self.begin()
         self._store.take_up(session.entries)
-        show_stored(session.entries, self._text)
+        show_stored(session.entries, self._transcript)
         self.chat.restore(session.entries)
 
     def take(self, event: AnswerEvent) -> None:
@@ -103,7 +98,7 @@ class ConversationController:
                 # The accepted tokens, then what was rejected, then the bonus token.
                 self._show(len(self._waiting) - len(event.round.tokens) + event.round.n_accepted)
                 if event.rejected:
-                    self._text.append_rejected(event.rejected)
+                    self._transcript.append_rejected(event.rejected)
                 self._show()
                 self._tally.round_finished(event.round)
             case events.PromptEvaluated():
@@ -112,7 +107,7 @@ class ConversationController:
             case events.GenerationFinished(result=result):
                 self.flush()
                 note = describe_answer(result, self._prompt)
-                self._text.end_turn(note)
+                self._transcript.end_turn(note)
                 self.chat.finish(note, n_decoded=result.n_decoded, decode_s=result.decode_s)
                 self._end()
 
@@ -121,7 +116,7 @@ class ConversationController:
         shown = self._waiting[:n_tokens]
         del self._waiting[:n_tokens]
         if shown:
-            self._text.append_tokens(shown)
+            self._transcript.append_tokens(shown)
         for piece, from_draft in shown:
             self.chat.add(piece, from_draft=from_draft)
 
@@ -136,7 +131,7 @@ class ConversationController:
             else explain_failure(event, self._transcript.app)
         )
         self.flush()
-        self._text.end_turn("")
+        self._transcript.end_turn("")
         self.say("notice", f"{reason}. {advice}" if advice else reason)
         self.chat.finish(reason)
         self._end()
@@ -171,7 +166,7 @@ class ConversationController:
         self._store.append(self._setup, entry)
 
 
-def show_stored(entries: Sequence[sessions.Entry], text: Conversation) -> None:
+def show_stored(entries: Sequence[sessions.Entry], transcript: Transcript) -> None:
     """Show ``entries`` as they were, with the marks of who wrote what."""
     answering = False
     for entry in entries:
@@ -179,21 +174,21 @@ def show_stored(entries: Sequence[sessions.Entry], text: Conversation) -> None:
             case sessions.UserTurn():
                 if answering:
                     # Killed in the middle of an answer.
-                    text.end_turn("cut off")
-                text.start_turn("user")
-                text.append_text(entry.text)
-                text.end_turn("")
-                text.start_turn("assistant")
+                    transcript.end_turn("cut off")
+                transcript.start_turn("user")
+                transcript.append_text(entry.text)
+                transcript.end_turn("")
+                transcript.start_turn("assistant")
                 answering = True
             case sessions.AnswerPart():
-                text.append_tokens(_tokens(entry))
+                transcript.append_tokens(_tokens(entry))
             case sessions.AnswerEnd():
-                text.end_turn(entry.note)
+                transcript.end_turn(entry.note)
                 answering = False
             case sessions.SettingsChange():
                 pass
     if answering:
-        text.end_turn("cut off")
+        transcript.end_turn("cut off")
 
 
 def _tokens(part: sessions.AnswerPart) -> Iterator[Token]:

@@ -1,6 +1,5 @@
 """Brings models up: builds the demo's, loads a pair, and loads again what was lost."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,26 +24,18 @@ if TYPE_CHECKING:
 class PairLoader:
     """Brings a pair up: builds demo models, loads a target and its draft, says why it could not."""
 
-    def __init__(
-        self,
-        session: "SessionController",
-        launch: Launch,
-        threads: Threads,
-        choose_models: Callable[[str | None], None],
-    ) -> None:
+    def __init__(self, session: "SessionController", launch: Launch, threads: Threads) -> None:
         """Start without a model.
 
         Args:
             session: takes over when a pair is loaded.
             launch: options of the command line.
             threads: build demo models.
-            choose_models: opens the picker, with a reason if something failed.
         """
         self._session = session
         self._screen = session.screen
         self.launch = launch
         self._threads = threads
-        self._choose_models = choose_models
         self.target: events.ModelLoaded | None = None
         """Facts of the models that were loaded last."""
         self._pair: Pair | None = None
@@ -65,7 +56,7 @@ class PairLoader:
             self.load(self.launch.pair)
         else:
             self._screen.activity = Activity.NO_MODEL
-            self._choose_models(None)
+            self._session.choose_models(None)
 
     def _build(self, demo: DemoModel) -> None:
         self._end_build()
@@ -221,22 +212,16 @@ class PairLoader:
         self._resumed = None
         self._screen.setup = None
         self._screen.activity = Activity.NO_MODEL
-        self._choose_models(reason)
+        self._session.choose_models(reason)
 
 
 class LostModels:
     """Says that the process with the models has ended, and has another one load them."""
 
-    def __init__(self, session: "SessionController", warn: Callable[[str], None]) -> None:
-        """Lose nothing yet.
-
-        Args:
-            session: goes on once the models are back.
-            warn: shows a sentence.
-        """
+    def __init__(self, session: "SessionController") -> None:
+        """Lose nothing yet; ``session`` goes on once the models are back."""
         self._session = session
         self._screen = session.screen
-        self._warn = warn
 
     @property
     def are_lost(self) -> bool:
@@ -254,7 +239,7 @@ class LostModels:
         if self._screen.activity is Activity.READY and self.are_lost:
             self.wait(f"{event.error}. {self.advice(event.error)}")
         else:
-            self._warn(f"{event.error}.")
+            self._session.warn(f"{event.error}.")
 
     def wait(self, notice: str | None) -> None:
         """Wait until the user wants them back.

@@ -4,10 +4,18 @@ from collections import Counter
 from collections.abc import Sequence
 
 from spectui.format import counted
-from spectui.live.rounds import LOSSES, AcceptanceState, ExpectationState, RoundState, VerifyCost
+from spectui.live.rounds import (
+    LOSSES,
+    AcceptanceState,
+    ExpectationState,
+    RoundState,
+    VerifyCost,
+    ratio,
+)
 from spectui.live.tally import Phase, ThroughputState
 from spectui.speculative.counters import RoundTimes
 from spectui.trace.terms import RoundTerms
+from spectui.tui import draw
 from spectui.tui.panels.base import (
     NOTABLE,
     Block,
@@ -48,7 +56,7 @@ class ThroughputPanel(Panel[ThroughputState]):
             _headline(state, pen),
             growing(10, _averages(state, pen), step=30),
             _history(state, pen),
-            block((60, _prompt(state, pen))),
+            block((60, _prompt(state))),
         )
 
 
@@ -62,7 +70,7 @@ def _headline(state: ThroughputState, pen: Pen) -> Block:
         return block((0, pen.sentence("first round under way" if is_decoding else "no turn yet")))
     factor = state.speedup_now if is_decoding else state.speedup_turn
     speed: Line = (
-        (pen.tokens_per_s(value), Look.STRONG),
+        (draw.tokens_per_s(value), Look.STRONG),
         (" now" if is_decoding else " last turn", Look.MUTED),
     )
     arrowed, look = pen.factor(factor)
@@ -83,14 +91,14 @@ def _compared(factor: float) -> str:
 
 def _averages(state: ThroughputState, pen: Pen) -> tuple[Lines, ...]:
     turn, baseline = state.turn_tokens_per_s, state.baseline_tokens_per_s
-    alone = pen.tokens_per_s(baseline) if baseline else "not measured yet"
+    alone = draw.tokens_per_s(baseline) if baseline else "not measured yet"
     baseline_line = pen.spread(labelled("target alone", alone), _age(state))
-    session = labelled("session", pen.tokens_per_s(state.session_tokens_per_s))
+    session = labelled("session", draw.tokens_per_s(state.session_tokens_per_s))
     if turn is None or state.phase is not Phase.DECODING:
         both = baseline_line, session
         return ((baseline_line,), both) if state.session_tokens_per_s else ((baseline_line,),)
-    average: Line = labelled("turn", pen.tokens_per_s(turn))
-    short: Line = (*labelled("turn", pen.number(turn, 1)), *labelled("  alone", alone))
+    average: Line = labelled("turn", draw.tokens_per_s(turn))
+    short: Line = (*labelled("turn", draw.number(turn, 1)), *labelled("  alone", alone))
     factor = pen.factor(state.speedup_turn)
     two = pen.spread(average, (factor,)), baseline_line
     return (short,), two, (*two, session)
@@ -112,17 +120,17 @@ def _history(state: ThroughputState, pen: Pen) -> Block:
     # With the baseline in the picture, a gain is seen as one.
     top = state.baseline_tokens_per_s
 
-    def draw(height: int) -> Lines:
-        return pen.chart(state.history, height, pen.per_s, maximum=top)
+    def chart(height: int) -> Lines:
+        return pen.chart(state.history, height, draw.per_s, maximum=top)
 
-    return charted(20, 30, _HEIGHTS, draw)
+    return charted(20, 30, _HEIGHTS, chart)
 
 
-def _prompt(state: ThroughputState, pen: Pen) -> Lines:
+def _prompt(state: ThroughputState) -> Lines:
     prompt = state.prompt
     if prompt is None:
         return ()
-    took = f"{counted(prompt.n_tokens, 'token')} in {pen.duration(prompt.seconds)}"
+    took = f"{counted(prompt.n_tokens, 'token')} in {draw.duration(prompt.seconds)}"
     if prompt.n_reused:
         took += f", {prompt.n_reused} reused"
     return (labelled("prompt", took),)
@@ -151,7 +159,7 @@ def _measured(state: ExpectationState, pen: Pen) -> Line:
 
 
 def _speedups(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
-    ideal, predicted = (pen.speedup(value) for value in (state.ideal, state.predicted))
+    ideal, predicted = (draw.speedup(value) for value in (state.ideal, state.predicted))
     estimates: Line = (*labelled("ideal", ideal), *labelled("  predicted", predicted))
     one = pen.spread(estimates, _measured(state, pen))
     rows = (
@@ -161,10 +169,11 @@ def _speedups(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
     )
     top = max((value for _name, value, _style in rows if value is not None), default=0.0)
     bars = tuple(
-        (
-            (name.ljust(_LABEL), Look.MUTED),
-            (_bar(value, top, pen), style),
-            (pen.speedup(value).rjust(_NUMBER), Look.PLAIN),
+        pen.gauge(
+            name.ljust(_LABEL),
+            ratio(value, top) or 0.0,
+            draw.speedup(value).rjust(_NUMBER),
+            style,
         )
         for name, value, style in rows
     )
@@ -172,17 +181,12 @@ def _speedups(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
     return short, bars
 
 
-def _bar(value: float | None, top: float, pen: Pen) -> str:
-    share = value / top if value is not None and top > 0 else 0.0
-    return pen.bar(share, max(pen.width - _LABEL - _NUMBER, 0))
-
-
 def _loss(state: ExpectationState, pen: Pen) -> tuple[Lines, ...]:
     if state.loss is None:
         return ()
     name, condition = LOSSES[state.loss]
     short: Line = (("loses most to ", Look.MUTED), (name, Look.STRONG))
-    full = f"{pen.speedup(state.without_loss)} {condition}"
+    full = f"{draw.speedup(state.without_loss)} {condition}"
     if len(f"loses most to {name}: {full}") <= pen.width:
         return (((*short, (f": {full}", Look.MUTED)),),)
     return (short,), (short, *pen.sentence(full))
@@ -195,12 +199,11 @@ def _by_length(state: ExpectationState, pen: Pen) -> Lines:
     shown = state.by_length[:_MAX_LENGTHS]
     top = max(speedup for _n, speedup in shown)
     label = len(" 12 tokens ")
-    room = max(pen.width - label - _NUMBER, 0)
     rows = (
-        (
-            (f"{n:>3} {'token' if n == 1 else 'tokens'}".ljust(label), Look.MUTED),
-            (pen.bar(speedup / top, room), Look.PLAIN),
-            (pen.speedup(speedup).rjust(_NUMBER), Look.PLAIN),
+        pen.gauge(
+            f"{n:>3} {'token' if n == 1 else 'tokens'}".ljust(label),
+            speedup / top,
+            draw.speedup(speedup).rjust(_NUMBER),
         )
         for n, speedup in shown
     )
@@ -222,15 +225,13 @@ def _inputs(inputs: RoundTerms | None, pen: Pen) -> tuple[Lines, ...]:
         ("S", (inputs.sample_s + inputs.fixed_s) / step_s, "sampling and the rest / V(1)"),
         ("T", inputs.off_s / step_s, "target's own token / V(1)"),
     )
-    named = [
-        (pen.spelt(name), pen.number(value), pen.spelt(meaning)) for name, value, meaning in values
-    ]
+    named = [(name, draw.number(value), meaning) for name, value, meaning in values]
     short = pen.sentence("  ".join(f"{name} {value}" for name, value, _m in named))
     rows = tuple(
         ((name.ljust(_NAME), Look.PLAIN), (value, Look.PLAIN), (f"  {meaning}", Look.MUTED))
         for name, value, meaning in named
     )
-    formula = pen.spelt("predicted = T·(1-α^(γ+1)) / (1-α) / (γ·c + D + V + R + S)")
+    formula = "predicted = T·(1-α^(γ+1)) / (1-α) / (γ·c + D + V + R + S)"
     return short, (*rows, *pen.sentence(formula))
 
 
@@ -262,8 +263,8 @@ def _rate(state: AcceptanceState, pen: Pen) -> Lines:
 def _alpha(state: AcceptanceState, pen: Pen) -> Lines:
     if state.setting.alpha is None:
         return ()
-    alpha = labelled(pen.spelt("α"), pen.number(state.setting.alpha))
-    c = labelled("c", pen.number(state.draft_step_ratio))
+    alpha = labelled("α", draw.number(state.setting.alpha))
+    c = labelled("c", draw.number(state.draft_step_ratio))
     rounds = (counted(state.turn.n_rounds, "round"), Look.MUTED)
     return (pen.spread((*alpha, ("  ", ""), *c), (rounds,)),)
 
@@ -273,11 +274,11 @@ def _strips(recent: Sequence[tuple[int, int]], pen: Pen) -> Block:
     if not recent:
         return ()
     legend: Line = (
-        (pen.accepted, Look.DRAFT),
+        ("■", Look.DRAFT),
         (" accepted ", Look.MUTED),
-        (pen.rejected, Look.REJECTED),
+        ("□", Look.REJECTED),
         (" rejected ", Look.MUTED),
-        (pen.bonus, Look.MUTED),
+        ("▪", Look.MUTED),
         (" no draft", Look.MUTED),
     )
     one, two, three = (_strip(recent, n_lines, pen) for n_lines in (1, 2, 3))
@@ -290,18 +291,10 @@ def _lengths(recent: Sequence[tuple[int, int]], pen: Pen) -> Lines:
     if not counts:
         return ()
     rows = range(min(max(counts), _MAX_LENGTHS) + 1)
-    most, label, number = max(counts.values()), len(" 12 "), len(" 1234")
-    room = max(pen.width - label - number, 0)
+    most = max(counts.values())
     return (
         (("rounds by accepted tokens", Look.MUTED),),
-        *(
-            (
-                (f"{n:>3} ", Look.MUTED),
-                (pen.bar(counts[n] / most, room), Look.DRAFT),
-                (str(counts[n]).rjust(number), Look.PLAIN),
-            )
-            for n in rows
-        ),
+        *(pen.gauge(f"{n:>3} ", counts[n] / most, f"{counts[n]:>5}", Look.DRAFT) for n in rows),
     )
 
 
@@ -317,17 +310,17 @@ def _strip(recent: Sequence[tuple[int, int]], n_lines: int, pen: Pen) -> Lines:
             room = pen.width
         room -= marks + 1
         # Built from the newest round on: both parts in reverse.
-        lines[-1] += _marks(n_drafted, n_accepted, pen)
+        lines[-1] += _marks(n_drafted, n_accepted)
     return tuple(tuple(reversed(line)) for line in reversed(lines))
 
 
-def _marks(n_drafted: int, n_accepted: int, pen: Pen) -> tuple[Part, ...]:
+def _marks(n_drafted: int, n_accepted: int) -> tuple[Part, ...]:
     if not n_drafted:
-        return (" ", ""), (pen.bonus, Look.MUTED)
+        return (" ", ""), ("▪", Look.MUTED)
     return (
         (" ", ""),
-        (pen.rejected * (n_drafted - n_accepted), Look.REJECTED),
-        (pen.accepted * n_accepted, Look.DRAFT),
+        ("□" * (n_drafted - n_accepted), Look.REJECTED),
+        ("■" * n_accepted, Look.DRAFT),
     )
 
 
@@ -368,7 +361,7 @@ def _parts(times: RoundTimes, pen: Pen) -> tuple[Lines, ...]:
         ("other", times.other_s, Look.MUTED),
     )
     seconds = [part_s for _name, part_s, _style in named]
-    bars = pen.stacked(seconds, times.total_s, pen.width)
+    bars = draw.stacked(seconds, times.total_s, pen.width)
     one: Line = tuple((text, style) for text, (_name, _s, style) in zip(bars, named, strict=True))
     two: Lines = (one, _largest(named, bars, pen))
     return (one,), two, _waterfall(named, times.total_s, pen)
@@ -377,7 +370,7 @@ def _parts(times: RoundTimes, pen: Pen) -> tuple[Lines, ...]:
 def _largest(named: Sequence[tuple[str, float, str]], bars: Sequence[str], pen: Pen) -> Line:
     """Legend of the two parts that take longest."""
     legends = [
-        (part_s, f"{text[:1] or ' '} {name} {pen.duration(part_s)}", style)
+        (part_s, f"{text[:1] or ' '} {name} {draw.duration(part_s)}", style)
         for (name, part_s, style), text in zip(named, bars, strict=True)
     ]
     first, second = sorted(legends, key=lambda legend: legend[0], reverse=True)[:2]
@@ -387,12 +380,12 @@ def _largest(named: Sequence[tuple[str, float, str]], bars: Sequence[str], pen: 
 def _waterfall(named: Sequence[tuple[str, float, str]], total_s: float, pen: Pen) -> Lines:
     """One line per part, each where in the round it happens."""
     room = max(pen.width - _PART - _MS, 0)
-    bars = pen.stacked([part_s for _name, part_s, _style in named], total_s, room)
+    bars = draw.stacked([part_s for _name, part_s, _style in named], total_s, room)
     lines: list[Line] = []
     offset = 0
     for (name, part_s, style), text in zip(named, bars, strict=True):
         cells = (" " * offset + text).ljust(room)
-        number = pen.duration(part_s).rjust(_MS)
+        number = draw.duration(part_s).rjust(_MS)
         lines.append(((name.ljust(_PART), Look.MUTED), (cells, style), (number, "")))
         offset += len(text)
     return tuple(lines)
@@ -400,11 +393,11 @@ def _waterfall(named: Sequence[tuple[str, float, str]], total_s: float, pen: Pen
 
 def _totals(state: RoundState, pen: Pen) -> Line:
     total_s = state.times.total_s if state.times is not None else None
-    left: Line = labelled("round", pen.duration(total_s))
+    left: Line = labelled("round", draw.duration(total_s))
     if state.batch is None or state.batch.ratio is None:
-        tokens = pen.number(state.tokens_per_round, 1)
+        tokens = draw.number(state.tokens_per_round, 1)
         return pen.spread(left, ((f"{tokens} tokens", ""),))
-    ratio = labelled(f"V({state.batch.n_tokens})/V(1)", pen.number(state.batch.ratio))
+    ratio = labelled(f"V({state.batch.n_tokens})/V(1)", draw.number(state.batch.ratio))
     return pen.spread(left, ratio)
 
 
@@ -416,7 +409,7 @@ def _costs(costs: Sequence[VerifyCost], pen: Pen) -> Lines:
     if len(known) <= 1:
         return ()
     sizes = "".join(f"{cost.n_tokens}".rjust(_COLUMN) for cost in known)
-    ratios = "".join(pen.number(cost.ratio).rjust(_COLUMN) for cost in known)
+    ratios = "".join(draw.number(cost.ratio).rjust(_COLUMN) for cost in known)
     return (
         (("n".ljust(_COST_LABEL), Look.MUTED), (sizes, Look.MUTED)),
         (("V(n)/V(1)".ljust(_COST_LABEL), Look.MUTED), (ratios, "")),
@@ -426,7 +419,7 @@ def _costs(costs: Sequence[VerifyCost], pen: Pen) -> Lines:
 def _durations(durations_s: Sequence[float | None], pen: Pen) -> Block:
     """Durations of the last rounds."""
 
-    def draw(height: int) -> Lines:
-        return pen.chart(durations_s, height, pen.duration)
+    def chart(height: int) -> Lines:
+        return pen.chart(durations_s, height, draw.duration)
 
-    return charted(50, 1, _ROUND_HEIGHTS, draw)
+    return charted(50, 1, _ROUND_HEIGHTS, chart)

@@ -10,7 +10,6 @@ from textual.message import Message
 from textual.reactive import var
 from textual.widgets import TextArea
 
-from spectui.tui.glyphs import ASCII, glyphs_of
 from spectui.tui.widgets import hidden
 
 MAX_EDITED_CHARS = 10_000
@@ -23,19 +22,6 @@ class PromptBox(TextArea):
     Up in the first line and Down in the last one walk through earlier prompts, with what was being
     written as the newest. Changes to a recalled prompt last until the next one is sent. A very long
     text that is pasted or recalled stands as a label, so that keys stay quick.
-    """
-
-    DEFAULT_CSS = """
-    PromptBox {
-        height: auto; max-height: 8; border: round $border-blurred; background: $background;
-        scrollbar-size-vertical: 1;
-        &:focus { border: round $border; }
-        &.-busy { border: dashed $border-blurred; }
-        &.-busy:focus { border: dashed $border; }
-        &:ansi .text-area--placeholder { text-style: dim; }
-        &.-ascii { border: ascii $border-blurred; }
-        &.-ascii:focus { border: ascii $border; }
-    }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -66,10 +52,6 @@ class PromptBox(TextArea):
         self._walk = [""]
         self._position = 0
         self._folded: dict[str, str] = {}
-
-    def on_mount(self) -> None:
-        """Draw the border in the app's characters."""
-        self.set_class(glyphs_of(self) is ASCII, "-ascii")
 
     async def on_key(self, event: events.Key) -> None:
         """Run the box's bindings at once, so that fast keys act in the order they were pressed.

@@ -15,12 +15,12 @@ from textual.widgets import Static
 
 from spectui.live.setup import Activity, Launch, LiveSetup
 from spectui.live.tally import LiveState
+from spectui.tui import draw
 from spectui.tui.chat.panels import AcceptancePanel, ExpectationPanel, RoundPanel, ThroughputPanel
 from spectui.tui.chat.prompt_box import PromptBox
 from spectui.tui.chat.session import SessionController
 from spectui.tui.chat.settings import SettingsScreen
 from spectui.tui.chat.transcript import Transcript
-from spectui.tui.glyphs import glyphs_of
 from spectui.tui.panels.base import PanelStack
 from spectui.tui.panels.machine import MemoryPanel, TrafficPanel
 from spectui.tui.threads import Threads
@@ -37,23 +37,6 @@ _NARROW = f"Panels: widen the terminal to {_PANELS_FROM} columns or more."
 
 class Panels(PanelStack):
     """The six live panels, each in the detail that its size allows."""
-
-    DEFAULT_CSS = """
-    Panels {
-        & > ThroughputPanel, & > AcceptancePanel, & > RoundPanel { height: 4fr; }
-        & > MemoryPanel, & > TrafficPanel, & > ExpectationPanel { height: 3fr; }
-
-        &.-framed > ThroughputPanel { height: 6fr; }
-        &.-framed > AcceptancePanel { height: 7fr; }
-        &.-framed > RoundPanel { height: 9fr; }
-        &.-framed > MemoryPanel { height: 6fr; }
-        &.-framed > TrafficPanel { height: 5fr; }
-        &.-framed > ExpectationPanel { height: 5fr; }
-
-        &.-two-columns { layout: grid; grid-size: 2 3; }
-        &.-two-columns > Panel { height: 1fr; }
-    }
-    """
 
     def compose(self) -> ComposeResult:
         """Yield the panels in the order of the questions: does it pay, why, and what of."""
@@ -84,11 +67,6 @@ class Panels(PanelStack):
 class Loading(Widget):
     """One line per part with its bar; hidden while there is nothing to wait for."""
 
-    DEFAULT_CSS = """
-    Loading { height: auto; max-height: 8; padding: 0 1; background: $surface; display: none; }
-    Loading.-busy { display: block; }
-    """
-
     parts: reactive[tuple[tuple[str, float | None], ...]] = reactive((), layout=True)
     """(name, fraction) of each part; None for one that cannot say how far it is."""
 
@@ -106,37 +84,17 @@ class Loading(Widget):
 
     def render(self) -> Text:
         """Draw a line per part."""
-        glyphs = glyphs_of(self)
         lines = []
         for name, fraction in self.parts:
             if fraction is None:
-                lines.append(Text(f"{name} {glyphs.ellipsis}"))
+                lines.append(Text(f"{name} …"))
                 continue
-            n_full = round(fraction * _BAR_CELLS)
-            bar = glyphs.fillings[-1] * n_full + glyphs.none * (_BAR_CELLS - n_full)
-            lines.append(Text(f"{bar} {fraction:4.0%}  {name}"))
+            lines.append(Text(f"{draw.bar(fraction, _BAR_CELLS)} {fraction:4.0%}  {name}"))
         return Text("\n").join(lines)
 
 
 class LiveScreen(Screen[None]):
     """Shows the session that it owns, and takes what the user wants to it."""
-
-    DEFAULT_CSS = """
-    LiveScreen {
-        & #body { height: 1fr; }
-        & #talk { width: 1fr; min-width: 20; height: 1fr; }
-        & Transcript { height: 1fr; }
-        & Panels { width: 48; height: 1fr; }
-        & #narrow {
-            display: none; height: 1; padding: 0 1; color: $text-muted;
-            text-wrap: nowrap; text-overflow: ellipsis;
-        }
-        &.-tiny.-tall #narrow { display: block; }
-        &.-tiny Panels { display: none; }
-        &.-narrow Panels { width: 31; }
-        &.-wide Panels { width: 92; }
-    }
-    """
 
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Screen has it
         (0, "-tiny"),
@@ -221,9 +179,7 @@ class LiveScreen(Screen[None]):
     def _show_status(self) -> None:
         bar = self._status
         bar.left = describe(self.setup) if self.setup else ("spectui",)
-        bullet = f" {glyphs_of(self).bullet} "
-        parts = (self.tuning, str(self.activity))
-        bar.right = bullet.join(part for part in parts if part)
+        bar.right = " • ".join(part for part in (self.tuning, str(self.activity)) if part)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Stop only what runs."""
@@ -277,7 +233,7 @@ class LiveScreen(Screen[None]):
 
     def action_copy(self) -> None:
         """Copy the last answer (OSC 52)."""
-        answer = self.transcript.conversation.last_answer
+        answer = self.transcript.last_answer
         if answer:
             self.app.copy_to_clipboard(answer)
             self.notify("The last answer was copied.")

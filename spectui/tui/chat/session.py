@@ -60,15 +60,15 @@ class SessionController:
             warn: shows a sentence.
         """
         self.screen = screen
-        self._choose_models = choose_models
-        self._warn = warn
+        self.choose_models = choose_models
+        self.warn = warn
         self.engine: LiveSession | None = None
         """None until llama.cpp is imported."""
         self.tally = LiveTally()
         store = SessionStore(warn, enabled=launch.settings.keep_sessions)
         self.conversation = ConversationController(screen.transcript, store, self.tally)
-        self.loader = PairLoader(self, launch, threads, choose_models)
-        self.lost = LostModels(self, warn)
+        self.loader = PairLoader(self, launch, threads)
+        self.lost = LostModels(self)
         self._queued: str | None = None
         """A prompt that waits for the pair, or for the end of an answer."""
 
@@ -94,7 +94,7 @@ class SessionController:
         setup, activity = self.setup, self.screen.activity
         if activity is Activity.NO_MODEL:
             self.screen.prompt.put_back(text)
-            self._choose_models(None)
+            self.choose_models(None)
         elif activity in {Activity.READY, Activity.LOST} and setup is not None:
             self.conversation.ask(text, setup)
             self._send(setup)
@@ -103,10 +103,10 @@ class SessionController:
             self._queued = text
             answering = activity is Activity.ANSWERING
             when = "when this answer ends" if answering else "when the pair is loaded"
-            self._warn(f"Your prompt will be sent {when}.")
+            self.warn(f"Your prompt will be sent {when}.")
         else:
             self.screen.prompt.put_back(text)
-            self._warn("One prompt is waiting already; stop the answer, or let it end.")
+            self.warn("One prompt is waiting already; stop the answer, or let it end.")
 
     def _send(self, setup: LiveSetup) -> None:
         target, chat = self.loader.target, self.conversation.chat
@@ -132,7 +132,7 @@ class SessionController:
     def new_chat(self) -> None:
         """Begin another conversation with the same pair."""
         if self.conversation.is_answering:
-            self._warn("An answer is being written; stop it first.")
+            self.warn("An answer is being written; stop it first.")
         else:
             self.conversation.begin()
 
@@ -169,7 +169,7 @@ class SessionController:
             **dict.fromkeys((events.TokenEmitted, events.RoundFinished), answer),
             events.PromptEvaluated: self._begun,
             **dict.fromkeys((StartFailed, DemoProgress, DemoBuilt, events.LoadProgress), load),
-            events.LoadWarned: lambda event: self._warn(f"{event.warning}."),
+            events.LoadWarned: lambda event: self.warn(f"{event.warning}."),
             events.ModelLoaded: self.loader.loaded,
             events.GenerationFinished: self._finished,
             events.EngineFailed: self._failed,
@@ -202,7 +202,7 @@ class SessionController:
                 self.engine.measure_baseline()
 
     def _monitor_failed(self, event: MonitorFailed) -> None:
-        self._warn(event.reason)
+        self.warn(event.reason)
 
     def _failed(self, event: events.EngineFailed) -> None:
         reason = explain_failure(event, self.screen.app)
@@ -218,7 +218,7 @@ class SessionController:
         elif self.lost.are_lost:
             self.lost.wait(f"{reason.rstrip('.')}. {self.lost.reloads}.")
         elif self.screen.activity is not Activity.LOADING:
-            self._warn(explain_failure(event, self.screen.app))
+            self.warn(explain_failure(event, self.screen.app))
         elif isinstance(event.error, DoesNotFitError):
             self.loader.refuse(event.error)
         else:

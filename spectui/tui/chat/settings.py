@@ -105,26 +105,6 @@ def _sampler_field(option: Option, value: float) -> Field:
 class SettingsScreen(ModalScreen[LiveSetup | None]):
     """A form; returns the changed setup, or None."""
 
-    DEFAULT_CSS = """
-    SettingsScreen {
-        align: center middle;
-        & > VerticalScroll {
-            width: 66; max-width: 100%; height: auto; max-height: 100%;
-            background: $surface; border: round $frame; padding: 0 1;
-        }
-        & Grid {
-            grid-size: 4; grid-columns: 16 1fr 16 1fr; grid-rows: 1; height: auto; grid-gutter: 0 1;
-        }
-        &.-tiny Grid { grid-size: 2; grid-columns: 16 1fr; }
-        & Label { width: 100%; color: $text-muted; }
-        & .drafter { text-style: bold; }
-        & Input { width: 100%; }
-        & ChoiceRow { column-span: 2; height: 1; }
-        & Input { background: $panel; }
-        & #error { color: $loss; height: auto; }
-    }
-    """
-
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (64, "-normal")]  # noqa: RUF012 - as Screen has it
 
     BINDINGS: ClassVar[list[BindingType]] = [

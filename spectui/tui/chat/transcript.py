@@ -1,340 +1,226 @@
 """The transcript: every token shows whether the draft or the target produced it."""
 
-import time
-from abc import abstractmethod
-from bisect import bisect_right
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import ClassVar
+import codecs
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Literal
 
-from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
-from textual import events
-from textual.cache import LRUCache
-from textual.geometry import Size
-from textual.reactive import reactive, var
-from textual.scroll_view import ScrollView
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.geometry import Spacing
+from textual.reactive import reactive
+from textual.selection import Selection
 from textual.strip import Strip
+from textual.visual import Padding, Visual
+from textual.widget import Widget
+from textual.widgets import Static
 
-from spectui.tui.glyphs import UNICODE, Glyphs, glyphs_of
-from spectui.tui.text.conversation import Conversation
-from spectui.tui.text.layout import MIN_WIDTH, Kind, Layout, Span, Tape, continues, graphemes
+from spectui.tui.display import displayed, shown
 
-SLICE_S = 0.012
-"""Time for laying out a long text anew, before other events get their turn."""
+Role = Literal["user", "assistant", "notice"]
+"""The speaker; a notice is a message of spectui itself."""
+Kind = Literal["user", "target", "draft", "rejected", "notice", "note"]
+"""Author of some text."""
+Token = tuple[bytes, bool]
+"""Bytes of an answer's token, not always whole characters, and whether the draft proposed it."""
 
-_PAUSE_S = 0.001
-_WIDTH_BEFORE_LAYOUT = 80
-_KEPT_STRIPS = 512
+_STYLES: dict[Kind, str] = {
+    "user": "bold",
+    "target": "",
+    "draft": "$draft underline",
+    "rejected": "$rejected strike",
+    "notice": "$caution",
+    "note": "dim",
+}
+_KINDS: dict[Role, Kind] = {"user": "user", "assistant": "target", "notice": "notice"}
+_MARKS: dict[Role, str] = {"user": "> ", "assistant": "• ", "notice": "▲ "}
+_MARGIN = 2
+"""Cells of a mark."""
+_OPEN, _CLOSE = "⟨⟩"
+"""Around a rejected draft inside the text."""
+_LONG = 1_000
+"""Characters of a paragraph from which on the next line begins another: text that arrives wraps
+the last one anew."""
+_LONGEST = 4 * _LONG
+"""Characters of a paragraph that ends even inside a line."""
+_utf8_decoder = codecs.getincrementaldecoder("utf-8")
 
 
-class TapeView(ScrollView, can_focus=True):
-    """Text that grows at its end. The view follows the end while that is visible.
+class Paragraph(Widget):
+    """Some lines of one turn; the first one of a turn has the speaker's mark in the margin."""
 
-    After a change of width the rows on screen are laid out at once and the rest in slices. The text
-    at the top stays at the top.
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"paragraph--mark"}
 
-    DEFAULT_CSS = """
-    TapeView {
-        overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; scrollbar-size-vertical: 1;
-    }
-    """
+    show_rejected: reactive[bool] = reactive(False, layout=True)
 
-    # Its rows are not the text itself, which is copied whole instead.
-    ALLOW_SELECT = False
-
-    following: var[bool] = var(default=True)
-    """Whether the view stays at the end as text arrives."""
-
-    gutter_cells = 0
-    """Cells at the left that no text is laid out in."""
-
-    def __init__(self, *, clock: Callable[[], float] = time.perf_counter) -> None:
-        """Create a view of nothing; ``clock`` gives seconds, to cut long work into slices."""
-        super().__init__()
-        self._clock = clock
-        self._adjusting = False
-        self._slice_is_due = False
-        self._strips: LRUCache[tuple[int, int], Strip] = LRUCache(_KEPT_STRIPS)
-        self._layout = Layout(Tape(), width=_WIDTH_BEFORE_LAYOUT, with_rejected=False)
-        self._window: list[tuple[int, int]] | None = None
-        self._kept_top: int | None = None
-
-    @abstractmethod
-    def paint(self, start: int, stop: int, width: int) -> Strip:
-        """Paint the line between two offsets, over so many cells with the gutter."""
+    def __init__(self, mark: str = "", *, show_rejected: bool, classes: str = "") -> None:
+        """Begin without text."""
+        super().__init__(classes=classes)
+        self.set_reactive(Paragraph.show_rejected, show_rejected)
+        self._mark = mark
+        self._parts: list[tuple[str, Kind]] = []
+        self._n_chars = 0
 
     @property
-    def renewing(self) -> bool:
-        """Whether a change of width is still being worked off."""
-        return self._layout.renewing
+    def is_empty(self) -> bool:
+        """Whether there is no text yet."""
+        return not self._parts
 
-    def show_tape(self, tape: Tape) -> None:
-        """Show another tape from its end."""
-        layout = self._layout
-        self._layout = Layout(tape, width=layout.width, with_rejected=layout.with_rejected)
-        self._window = self._kept_top = None
-        self._strips.clear()
-        self.following = True
-        self._fit()
-        self.refresh()
+    @property
+    def is_full(self) -> bool:
+        """Whether the next text begins another paragraph."""
+        ends_line = bool(self._parts) and self._parts[-1][0].endswith("\n")
+        return self._n_chars >= (_LONG if ends_line else _LONGEST)
 
-    def show_appended(self) -> None:
-        """Show what the tape has got at its end."""
-        first_changed = self._layout.extend()
-        self._window = None
-        self._fit()
-        self.refresh_lines(first_changed, self._layout.line_count - first_changed + 1)
+    def add(self, text: str, kind: Kind) -> None:
+        """Add text at the end."""
+        self._n_chars += len(text)
+        if self._parts and self._parts[-1][1] == kind:
+            text = self._parts.pop()[0] + text
+        self._parts.append((text, kind))
+        self.refresh(layout=True)
 
-    def renew(self, *, width: int, with_rejected: bool) -> None:
-        """Lay out anew, what is visible first."""
-        self._kept_top = self._top()
-        self._layout.renew(width=width, with_rejected=with_rejected)
-        self._strips.clear()
-        self._window = None
-        if not self._slice_is_due:
-            self._renew_slice()
-        self.refresh()
+    @property
+    def text(self) -> Content:
+        """All parts; a line's end at the end begins no other line."""
+        parts = [one for one in self._parts if self.show_rejected or one[1] != "rejected"]
+        if parts:
+            parts[-1] = parts[-1][0].removesuffix("\n"), parts[-1][1]
+        return Content.assemble(*((text, _STYLES[kind]) for text, kind in parts))
 
-    def _renew_slice(self) -> None:
-        deadline = self._clock() + SLICE_S
-        self._slice_is_due = not self._layout.step(lambda: self._clock() >= deadline)
-        if self._slice_is_due:
-            # A timer, because the message pump would go from one call to the next without a pause.
-            self.set_timer(_PAUSE_S, self._renew_slice)
-        else:
-            self._window = None
-            self._fit()
-            if not self.following:
-                self._put_at(self._layout.line_at(self._top()))
-            self.refresh()
-
-    def _fit(self) -> None:
-        """Make the scrollable height that of the text; at its end, stay there."""
-        if not self._layout.renewing:
-            self.virtual_size = Size(self._layout.width, self._layout.line_count)
-            if self.following and self.is_attached:
-                self._put_at(self.max_scroll_y)
-
-    def _put_at(self, line: int) -> None:
-        self._adjusting = True
-        self.scroll_to(y=line, animate=False, force=True)
-        self._adjusting = False
-
-    def _top(self) -> int:
-        """Offset of the text at the top, the same one through several changes of width."""
-        if self._kept_top is not None:
-            return self._kept_top
-        last = max(0, self._layout.line_count - 1)
-        return self._layout.line(min(self.scroll_offset.y, last))[0]
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Show other lines."""
-        super().watch_scroll_y(old_value, new_value)
-        self._window = None
-
-    def watch_scroll_target_y(self, target: float) -> None:
-        """Follow the end once the user goes there, and no longer when the user leaves it."""
-        # The target changes with the key, the position only with the animation's first frame.
-        if not self._adjusting:
-            self._kept_top = None
-            self.following = target >= self.max_scroll_y
-
-    def action_scroll_end(self) -> None:
-        """Go to the end and stay there."""
-        self.following = True
-        self._put_at(self.max_scroll_y)
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Lay out anew if the width has changed."""
-        event.stop()
-        width = max(MIN_WIDTH, self.scrollable_content_region.width - self.gutter_cells)
-        if self.size and width != self._layout.width:
-            self.renew(width=width, with_rejected=self._layout.with_rejected)
-        else:
-            self._fit()
-
-    def notify_style_update(self) -> None:
-        """Paint anew in the new styles."""
-        super().notify_style_update()
-        self._strips.clear()
+    def render(self) -> Visual:
+        """The text beside its margin."""
+        return Padding(self.text, Spacing(left=_MARGIN))
 
     def render_line(self, y: int) -> Strip:
-        """Paint one row of the view; rows below the last line are blank."""
-        width = self.scrollable_content_region.width
-        line = self._line(y)
-        if line is None:
-            return Strip.blank(width, self.rich_style)
-        if (strip := self._strips.get(line)) is None:
-            strip = self._strips[line] = self.paint(*line, width)
-        return strip
+        """Put the mark into the margin of the first line."""
+        strip = super().render_line(y)
+        if y or not self._mark:
+            return strip
+        mark = Segment(self._mark, self.get_component_rich_style("paragraph--mark"))
+        return Strip.join([Strip([mark]), strip.crop(_MARGIN)])
 
-    def _line(self, y: int) -> tuple[int, int] | None:
-        if not self._layout.renewing:
-            index = self.scroll_offset.y + y
-            return self._layout.line(index) if index < self._layout.line_count else None
-        if self._window is None:
-            height = self.size.height
-            at_end = self.following
-            layout = self._layout
-            self._window = (
-                layout.last_lines(height) if at_end else layout.lines_from(self._top(), height)
-            )
-        return self._window[y] if y < len(self._window) else None
+    def get_selection(self, selection: Selection) -> tuple[str, str]:
+        """Return what is selected, without the margin."""
+        return selection.extract(self.text.plain), "\n"
 
 
-GUTTER_CELLS = 2
-"""The mark of a turn and a space."""
+class Transcript(VerticalScroll):
+    """The conversation, each token in the style of its author.
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Palette:
-    """Styles of one theme."""
-
-    base: Style
-    role: Style
-    kinds: dict[Kind, Style]
-
-
-def paint_line(spans: Iterable[Span], mark: str, palette: Palette, width: int) -> Strip:
-    """Paint a line.
-
-    Args:
-        spans: What the line holds; the spaces that hang over its end are left out.
-        mark: What stands in the gutter, at most one cell.
-        palette: Styles.
-        width: Cells, the gutter included.
-    """
-    gutter = mark + " " * (GUTTER_CELLS - cell_len(mark))
-    segments = [Segment(gutter, palette.role)]
-    for text, kind in _pieces(spans):
-        words = text.lstrip(" ")
-        if len(words) < len(text):
-            # Indentation and the space before a word are no words to underline.
-            segments.append(Segment(" " * (len(text) - len(words)), palette.base))
-        segments.append(Segment(words, palette.kinds[kind]))
-    return Strip(segments).adjust_cell_length(width, palette.base)
-
-
-def _pieces(spans: Iterable[Span]) -> list[tuple[str, Kind]]:
-    """Texts by kind, each starting with a whole character: it belongs to what completes it."""
-    pieces: list[tuple[str, Kind]] = []
-    for _, text, kind in spans:
-        begun = ""
-        if pieces and continues(pieces[-1][0][-1], text[0]):
-            before, kind_before = pieces.pop()
-            *_, (start, _, _) = graphemes(before, 0)
-            begun = before[start:]
-            if start:
-                pieces.append((before[:start], kind_before))
-        pieces.append((begun + text, kind))
-    return _without_trailing_spaces(pieces)
-
-
-def _without_trailing_spaces(pieces: list[tuple[str, Kind]]) -> list[tuple[str, Kind]]:
-    while pieces:
-        text, kind = pieces.pop()
-        if text := text.rstrip(" \n"):
-            return [*pieces, (text, kind)]
-    return []
-
-
-class Transcript(TapeView):
-    """The conversation, each token in the style of its author."""
-
-    DEFAULT_CSS = """
-    Transcript {
-        background: $background; color: $foreground;
-        & > .transcript--target { color: $foreground; }
-        & > .transcript--draft { color: $draft; text-style: underline; }
-        & > .transcript--rejected { color: $rejected; text-style: strike; }
-        & > .transcript--user { color: $foreground; text-style: bold; }
-        & > .transcript--notice { color: $caution; }
-        & > .transcript--role { color: $primary; text-style: bold; }
-        & > .transcript--note { color: $foreground; text-style: dim; }
-    }
+    Turns stand one after the other, the last one open until it is ended. The view follows the end
+    while that is visible. What was said is kept beside what is shown, which has controls made
+    visible and tabs as spaces.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "transcript--role",
-        *(f"transcript--{kind.name.lower()}" for kind in Kind),
-    }
-
-    show_rejected: reactive[bool] = reactive(default=False, init=False, repaint=False)
+    show_rejected: reactive[bool] = reactive(False, init=False, repaint=False)
     """Whether draft tokens that the target refused are shown, where it refused them."""
 
-    placeholder: reactive[str] = reactive("")
-    """Text in an empty transcript."""
-
-    gutter_cells = GUTTER_CELLS
-
-    def __init__(
-        self, *, placeholder: str = "", clock: Callable[[], float] = time.perf_counter
-    ) -> None:
+    def __init__(self, *, placeholder: str = "") -> None:
         """Create an empty transcript, with a text that stands in it while it is empty."""
-        self._palette_in_use: Palette | None = None
-        super().__init__(clock=clock)
-        self.set_reactive(Transcript.placeholder, placeholder)
-        self._begin(UNICODE)
+        super().__init__()
+        self._placeholder = Static(placeholder, markup=False, id="placeholder")
+        # As high as the view at least: Textual would put less than that at the view's end.
+        self._turns = Vertical(self._placeholder, id="turns")
+        self._begin()
 
-    def _begin(self, glyphs: Glyphs) -> None:
-        self.conversation = Conversation(glyphs, self.show_appended)
-        """The shown text; to be written to."""
-        self._marks = {"user": ">", "assistant": glyphs.bullet, "notice": glyphs.warning}
-        self.show_tape(self.conversation.tape)
+    def _begin(self) -> None:
+        self.paragraphs: list[Paragraph] = []
+        self._said: list[tuple[Role, list[str]]] = []
+        self._is_open = False
+        self._placeholder.display = True
+
+    def compose(self) -> ComposeResult:
+        """Begin with the placeholder."""
+        yield self._turns
 
     def on_mount(self) -> None:
-        """Take the app's characters, which only a mounted widget knows."""
-        if not self.conversation.turns:
-            self.clear()
+        """Show what was said before, and follow what comes."""
+        self._turns.mount_all(self.paragraphs)
+        self.anchor()
 
     def clear(self) -> None:
         """Forget everything that was said."""
-        self._begin(glyphs_of(self))
+        if self.is_mounted:
+            self._turns.remove_children(Paragraph)
+            self.anchor()
+        self._begin()
 
     def watch_show_rejected(self) -> None:
-        """Lay out anew, with or without what was rejected."""
-        self.renew(width=self._layout.width, with_rejected=self.show_rejected)
+        """Show or hide what was rejected."""
+        for paragraph in self.paragraphs:
+            paragraph.show_rejected = self.show_rejected
 
-    def render_line(self, y: int) -> Strip:
-        """Paint one row of the view."""
-        if self.conversation.turns:
-            return super().render_line(y)
-        return self._placeholder_line(y - 1)
+    def start_turn(self, role: Role) -> None:
+        """End the open turn, if any, and start the next one."""
+        self.end_turn("")
+        self._begin_paragraph(_MARKS[role], "-next" if self._said else "")
+        self._said.append((role, []))
+        self._placeholder.display = False
+        self._decoder = _utf8_decoder("replace")
+        self._kind = _KINDS[role]
+        self._is_open = True
 
-    def _placeholder_line(self, index: int) -> Strip:
-        width = self.scrollable_content_region.width
-        tape = Tape()
-        tape.append(self.placeholder, Kind.NOTE)
-        layout = Layout(tape, width=self._layout.width, with_rejected=False)
-        if not 0 <= index < layout.line_count:
-            return Strip.blank(width, self.rich_style)
-        spans = tape.spans(*layout.line(index), with_rejected=False)
-        return paint_line(spans, "", self._palette, width)
+    def _begin_paragraph(self, mark: str = "", classes: str = "") -> None:
+        paragraph = Paragraph(mark, show_rejected=self.show_rejected, classes=classes)
+        self.paragraphs.append(paragraph)
+        if self.is_mounted:
+            self._turns.mount(paragraph)
 
-    def paint(self, start: int, stop: int, width: int) -> Strip:
-        """Paint a line, on the first one of a turn with the speaker's mark."""
-        turns = self.conversation.turns
-        turn = turns[max(0, bisect_right(turns, start, key=lambda turn: turn.start) - 1)]
-        mark = self._marks[turn.role] if turn.start == start else ""
-        spans = self.conversation.tape.spans(start, stop, with_rejected=self.show_rejected)
-        return paint_line(spans, mark, self._palette, width)
+    def append_text(self, text: str) -> None:
+        """Add whole text to the open turn; with none open, to a new notice."""
+        if not self._is_open:
+            self.start_turn("notice")
+        self._say(text, self._kind)
 
-    def notify_style_update(self) -> None:
-        """Paint anew in the new styles."""
-        super().notify_style_update()
-        self._palette_in_use = None
+    def append_tokens(self, tokens: Iterable[Token]) -> None:
+        """Add tokens to the open turn; with none open, to a new answer."""
+        if not self._is_open:
+            self.start_turn("assistant")
+        for piece, from_draft in tokens:
+            self._kind = "draft" if from_draft else "target"
+            self._say(self._decoder.decode(piece), self._kind)
+
+    def append_rejected(self, pieces: Sequence[bytes]) -> None:
+        """Add the draft tokens that the target refused at this point of the answer."""
+        if not self._is_open:
+            self.start_turn("assistant")
+        # They continue the text, so also a character that the last token left unfinished.
+        unfinished, _ = self._decoder.getstate()
+        refused = displayed((unfinished + b"".join(pieces)).decode("utf-8", "replace"))
+        # They stay in the line, whatever they hold.
+        one_line = refused.replace("\n", shown("\n"))
+        self.paragraphs[-1].add(f"{_OPEN}{one_line}{_CLOSE}", "rejected")
+
+    def end_turn(self, note: str) -> None:
+        """End the open turn, with a note below it unless that is empty; else do nothing."""
+        if not self._is_open:
+            return
+        self._say(self._decoder.decode(b"", final=True), self._kind)
+        self._is_open = False
+        if note:
+            if not self.paragraphs[-1].is_empty:
+                self._begin_paragraph()
+            self._show(displayed(note), "note")
+
+    def _say(self, text: str, kind: Kind) -> None:
+        self._said[-1][1].append(text)
+        self._show(displayed(text), kind)
+
+    def _show(self, text: str, kind: Kind) -> None:
+        for line in text.splitlines(keepends=True):
+            if self.paragraphs[-1].is_full:
+                self._begin_paragraph()
+            self.paragraphs[-1].add(line, kind)
 
     @property
-    def _palette(self) -> Palette:
-        # Kept, because Textual works the base style out anew each time.
-        if self._palette_in_use is None:
-            style = self.get_component_rich_style
-            self._palette_in_use = Palette(
-                base=self.rich_style,
-                role=style("transcript--role"),
-                kinds={kind: style(f"transcript--{kind.name.lower()}") for kind in Kind},
-            )
-        return self._palette_in_use
+    def last_answer(self) -> str:
+        """The assistant's last turn; empty if it has had none."""
+        answers = ("".join(parts) for role, parts in reversed(self._said) if role == "assistant")
+        return next(answers, "")
+
+    @property
+    def plain_text(self) -> str:
+        """All turns, each below the name of its speaker."""
+        return "\n\n".join(f"{role}:\n{''.join(parts)}" for role, parts in self._said)

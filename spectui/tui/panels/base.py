@@ -1,9 +1,9 @@
 """The base of all panels: lines with looks, and blocks of them that compete for the height."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache, partial
+from functools import partial
 from itertools import zip_longest
 from textwrap import wrap
 from typing import ClassVar, Generic, TypeVar
@@ -19,7 +19,7 @@ from textual.renderables.digits import DIGITS, DIGITS3X3_BOLD
 from textual.strip import Strip
 from textual.widget import Widget
 
-from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui import draw
 
 
 class Look(StrEnum):
@@ -110,16 +110,16 @@ def cells(line: Iterable[Part]) -> int:
     return sum(len(text) for text, _look in line)
 
 
-def crop(line: Line, width: int, ellipsis: str) -> Line:
+def crop(line: Line, width: int) -> Line:
     """Return ``line`` within ``width`` characters."""
     if cells(line) <= width:
         return line
-    room = max(width - len(ellipsis), 0)
+    room = max(width - 1, 0)
     parts: list[Part] = []
     for text, look in line:
         parts.append((text[:room], look))
         room -= len(parts[-1][0])
-    return (*parts, (ellipsis[:width], ""))
+    return (*parts, ("…"[:width], ""))
 
 
 def labelled(label: str, value: str, look: str = Look.PLAIN) -> tuple[Part, Part]:
@@ -132,15 +132,15 @@ def any_of(values: Sequence[float | None]) -> bool:
     return any(value is not None for value in values)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pen(Glyphs):
-    """The characters that a panel is written with, and how many there are in a line."""
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """Lays text out in lines of a panel's width."""
 
     width: int
 
     def sentence(self, text: str, look: str = Look.MUTED) -> Lines:
         """Break a sentence into lines."""
-        lines = wrap(self.spelt(text), max(self.width, 1), break_on_hyphens=False)
+        lines = wrap(text, max(self.width, 1), break_on_hyphens=False)
         return tuple(((line, look),) for line in lines)
 
     def prose(self, rank: int, text: str, *, look: str = Look.MUTED, step: int = 1) -> Block:
@@ -157,9 +157,7 @@ class Pen(Glyphs):
         return (*left, (" " * gap, ""), *right) if gap > 0 else left
 
     def large(self, text: str, look: str) -> Lines:
-        """Return a number as digits of three lines, or nothing where there are only ASCII's."""
-        if self.is_ascii:
-            return ()
+        """Return a number as digits of three lines."""
         drawn = [
             DIGITS3X3_BOLD[3 * DIGITS.index(one) :][:3] if one in DIGITS else (" ", " ", one)
             for one in text
@@ -168,10 +166,10 @@ class Pen(Glyphs):
 
     def factor(self, value: float | None) -> Part:
         """Return a speedup, its direction as an arrow and as a colour."""
-        text = self.speedup(value)
+        text = draw.speedup(value)
         if value is None or abs(value - 1) < NOTABLE:
             return text, Look.STRONG
-        arrow, look = (self.up, Look.GAIN) if value > 1 else (self.down, Look.LOSS)
+        arrow, look = ("↑", Look.GAIN) if value > 1 else ("↓", Look.LOSS)
         return f"{arrow}{text}", look
 
     def chart(
@@ -198,7 +196,7 @@ class Pen(Glyphs):
         if height > 1:
             ends[-1] = "0"
         room = max(map(len, ends)) + 1
-        lines = self.spark(values, self.width - room, maximum=top, height=height)
+        lines = draw.spark(values, self.width - room, maximum=top, height=height)
         return tuple(
             ((line, Look.PLAIN), (end.rjust(room), Look.MUTED))
             for line, end in zip(lines, ends, strict=True)
@@ -206,8 +204,8 @@ class Pen(Glyphs):
 
     def acceptance(self, label: str, rate: float | None, length: float | None, look: str) -> Line:
         """Return an acceptance rate and the tokens per round beside it."""
-        beside = (f"{self.number(length)} tokens/round", look or Look.MUTED)
-        return self.spread(labelled(label, self.number(rate), look), (beside,))
+        beside = (f"{draw.number(length)} tokens/round", look or Look.MUTED)
+        return self.spread(labelled(label, draw.number(rate), look), (beside,))
 
     def positions(self, shares: Sequence[float | None], title: str) -> Block:
         """Return acceptance by position, as one line, two, or a row each.
@@ -220,28 +218,25 @@ class Pen(Glyphs):
             return ()
         label = "by position "
         n_beside = (self.width - len(label)) // _COLUMN
-        beside = " ".join(map(self.number, shares[:n_beside]))
+        beside = " ".join(map(draw.number, shares[:n_beside]))
         one: Line = ((label, Look.MUTED), (beside, ""))
         n_shown = self.width // _COLUMN
         more = f"+{len(shares) - n_shown + 1}" if len(shares) > n_shown else ""
         shown = shares[: max(n_shown - bool(more), 0)]
-        levels = (self.spark([rate], 1, maximum=1.0)[0] for rate in shown)
+        levels = (draw.spark([rate], 1, maximum=1.0)[0] for rate in shown)
         bars = "".join(level * (_COLUMN - 1) + " " for level in levels)
-        numbers = "".join(self.number(rate).ljust(_COLUMN) for rate in shown)
+        numbers = "".join(draw.number(rate).ljust(_COLUMN) for rate in shown)
         two: Lines = (((bars, Look.DRAFT),), ((f"{numbers}{more}", Look.MUTED),))
-        rows = (self._row(*each) for each in enumerate(shares[:_MAX_ROWS], start=1))
+        rows = (
+            self.gauge(f"{n:>2} ", rate or 0.0, draw.number(rate).rjust(_COLUMN), Look.DRAFT)
+            for n, rate in enumerate(shares[:_MAX_ROWS], start=1)
+        )
         return block((30, (one,)), (40, two), (60, (((title, Look.MUTED),), *rows)))
 
-    def _row(self, position: int, rate: float | None) -> Line:
-        label, number = f"{position:>2} ", self.number(rate).rjust(_COLUMN)
-        room = max(self.width - len(label) - len(number), 0)
-        return (label, Look.MUTED), (self.bar(rate or 0.0, room), Look.DRAFT), (number, "")
-
-
-@cache
-def pen_of(glyphs: Glyphs, width: int) -> Pen:
-    """Return a pen for lines of ``width`` characters."""
-    return Pen(width=width, **{each.name: getattr(glyphs, each.name) for each in fields(glyphs)})
+    def gauge(self, label: str, share: float, value: str, look: str = Look.PLAIN) -> Line:
+        """Return a label, a bar that fills ``share`` of what is left, and a value."""
+        room = max(self.width - len(label) - len(value), 0)
+        return (label, Look.MUTED), (draw.bar(share, room), look), (value, Look.PLAIN)
 
 
 State = TypeVar("State")
@@ -255,21 +250,6 @@ class Panel(Widget, Generic[State]):
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {look for look in Look if look}
-    DEFAULT_CSS = """
-    Panel {
-        & > .panel--strong { text-style: bold; }
-        & > .panel--muted { text-style: dim; }
-        & > .panel--target { color: $target; }
-        & > .panel--draft { color: $draft; }
-        & > .panel--cache { color: $cache; }
-        & > .panel--compute { color: $compute; }
-        & > .panel--rejected { color: $rejected; }
-        & > .panel--warning { color: $caution; }
-        & > .panel--gain { color: $gain; text-style: bold; }
-        & > .panel--loss { color: $loss; text-style: bold; }
-    }
-    """
-
     heading = ""
     state: reactive[State | None] = reactive(None, repaint=False)
 
@@ -290,9 +270,8 @@ class Panel(Widget, Generic[State]):
 
     def _entitle(self) -> None:
         alert = self.alert()
-        # Cropped here: Textual's ellipsis is not in every terminal.
         room = max(self.size.width - _FRAME, 0)
-        parts = crop(((alert or self.heading, Look.PLAIN),), room, glyphs_of(self).ellipsis)
+        parts = crop(((alert or self.heading, Look.PLAIN),), room)
         title = "".join(text for text, _look in parts)
         if title != self._shown_title:
             self._shown_title = title
@@ -330,9 +309,8 @@ class Panel(Widget, Generic[State]):
         """Return the lines to show, in the details that fit."""
         if self._lines is None:
             width, height = self.size
-            glyphs = glyphs_of(self)
-            blocks = () if self.state is None else self.blocks(self.state, pen_of(glyphs, width))
-            self._lines = [crop(line, width, glyphs.ellipsis) for line in fit(blocks, height)]
+            blocks = () if self.state is None else self.blocks(self.state, Pen(width))
+            self._lines = [crop(line, width) for line in fit(blocks, height)]
         return self._lines
 
     def render_line(self, y: int) -> Strip:
@@ -356,21 +334,3 @@ class Panel(Widget, Generic[State]):
 
 class PanelStack(VerticalScroll, can_focus=False):
     """Panels below each other, with frames where there is room."""
-
-    DEFAULT_CSS = """
-    PanelStack {
-        scrollbar-size-vertical: 1;
-        & > Panel {
-            height: 1fr; min-height: 2; border-top: solid $frame;
-            border-title-color: $foreground; border-title-style: bold; padding-left: 1;
-        }
-        & > Panel.-alert { border-title-color: $caution; }
-        &.-framed > Panel { border: round $frame; padding: 0 1; }
-        &.-ascii > Panel { border-top: ascii $frame; }
-        &.-ascii.-framed > Panel { border: ascii $frame; }
-    }
-    """
-
-    def on_mount(self) -> None:
-        """Frames are characters too."""
-        self.set_class(glyphs_of(self).is_ascii, "-ascii")

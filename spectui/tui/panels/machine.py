@@ -15,7 +15,7 @@ from spectui.live.machine import (
 )
 from spectui.live.rounds import ratio
 from spectui.monitor.readings import GpuReading
-from spectui.tui.glyphs import glyphs_of
+from spectui.tui import draw
 from spectui.tui.panels.base import (
     Block,
     Form,
@@ -41,7 +41,6 @@ _LABEL = len("# compute ")
 _COLUMN = len(" 123.4 MB ")
 _HEIGHTS = range(1, 4)
 _LINK_HEIGHTS = range(2, 7, 2)
-_CORE = len("core 123  100 %")
 _CORES_RANK = 78
 """How far behind their sum each core stands."""
 _FEW = 2
@@ -60,14 +59,14 @@ class MemoryPanel(Panel[MemoryState]):
         blocks = [*_bars(state.pools, pen), gpu_block(state.gpus, pen, rank=15)]
         warnings = _warnings(state)
         if warnings:
-            text = f"{pen.warning} {_and_more(warnings)}"
+            text = f"▲ {_and_more(warnings)}"
             blocks.append(pen.prose(10, text, look=Look.WARNING, step=20))
         blocks += [pen.prose(25, reason) for reason in _reasons(state.pools)]
         if state.gpu_reason is not None:
             blocks.append(no_gpu_block(state.gpu_reason, pen, rank=18))
         if all(len(pool.parts) == len(Use) for pool in state.pools):
-            table = _table(_columns(state.pools, (pen.width - _LABEL) // _COLUMN), pen)
-            blocks.append(block((20, (_legend(state.pools, pen),)), (40, table)))
+            table = _table(_columns(state.pools, (pen.width - _LABEL) // _COLUMN))
+            blocks.append(block((20, (_legend(state.pools),)), (40, table)))
         return blocks
 
     def alert(self) -> str | None:
@@ -76,14 +75,14 @@ class MemoryPanel(Panel[MemoryState]):
         warnings = _warnings(state)
         if not warnings or self.size.height > min(len(state.pools), _FEW):
             return None
-        return f"{glyphs_of(self).warning} {_and_more(warnings)}"
+        return f"▲ {_and_more(warnings)}"
 
 
 def no_gpu_block(reason: str, pen: Pen, *, rank: int) -> Block:
     """Return why there is no GPU, on one line; doctor tells what is in brackets."""
     short, *_ = reason.partition(" (")
     told = next((one for one in (f"no GPU: {short}", short) if len(one) <= pen.width), short)
-    return block((rank, (((pen.spelt(told), Look.MUTED),),)))
+    return block((rank, (((told, Look.MUTED),),)))
 
 
 def _warnings(state: MemoryState) -> list[str]:
@@ -119,8 +118,8 @@ def _overview(pools: Sequence[MemoryPool], pen: Pen) -> Line:
     shares = [ratio(pool.used_bytes, pool.total_bytes) for pool in pools]
     total = _sum([pool.total_bytes for pool in pools])
     used = _sum([pool.used_bytes for pool in pools])
-    levels = pen.spark(shares, len(shares), maximum=1.0)[0]
-    return pen.spread(labelled("VRAM", levels), ((pen.used_of(used, total), ""),))
+    levels = draw.spark(shares, len(shares), maximum=1.0)[0]
+    return pen.spread(labelled("VRAM", levels), ((draw.used_of(used, total), ""),))
 
 
 def _sum(values: Sequence[float | None]) -> float | None:
@@ -143,32 +142,32 @@ def _columns(pools: Sequence[MemoryPool], n: int) -> Sequence[MemoryPool]:
 
 def _bar(pool: MemoryPool, longest_name: int, pen: Pen) -> Line:
     label = f"{pool.name} ".ljust(max(longest_name, len("VRAM")) + 1)
-    numbers = " " + pen.used_of(pool.used_bytes, pool.total_bytes)
+    numbers = " " + draw.used_of(pool.used_bytes, pool.total_bytes)
     room = max(pen.width - len(label) - len(numbers), 0)
     sizes = [size_bytes for _use, size_bytes in pool.parts]
-    bars = pen.stacked(sizes, pool.total_bytes or sum(sizes), room)
+    bars = draw.stacked(sizes, pool.total_bytes or sum(sizes), room)
     rest = room - sum(map(len, bars))
     filled = ((text, _STYLES[use]) for text, (use, _size) in zip(bars, pool.parts, strict=True))
-    return (label, Look.MUTED), *filled, (pen.track * rest, Look.MUTED), (numbers, "")
+    return (label, Look.MUTED), *filled, (draw.TRACK * rest, Look.MUTED), (numbers, "")
 
 
-def _legend(pools: Sequence[MemoryPool], pen: Pen) -> Line:
+def _legend(pools: Sequence[MemoryPool]) -> Line:
     """Legend of the bars; parts that no memory has are left out."""
     used = {use for pool in pools for use, size_bytes in pool.parts if size_bytes}
     return tuple(
         part
-        for use, filling in zip(Use, pen.segments, strict=False)
+        for use, filling in zip(Use, draw.SEGMENTS, strict=False)
         if use in used
         for part in ((filling, _STYLES[use]), (f"{use} ", Look.MUTED))
     )
 
 
-def _table(pools: Sequence[MemoryPool], pen: Pen) -> Lines:
+def _table(pools: Sequence[MemoryPool]) -> Lines:
     """Bytes by use, a column per memory."""
     names = "".join(pool.name.rjust(_COLUMN) for pool in pools)
     rows: list[Line] = [(("".ljust(_LABEL) + names, Look.MUTED),)]
-    for index, (use, filling) in enumerate(zip(Use, pen.segments, strict=False)):
-        sizes = (pen.size(pool.parts[index][1]).rjust(_COLUMN) for pool in pools)
+    for index, (use, filling) in enumerate(zip(Use, draw.SEGMENTS, strict=False)):
+        sizes = (draw.size(pool.parts[index][1]).rjust(_COLUMN) for pool in pools)
         rows.append(
             (
                 (f"{filling} ", _STYLES[use]),
@@ -176,7 +175,7 @@ def _table(pools: Sequence[MemoryPool], pen: Pen) -> Lines:
                 ("".join(sizes), Look.PLAIN),
             )
         )
-    free = (pen.size(pool.free_bytes).rjust(_COLUMN) for pool in pools)
+    free = (draw.size(pool.free_bytes).rjust(_COLUMN) for pool in pools)
     rows.append((("  free".ljust(_LABEL), Look.MUTED), ("".join(free), Look.PLAIN)))
     return tuple(rows)
 
@@ -202,11 +201,11 @@ def _is_told(gpu: GpuReading) -> bool:
 
 
 def _gpu(gpu: GpuReading, pen: Pen, rank: int) -> Block:
-    line, clocks = _gpu_line(gpu, "GPU", pen), _clocks(gpu, pen)
+    line, clocks = _gpu_line(gpu, "GPU", pen), _clocks(gpu)
     limits = [f"at {one}" for one in gpu.throttled_by.value or () if not one.is_fault]
     right: Line = ((limits[0], Look.MUTED),) if limits else ()
     two: Lines = (line, clocks) if clocks else (line,)
-    three: Lines = (*two, pen.spread(((pen.one_line(gpu.name), Look.MUTED),), right))
+    three: Lines = (*two, pen.spread(((draw.one_line(gpu.name), Look.MUTED),), right))
     return block((rank, (line,)), (rank + 15, two), (rank + 28, three))
 
 
@@ -215,15 +214,15 @@ def _name(gpu: GpuReading) -> str:
 
 
 def _gpu_line(gpu: GpuReading, name: str, pen: Pen) -> Line:
-    busy = f"{pen.percent(gpu.utilisation.value)} busy"
-    taken = _taken(gpu.power_w.value, gpu.temperature_c.value, pen)
+    busy = f"{draw.percent(gpu.utilisation.value)} busy"
+    taken = _taken(gpu.power_w.value, gpu.temperature_c.value)
     return pen.spread(labelled(name, busy), ((taken, Look.MUTED),))
 
 
-def _taken(power_w: float | None, heat_c: float | None, pen: Pen) -> str:
+def _taken(power_w: float | None, heat_c: float | None) -> str:
     parts = (
         None if power_w is None else f"{power_w:.0f} W",
-        None if heat_c is None else pen.spelt(f"{heat_c:.0f} °C"),
+        None if heat_c is None else f"{heat_c:.0f} °C",
     )
     return ", ".join(part for part in parts if part is not None)
 
@@ -233,15 +232,15 @@ def _gpu_overview(gpus: Sequence[GpuReading], pen: Pen) -> Line:
     shares = [gpu.utilisation.value for gpu in gpus]
     most = max((share for share in shares if share is not None), default=None)
     heat = max((gpu.temperature_c.value or 0.0 for gpu in gpus), default=0.0)
-    levels = pen.spark(shares, len(shares), maximum=1.0)[0]
-    left: Line = (*labelled("GPU", levels), (f" {pen.percent(most)}", Look.STRONG))
-    taken = _taken(_sum([gpu.power_w.value for gpu in gpus]), heat or None, pen)
+    levels = draw.spark(shares, len(shares), maximum=1.0)[0]
+    left: Line = (*labelled("GPU", levels), (f" {draw.percent(most)}", Look.STRONG))
+    taken = _taken(_sum([gpu.power_w.value for gpu in gpus]), heat or None)
     return pen.spread(left, ((taken, Look.MUTED),))
 
 
-def _clocks(gpu: GpuReading, pen: Pen) -> Line:
+def _clocks(gpu: GpuReading) -> Line:
     clocks = ("clock", gpu.clock_hz.value), ("memory", gpu.memory_clock_hz.value)
-    known = [labelled(name, f"{pen.clock(hz)}  ") for name, hz in clocks if hz is not None]
+    known = [labelled(name, f"{draw.clock(hz)}  ") for name, hz in clocks if hz is not None]
     return tuple(part for parts in known for part in parts)
 
 
@@ -279,12 +278,12 @@ def _links(state: TrafficState, pen: Pen) -> Block:
     names = [f"PCIe {gpu.label}" for gpu in state.links]
     rows = tuple(map(partial(_link_line, pen=pen), state.links, names))
 
-    def draw(height: int) -> Lines:
+    def chart(height: int) -> Lines:
         each = zip(state.links, state.link_history, names, strict=True)
         return tuple(line for link in each for line in _link_chart(*link, height, pen))
 
     charts = tuple(
-        Form(44 + 22 * index, (2 + height) * len(names), partial(draw, height))
+        Form(44 + 22 * index, (2 + height) * len(names), partial(chart, height))
         for index, height in enumerate(_LINK_HEIGHTS)
     )
     return (*block((0, (_link_overview(state.links, pen),)), (22, rows)), *charts)
@@ -301,16 +300,16 @@ def _link_overview(gpus: Sequence[GpuReading], pen: Pen) -> Line:
     if not received and not sent:
         return ((f"PCIe: {gpus[0].pcie_rx_bytes_per_s.reason}", Look.MUTED),)
     use = max((share for gpu in gpus if (share := link_use(gpu)) is not None), default=None)
-    rates = f"{pen.down}{pen.rate(sum(received))} {pen.up}{pen.rate(sum(sent))}"
-    return _one_line("PCIe", rates, pen.percent(use), pen)
+    rates = f"↓{draw.rate(sum(received))} ↑{draw.rate(sum(sent))}"
+    return _one_line("PCIe", rates, draw.percent(use), pen)
 
 
 def _link_line(gpu: GpuReading, name: str, pen: Pen) -> Line:
     rx, tx = gpu.pcie_rx_bytes_per_s, gpu.pcie_tx_bytes_per_s
     if rx.value is None and tx.value is None:
         return ((f"{name}: {rx.reason}", Look.MUTED),)
-    rates = f"{pen.down}{pen.rate(rx.value)} {pen.up}{pen.rate(tx.value)}"
-    return _one_line(name, rates, pen.percent(link_use(gpu)), pen)
+    rates = f"↓{draw.rate(rx.value)} ↑{draw.rate(tx.value)}"
+    return _one_line(name, rates, draw.percent(link_use(gpu)), pen)
 
 
 def _link(state: TrafficState, pen: Pen) -> Block:
@@ -319,11 +318,11 @@ def _link(state: TrafficState, pen: Pen) -> Block:
     if rx.value is None and tx.value is None:
         return pen.prose(0, f"PCIe: {rx.reason}", step=20)
 
-    def draw(height: int) -> Lines:
+    def chart(height: int) -> Lines:
         return _link_chart(gpu, history, "PCIe", height, pen)
 
-    both = charted(44, 22, _LINK_HEIGHTS, draw, n_more=2)
-    return block((0, (_link_line(gpu, "PCIe", pen),)), (22, draw(0))) + both
+    both = charted(44, 22, _LINK_HEIGHTS, chart, n_more=2)
+    return block((0, (_link_line(gpu, "PCIe", pen),)), (22, chart(0))) + both
 
 
 def _link_chart(
@@ -331,14 +330,14 @@ def _link_chart(
 ) -> Lines:
     """Both directions, each with half of ``height`` for its history."""
     limit = gpu.pcie_limit_bytes_per_s.value
-    use: Line = ((f"{pen.percent(link_use(gpu))} used", Look.STRONG),)
-    into = labelled(f"{name} {pen.down} received", pen.rate(gpu.pcie_rx_bytes_per_s.value))
-    out = labelled(f"{name} {pen.up} sent", pen.rate(gpu.pcie_tx_bytes_per_s.value))
+    use: Line = ((f"{draw.percent(link_use(gpu))} used", Look.STRONG),)
+    into = labelled(f"{name} ↓ received", draw.rate(gpu.pcie_rx_bytes_per_s.value))
+    out = labelled(f"{name} ↑ sent", draw.rate(gpu.pcie_tx_bytes_per_s.value))
     return (
         pen.spread(into, use),
-        *pen.chart(history[0], height // 2, pen.rate, maximum=limit),
-        pen.spread(out, ((_limit(gpu, pen), Look.MUTED),)),
-        *pen.chart(history[1], height // 2, pen.rate, maximum=limit),
+        *pen.chart(history[0], height // 2, draw.rate, maximum=limit),
+        pen.spread(out, ((_limit(gpu), Look.MUTED),)),
+        *pen.chart(history[1], height // 2, draw.rate, maximum=limit),
     )
 
 
@@ -350,8 +349,8 @@ def _one_line(name: str, rates: str, use: str, pen: Pen) -> Line:
     return pen.spread(line, ((use, Look.STRONG),))
 
 
-def _limit(gpu: GpuReading, pen: Pen) -> str:
-    limit = pen.rate(gpu.pcie_limit_bytes_per_s.value)
+def _limit(gpu: GpuReading) -> str:
+    limit = draw.rate(gpu.pcie_limit_bytes_per_s.value)
     generation, lanes = gpu.pcie_generation.value, gpu.pcie_width.value
     if generation is None or lanes is None:
         return f"of {limit}"
@@ -362,15 +361,15 @@ def _dram(state: TrafficState, pen: Pen) -> Block:
     reading, limit = state.dram_bytes_per_s, state.dram_limit
     if reading.value is None:
         return pen.prose(5, f"DRAM: {reading.reason}", step=20)
-    left: Line = (*labelled("DRAM", pen.rate(reading.value)), (" estimated", Look.MUTED))
+    left: Line = (*labelled("DRAM", draw.rate(reading.value)), (" estimated", Look.MUTED))
     line, more = _beside_limit(left, limit, pen)
     top = None if limit is None else limit.bytes_per_s
 
-    def draw(height: int) -> Lines:
-        chart = pen.chart(state.dram_history, height, pen.rate, maximum=top)
+    def chart(height: int) -> Lines:
+        chart = pen.chart(state.dram_history, height, draw.rate, maximum=top)
         return (line, *more, *chart)
 
-    charts = charted(30, 25, _HEIGHTS, draw, n_more=1 + len(more))
+    charts = charted(30, 25, _HEIGHTS, chart, n_more=1 + len(more))
     return block((5, (line,)), (28, (line, *more))) + charts
 
 
@@ -379,26 +378,26 @@ def _token(token: TokenReads | None, pen: Pen) -> Block:
     if token is None:
         return ()
     places = [("RAM", token.ram_bytes), ("VRAM", token.gpu_bytes)]
-    read = " + ".join(f"{pen.size(size)} {name}" for name, size in places if size)
+    read = " + ".join(f"{draw.size(size)} {name}" for name, size in places if size)
     line: Line = labelled("token reads", read)
     most, alone = token.at_most_tokens_per_s, token.alone_tokens_per_s
     if most is None:
         return block((6, (line,)))
-    bound: Line = ((f"at most {pen.per_s(most)}", Look.MUTED),)
+    bound: Line = ((f"at most {draw.per_s(most)}", Look.MUTED),)
     short = pen.spread(line, bound)
     if short == line:
-        short = pen.spread(labelled("token reads", f"{pen.size(token.ram_bytes)} RAM"), bound)
-    measured = "" if alone is None else f"measured {pen.per_s(alone)}"
-    speed = labelled("alone at most", pen.per_s(most))
+        short = pen.spread(labelled("token reads", f"{draw.size(token.ram_bytes)} RAM"), bound)
+    measured = "" if alone is None else f"measured {draw.per_s(alone)}"
+    speed = labelled("alone at most", draw.per_s(most))
     return block((6, (short,)), (15, (line, pen.spread(speed, ((measured, Look.MUTED),)))))
 
 
 def _beside_limit(left: Line, limit: DramLimit | None, pen: Pen) -> tuple[Line, Lines]:
     """A reading, with its limit at the right; and a line about that, if it says too little."""
     if limit is None or not limit.is_measured:
-        rate = pen.rate(None if limit is None else limit.bytes_per_s)
+        rate = draw.rate(None if limit is None else limit.bytes_per_s)
         return pen.spread(left, ((f"best {rate}", Look.MUTED),)), ()
-    rate = f"of {pen.rate(limit.bytes_per_s)}"
+    rate = f"of {draw.rate(limit.bytes_per_s)}"
     full = pen.spread(left, ((f"{rate} measured", Look.MUTED),))
     if full != left:
         return full, ()
@@ -410,15 +409,10 @@ def cores_block(shares: Sequence[float], pen: Pen, *, rank: int) -> Block:
     if not shares:
         return ()
     busy = f"{sum(shares):.1f} of {len(shares)} cores"
-    bars = pen.spark(shares, min(len(shares), pen.width // 2), maximum=1.0)[0]
+    bars = draw.spark(shares, min(len(shares), pen.width // 2), maximum=1.0)[0]
     line = pen.spread((*labelled("CPU", bars), ("", "")), ((busy, Look.STRONG),))
-    room = max(pen.width - _CORE, 0)
     rows: Lines = tuple(
-        (
-            (f"core {index:<3} ", Look.MUTED),
-            (pen.bar(share, room), Look.PLAIN),
-            (pen.percent(share).rjust(len(" 100 %")), Look.PLAIN),
-        )
+        pen.gauge(f"core {index:<3} ", share, draw.percent(share).rjust(len(" 100 %")))
         for index, share in enumerate(shares)
     )
     return block((rank, (line,)), (rank + _CORES_RANK, (line, *rows)))
@@ -429,12 +423,12 @@ def disk_block(state: TrafficState, pen: Pen) -> Block:
     reading, faults = state.disk_bytes_per_s, state.major_faults_per_s.value
     if reading.value is None:
         return pen.prose(10, f"disk: {reading.reason}", step=20)
-    line: Line = labelled("disk reads", pen.rate(reading.value))
+    line: Line = labelled("disk reads", draw.rate(reading.value))
     if faults is not None:
         line = pen.spread(line, ((f"{faults:.0f} major faults/s", Look.MUTED),))
 
-    def draw(height: int) -> Lines:
-        return (line, *pen.chart(state.disk_history, height, pen.rate))
+    def chart(height: int) -> Lines:
+        return (line, *pen.chart(state.disk_history, height, draw.rate))
 
-    charts = charted(40, 30, _HEIGHTS, draw, n_more=1) if any(state.disk_history) else ()
+    charts = charted(40, 30, _HEIGHTS, chart, n_more=1) if any(state.disk_history) else ()
     return block((10, (line,))) + charts

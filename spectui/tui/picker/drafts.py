@@ -15,8 +15,9 @@ from spectui.models.files import FoundModel
 from spectui.models.ranking import DraftOption, ModelInspected, assess, rank
 from spectui.options.drafters import MTP_KIND
 from spectui.presets import Preset
-from spectui.tui.glyphs import Glyphs, glyphs_of
-from spectui.tui.picker.list import Cell, Entry, PickerList, Row, note, visible
+from spectui.tui import draw
+from spectui.tui.display import visible
+from spectui.tui.picker.list import Cell, Entry, PickerList, Row, note
 
 ALONE = "alone"
 """Value of the row that takes no draft, and its key."""
@@ -86,26 +87,26 @@ class DraftList(PickerList):
             target if about is None or about.facts is None else about.facts,
             [assess(target, model, inspected.get(model.path), self._n_ctx) for model in others],
         )
-        self.show_rows(_rows(self.ranked, glyphs_of(self)), key or self._best())
+        self.show_rows(_rows(self.ranked), key or self._best())
 
     def _best(self) -> str:
         fitting = (o for o in self.ranked if o.is_checked and not (o.reason or o.slowness))
         return next((str(option.model.path) for option in fitting), ALONE)
 
 
-def _rows(options: Sequence[DraftOption], glyphs: Glyphs) -> Iterator[Option]:
-    alone = Row("No draft: the target alone", glyphs=glyphs)
+def _rows(options: Sequence[DraftOption]) -> Iterator[Option]:
+    alone = Row("No draft: the target alone")
     yield Entry(ALONE, alone, ALONE, "Runs the target without a draft.")
     for option in options:
-        yield Entry(option, _row(option, glyphs), str(option.model.path))
+        yield Entry(option, _row(option), str(option.model.path))
 
 
-def _row(option: DraftOption, glyphs: Glyphs) -> Row:
-    memory = glyphs.none if option.memory_bytes is None else bytes_text(option.memory_bytes)
+def _row(option: DraftOption) -> Row:
+    memory = draw.NONE if option.memory_bytes is None else bytes_text(option.memory_bytes)
     size, why = bytes_text(option.model.size_bytes), option.reason or option.slowness or ""
     style = "dim" if option.reason else ""
     cells = _cells(_state(option), memory, size, why)
-    return Row(option.model.name, cells, glyphs=glyphs, style=style)
+    return Row(option.model.name, cells, style=style)
 
 
 def _cells(state: str, memory: str, size: str, why: str) -> tuple[Cell, ...]:
@@ -125,28 +126,27 @@ def _state(option: DraftOption) -> str:
     return "fits" if option.is_checked else "checking"
 
 
-def column_titles(glyphs: Glyphs) -> Row:
+def column_titles() -> Row:
     """Names of the columns of a draft's row."""
-    return Row("draft", _cells("", "memory", "file", "why not"), glyphs=glyphs)
+    return Row("draft", _cells("", "memory", "file", "why not"))
 
 
-def detail(entry: Entry | None, inspected: ModelInspected | None, glyphs: Glyphs) -> str:
+def detail(entry: Entry | None, inspected: ModelInspected | None) -> str:
     """Describe a row.
 
     Args:
         entry: The row, None without one.
         inspected: What the inspection told of the target itself, if it did.
-        glyphs: The characters to write with.
     """
     match entry:
         case None:
             return ""
         case Entry(value=FoundModel() as model):
-            return _target_line(model, inspected, glyphs)
+            return _target_line(model, inspected)
         case Entry(value=DraftOption() as option):
-            return _draft_line(option, glyphs)
+            return _draft_line(option)
         case _:
-            return visible(entry.about, glyphs)
+            return visible(entry.about)
 
 
 def path_of(value: object) -> str:
@@ -180,18 +180,18 @@ def problem(model: FoundModel, inspected: ModelInspected | None) -> str | None:
     return model.damage or (None if inspected is None else inspected.reason)
 
 
-def _target_line(model: FoundModel, inspected: ModelInspected | None, glyphs: Glyphs) -> str:
+def _target_line(model: FoundModel, inspected: ModelInspected | None) -> str:
     if (reason := problem(model, inspected)) is not None:
-        return f"Cannot be the target: {visible(reason, glyphs)}."
+        return f"Cannot be the target: {visible(reason)}."
     files = "" if model.n_shards == 1 else f" in {counted(model.n_shards, 'file')}"
     known = inspected.facts if inspected is not None else None
-    facts = "" if known is None else f", {_facts(known, glyphs)}"
+    facts = "" if known is None else f", {_facts(known)}"
     return f"{bytes_text(model.size_bytes)}{files}{facts}. Enter goes on to its draft."
 
 
-def _draft_line(option: DraftOption, glyphs: Glyphs) -> str:
+def _draft_line(option: DraftOption) -> str:
     if option.reason is not None:
-        return f"Cannot be the draft: {visible(option.reason, glyphs)}."
+        return f"Cannot be the draft: {visible(option.reason)}."
     if option.facts is None:
         return "Is being checked. It can be chosen already: loading it checks it, too."
     if option.memory_bytes is None:
@@ -199,12 +199,12 @@ def _draft_line(option: DraftOption, glyphs: Glyphs) -> str:
     else:
         memory = f"{bytes_text(option.memory_bytes)} of memory with its cache"
     if option.slowness is not None:
-        return f"Slow: {memory}, {visible(option.slowness, glyphs)}."
-    return f"Fits: {memory}, {_facts(option.facts, glyphs)}"
+        return f"Slow: {memory}, {visible(option.slowness)}."
+    return f"Fits: {memory}, {_facts(option.facts)}"
 
 
-def _facts(facts: ModelFacts, glyphs: Glyphs) -> str:
-    parts = [visible(facts.arch, glyphs)]
+def _facts(facts: ModelFacts) -> str:
+    parts = [visible(facts.arch)]
     if facts.draft_kind == MTP_KIND:
         parts.append("MTP layers alone")
     if facts.n_params is not None:

@@ -15,8 +15,8 @@ from textual.widgets import Button, Input, OptionList, Static
 
 from spectui.gguf_names import SUFFIX
 from spectui.models.files import is_pseudo
-from spectui.tui.glyphs import glyphs_of
-from spectui.tui.picker.list import Entry, PickerList, Row, note, visible
+from spectui.tui.display import visible
+from spectui.tui.picker.list import Entry, PickerList, Row, note
 from spectui.tui.widgets import KeyBar, key
 
 _MAX_SHOWN = 200
@@ -37,20 +37,6 @@ class FolderScreen(ModalScreen[Path | None]):
         ),
         key("escape", "folder.cancel", "Cancel", "Close without a folder"),
     ]
-    DEFAULT_CSS = """
-    FolderScreen {
-        align: center middle;
-        & > Vertical {
-            width: 80%; max-width: 100; height: 80%; max-height: 30; padding: 1 2;
-            background: $surface;
-        }
-        Input { margin: 1 0; }
-        PickerList { background: $panel; }
-        #folder-error { height: auto; min-height: 2; color: $text-error; }
-        Horizontal { height: auto; align-horizontal: right; }
-        Button { margin-left: 2; }
-    }
-    """
 
     def __init__(self, start: Path) -> None:
         """Begin in ``start``."""
@@ -82,8 +68,7 @@ class FolderScreen(ModalScreen[Path | None]):
     async def _list_folders(self, typed: str) -> None:
         # A folder on a sleeping disk or a dead network mount takes its time.
         names = await asyncio.to_thread(_sub_folders, typed)
-        glyphs = glyphs_of(self)
-        rows = [Entry(path, Row(name, glyphs=glyphs), name) for name, path in names]
+        rows = [Entry(path, Row(name), name) for name, path in names]
         # None is there any more if the dialog was closed meanwhile.
         for folders in self.query(PickerList):
             folders.show_rows(rows or [note("No folder below this one.")], None)
@@ -108,7 +93,7 @@ class FolderScreen(ModalScreen[Path | None]):
         if not (self.is_current and self.is_attached):
             return  # closed meanwhile
         if folder is None:
-            self._show_error(visible(error, glyphs_of(self)))
+            self._show_error(visible(error))
         else:
             self.dismiss(folder)
 

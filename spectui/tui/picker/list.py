@@ -20,9 +20,7 @@ from textual.visual import Padding, RenderOptions, Visual
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
-from spectui.tui.glyphs import ASCII, Glyphs
-from spectui.tui.text import display
-from spectui.tui.text.display import aligned, clip, fit
+from spectui.tui.display import aligned, clip, fit, visible
 from spectui.tui.widgets import key
 
 _HUB = re.compile(r"models--([^/]+?)--([^/]+)/snapshots/[0-9a-f]{40}(/.*)?$")
@@ -33,11 +31,6 @@ _MIN_NAME_CELLS = 20
 _NAME_SHARE = 2
 _MARK = ">".ljust(MARK_CELLS)
 _BRIGHT = Style(dim=False)
-
-
-def visible(text: str, glyphs: Glyphs) -> str:
-    """Return ``text`` on one line, safe to show, in the characters of ``glyphs``."""
-    return display.visible(text, ascii_only=glyphs == ASCII)
 
 
 def short_folder(folder: Path) -> str:
@@ -77,7 +70,6 @@ class Row(Visual):
         name: str,
         cells: Sequence[Cell] = (),
         *,
-        glyphs: Glyphs,
         style: str = "",
         indent: bool = True,
     ) -> None:
@@ -86,13 +78,11 @@ class Row(Visual):
         Args:
             name: The first column.
             cells: The others, the more important first.
-            glyphs: The characters.
             style: As Textual writes styles.
             indent: Leave room for the mark of the highlighted row.
         """
-        self.name = visible(name, glyphs)
-        self.cells = tuple(replace(cell, text=visible(cell.text, glyphs)) for cell in cells)
-        self._ellipsis = glyphs.ellipsis
+        self.name = visible(name)
+        self.cells = tuple(replace(cell, text=visible(cell.text)) for cell in cells)
         self._style = style
         self._indent = MARK_CELLS if indent else 0
 
@@ -107,13 +97,12 @@ class Row(Visual):
         widths = [cell.cells + extra * cell.share for cell in cells]
         room -= extra * (n_shares - _NAME_SHARE)
         name_cells = room + MARK_CELLS - self._indent
-        name = aligned(self.name, name_cells, ellipsis=self._ellipsis, cut=fit)
+        name = aligned(self.name, name_cells, cut=fit)
         texts = [
             aligned(
                 cell.text,
                 cells_,
                 right=cell.to_right,
-                ellipsis=self._ellipsis,
                 cut=clip if cell.is_prose else fit,
             )
             for cell, cells_ in zip(cells, widths, strict=True)
@@ -176,18 +165,6 @@ class PickerList(OptionList):
             display="enter",
         )
     ]
-    DEFAULT_CSS = """
-    PickerList {
-        height: 1fr; border: none; padding: 0; background: transparent; scrollbar-gutter: stable;
-        & > .option-list--option { padding: 0; }
-        & > .option-list--option-disabled { color: $text-muted; }
-        & > .option-list--option-highlighted { text-style: bold; }
-        &:focus {
-            border: none; background-tint: transparent;
-            & > .option-list--option-highlighted { text-style: bold; }
-        }
-    }
-    """
 
     @property
     def entry(self) -> Entry | None:
@@ -248,9 +225,9 @@ class PickerList(OptionList):
         return Strip([Segment(_MARK, style + _BRIGHT), *parts])
 
 
-def heading(title: str, cells: Sequence[Cell], glyphs: Glyphs) -> Option:
+def heading(title: str, cells: Sequence[Cell]) -> Option:
     """Title of a section, and of the columns of its rows."""
-    row = Row(title, cells, glyphs=glyphs, style="bold $text-accent", indent=False)
+    row = Row(title, cells, style="bold $text-accent", indent=False)
     return Option(row, disabled=True)
 
 

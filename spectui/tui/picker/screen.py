@@ -18,7 +18,6 @@ from spectui.live.setup import Pair
 from spectui.models.files import FoundModel
 from spectui.models.ranking import DraftOption, ModelInspected
 from spectui.presets import Preset
-from spectui.tui.glyphs import glyphs_of
 from spectui.tui.picker.drafts import DraftList, column_titles, detail, hint, path_of
 from spectui.tui.picker.folder import FolderScreen
 from spectui.tui.picker.list import PickerList, Row
@@ -54,30 +53,6 @@ class PickerScreen(Screen[None]):
         key("escape", "picker.back", "Back", "Show all targets again, or go back to them"),
         hidden("q", "picker.quit", "Quit", "Leave spectui", action="app.quit"),
     ]
-    CSS = """
-    PickerScreen {
-        #panes { height: 1fr; layout: vertical; }
-        #target-pane { height: 3fr; }
-        #draft-pane { height: 2fr; }
-        &.-beside #panes { layout: horizontal; }
-        &.-beside #target-pane { height: 1fr; width: 5fr; }
-        &.-beside #draft-pane { height: 1fr; width: 4fr; margin-left: 1; }
-        #target-pane, #draft-pane { background: $surface; }
-        .bar { height: 1; background: $panel; }
-        .title { width: auto; padding: 0 1; text-style: bold; color: $text-primary; }
-        /* Without a rule of its own a pane that gains or loses the focus restyles no child. */
-        #target-pane:focus-within, #draft-pane:focus-within { background: $surface; }
-        #target-pane:focus-within .title, #draft-pane:focus-within .title {
-            text-style: bold reverse;
-        }
-        #filter { width: 1fr; margin: 0 1; background: transparent; }
-        #status { width: auto; max-width: 50%; padding: 0 1; color: $text-muted; }
-        .columns { height: 1; padding-right: 2; color: $text-muted; }
-        #draft-title { width: 1fr; padding: 0 1; }
-        #detail { height: auto; min-height: 2; max-height: 8; padding: 0 2; }
-        #path { height: 1; padding: 0 2; color: $text-muted; }
-    }
-    """
 
     def __init__(
         self,
@@ -109,21 +84,18 @@ class PickerScreen(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """Lay out the two lists and what is known of the highlighted row."""
-        glyphs = glyphs_of(self)
         with Container(id="panes"):
             with Vertical(id="target-pane"):
                 with Horizontal(classes="bar"):
                     yield Static("Target", classes="title", markup=False)
                     yield Input(placeholder="/ to filter", compact=True, id="filter")
-                    yield Static(
-                        self._scans.status(self.targets.models, glyphs), id="status", markup=False
-                    )
+                    yield Static(self._scans.status(self.targets.models), id="status", markup=False)
                 yield self.targets
             with Vertical(id="draft-pane"):
                 with Horizontal(classes="bar"):
                     yield Static("Draft", classes="title", markup=False)
                     yield Static("", id="draft-title", markup=False)
-                yield Static(column_titles(glyphs), classes="columns")
+                yield Static(column_titles(), classes="columns")
                 yield self._drafts
         yield Static("", id="detail", markup=False)
         yield Static("", id="path", markup=False)
@@ -150,7 +122,7 @@ class PickerScreen(Screen[None]):
 
     def _show_status(self) -> None:
         if self.is_mounted:
-            status = self._scans.status(self.targets.models, glyphs_of(self))
+            status = self._scans.status(self.targets.models)
             self.query_one("#status", Static).update(status)
 
     @on(OptionList.OptionHighlighted, "#targets")
@@ -178,7 +150,6 @@ class PickerScreen(Screen[None]):
             self._show_detail()
 
     def _rank(self, target: FoundModel | None) -> None:
-        glyphs = glyphs_of(self)
         title = ""
         if target is None:
             self._drafts.show_nothing(hint(self.targets.value))
@@ -187,16 +158,15 @@ class PickerScreen(Screen[None]):
             self._drafts.show_target(target, self.targets.models)
             if unknown := self._drafts.take_unknown():
                 self._controller.compare(target, unknown)
-        self.query_one("#draft-title", Static).update(Row(title, glyphs=glyphs, indent=False))
+        self.query_one("#draft-title", Static).update(Row(title, indent=False))
 
     @on(OptionList.OptionHighlighted, "#drafts")
     @on(events.DescendantFocus)
     def _show_detail(self) -> None:
         focused: PickerList = self._drafts if self._drafts.has_focus else self.targets
-        glyphs = glyphs_of(self)
-        text = detail(focused.entry, self._drafts.target_inspection, glyphs)
+        text = detail(focused.entry, self._drafts.target_inspection)
         self.query_one("#detail", Static).update(text)
-        path = Row(path_of(focused.value), glyphs=glyphs, indent=False)
+        path = Row(path_of(focused.value), indent=False)
         self.query_one("#path", Static).update(path)
 
     @on(OptionList.OptionSelected, "#targets")

@@ -12,8 +12,7 @@ from spectui.format import bytes_text, counted
 from spectui.live.sessions import Session
 from spectui.models.files import FoundModel
 from spectui.presets import Preset
-from spectui.tui.glyphs import Glyphs, glyphs_of
-from spectui.tui.picker.controller import Choice
+from spectui.tui.display import visible
 from spectui.tui.picker.list import (
     Cell,
     Entry,
@@ -22,7 +21,6 @@ from spectui.tui.picker.list import (
     heading,
     note,
     short_folder,
-    visible,
 )
 
 _SIZE_CELLS, _LABEL_CELLS, _FOLDER_CELLS = 8, 18, 16
@@ -41,34 +39,34 @@ Section = tuple[str, list[tuple[str, Entry]]]
 
 
 def sections_above(
-    running: Sequence[RunningServer], recent: Sequence[Session], glyphs: Glyphs
+    running: Sequence[RunningServer], recent: Sequence[Session]
 ) -> Iterator[Section]:
     """Entries above the models that are found: in use now, or used last."""
-    yield "Running llama-server", [_running_entry(server, glyphs) for server in running]
-    yield "Last used", [_recent_entry(one, index, glyphs) for index, one in enumerate(recent)]
+    yield "Running llama-server", [_running_entry(server) for server in running]
+    yield "Last used", [_recent_entry(one, index) for index, one in enumerate(recent)]
 
 
-def sections_below(presets: Sequence[Preset], glyphs: Glyphs) -> Iterator[Section]:
+def sections_below(presets: Sequence[Preset]) -> Iterator[Section]:
     """Entries below the user's own models: other things that can be started."""
     command = "llama-server's, with Ctrl+Shift+V in most terminals: its models and options"
     demo = "SmolLM2-135M and a target made from it"
     yield (
         "Or begin with",
         [
-            _entry(PASTE, "Paste a command", command, glyphs),
-            *(_entry(preset, preset.name, preset.description, glyphs) for preset in presets),
-            _entry(DemoModel.DENSE, "Demo pair", demo, glyphs),
+            _entry(PASTE, "Paste a command", command),
+            *(_entry(preset, preset.name, preset.description) for preset in presets),
+            _entry(DemoModel.DENSE, "Demo pair", demo),
         ],
     )
 
 
-def _entry(value: Choice | str, name: str, about: str, glyphs: Glyphs) -> tuple[str, Entry]:
+def _entry(value: object, name: str, about: str) -> tuple[str, Entry]:
     cells = (Cell(about, _PROSE_CELLS, share=4, is_prose=True),)
-    row = Row(name, cells, glyphs=glyphs)
+    row = Row(name, cells)
     return f"{name} {about}", Entry(value, row, f"{type(value).__name__} {name}", about)
 
 
-def _running_entry(server: RunningServer, glyphs: Glyphs) -> tuple[str, Entry]:
+def _running_entry(server: RunningServer) -> tuple[str, Entry]:
     command = server.command
     if command is None:
         target, draft, port, about = "not readable", "", "", f"{server.problem}."
@@ -86,12 +84,12 @@ def _running_entry(server: RunningServer, glyphs: Glyphs) -> tuple[str, Entry]:
         Cell(f"process {server.pid}", _PROCESS_CELLS),
         Cell(f"port {port}" if port else "", _PROCESS_CELLS),
     )
-    row = Row(target, cells, glyphs=glyphs, style="" if command else "dim")
+    row = Row(target, cells, style="" if command else "dim")
     entry = Entry(server, row, f"running {server.pid}", about)
     return f"{target} {draft} {server.pid}", entry
 
 
-def _recent_entry(session: Session, index: int, glyphs: Glyphs) -> tuple[str, Entry]:
+def _recent_entry(session: Session, index: int) -> tuple[str, Entry]:
     header, prompts = session.header, session.prompts
     draft = f"with {Path(header.draft).stem}" if header.draft else "alone"
     said = prompts[0].strip().partition("\n")[0] if prompts else ""
@@ -101,19 +99,19 @@ def _recent_entry(session: Session, index: int, glyphs: Glyphs) -> tuple[str, En
         Cell(said, _SAID_CELLS, share=2, is_prose=True),
         Cell(when.strftime(_DAY), len(_DAY)),
     )
-    row = Row(Path(header.target).stem, cells, glyphs=glyphs)
+    row = Row(Path(header.target).stem, cells)
     about = f"{when:%Y-%m-%d %H:%M}, {counted(len(prompts), 'turn')}. "
     about += "Starts this pair again and takes the chat up."
     entry = Entry(session, row, f"recent {index}", about)
     return f"{header.target} {header.draft or ''} {said}", entry
 
 
-def model_entry(model: FoundModel, glyphs: Glyphs) -> Entry:
+def model_entry(model: FoundModel) -> Entry:
     """Row of a model that was found."""
     is_unfit = bool(model.missing or model.cut)
     label, size = "incomplete" if is_unfit else model.label, bytes_text(model.size_bytes)
     cells = _model_cells(size, label, short_folder(model.path.parent))
-    row = Row(model.name, cells, glyphs=glyphs, style="dim" if is_unfit else "")
+    row = Row(model.name, cells, style="dim" if is_unfit else "")
     return Entry(model, row, str(model.path))
 
 
@@ -215,40 +213,39 @@ class TargetList(PickerList):
         self.show_rows(self._rows(), self.key)
 
     def _rows(self) -> Iterator[Option]:
-        glyphs = glyphs_of(self)
-        yield from self._matching(sections_above(self._servers, self._recent, glyphs), glyphs)
+        yield from self._matching(sections_above(self._servers, self._recent))
         titles = _model_cells("size", "parameters, quant", "folder")
-        yield heading("Models found", titles, glyphs)
+        yield heading("Models found", titles)
         shown = [model for model in self.models if self._matches(searched_text(model))]
-        yield from (model_entry(model, glyphs) for model in shown)
+        yield from (model_entry(model) for model in shown)
         if self._is_complete and not shown:
-            yield note(self._none_shown(glyphs))
-        row = Row(f"Open a folder{glyphs.ellipsis}", glyphs=glyphs)
+            yield note(self._none_shown())
+        row = Row("Open a folder…")
         yield Entry(OPEN_FOLDER, row, "folder", "Looks for GGUF files in a folder of your choice.")
-        yield from self._matching(sections_below(self._presets, glyphs), glyphs)
+        yield from self._matching(sections_below(self._presets))
         if self._is_complete and self._reasons:
-            yield heading("Could not be looked at", (), glyphs)
-            yield from (note(visible(reason, glyphs)) for reason in self._reasons)
+            yield heading("Could not be looked at", ())
+            yield from (note(visible(reason)) for reason in self._reasons)
 
-    def _matching(self, sections: Iterable[Section], glyphs: Glyphs) -> Iterator[Option]:
+    def _matching(self, sections: Iterable[Section]) -> Iterator[Option]:
         for title, entries in sections:
             matching = [entry for text, entry in entries if self._matches(text)]
             if matching:
-                yield heading(title, (), glyphs)
+                yield heading(title, ())
                 yield from matching
 
-    def _none_shown(self, glyphs: Glyphs) -> str:
+    def _none_shown(self) -> str:
         if self._models:
             return "No model's name or folder contains this. Escape shows all again."
-        return self._where(glyphs)
+        return self._where()
 
-    def _where(self, glyphs: Glyphs) -> str:
+    def _where(self) -> str:
         if not self._folders:
             return (
                 "No GGUF file was found: none of the folders exists in which models usually "
                 "lie. Open the folder of yours, or take the demo pair."
             )
-        places = ", ".join(visible(short_folder(folder), glyphs) for folder in self._folders)
+        places = ", ".join(visible(short_folder(folder)) for folder in self._folders)
         return (
             f"No GGUF file was found. Looked in {places}. "
             "Open the folder of yours, or take the demo pair."
@@ -297,11 +294,11 @@ class Scans:
             return None
         return next((m for m in models if m.path.is_relative_to(self._opened)), None)
 
-    def status(self, models: Sequence[FoundModel], glyphs: Glyphs) -> str:
+    def status(self, models: Sequence[FoundModel]) -> str:
         """Say how many there are, and whether there may be more."""
         found = counted(len(models), "model")
         if self._n_running > 0:
-            return f"looking{glyphs.ellipsis} {found}"
+            return f"looking… {found}"
         if self._opened is not None and self._first_of_opened(models) is None:
-            return f"no GGUF file in {visible(short_folder(self._opened), glyphs)}"
+            return f"no GGUF file in {visible(short_folder(self._opened))}"
         return found

@@ -1,7 +1,6 @@
 """Leads the search beside the chat: started, paused, stopped and applied from the tune screen."""
 
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,13 +10,13 @@ from spectui.live.setup import Activity, ChatRecorded
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, PromptFile, builtin_suite, load_prompts
 from spectui.prompts.chats import Chats, load_chats
+from spectui.tui.tune.form import Filled, PromptSource, Wanted
 from spectui.tui.widgets import key_of
 
 if TYPE_CHECKING:
     from spectui.live.recording import ChatRecording
     from spectui.measure.arm import Arm
     from spectui.tui.app import SpectuiApp
-    from spectui.tui.tune.form import Filled, Wanted
     from spectui.tui.tune.screen import TuneScreen
     from spectui.tune.progress import TuningState
 
@@ -44,20 +43,6 @@ _TARGET_IS_GOING = (
     "The target is going along what was answered once more, with its MTP layers: while nobody "
     "waits, and about as long as it takes to write that without a draft."
 )
-
-
-class PromptSource(StrEnum):
-    """Source of the prompts that a search decodes."""
-
-    BUILTIN = "built-in"
-    FILES = "files"
-    CHAT = "this chat"
-    CHATS = "exported chats"
-
-    @property
-    def has_path(self) -> bool:
-        """Whether the prompts are files."""
-        return self in {PromptSource.FILES, PromptSource.CHATS}
 
 
 class TuneController:
@@ -111,7 +96,7 @@ class TuneController:
         """Take the present recording of the chat; None for another pair."""
         self._recording = event.recording
 
-    def _closed(self, filled: "Filled | None") -> None:
+    def _closed(self, filled: Filled | None) -> None:
         self._screen, self._filled = None, filled
 
     def take(self, state: "TuningState") -> None:
@@ -192,7 +177,7 @@ class TuneController:
             return f"Tuning needs a draft; choose a pair with one ({by})"
         return None
 
-    def start(self, wanted: "Wanted") -> None:
+    def start(self, wanted: Wanted) -> None:
         """Begin a search, or go on with the study of the same prompts."""
         try:
             is_export = wanted.source is PromptSource.CHATS
@@ -222,7 +207,7 @@ class TuneController:
             raise UsageError("this chat has no turns yet; ask something first, or choose others")
         return PromptFile(prompts=prompts)
 
-    def _start(self, prompts: tuple[Prompt, ...], chats: Chats | None, wanted: "Wanted") -> None:
+    def _start(self, prompts: tuple[Prompt, ...], chats: Chats | None, wanted: Wanted) -> None:
         setup, engine = self._app.session.setup, self._app.session.engine
         missing = self._missing()
         if setup is None or engine is None or missing is not None:

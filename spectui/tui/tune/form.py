@@ -3,28 +3,39 @@
 import os.path
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar
 
-from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.events import Click, Key
+from textual.events import Key
 from textual.message import Message
-from textual.reactive import reactive
-from textual.widget import Widget
+from textual.reactive import var
 from textual.widgets import Input, Label, Static
 
 from spectui.format import duration_text
 from spectui.options.option import INT_MAX
-from spectui.tui.glyphs import glyphs_of
-from spectui.tui.tune.controller import PromptSource
-from spectui.tui.widgets import hidden
+from spectui.tui import draw
+from spectui.tui.widgets import ChoiceRow
+
+
+class PromptSource(StrEnum):
+    """Source of the prompts that a search decodes."""
+
+    BUILTIN = "built-in"
+    FILES = "files"
+    CHAT = "this chat"
+    CHATS = "exported chats"
+
+    @property
+    def has_path(self) -> bool:
+        """Whether the prompts are files."""
+        return self in {PromptSource.FILES, PromptSource.CHATS}
+
 
 MAX_MINUTES = 10_000
-_MARK = "(x) "
+_SOURCES = tuple(PromptSource)
 _PLACEHOLDERS = {
     PromptSource.FILES: "a .jsonl, .json, .csv, .txt, or a folder of them; arrows leave",
     PromptSource.CHATS: "an export of chats with this model, or a folder; arrows leave",
@@ -74,65 +85,6 @@ def _depth_problem(depths: Sequence[str]) -> str | None:
     return "Depths are numbers of tokens with commas between them, such as 0,4096,16384."
 
 
-class SourceChoice(Widget, can_focus=True):
-    """One of the sources of prompts."""
-
-    class Typed(Message):
-        """A digit was typed, which chooses no source."""
-
-        def __init__(self, digit: str) -> None:
-            """Tell which one."""
-            super().__init__()
-            self.digit = digit
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        hidden("left", "tune.previous_source", "Previous source", action="step(-1)"),
-        hidden("right", "tune.next_source", "Next source", action="step(1)"),
-    ]
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"source--chosen"}
-    DEFAULT_CSS = """
-    SourceChoice {
-        height: auto;
-        & > .source--chosen { text-style: bold; }
-        &:focus > .source--chosen { background: $block-cursor-background;
-            color: $block-cursor-foreground; }
-    }
-    """
-
-    source: reactive[PromptSource] = reactive(PromptSource.BUILTIN)
-
-    def render(self) -> Text:
-        """All sources, the chosen one marked."""
-        chosen = self.get_component_rich_style("source--chosen")
-        mark = glyphs_of(self).bullet
-        parts = [
-            Text(f"({mark}) {source}", chosen) if source is self.source else Text(f"( ) {source}")
-            for source in PromptSource
-        ]
-        return Text("   ").join(parts)
-
-    def action_step(self, n: int) -> None:
-        """Choose the next source, or the one before."""
-        sources = list(PromptSource)
-        self.source = sources[(sources.index(self.source) + n) % len(sources)]
-
-    def on_key(self, event: Key) -> None:
-        """A number is meant for the minutes, the next field."""
-        if event.character is not None and event.character.isdecimal():
-            event.stop()
-            event.prevent_default()
-            self.post_message(self.Typed(event.character))
-
-    def on_click(self, event: Click) -> None:
-        """Choose what was clicked."""
-        offset, x = event.get_content_offset(self), 0
-        for source in PromptSource:
-            x += len(_MARK) + len(source) + 3
-            if offset is not None and offset.x < x:
-                self.source = source
-                return
-
-
 class PathInput(Input):
     """Path of the files. While it is empty, the arrows still choose between the sources."""
 
@@ -162,35 +114,25 @@ class PathInput(Input):
 class TuneSetup(Vertical):
     """The form; what is wrong with it stands under it."""
 
-    DEFAULT_CSS = """
-    TuneSetup {
-        height: auto;
-        Horizontal { height: 1; }
-        Label { width: 9; color: $text-muted; }
-        Input { background: $panel; }
-        Input:focus { background: $primary-muted; }
-        #minutes { width: 10; }
-        #depths { width: 20; }
-        #path { width: 1fr; }
-        .hint { width: 1fr; color: $text-muted; padding-left: 1; }
-        #problem { color: $loss; height: auto; }
-    }
-    """
-
-    n_chat_turns: int | None = None
+    n_chat_turns: var[int | None] = var(None)
     """Turns that could be tuned on; None if that is not known."""
+    text_s: var[float | None] = var(None, init=False)
+    """Seconds in which the target writes the text of a recording; None if that is not known."""
 
     def __init__(self, filled: Filled) -> None:
         """Begin with what is ``filled`` in already."""
         super().__init__()
         self._begin_with = filled
-        self._text_s: float | None = None
+        self.sources = ChoiceRow(
+            "prompts",
+            tuple(map(str, _SOURCES)),
+            index=_SOURCES.index(filled.source),
+            id="sources",
+        )
 
     def compose(self) -> ComposeResult:
         """Sources, the path that one of them needs, minutes, depths."""
-        with Horizontal():
-            yield Label("prompts")
-            yield SourceChoice()
+        yield self.sources
         with Horizontal(id="path-row"):
             yield Label("path")
             yield PathInput(
@@ -225,14 +167,18 @@ class TuneSetup(Vertical):
 
     def on_mount(self) -> None:
         """The path belongs to one source."""
-        self.query_one(SourceChoice).source = self._begin_with.source
-        self.watch(self.query_one(SourceChoice), "source", self._on_source)
+        self._on_source()
+
+    @property
+    def source(self) -> PromptSource:
+        """The chosen source of prompts."""
+        return _SOURCES[self.sources.index]
 
     @property
     def filled(self) -> Filled:
         """Present contents of the form."""
         return Filled(
-            source=self.query_one(SourceChoice).source,
+            source=self.source,
             path=self._path.value,
             minutes=self.query_one("#minutes", Input).value.strip(),
             depths=self.query_one("#depths", Input).value,
@@ -250,7 +196,7 @@ class TuneSetup(Vertical):
             or _minutes_problem(filled.minutes)
             or _depth_problem(depths)
         )
-        self._tell(problem)
+        self.tell(problem)
         if problem is not None:
             return None
         return Wanted(
@@ -269,68 +215,59 @@ class TuneSetup(Vertical):
             return "There is nothing at this path; correct it, or choose other prompts."
         return None
 
-    def show_text_s(self, seconds: float | None) -> None:
-        """Say whether there is time for a verdict.
-
-        Args:
-            seconds: in which the target writes the text of a recording; None if not known.
-        """
-        self._text_s = seconds
+    def watch_text_s(self) -> None:
+        """Say whether there is time for a verdict."""
         self._hint()
-
-    def refuse(self, reason: str) -> None:
-        """Say why nothing was started."""
-        self._tell(reason)
 
     def begin(self) -> None:
         """Give the keys to what is to be filled in: a path where the prompts are files."""
-        choice = self.query_one(SourceChoice)
-        if choice.source.has_path:
+        if self.source.has_path:
             self._path.focus()
         else:
-            choice.focus()
+            self.sources.focus()
 
     @property
     def _path(self) -> PathInput:
         return self.query_one(PathInput)
 
-    def _tell(self, problem: str | None) -> None:
-        glyphs = glyphs_of(self)
+    def tell(self, problem: str | None) -> None:
+        """Say what is wrong; None for nothing."""
         line = self.query_one("#problem", Static)
-        line.update("" if problem is None else glyphs.own_line(f"{glyphs.warning} {problem}"))
+        line.update("" if problem is None else draw.one_line(f"▲ {problem}"))
         line.display = problem is not None
 
-    def _on_source(self, source: PromptSource) -> None:
-        is_being_chosen = self.query_one(SourceChoice).has_focus or self._path.has_focus
-        self.query_one("#path-row").display = source.has_path
-        self._path.placeholder = _PLACEHOLDERS.get(source, "")
-        self._tell(None)
+    @on(ChoiceRow.Changed)
+    def _on_source(self) -> None:
+        is_being_chosen = self.sources.has_focus or self._path.has_focus
+        self.query_one("#path-row").display = self.source.has_path
+        self._path.placeholder = _PLACEHOLDERS.get(self.source, "")
+        self.tell(None)
         if is_being_chosen:
             self.begin()
 
     @on(Input.Changed)
     def _forget_problem(self) -> None:
-        self._tell(None)
+        self.tell(None)
 
     @on(Input.Changed, "#minutes")
     def _hint(self) -> None:
         hint, minutes = _MINUTES_HINT, self.filled.minutes
-        if self._text_s is not None and minutes and _minutes_problem(minutes) is None:
-            least_s = _LEAST_TEXTS * self._text_s
+        if self.text_s is not None and minutes and _minutes_problem(minutes) is None:
+            least_s = _LEAST_TEXTS * self.text_s
             if float(minutes) * _MINUTE_S < least_s:
                 hint = f"too few for a verdict, which takes some {duration_text(least_s)} here"
         self.query_one("#minutes-hint", Label).update(hint)
 
-    @on(SourceChoice.Typed)
-    def _on_digit(self, message: SourceChoice.Typed) -> None:
-        minutes = self.query_one("#minutes", Input)
-        minutes.focus()
-        minutes.insert_text_at_cursor(message.digit)
+    def on_key(self, event: Key) -> None:
+        """A digit is meant for the minutes, the next field, where it chooses no source."""
+        digit = event.character
+        if self.sources.has_focus and digit is not None and digit.isdecimal():
+            event.stop()
+            event.prevent_default()
+            minutes = self.query_one("#minutes", Input)
+            minutes.focus()
+            minutes.insert_text_at_cursor(digit)
 
     @on(PathInput.Left)
     def _on_left(self, message: PathInput.Left) -> None:
-        self.query_one(SourceChoice).action_step(message.by)
-
-    @on(Input.Changed, "#path")
-    def _on_path(self) -> None:
-        self._tell(None)
+        self.sources.action_move(message.by)

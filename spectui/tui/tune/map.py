@@ -18,7 +18,7 @@ from textual.widget import Widget
 from spectui.live.replay import ChatReplay, replayed_value
 from spectui.measure.arm import Arm
 from spectui.options.drafters import DraftSimple, number_of
-from spectui.tui.glyphs import Glyphs, glyphs_of
+from spectui.tui import draw
 from spectui.tui.tune.ledger import FORECAST, Ledger
 from spectui.tui.widgets import hidden, key
 from spectui.tune.space import MAX_DRAFT, P_MINS
@@ -181,17 +181,6 @@ class Heatmap(Widget, can_focus=True):
         "heatmap--empty",
         "heatmap--cursor",
     }
-    DEFAULT_CSS = """
-    Heatmap {
-        & > .heatmap--gain { color: $text; background: $gain; }
-        & > .heatmap--loss { color: $text; background: $loss; }
-        & > .heatmap--count { color: $text; background: $primary; }
-        & > .heatmap--label { color: $text-muted; }
-        & > .heatmap--empty { color: $text-muted; }
-        & > .heatmap--cursor { color: $block-cursor-foreground;
-            background: $block-cursor-background; text-style: bold; }
-    }
-    """
 
     class Moved(Message):
         """The cursor is on another setting, or there are others."""
@@ -300,15 +289,15 @@ class Heatmap(Widget, can_focus=True):
         return max(1, min(_MAX_CELL, room))
 
     def _grid_line(self, land: Landscape, row: int, label: Style) -> Strip:
-        width, glyphs, at = self._cell_width(land), glyphs_of(self), self._cursor
+        width, at = self._cell_width(land), self._cursor
         here = None if at is None else (at[0] // land.per_column, at[1] // land.per_row)
         segments = [Segment(land.rows[row].ljust(_LABELS), label)]
         for column in range(len(land.columns)):
             cell = land.cells.get((column, row))
             if cell is None:
-                text, style = glyphs.none.rjust(width - 1) + " ", self._part("empty")
+                text, style = draw.NONE.rjust(width - 1) + " ", self._part("empty")
             else:
-                text, style = _content(cell, width, land, glyphs), self._style(cell, land)
+                text, style = _content(cell, width, land), self._style(cell, land)
             is_here = here == (column, row)
             segments.append(Segment(text, self._part("cursor") if is_here else style))
         return Strip(segments)
@@ -336,31 +325,30 @@ class Heatmap(Widget, can_focus=True):
         return Style(color=color.rich_color, bgcolor=background.rich_color, bold=is_marked)
 
     def _legend(self, land: Landscape) -> str:
-        glyphs = glyphs_of(self)
         if not land.cells:
-            return f"{glyphs.none} not replayed yet"
-        times, unit = (glyphs.times, "of off") if self._is_speedup else ("", "tokens/round")
+            return f"{draw.NONE} not replayed yet"
+        times, unit = ("×", "of off") if self._is_speedup else ("", "tokens/round")
         sources = {cell.source for cell in land.cells.values()}
         parts = [
             f"{land.low:.2f}{times} to {land.high:.2f}{times} {unit}"
             + (", replayed" if Source.REPLAYED in sources else ""),
-            f"{glyphs.measured} measured" if Source.MEASURED in sources else "",
-            f"{glyphs.bullet} best" if Source.BEST in sources else "",
-            "" if Source.REPLAYED in sources else f"{glyphs.none} not tried",
+            "◆ measured" if Source.MEASURED in sources else "",
+            "• best" if Source.BEST in sources else "",
+            "" if Source.REPLAYED in sources else f"{draw.NONE} not tried",
         ]
         best = next((cell.arm for cell in self._known if cell.source is Source.BEST), None)
         if best is not None and _place(best) is None:
-            parts.append(f"the best, {glyphs.one_line(best.drafter)}, has no place here")
+            parts.append(f"the best, {draw.one_line(best.drafter)}, has no place here")
         return "   ".join(part for part in parts if part)
 
 
-def _content(cell: Cell, width: int, land: Landscape, glyphs: Glyphs) -> str:
+def _content(cell: Cell, width: int, land: Landscape) -> str:
     """Return a cell's text in ``width`` characters: a mark and a number, or a shade."""
-    mark = {Source.MEASURED: glyphs.measured, Source.BEST: glyphs.bullet}.get(cell.source, " ")
+    mark = {Source.MEASURED: "◆", Source.BEST: "•"}.get(cell.source, " ")
     if width >= _MIN_CELL:
         number = f"{mark}{cell.value:.2f}"[:_MIN_CELL]
         return number.rjust(width - (width > _MIN_CELL)).ljust(width)
-    span, ramp = land.high - land.low, glyphs.segments[3::-1]
+    span, ramp = land.high - land.low, draw.SEGMENTS[3::-1]
     shade = ramp[round((cell.value - land.low) / span * (len(ramp) - 1)) if span else -1]
     return ((mark if mark.strip() else shade) + shade * width)[:width]
 

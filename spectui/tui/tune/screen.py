@@ -17,10 +17,10 @@ from spectui.live.replay import ChatReplay, replay_chat
 from spectui.measure.arm import Arm
 from spectui.options.speculation import Speculation
 from spectui.trace.costs import Costs
-from spectui.tui.glyphs import glyphs_of
+from spectui.tui import draw
 from spectui.tui.tune import ledger as settings
 from spectui.tui.tune import words
-from spectui.tui.tune.form import Filled, SourceChoice, TuneSetup
+from spectui.tui.tune.form import Filled, TuneSetup
 from spectui.tui.tune.map import Heatmap, replayed, searched
 from spectui.tui.tune.status import TuneStatus
 from spectui.tui.tune.table import TrialsTable
@@ -29,43 +29,6 @@ from spectui.tune.progress import Phase, TuningState
 
 if TYPE_CHECKING:
     from spectui.tui.tune.controller import TuneController
-
-CSS = """
-TuneScreen {
-    TuneStatus, #introduction, TuneSetup, #basis { padding: 0 1; }
-    #basis { display: none; height: auto; color: $text-muted; }
-    #introduction { height: auto; color: $text-muted; max-width: 90; }
-    TuneSetup { margin: 1 0; }
-    TuneViews, #views { height: 1fr; }
-    .view { border: round $frame; border-title-color: $text-muted; padding: 0 1; }
-    TrialsTable { height: 1fr; }
-    #detail { height: auto; max-height: 3; color: $text-muted; }
-    #cell { height: 1; text-wrap: nowrap; text-overflow: ellipsis; color: $text-muted; }
-    Heatmap { height: 1fr; max-height: 24; }
-
-    &.-idle TuneViews { display: none; }
-
-    &.-narrow, &.-short {
-        .view { display: none; border: none; }
-        .view.-active { display: block; }
-    }
-    &.-wide.-tall, &.-broad.-tall { Tabs { display: none; } }
-    &.-wide.-tall #views { layout: grid; grid-size: 1 2; grid-rows: 1fr 16; }
-    &.-broad.-tall #views { layout: grid; grid-size: 2 1; grid-columns: 11fr 10fr; grid-rows: 1fr; }
-    &.-replay {
-        TuneStatus { display: none; }
-        #basis, #map { display: block; }
-        Tabs, #settings { display: none !important; }
-        #views { layout: vertical !important; }
-        #cell { height: auto; text-wrap: wrap; color: $foreground; }
-    }
-    &.-ascii {
-        Underline { display: none; }
-        Tabs { height: 1; }
-        &.-wide.-tall .view, &.-broad.-tall .view { border: ascii $frame; }
-    }
-}
-"""
 
 
 _LETTERS = frozenset({"start", "source"})
@@ -130,22 +93,22 @@ class TuneViews(Container):
 
     def _words(self, arm: Arm) -> str:
         """Text on a setting of the map."""
-        glyphs, chat = glyphs_of(self), self._chat
+        chat = self._chat
         if chat is not None:
             total = next(one for one in chat.totals if one.speculation == arm.speculation)
             in_use = arm.speculation == self._in_use
-            return words.replayed(total, chat, glyphs, in_use=in_use)
+            return words.replayed(total, chat, in_use=in_use)
         rows = [row for row in self._ledger.rows if row.is_known and row.arm == arm]
         if rows:
-            return words.setting(rows[-1], glyphs)
-        return words.forecast(next(one for one in self._ledger.forecasts if one.arm == arm), glyphs)
+            return words.setting(rows[-1])
+        return words.forecast(next(one for one in self._ledger.forecasts if one.arm == arm))
 
-    @on(TrialsTable.Selected)
+    @on(TrialsTable.RowHighlighted)
     def _show_selected(self) -> None:
         row, detail = self.query_one(TrialsTable).selected, self.query_one("#detail", Static)
         detail.display = row is not None
         if row is not None:
-            detail.update(words.setting(row, glyphs_of(self)))
+            detail.update(words.setting(row))
 
     @on(Tabs.TabActivated)
     def _on_tab(self, event: Tabs.TabActivated) -> None:
@@ -169,13 +132,6 @@ class TuneScreen(Screen[Filled]):
         key(
             "a", "tune.apply", "Apply", "Use in the chat what the verdict says, or the best so far"
         ),
-        key(
-            "enter",
-            "tune.apply_selected",
-            "Apply row",
-            "Use the selected setting in the chat",
-            display="enter",
-        ),
         key("e", "tune.export", "Export", "Show the flags for llama-server"),
         hidden("1", "tune.view_settings", "Show settings", action="view('settings')"),
         hidden("2", "tune.view_map", "Show map", action="view('map')"),
@@ -189,7 +145,6 @@ class TuneScreen(Screen[Filled]):
         hidden("o", "tune.sort", "Sort", "Sort the settings by the next column"),
         hidden("r", "tune.reverse", "Reverse order", action="sort(True)"),
     ]
-    DEFAULT_CSS = CSS
     AUTO_FOCUS = "TrialsTable"
     HORIZONTAL_BREAKPOINTS = [  # noqa: RUF012 - as Screen has it
         (0, "-narrow"),
@@ -238,7 +193,7 @@ class TuneScreen(Screen[Filled]):
     def compose(self) -> ComposeResult:
         """Head, form, and two views that are tabs where there is no room for both."""
         yield TuneStatus()
-        yield TuneSetup(self._filled)
+        yield TuneSetup(self._filled).data_bind(TuneScreen.n_chat_turns, TuneScreen.text_s)
         yield Static(id="introduction", markup=False)
         yield Static(id="basis", markup=False)
         yield TuneViews()
@@ -246,14 +201,12 @@ class TuneScreen(Screen[Filled]):
 
     def on_mount(self) -> None:
         """Show what there is."""
-        self.set_class(glyphs_of(self).times.isascii(), "-ascii")
         self._show_views()
         for shown in ("chat_is_busy", "missing", "prompts", "not_recorded"):
             self.watch(self, shown, self._show_state, init=False)
         self.watch(self, "in_use", self._show_views, init=False)
         self.watch(self, "recorded", self._replay, init=False)
         self.watch(self, "shows_replay", self._show_other)
-        self.watch(self, "text_s", self.query_one(TuneSetup).show_text_s)
 
     def _show_other(self) -> None:
         """Show the search, or the replay, with the keys where they are needed first."""
@@ -262,7 +215,7 @@ class TuneScreen(Screen[Filled]):
         self._replay()
         if self.query_one(TuneSetup).display:
             # Not the path, even where it is what is filled in: letters are keys here.
-            self.query_one(SourceChoice).focus()
+            self.query_one(TuneSetup).sources.focus()
         elif not self.shows_replay:
             self.query_one(TrialsTable).focus()
 
@@ -310,7 +263,7 @@ class TuneScreen(Screen[Filled]):
         self._show_state()
         setup = self.query_one(TuneSetup)
         if problem is not None:
-            setup.refuse(problem)
+            setup.tell(problem)
         setup.begin()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -331,7 +284,6 @@ class TuneScreen(Screen[Filled]):
     def action_start(self) -> None:
         """Start, or first show what would be started."""
         setup = self.query_one(TuneSetup)
-        setup.n_chat_turns = self.n_chat_turns
         if not setup.display:
             self.ask()
         elif (wanted := setup.read()) is not None:
@@ -369,13 +321,13 @@ class TuneScreen(Screen[Filled]):
         if choice is not None:
             arm, reason = choice
             self._controller.apply(arm)
-            self.notify(glyphs_of(self).own_line(reason), markup=False)
+            self.notify(draw.one_line(reason), markup=False)
 
     def action_source(self) -> None:
         """Look at the sources of prompts; choose the next one when looking already."""
-        choice = self.query_one(SourceChoice)
+        choice = self.query_one(TuneSetup).sources
         if self.focused is choice:
-            choice.action_step(1)
+            choice.action_move(1)
         else:
             self.ask()
             choice.focus()
@@ -418,7 +370,7 @@ class TuneScreen(Screen[Filled]):
         has_no_map = self._chat is None and not state.forecasts
         self.set_class(has_no_map if replays else is_empty, "-idle")
         self.query_one("#map").border_title = "What if" if replays else _TITLES["map"]
-        self.query_one("#basis", Static).update(glyphs_of(self).own_line(self._basis()))
+        self.query_one("#basis", Static).update(draw.one_line(self._basis()))
         introduction = self.query_one("#introduction", Static)
         introduction.display = is_empty and not replays
         if is_empty:
@@ -442,7 +394,7 @@ class TuneScreen(Screen[Filled]):
         searched = " The map is of the search's own prompts." if self._state.forecasts else ""
         return self.not_recorded + searched
 
-    @on(TrialsTable.Selected)
+    @on(TrialsTable.RowHighlighted)
     def _refresh_available(self) -> None:
         # The footer is built anew: only when there is something new to build.
         selected = self.query_one(TrialsTable).selected

@@ -10,8 +10,8 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Digits, Static
 
-from spectui.tui.glyphs import Glyphs, glyphs_of
-from spectui.tui.text.display import clip
+from spectui.tui import draw
+from spectui.tui.display import clip
 from spectui.tui.tune import words
 from spectui.tui.tune.ledger import Ledger
 from spectui.tui.tune.words import Headline
@@ -35,23 +35,6 @@ _BAR = 24
 class VerdictBox(Horizontal):
     """The answer, as large as a terminal draws: digits of three lines where there is room."""
 
-    DEFAULT_CSS = """
-    VerdictBox {
-        height: auto; max-height: 40vh; overflow-y: auto; padding: 0 1; background: $foreground 8%;
-        border-left: outer $foreground 50%;
-        Digits { width: auto; padding-right: 2; text-style: bold; display: none; }
-        #advice { height: auto; text-style: bold; }
-        #because { height: auto; }
-        #interval { height: 1; text-wrap: nowrap; }
-        &.-gain { background: $gain 15%; border-left: outer $gain; }
-        &.-gain #advice, &.-gain Digits { color: $gain; }
-        &.-loss { background: $loss 15%; border-left: outer $loss; }
-        &.-loss #advice, &.-loss Digits { color: $loss; }
-        &.-large Digits { display: block; }
-        &.-ascii { border-left: none; }
-    }
-    """
-
     def compose(self) -> ComposeResult:
         """The speedup, the advice, the interval, and what the answer rests on."""
         yield Digits()
@@ -60,30 +43,23 @@ class VerdictBox(Horizontal):
             yield Static(id="interval", markup=False)
             yield Static(id="because", markup=False)
 
-    def on_mount(self) -> None:
-        """Be as high as what is said."""
-        self.query_one(".told").styles.height = "auto"
-
     def show(self, told: Headline) -> None:
         """Show ``told``."""
-        glyphs = glyphs_of(self)
         is_decided = told.pays is not None and told.speedup is not None
         self.set_class(is_decided and bool(told.pays), "-gain")
         self.set_class(is_decided and (told.speedup or 1.0) < 1, "-loss")
-        # Digits are made of box characters.
-        is_large = told.is_decided and told.speedup is not None and not glyphs.is_ascii
+        is_large = told.is_decided and told.speedup is not None
         is_roomy = self.app.size.height >= _ROOMY
         self.set_class(is_large and is_roomy, "-large")
-        self.set_class(glyphs.is_ascii, "-ascii")
         if told.speedup is not None:
             self.query_one(Digits).update(f"{told.speedup:.2f}x")
         advice = told.advice
         if told.speedup is not None and not self.has_class("-large"):
-            advice = f"{glyphs.speedup(told.speedup)}  {advice}"
-        bar = words.interval(told, min(_INTERVAL, self.app.size.width // 3), glyphs)
+            advice = f"{draw.speedup(told.speedup)}  {advice}"
+        bar = words.interval(told, min(_INTERVAL, self.app.size.width // 3))
         shown = ((advice, "#advice"), (bar, "#interval"), (told.because, "#because"))
         for text, place in shown:
-            self.query_one(place, Static).update(glyphs.spelt(text))
+            self.query_one(place, Static).update(text)
             self.query_one(place).display = bool(text)
 
 
@@ -91,15 +67,6 @@ class StateLine(Widget):
     """Phase, progress and study on one line, with a bar at its end while the search runs."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"state--phase", "state--failed", "state--bar"}
-    DEFAULT_CSS = """
-    StateLine {
-        height: 1;
-        & > .state--phase { color: $primary; text-style: bold; }
-        & > .state--failed { color: $loss; text-style: bold; }
-        & > .state--bar { color: $primary; }
-    }
-    """
-
     words: reactive[tuple[str, str]] = reactive(("", ""))
     """The phase, and more about it."""
     fraction: reactive[float | None] = reactive(None)
@@ -108,14 +75,14 @@ class StateLine(Widget):
 
     def render(self) -> Text:
         """Draw it; the words give way to the bar."""
-        (phase, more), glyphs = self.words, glyphs_of(self)
+        phase, more = self.words
         look = self.get_component_rich_style(f"state--{'failed' if self.failed else 'phase'}")
         bar, percent = "", ""
         if self.fraction is not None:
-            bar = glyphs.bar(self.fraction, min(_BAR, self.size.width // 4))
+            bar = draw.bar(self.fraction, min(_BAR, self.size.width // 4))
             percent = f" {self.fraction:>4.0%}"
         room = self.size.width - len(phase) - len(bar) - len(percent) - bool(bar)
-        told = clip(more, max(room, 0), glyphs.ellipsis)
+        told = clip(more, max(room, 0))
         told += " " * max(room - len(told), 0)
         bar_look = self.get_component_rich_style("state--bar")
         return Text.assemble(
@@ -134,17 +101,7 @@ class Findings(VerticalScroll):
 class TuneStatus(Vertical):
     """The verdict, the state of the search on a line, and the facts behind both."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"status--label", "status--caution", "status--bad"}
-    DEFAULT_CSS = """
-    TuneStatus {
-        height: auto;
-        & > .status--label { color: $text-muted; }
-        & > .status--caution { color: $caution; text-style: bold; }
-        & > .status--bad { color: $loss; text-style: bold; }
-        #findings { height: auto; max-height: 12; }
-        &.-short #findings { max-height: 25vh; }
-    }
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"status--label", "status--bad"}
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,22 +118,22 @@ class TuneStatus(Vertical):
         self, state: TuningState, ledger: Ledger, *, chat_is_busy: bool, prompts: str | None = None
     ) -> None:
         """Show how the search stands, and while it runs which ``prompts`` it uses."""
-        glyphs, line = glyphs_of(self), self.query_one(StateLine)
+        line = self.query_one(StateLine)
         # So that the trials keep some lines.
         self.set_class(self.app.size.height < _ROOMY, "-short")
         is_idle = state.phase is Phase.IDLE
-        told = words.verdict(state, ledger, glyphs)
+        told = words.verdict(state, ledger)
         box = self.query_one(VerdictBox)
         box.display = not is_idle or bool(state.records)
         box.show(told)
-        more = "" if is_idle else words.headline(state, ledger, glyphs)
+        more = "" if is_idle else words.headline(state, ledger)
         phase = words.phase(state, chat_is_busy=chat_is_busy)
-        line.words = (f"Tuning: {phase}", more and f" {glyphs.bullet} {more}")
+        line.words = (f"Tuning: {phase}", more and f" • {more}")
         line.failed = state.phase is Phase.FAILED
         line.fraction = words.progress(state, ledger)[1] if state.is_running else None
         facts = self._facts(state)
         if prompts is not None and state.is_running:
-            facts.append(("prompts", glyphs.own_line(prompts), None))
+            facts.append(("prompts", draw.one_line(prompts), None))
         if facts != self._shown:
             self._shown = facts
             findings = self.query_one(Findings)
@@ -184,35 +141,34 @@ class TuneStatus(Vertical):
             findings.display = bool(facts)
 
     def _facts(self, state: TuningState) -> list[Fact]:
-        glyphs = glyphs_of(self)
         facts: list[Fact] = []
         if state.error is not None:
-            facts.append(("reason", _cut(state.error, glyphs), "status--bad"))
+            facts.append(("reason", _cut(state.error), "status--bad"))
         current = state.current if state.phase is Phase.SEARCHING else None
         if current is not None and not current.is_off:
-            facts.append(("now", glyphs.one_line(current.label), None))
+            facts.append(("now", draw.one_line(current.label), None))
         if (result := state.result) is not None:
             facts += self._reasons(result)
             if state.race is not None:
                 facts.append(("race", state.race.text, None))
             more = (
-                ("output", words.lossless(result, glyphs)),
+                ("output", words.lossless(result)),
                 ("depths", words.depths(result)),
                 ("forecasts", words.forecast_error(result)),
                 ("machine", words.machine(result)),
             )
-            facts += [(label, glyphs.own_line(text), None) for label, text in more if text]
+            facts += [(label, draw.one_line(text), None) for label, text in more if text]
             if result.not_kept is not None:
-                facts.append(("not kept", _cut(result.not_kept, glyphs), "status--bad"))
+                facts.append(("not kept", _cut(result.not_kept), "status--bad"))
         return facts
 
     def _reasons(self, result: TuneResult) -> list[Fact]:
         """Reasons of the verdict, a line each, where there is room for them."""
         if self.app.size.height < _ROOMY:
             return []
-        glyphs, elsewhere = glyphs_of(self), temperatures_sentence(result.temperatures)
+        elsewhere = temperatures_sentence(result.temperatures)
         told: list[Fact] = [
-            ("" if index else "why", f"{glyphs.bullet} {glyphs.own_line(reason)}", None)
+            ("" if index else "why", f"• {draw.one_line(reason)}", None)
             for index, reason in enumerate(words.why(result))
         ]
         more = (
@@ -220,7 +176,7 @@ class TuneStatus(Vertical):
             ("cache", cache_sentence(result.experts)),
             ("trials", words.ended_early(result)),
         )
-        return told + [(label, glyphs.own_line(text), None) for label, text in more if text]
+        return told + [(label, draw.one_line(text), None) for label, text in more if text]
 
     def _table(self, facts: list[Fact]) -> Table:
         table = Table.grid(padding=(0, 1))
@@ -235,6 +191,6 @@ class TuneStatus(Vertical):
         return str(self.get_component_rich_style(name))
 
 
-def _cut(reason: str, glyphs: Glyphs) -> str:
-    told = glyphs.own_line(reason)
-    return told if len(told) <= _MAX_ERROR else told[:_MAX_ERROR] + glyphs.ellipsis
+def _cut(reason: str) -> str:
+    told = draw.one_line(reason)
+    return told if len(told) <= _MAX_ERROR else told[:_MAX_ERROR] + "…"

@@ -9,7 +9,7 @@ from spectui.live.replay import ChatReplay
 from spectui.measure.verdict import Answer
 from spectui.trace.replay import Total
 from spectui.trace.terms import largest_loss, replayed_terms
-from spectui.tui.glyphs import Glyphs
+from spectui.tui import draw
 from spectui.tui.tune.ledger import FORECAST, NOISY, Ledger, Row
 from spectui.tune.explain import DECIDES, explain_result
 from spectui.tune.forecast import Forecast
@@ -35,9 +35,9 @@ def introduction(start_key: str, missing: str | None = None) -> str:
     return f"{how}. {_INTRODUCTION}"
 
 
-def measure(value: float | str | None, form: str, glyphs: Glyphs) -> str:
+def measure(value: float | str | None, form: str) -> str:
     """Return a number in ``form``, or the sign for one that is not there."""
-    return glyphs.none if value is None else form.format(value)
+    return draw.NONE if value is None else form.format(value)
 
 
 def phase(state: TuningState, *, chat_is_busy: bool) -> str:
@@ -76,14 +76,14 @@ def progress(state: TuningState, ledger: Ledger) -> tuple[str, float]:
     return words, float(bool(words) and state.phase is not Phase.STARTING)
 
 
-def headline(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> str:
+def headline(state: TuningState, ledger: Ledger) -> str:
     """Return how far it is, how long it will take and which study it is."""
     facts = [progress(state, ledger)[0]]
     if state.is_running and state.seconds_left is not None:
         facts.append(left_text(state.seconds_left))
     if state.study is not None:
-        facts.append(f"study {glyphs.one_line(state.study)}")
-    return f" {glyphs.bullet} ".join(filter(None, facts))
+        facts.append(f"study {draw.one_line(state.study)}")
+    return " • ".join(filter(None, facts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,16 +104,16 @@ class Headline:
     """Whether the speedup may be drawn large: it was judged, and the answer is not open."""
 
 
-def interval(told: Headline, width: int, glyphs: Glyphs) -> str:
+def interval(told: Headline, width: int) -> str:
     """Return the interval of a verdict as a bar beside 1.00, and its ends; empty without one."""
     if told.interval is None or told.speedup is None:
         return ""
     low, high = told.interval
-    drawn = glyphs.on_scale(low, told.speedup, high, 1.0, width)
-    return f"{drawn}  {low:.2f} to {high:.2f}, {glyphs.interval[-2]} 1.00: no draft"
+    drawn = draw.on_scale(low, told.speedup, high, 1.0, width)
+    return f"{drawn}  {low:.2f} to {high:.2f}, │ 1.00: no draft"
 
 
-def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
+def verdict(state: TuningState, ledger: Ledger) -> Headline:
     """Return the verdict; before there is one, the best so far."""
     result = state.result
     if result is not None and result.speedup is not None:
@@ -134,7 +134,7 @@ def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
             pays=earlier.verdict.use_speculation,
             is_decided=earlier.verdict.answer is not Answer.UNDECIDED,
         )
-    so_far = _best_so_far(ledger, glyphs)
+    so_far = _best_so_far(ledger)
     if state.is_running or result is None:
         return so_far
     # The verdict advises to leave it off, which nothing has shown.
@@ -144,10 +144,10 @@ def verdict(state: TuningState, ledger: Ledger, glyphs: Glyphs) -> Headline:
     return replace(so_far, advice="Nothing was decided", because=because)
 
 
-def _best_so_far(ledger: Ledger, glyphs: Glyphs) -> Headline:
+def _best_so_far(ledger: Ledger) -> Headline:
     if ledger.best is None:
         return Headline(advice="No speedup yet")
-    label, estimate = glyphs.one_line(ledger.best.arm.label), ledger.best.speedup
+    label, estimate = draw.one_line(ledger.best.arm.label), ledger.best.speedup
     if estimate is None:
         return Headline(advice="No speedup yet", because=f"off was not measured; {label}")
     if estimate <= 1:
@@ -193,7 +193,7 @@ def machine(result: TuneResult) -> str | None:
     return None if result.conditions is None else " ".join(result.conditions.notes) or None
 
 
-def lossless(result: TuneResult, glyphs: Glyphs) -> str | None:
+def lossless(result: TuneResult) -> str | None:
     """Return whether speculation changed the output; None if there was no confirmation."""
     if not result.pairs:
         return None
@@ -202,35 +202,35 @@ def lossless(result: TuneResult, glyphs: Glyphs) -> str | None:
     divergence = result.lossless.divergence
     if divergence is None:
         return "equal to the target's on every prompt"
-    where = f"at token {divergence.position} of prompt {glyphs.one_line(divergence.prompt_id)}"
+    where = f"at token {divergence.position} of prompt {draw.one_line(divergence.prompt_id)}"
     if divergence.explained:
         return f"equal but for rounding (two tokens as likely {where})"
     if divergence.explained is None:
         return f"differs from the target's {where}; llama-server does not tell whether by rounding"
-    return f"{glyphs.warning} differs from the target's {where}; rounding does not explain it"
+    return f"▲ differs from the target's {where}; rounding does not explain it"
 
 
-def setting(row: Row, glyphs: Glyphs) -> str:
+def setting(row: Row) -> str:
     """Return a row in one sentence: why it failed, or what is known of it."""
     record = row.record
     source = row.state if record is None else f"trial {record.number}"
-    head = f"{source}, {glyphs.one_line(row.arm.label)}: "
+    head = f"{source}, {draw.one_line(row.arm.label)}: "
     if record is not None and not row.is_known:
-        return head + row.state + (f": {glyphs.own_line(record.error)}" if record.error else "")
+        return head + row.state + (f": {draw.one_line(record.error)}" if record.error else "")
     facts: Iterable[str] = (
-        measure(row.tokens_per_s, "{:.1f} tokens/s", glyphs),
-        measure(row.speedup, "{:.2f}" + glyphs.times + " of off", glyphs),
-        measure(row.acceptance_rate, "acceptance {:.0%}", glyphs),
+        measure(row.tokens_per_s, "{:.1f} tokens/s"),
+        measure(row.speedup, "{:.2f}× of off"),
+        measure(row.acceptance_rate, "acceptance {:.0%}"),
         "" if record is None else counted(len(record.prompts), "prompt"),
         "noisy: the machine's speed changed meanwhile" if row.state == NOISY else "",
     )
-    return head + ", ".join(fact for fact in facts if fact not in {"", glyphs.none})
+    return head + ", ".join(fact for fact in facts if fact not in {"", draw.NONE})
 
 
-def forecast(one: Forecast, glyphs: Glyphs) -> str:
+def forecast(one: Forecast) -> str:
     """Return a setting that a search has replayed in one sentence."""
     return (
-        f"{glyphs.one_line(one.arm.label)}: {glyphs.speedup(one.speedup)} of off predicted, "
+        f"{draw.one_line(one.arm.label)}: {draw.speedup(one.speedup)} of off predicted, "
         f"{one.n_drafted} drafted, {one.n_accepted} accepted"
     )
 
@@ -249,21 +249,21 @@ def basis(recording: ChatRecording, chat: ChatReplay) -> str:
     return " ".join(parts)
 
 
-def replayed(total: Total, chat: ChatReplay, glyphs: Glyphs, *, in_use: bool) -> str:
+def replayed(total: Total, chat: ChatReplay, *, in_use: bool) -> str:
     """Return a setting in three lines: its speedup, its counts, and what costs most."""
     facts, more = [total.speculation.own.summary, *["in use"] * in_use], []
     if chat.costs is not None and total.speedup is not None:
-        speed = glyphs.tokens_per_s(total.tokens_per_s)
-        facts.append(f"predicted {glyphs.speedup(total.speedup)} of off, {speed}")
+        speed = draw.tokens_per_s(total.tokens_per_s)
+        facts.append(f"predicted {draw.speedup(total.speedup)} of off, {speed}")
         terms = replayed_terms(total, chat.costs)
         if terms is not None:
             term, without = largest_loss(terms, total.speedup)
-            more.append(f"{DECIDES[term]} {glyphs.speedup(without)}.")
+            more.append(f"{DECIDES[term]} {draw.speedup(without)}.")
     counts = (
         f"{counted(total.n_rounds, 'round')}, {total.n_drafted} drafted, {total.n_accepted} "
-        f"accepted, {glyphs.number(total.tokens_per_round)} tokens/round"
+        f"accepted, {draw.number(total.tokens_per_round)} tokens/round"
     )
-    return "\n".join((f" {glyphs.bullet} ".join(facts), counts, *more))
+    return "\n".join((" • ".join(facts), counts, *more))
 
 
 def _fraction(done: int, total: int) -> float:

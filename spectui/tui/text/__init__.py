@@ -1,1 +1,0 @@
-"""Text as a model gives it, made fit for a screen: decoding, safe display, wrapping. No widgets."""
