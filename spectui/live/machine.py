@@ -16,7 +16,6 @@ from spectui.monitor.readings import (
     GpuSource,
     HostReading,
     Reading,
-    Ring,
     Snapshot,
 )
 from spectui.speculative.counters import Round
@@ -330,7 +329,9 @@ class TrafficHistory:
 
     def __init__(self) -> None:
         """Start without a sample."""
-        self._rings: defaultdict[tuple[str, int], Ring] = defaultdict(lambda: Ring(_N_SAMPLES))
+        self._rings: defaultdict[tuple[str, int], deque[float | None]] = defaultdict(
+            lambda: deque(maxlen=_N_SAMPLES)
+        )
 
     def add(self, snapshot: Snapshot, dram: Reading) -> None:
         """Take a sample."""
@@ -342,7 +343,7 @@ class TrafficHistory:
 
     def of(self, what: str, gpu: int = 0) -> Samples:
         """Return the samples of ``rx`` and ``tx`` of a GPU, of ``dram``, or of ``disk``."""
-        return self._rings[what, gpu].values()
+        return tuple(self._rings[what, gpu])
 
 
 def traffic_state(

@@ -14,7 +14,7 @@ from spectui.live import machine, rounds
 from spectui.live.devices import concerned
 from spectui.live.setup import BaselineMeasured, RamMeasured
 from spectui.llama.buffers import ModelMemory
-from spectui.monitor.readings import GpuSource, Reading, Ring, Snapshot
+from spectui.monitor.readings import GpuSource, Reading, Snapshot
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, count
 
@@ -103,7 +103,7 @@ class ThroughputMeter:
         self._turn, self._session, self._sample = Rate(), Rate(), Rate()
         self._recent: deque[tuple[int, float]] = deque()
         self._recent_s = 0.0
-        self._history = Ring(_N_SAMPLES)
+        self._history: deque[float | None] = deque(maxlen=_N_SAMPLES)
 
     def measured_alone(self, measured: BaselineMeasured) -> bool:
         """Take how fast the target is alone, now; False if what is known is better.
@@ -163,7 +163,7 @@ class ThroughputMeter:
             baseline_age_min=self._baseline_age_min(),
             is_baseline_disturbed=self.is_baseline_disturbed,
             prompt=self._prompt,
-            history=self._history.values(),
+            history=tuple(self._history),
         )
 
 

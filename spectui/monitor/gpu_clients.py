@@ -1,7 +1,7 @@
 """Other processes on the GPUs that this one uses, and whether those GPUs hold their clocks back."""
 
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 import pynvml
@@ -35,11 +35,10 @@ class GpuClients(Closing):
         self._handles: list[Handle] = []
         self._seen_us: dict[int, int] = {}
         self._reason: str | None = None
-        self._in_session = False
+        self._session = ExitStack()
         try:
-            nvml.start()
-            self._in_session = True
-            self._handles = [nvml.by_index(index) for index in range(nvml.count())]
+            self._session.enter_context(nvml.session())
+            self._handles = nvml.gpus()
         except NvmlError as error:
             self._reason = error.reason("the GPUs")
 
@@ -65,9 +64,8 @@ class GpuClients(Closing):
 
     def close(self) -> None:
         """End the session."""
-        if self._in_session:
-            nvml.stop()
-        self._in_session, self._handles = False, []
+        self._session.close()
+        self._handles = []
 
     def _shares(self, index: int, gpu: Handle) -> Mapping[int, float]:
         """Mean share of each process since the last read; without a sample there is nobody."""

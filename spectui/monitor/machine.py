@@ -91,8 +91,7 @@ def _gpus() -> tuple[tuple[str, ...], str | None, str | None]:
     """
     try:
         with nvml.session():
-            handles = [nvml.by_index(index) for index in range(nvml.count())]
-            names = tuple(nvml.name(handle) for handle in handles)
+            names = tuple(map(nvml.name, nvml.gpus()))
             driver = None
             with suppress(NvmlError):
                 # GPUs without it compare as those of which it was never kept.

@@ -12,11 +12,10 @@ import pytest
 
 from spectui.documents import Known
 from spectui.measure.device_locks import visible_gpus
-from spectui.monitor.drm import KernelGpus
+from spectui.monitor.drm import KernelError, KernelGpus
 from spectui.monitor.metrics import RETRY_S
 from spectui.monitor.readings import GpuReading, GpuSource, Reading, Snapshot
 from spectui.monitor.sampler import LiveSource
-from spectui.monitor.sysfs import KernelError
 from tests.support.nvml import StandIn, until
 
 pytest_plugins = ("tests.support.nvml_fixtures",)

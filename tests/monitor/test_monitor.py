@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from spectui.errors import BadInputError
 from spectui.monitor.host import Host, _Cores
-from spectui.monitor.readings import CounterRate, HostReading, Reading, Ring, Snapshot
+from spectui.monitor.readings import CounterRate, HostReading, Reading, Snapshot
 from spectui.monitor.sampler import LiveSource, Sampler
 from tests.support.nvml import StandIn, until
 
@@ -53,20 +53,6 @@ def test_a_32_bit_counter_gives_the_true_rates_however_it_wraps(
         assert reading.value == pytest.approx(difference / elapsed_s, rel=1e-6)
         # A second read at the same moment gives the rate of the time before.
         assert rate.update((total + 12) % (1 << 32), now_s) == reading
-
-
-@given(
-    capacity=st.integers(1, 20),
-    values=st.lists(st.none() | st.floats(allow_nan=False), max_size=60),
-)
-def test_a_ring_keeps_the_last_samples_in_order(capacity: int, values: list[float | None]) -> None:
-    ring = Ring(capacity)
-    for value in values:
-        ring.append(value)
-    kept = values[-capacity:]
-    assert ring.values() == tuple(kept)
-    assert len(ring) == len(kept)
-    assert ring.maximum() == max((value for value in kept if value is not None), default=None)
 
 
 def stat_text(busy_and_idle: list[tuple[int, int]]) -> bytes:
