@@ -4,27 +4,22 @@ A ``Mark`` costs some 30 µs, so that one may stand at each end of whatever is m
 is the difference of two (``disturbance.between``).
 """
 
-import os
 import re
 import resource
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from spectui.closing import Closing
 from spectui.cores import cgroups, cores_allowed
-from spectui.monitor.host import ProcFile
 from spectui.monitor.processes import Key, Processes
+from spectui.monitor.procfs import CpuTimes, ProcFile, core_times, whole_times
 from spectui.monitor.readings import Reading
 
 PRESSURES = ("cpu", "memory", "io")
-_CORE_LINE_BYTES = 256
-_SMALL_BYTES = 1024
-_TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
 _PRESSED = re.compile(rb"^some .*\btotal=(\d+)", re.MULTILINE)
 _NO_PRESSURE = "the kernel does not report it (there is no /proc/pressure/{})"
 _NO_LIMIT = Reading(0.0)
@@ -51,18 +46,6 @@ def own_cpu_s() -> float:
     return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cores:
-    """CPU seconds of the cores that this process may use, since the machine was started."""
-
-    n: int
-    busy_s: float
-    idle_s: float
-    iowait_s: float
-    steal_s: float
-    """Time that the hypervisor gave to others while there was work here."""
-
-
 _UNREAD = Reading(None, "not read yet")
 
 
@@ -84,9 +67,12 @@ class Mark:
     """Counters of the machine at one moment."""
 
     clocks: Clocks
-    cores: Cores
+    n_cores: int
+    """Cores that this process may run on."""
+    cpu: CpuTimes
+    """Times of those cores together."""
     n_usable: float
-    """Cores that this process may use at once: fewer than ``cores.n`` under a cgroup's limit."""
+    """Cores that this process may use at once: fewer than ``n_cores`` under a cgroup's limit."""
     own_s: float
     """CPU time of this process and its children that have ended."""
     started: Mapping[Key, float]
@@ -99,10 +85,7 @@ class Mark:
 
 
 class Counters(Closing):
-    """Reads the counters. Files stay open: opening them would cost more than reading them.
-
-    ``read`` may be called from any thread.
-    """
+    """Reads the counters, from any thread."""
 
     def __init__(
         self,
@@ -127,19 +110,23 @@ class Counters(Closing):
         self._own_cpu_s = own_cpu_s
         self._cores = cores
         proc = root / "proc"
-        self._stat = ProcFile(proc / "stat", _CORE_LINE_BYTES * (1 + _n_lines(proc / "stat")))
-        self._pressure = {
-            name: _opened(proc / "pressure" / name, _SMALL_BYTES) for name in PRESSURES
-        }
+        self._stat = ProcFile(proc / "stat")
+        self._pressure = {name: _opened(proc / "pressure" / name) for name in PRESSURES}
         self._throttling, self._limit = _throttling(root)
 
     def read(self, slow: Slow) -> Mark:
         """Return the counters' present values, beside ``slow``."""
-        cores = _cores(self._stat.read(), self._cores)
+        stat = self._stat.read()
+        if self._cores is None:
+            n_cores, cpu = stat.count(b"\ncpu"), whole_times(stat)
+        else:
+            own = [times for core, times in core_times(stat).items() if core in self._cores]
+            n_cores, cpu = len(own), CpuTimes(*map(sum, zip(*own, strict=True)))
         return Mark(
             clocks=self._clocks(),
-            cores=cores,
-            n_usable=cores.n if self._limit is None else min(cores.n, self._limit),
+            n_cores=n_cores,
+            cpu=cpu,
+            n_usable=n_cores if self._limit is None else min(n_cores, self._limit),
             own_s=self._own_cpu_s(),
             started=self._processes.own_cpu_s(),
             pressure_s={name: _pressed(name, file) for name, file in self._pressure.items()},
@@ -167,38 +154,11 @@ class Counters(Closing):
         return Reading(total_s) if self._throttling else _NO_LIMIT
 
 
-def _n_lines(stat: Path) -> int:
-    """Lines of cores, of those as well that are turned on later."""
-    return max(os.sysconf("SC_NPROCESSORS_CONF"), stat.read_bytes().count(b"\ncpu"))
-
-
-def _opened(path: Path, n_bytes: int) -> ProcFile | None:
+def _opened(path: Path) -> ProcFile | None:
     try:
-        return ProcFile(path, n_bytes)
+        return ProcFile(path)
     except OSError:
         return None
-
-
-def _cores(stat: bytes, wanted: frozenset[int] | None) -> Cores:
-    """Sum the lines of cores; without ``wanted`` the kernel's own sum, which is rounded once."""
-    if wanted is None:
-        n, lines = stat.count(b"\ncpu"), [stat.partition(b"\n")[0].split()]
-    else:
-        every = [line.split() for line in stat.splitlines()[1:] if line.startswith(b"cpu")]
-        lines = [line for line in every if int(line[0][3:]) in wanted]
-        n = len(lines)
-    # user nice system idle iowait irq softirq steal; guests are part of user and nice.
-    rows = [[int(word) for word in line[1:9]] for line in lines]
-    user, nice, system, idle, iowait, irq, softirq, steal = (
-        sum(column) / _TICKS_PER_S for column in zip_longest(*rows, [0] * 8, fillvalue=0)
-    )
-    return Cores(
-        n=n or os.cpu_count() or 1,
-        busy_s=user + nice + system + irq + softirq,
-        idle_s=idle,
-        iowait_s=iowait,
-        steal_s=steal,
-    )
 
 
 def _pressed(name: str, file: ProcFile | None) -> Reading:
@@ -231,7 +191,7 @@ def _throttling(root: Path) -> tuple[_Throttling | str, float | None]:
             is_seen = is_seen or (folder / "cpu.stat").is_file()
             n_cores = cores_allowed(folder)
             if n_cores is not None:
-                found.append((ProcFile(folder / "cpu.stat", _SMALL_BYTES), _THROTTLED[version]))
+                found.append((ProcFile(folder / "cpu.stat"), _THROTTLED[version]))
                 limits.append(n_cores)
     if not (found or is_seen):
         return "no cgroup with a CPU controller is visible here", None

@@ -1,4 +1,4 @@
-"""AMD's GPUs as the Linux kernel's amdgpu describes them, in sysfs and procfs.
+"""AMD's GPUs as the Linux kernel's amdgpu describes them, in sysfs.
 
 Everything is told without root. What a kernel keeps to root, or does not count, is unknown with a
 reason: a file that is not there, cannot be read or holds something else is an error with one.
@@ -123,12 +123,11 @@ class _NoTraffic:
 class _Card:
     """One GPU of amdgpu's, for as long as it is there."""
 
-    def __init__(self, node: Path, process: Callable[[], Path]) -> None:
+    def __init__(self, node: Path) -> None:
         """Look at the card.
 
         Args:
             node: its folder among the graphics devices.
-            process: tells the folder of the process with the models.
 
         Raises:
             KernelError: it does not say what it is.
@@ -151,10 +150,7 @@ class _Card:
             traffic = SlowMeter(partial(_traffic, device), patience=_PATIENCE)
         self._meter = GpuMeter(
             replace(self.about, throttled_by=Known(None, _UNTOLD_THROTTLES)),
-            {
-                **_queries(device, regions),
-                "process_bytes": lambda: _process_bytes(process(), device.name, regions),
-            },
+            _queries(device, regions),
             traffic,
         )
 
@@ -273,65 +269,12 @@ def _link_width(device: Path) -> float:
     return lanes
 
 
-_MOST_FILES = 4096
-_RENDER_NODES = Path("/dev/dri")
-_FIELD = re.compile(r"^(drm-[a-z-]+):\s*(\S+)", re.MULTILINE)
-_MEMORY = r"^drm-{}-(?:{})\d*:\s*(\d{{1,18}}) ?(\w*)"
-_UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-
-
-def _process_bytes(proc: Path, address: str, regions: Sequence[str]) -> float:
-    """Return the memory of a GPU that a process holds: 0 before it opens it.
-
-    Args:
-        proc: folder of the process in procfs.
-        address: the GPU's.
-        regions: kinds of memory that count.
-
-    Raises:
-        KernelError: the kernel lists no files of the process.
-    """
-    clients: dict[str, float] = {}
-    try:
-        for file in islice((proc / "fd").iterdir(), _MOST_FILES):
-            with suppress(OSError, KernelError):
-                if file.readlink().parent == _RENDER_NODES:
-                    told = _text(proc / "fdinfo" / file.name)
-                    fields = dict(_FIELD.findall(told))
-                    if fields.get("drm-pdev") == address:
-                        client = fields.get("drm-client-id", file.name)
-                        clients[client] = _client_bytes(told, regions)
-    except OSError as error:
-        raise KernelError(error.errno or errno.EIO) from error
-    return sum(clients.values())
-
-
-def _client_bytes(told: str, regions: Sequence[str]) -> float:
-    # Older kernels call what is resident "memory".
-    for kind in ("resident", "memory", "total"):
-        form = _MEMORY.format(kind, "|".join(regions))
-        if found := re.findall(form, told, re.MULTILINE):
-            return float(sum(int(n) * _UNITS.get(unit, 0) for n, unit in found))
-    return 0.0
-
-
 class KernelGpus:
     """Reads every GPU of amdgpu's. Nothing raises: what fails is a reason."""
 
-    def __init__(
-        self,
-        *,
-        root: Path = Path("/"),
-        process: Callable[[], int | None] = lambda: None,
-    ) -> None:
-        """Look for GPUs at the first ``read``.
-
-        Args:
-            root: folder with ``proc`` and ``sys``.
-            process: asked for the process with the models; None for this one.
-        """
+    def __init__(self, root: Path = Path("/")) -> None:
+        """Look for GPUs at the first ``read``; ``root`` is the folder with ``sys``."""
         self._root = root
-        self._pid = process
         self._cards: dict[str, _Card] = {}
         self._lost: dict[str, str] = {}
         """Reasons why cards are not read, by their addresses."""
@@ -370,15 +313,10 @@ class KernelGpus:
                 if (node / "device/driver").resolve().name != GpuSource.AMDGPU:
                     continue
                 if address and (address not in self._cards or address in self._lost):
-                    found[address] = _Card(node, self._process)
+                    found[address] = _Card(node)
         for address in sorted(found):
             self._cards[address] = found[address]
             self._lost.pop(address, None)
-
-    def _process(self) -> Path:
-        # A folder that is missing would never be asked for again.
-        folder = self._root / "proc" / str(self._pid() or "self")
-        return folder if folder.exists() else self._root / "proc/self"
 
     def _read(self, address: str, now_s: float, index: int) -> GpuReading:
         card = self._cards[address]

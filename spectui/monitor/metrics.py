@@ -19,7 +19,6 @@ RETRY_S = 10.0
 _METRICS = {
     "memory_used_bytes": ("memory", _ALWAYS_S),
     "memory_total_bytes": ("memory", _SLOWLY_S),
-    "process_bytes": ("memory per process", _EACH_SECOND_S),
     "utilisation": ("utilisation", _ALWAYS_S),
     "power_w": ("power", _EACH_SECOND_S),
     "temperature_c": ("temperature", _SLOWLY_S),

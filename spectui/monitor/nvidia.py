@@ -1,12 +1,9 @@
 """NVIDIA's GPUs as NVML tells of them: none, or some that come and go."""
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-
-import pynvml
 
 from spectui.monitor import nvml
 from spectui.monitor.metrics import (
@@ -18,7 +15,7 @@ from spectui.monitor.metrics import (
     Traffic,
     link_limit_bytes_per_s,
 )
-from spectui.monitor.nvml import Handle, NvmlError, call
+from spectui.monitor.nvml import Handle, NvmlError
 from spectui.monitor.readings import CounterRate, GpuReading
 
 _WRAP_BYTES = 1 << 32
@@ -78,32 +75,9 @@ def _fastest_bytes_per_s(gpu: Handle) -> float:
     return FASTEST_BYTES_PER_S if limit is None else limit
 
 
-Process = Callable[[], int | None]
-"""Tells the process with the models; None for this one."""
-
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
 _INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 """Linux gives the namespace that it boots with this number (``PROC_PID_INIT_INO``)."""
-
-
-def process_bytes(gpu: Handle, process: Process) -> float:
-    """Return the memory of ``gpu`` that a process holds: 0 before it uses the GPU.
-
-    Args:
-        gpu: the GPU.
-        process: tells the process with the models.
-
-    Raises:
-        RefusedError: NVML refused, keeps the size to itself, or counts processes differently.
-    """
-    processes = call(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, gpu)
-    pid = process() or os.getpid()
-    sizes = [one.usedGpuMemory for one in processes if one.pid == pid]
-    if None in sizes:
-        raise NvmlError(pynvml.NVML_ERROR_NOT_SUPPORTED, "the size is not available")
-    if not sizes and not driver_knows_our_ids():
-        raise RefusedError("in a container the driver does not know this process by its id")
-    return float(sum(sizes))
 
 
 def driver_knows_our_ids() -> bool:
@@ -127,7 +101,7 @@ class _Card:
         """Whether it was found, and not lost since."""
         return self._meter is not None
 
-    def find(self, clock: Callable[[], float], process: Process) -> None:
+    def find(self, clock: Callable[[], float]) -> None:
         """Look for it in a new session, and begin to read it."""
         index = self._about.index
         try:
@@ -135,7 +109,6 @@ class _Card:
             self._uuid = nvml.uuid_of(gpu)
             self._about = GpuReading(index=index, name=nvml.name(gpu), address=nvml.address(gpu))
             queries = {field: partial(query, gpu) for field, query in nvml.QUERIES.items()}
-            queries["process_bytes"] = partial(process_bytes, gpu, process)
             self._meter = GpuMeter(self._about, queries, _PcieMeter(gpu, clock))
         except NvmlError as error:
             self.lose(error)
@@ -165,15 +138,9 @@ class _Card:
 class NvidiaGpus:
     """Reads every GPU that NVML knows. Nothing raises: what fails is a reason."""
 
-    def __init__(self, clock: Callable[[], float], process: Process = lambda: None) -> None:
-        """Look for GPUs at the first ``read``.
-
-        Args:
-            clock: rates refer to it.
-            process: asked for the process with the models; None for this one.
-        """
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Look for GPUs at the first ``read``; rates refer to ``clock``."""
         self._clock = clock
-        self._process = process
         self._cards: list[_Card] = []
         self._reason: str | None = None
         self._session = ExitStack()
@@ -211,4 +178,4 @@ class NvidiaGpus:
         if not self._cards:
             self._reason = "the NVIDIA driver finds no GPU"
         for card in self._cards:
-            card.find(self._clock, self._process)
+            card.find(self._clock)

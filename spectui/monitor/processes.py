@@ -10,9 +10,9 @@ from typing import NamedTuple
 import psutil
 
 from spectui.format import printable
+from spectui.monitor.procfs import TICKS_PER_S, process_words
 
 _STAT_BYTES = 1024
-_TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
 
 Key = tuple[int, float]
 """Number of a process and when it was started: numbers are used again."""
@@ -105,12 +105,10 @@ class Processes:
             return None
         finally:
             os.close(file)
-        # The name may hold anything, parentheses and spaces as well.
-        name, _, rest = text.partition(b"(")[2].rpartition(b")")
-        words = rest.split()
+        name, words = process_words(text)
         if not words:
             return None
-        user, system, ended_user, ended_system = (int(word) / _TICKS_PER_S for word in words[11:15])
+        user, system, ended_user, ended_system = (int(word) / TICKS_PER_S for word in words[11:15])
         return Process(
             key=(pid, float(words[19])),
             parent=int(words[1]),

@@ -73,8 +73,6 @@ class GpuReading:
     """Source of the memory reading, if not ``source``."""
     memory_used_bytes: Reading = _UNREAD
     memory_total_bytes: Reading = _UNREAD
-    process_bytes: Reading = _UNREAD
-    """Part of the used memory that the process with the models holds."""
     utilisation: Reading = _UNREAD
     """Share of the time in which something ran: 0 to 1."""
     power_w: Reading = _UNREAD
@@ -118,10 +116,6 @@ class HostReading:
     memory_total_bytes: int
     memory_available_bytes: int
     swap_used_bytes: int
-    process_rss_bytes: int
-    """Resident memory of the process with the models, mapped weights included."""
-    process_anonymous_bytes: Reading
-    """Resident memory of the process with the models without mapped files."""
     disk_read_bytes_per_s: Reading
     """Read from disk by the process with the models: mapped weights that were not in memory."""
     major_faults_per_s: Reading

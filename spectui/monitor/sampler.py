@@ -48,8 +48,8 @@ class LiveSource:
         """
         self._clock = clock
         self._host = Host(clock, process=process)
-        self._nvidia = NvidiaGpus(clock, process)
-        self._others = KernelGpus(root=root, process=process)
+        self._nvidia = NvidiaGpus(clock)
+        self._others = KernelGpus(root)
 
     def read(self) -> Snapshot:
         """Return the present snapshot."""
