@@ -1,8 +1,8 @@
 """Rounds: acceptance and the speedup that it promises, cost of verifying, bottleneck."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import accumulate
 
@@ -170,24 +170,21 @@ class VerifyTimes:
     def __init__(self) -> None:
         """Start without any."""
         self._by_size: dict[int, deque[float]] = {}
-        self.baseline_s: float | None = None
-        """V(1) as measured by the baseline."""
 
     def add(self, n_tokens: int, seconds: float) -> None:
         """Take one decode."""
         self._by_size.setdefault(n_tokens, deque(maxlen=_N_PER_SIZE)).append(seconds)
 
-    @property
-    def step_s(self) -> float | None:
+    def step_s(self, baseline_s: float | None) -> float | None:
         """V(1): of rounds of this chat that drafted nothing, else of the baseline."""
         singles = self._by_size.get(1, ())
-        if len(singles) >= _N_TRUSTED or (singles and self.baseline_s is None):
+        if len(singles) >= _N_TRUSTED or (singles and baseline_s is None):
             return sum(singles) / len(singles)
-        return self.baseline_s
+        return baseline_s
 
-    def costs(self) -> tuple[VerifyCost, ...]:
-        """Return V(n) by batch size."""
-        step_s = self.step_s
+    def costs(self, baseline_s: float | None) -> tuple[VerifyCost, ...]:
+        """Return V(n) by batch size; V(1) may be the baseline's."""
+        step_s = self.step_s(baseline_s)
         sizes = {n: (sum(times) / len(times), len(times)) for n, times in self._by_size.items()}
         if step_s is not None and len(self._by_size.get(1, ())) < _N_TRUSTED:
             sizes[1] = step_s, 0
@@ -197,41 +194,25 @@ class VerifyTimes:
         )
 
 
-def mean_times(rounds: Sequence[Round]) -> RoundTimes:
-    """Return the mean of each part. There must be a round."""
-    total = sum((one.times for one in rounds), RoundTimes())
-    parts = (each.name for each in fields(total))
-    return RoundTimes(**{part: getattr(total, part) / len(rounds) for part in parts})
-
-
-def usual_batch(rounds: Sequence[Round], costs: Sequence[VerifyCost]) -> VerifyCost | None:
-    """Return the cost at the batch size that most of ``rounds`` have."""
-    sizes = [finished.n_drafted + 1 for finished in rounds]
-    usual = max(set(sizes), key=sizes.count, default=None)
-    return next((cost for cost in costs if cost.n_tokens == usual), None)
-
-
-def round_state(
-    recent: Sequence[Round], costs: tuple[VerifyCost, ...], bottleneck: Bottleneck | None
-) -> RoundState:
-    """Put the numbers together.
+def round_state(recent: Sequence[Round], costs: tuple[VerifyCost, ...]) -> RoundState:
+    """Put the numbers together, all but the bottleneck.
 
     Args:
         recent: the last rounds, oldest first.
         costs: V(n) by batch size.
-        bottleneck: the limiting factor.
     """
     last = recent[-N_MEAN:]
     if not last:
         return RoundState(verify_costs=costs)
+    sizes = Counter(finished.n_drafted + 1 for finished in last)
+    (usual, _n), *_ = sizes.most_common(1)
     return RoundState(
         reason=None,
-        times=mean_times(last),
+        times=sum((one.times for one in last), RoundTimes()).scaled(1 / len(last)),
         tokens_per_round=sum(len(finished.tokens) for finished in last) / len(last),
         n_rounds=len(last),
-        batch=usual_batch(last, costs),
+        batch=next((cost for cost in costs if cost.n_tokens == usual), None),
         verify_costs=costs,
-        bottleneck=bottleneck,
         history_s=tuple(finished.times.total_s for finished in recent),
     )
 
