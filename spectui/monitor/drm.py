@@ -16,23 +16,13 @@ from itertools import islice
 from pathlib import Path
 
 from spectui.documents import Known
-from spectui.monitor.metrics import (
-    RETRY_S,
-    TRAFFIC,
-    GpuMeter,
-    RefusedError,
-    SlowMeter,
-    Traffic,
-    TrafficMeter,
-)
+from spectui.monitor.metrics import RETRY_S, TRAFFIC, GpuMeter, RefusedError, SlowMeter
 from spectui.monitor.readings import GpuReading, GpuSource, Reading, pci_address
 
 _DRM = "sys/class/drm"
 _NODE = re.compile(r"card\d+")
 _MOST_NODES = 1024
 """Connectors of cards are among them."""
-_PATIENCE = 100
-"""Reads within which PCIe traffic is to be measured: at the shortest interval, some seconds."""
 _SLEEPS = "the GPU sleeps; to ask it would wake it"
 _HEADER = struct.Struct("<HBB")
 """Header of ``gpu_metrics``: size, revision of the format, revision of the content."""
@@ -108,18 +98,6 @@ def _integer(path: Path) -> int:
     return int(told)
 
 
-class _NoTraffic:
-    """Stands in for the meter of a link whose traffic is not counted."""
-
-    def read(self) -> Traffic:
-        """Return the reason."""
-        nothing = Reading(None, KernelError(errno.ENOENT).reason(TRAFFIC))
-        return nothing, nothing
-
-    def close(self) -> None:
-        """Nothing runs."""
-
-
 class _Card:
     """One GPU of amdgpu's, for as long as it is there."""
 
@@ -144,14 +122,18 @@ class _Card:
         )
         # Weights lie in what a processor's GPU takes of the RAM.
         regions = ("vram", "gtt") if in_ram else ("vram",)
-        traffic: TrafficMeter = _NoTraffic()
-        if (device / "pcie_bw").is_file():
-            # The file takes a second to read: that is how long the driver counts.
-            traffic = SlowMeter(partial(_traffic, device), patience=_PATIENCE)
+        no_traffic = Reading(None, KernelError(errno.ENOENT).reason(TRAFFIC))
+        is_counted = (device / "pcie_bw").is_file()
         self._meter = GpuMeter(
-            replace(self.about, throttled_by=Known(None, _UNTOLD_THROTTLES)),
+            replace(
+                self.about,
+                throttled_by=Known(None, _UNTOLD_THROTTLES),
+                pcie_rx_bytes_per_s=no_traffic,
+                pcie_tx_bytes_per_s=no_traffic,
+            ),
             _queries(device, regions),
-            traffic,
+            # The file takes a second to read: that is how long the driver counts.
+            SlowMeter(partial(_traffic, device)) if is_counted else None,
         )
 
     def read(self, now_s: float) -> GpuReading:

@@ -76,11 +76,10 @@ def this_machine() -> Machine:
 
 
 def _cpu_name() -> str:
-    if _CPU_INFO.is_file():
-        for line in _CPU_INFO.read_text(errors="replace").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                return value.strip()
+    for line in _CPU_INFO.read_text(errors="replace").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            return value.strip()
     return platform.processor() or platform.machine()
 
 

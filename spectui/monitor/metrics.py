@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from spectui.documents import Known
 from spectui.monitor.readings import MEASURING, GpuReading, Reading
@@ -35,7 +35,8 @@ TRAFFIC = "PCIe traffic"
 Traffic = tuple[Reading, Reading]
 """Bytes per second received and sent by the GPU."""
 _JOIN_S = 0.2
-_PATIENCE = 20
+_PATIENCE = 100
+"""Reads within which traffic is to be measured: at the shortest interval, some seconds."""
 _STUCK = Reading(None, "the driver has stopped answering about PCIe traffic")
 _NO_MEMORY = Reading(None, "the driver reports a memory of no size")
 _TOO_MUCH = Reading(None, "the driver reports more memory in use than there is")
@@ -99,25 +100,15 @@ class _Metric:
         return self._reading
 
 
-class TrafficMeter(Protocol):
-    """Measures PCIe traffic of one GPU."""
-
-    def read(self) -> Traffic:
-        """Return the latest traffic; does not block."""
-
-    def close(self) -> None:
-        """End what runs in the background."""
-
-
 class SlowMeter:
-    """Measures PCIe traffic on a daemon thread, because one measurement blocks for long."""
+    """Measures PCIe traffic on a daemon thread, because one measurement blocks for long.
 
-    def __init__(
-        self, measure: Callable[[], tuple[float, float]], *, patience: int = _PATIENCE
-    ) -> None:
-        """Measure nothing yet; ``measure`` is called on the thread, and may take as many reads."""
+    The thread starts with the first read.
+    """
+
+    def __init__(self, measure: Callable[[], tuple[float, float]]) -> None:
+        """Measure nothing yet; ``measure`` is called on the thread."""
         self._measure = measure
-        self._patience = patience
         self._wanted = threading.Event()
         self._closed = False
         self._latest: Traffic = (MEASURING, MEASURING)
@@ -130,7 +121,7 @@ class SlowMeter:
             self._thread.start()
         self._n_unanswered += 1
         self._wanted.set()
-        return self._latest if self._n_unanswered <= self._patience else (_STUCK, _STUCK)
+        return self._latest if self._n_unanswered <= _PATIENCE else (_STUCK, _STUCK)
 
     def close(self) -> None:
         """End the thread; one that hangs in the driver is left behind."""
@@ -158,14 +149,17 @@ class GpuMeter:
     """Reads one GPU for as long as it answers."""
 
     def __init__(
-        self, gpu: GpuReading, queries: Mapping[str, Callable[[], Any]], traffic: TrafficMeter
+        self,
+        gpu: GpuReading,
+        queries: Mapping[str, Callable[[], Any]],
+        traffic: SlowMeter | None,
     ) -> None:
         """Ask nothing yet.
 
         Args:
             gpu: its description, and readings that stay.
             queries: questions to its driver, by field of ``GpuReading``.
-            traffic: measures its link.
+            traffic: measures its link; None where that cannot be measured.
         """
         self._gpu = gpu
         self._metrics = {
@@ -180,7 +174,9 @@ class GpuMeter:
             RefusedError: it was lost.
         """
         found: dict[str, Any] = {name: one.read(now_s) for name, one in self._metrics.items()}
-        received, sent = self._traffic.read()
+        if self._traffic is not None:
+            received, sent = self._traffic.read()
+            found |= {"pcie_rx_bytes_per_s": received, "pcie_tx_bytes_per_s": sent}
         used, total = found.pop("memory_used_bytes"), found.pop("memory_total_bytes")
         used, total = _credible_memory(used, total)
         return replace(
@@ -188,14 +184,13 @@ class GpuMeter:
             memory_used_bytes=used,
             memory_total_bytes=total,
             pcie_limit_bytes_per_s=_link_limit(found["pcie_generation"], found["pcie_width"]),
-            pcie_rx_bytes_per_s=received,
-            pcie_tx_bytes_per_s=sent,
             **found,
         )
 
     def close(self) -> None:
         """End what runs in the background."""
-        self._traffic.close()
+        if self._traffic is not None:
+            self._traffic.close()
 
 
 def link_limit_bytes_per_s(generation: float, width: float) -> float | None:

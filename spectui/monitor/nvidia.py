@@ -21,16 +21,16 @@ from spectui.monitor.readings import CounterRate, GpuReading
 _WRAP_BYTES = 1 << 32
 
 
-class _PcieMeter:
+class _PcieMeter(SlowMeter):
     """Measures one GPU's link, by its counters as long as they can be trusted."""
 
     def __init__(self, gpu: Handle, clock: Callable[[], float]) -> None:
+        super().__init__(partial(nvml.pcie_throughput, gpu))
         self._gpu = gpu
         self._clock = clock
         self._has_counters = True
         self._rates = CounterRate(), CounterRate()
         self._fastest_bytes_per_s = _fastest_bytes_per_s(gpu)
-        self._slow = SlowMeter(partial(nvml.pcie_throughput, gpu))
 
     def read(self) -> Traffic:
         """Return the traffic since the last read; does not block.
@@ -38,7 +38,7 @@ class _PcieMeter:
         Raises:
             NvmlError: the GPU was lost.
         """
-        return self._by_counters() or self._slow.read()
+        return self._by_counters() or super().read()
 
     def _by_counters(self) -> Traffic | None:
         """None where the driver counts nothing, or a counter may have wrapped more than once."""
@@ -61,10 +61,6 @@ class _PcieMeter:
         if may_wrap and elapsed_s * self._fastest_bytes_per_s >= _WRAP_BYTES:
             return None
         return traffic
-
-    def close(self) -> None:
-        """End the slow measurement."""
-        self._slow.close()
 
 
 def _fastest_bytes_per_s(gpu: Handle) -> float:

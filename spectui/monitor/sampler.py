@@ -128,17 +128,14 @@ class Sampler:
         try:
             with closing(self._make_source()) as source:
                 while not self._closed:
-                    self._sample(source)
+                    began_s = time.monotonic()
+                    snapshot = source.read()
+                    if not self._closed:
+                        self._sink(snapshot)
+                    self._pause(began_s)
         except Exception as error:  # noqa: BLE001 - a thread that dies silently leaves stale panels
             if not self._closed:
                 self._on_failure(_sentence(error))
-
-    def _sample(self, source: Source) -> None:
-        began_s = time.monotonic()
-        snapshot = source.read()
-        if not self._closed:
-            self._sink(snapshot)
-        self._pause(began_s)
 
     def _pause(self, began_s: float) -> None:
         with self._changed:
