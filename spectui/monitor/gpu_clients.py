@@ -2,18 +2,23 @@
 
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import NamedTuple
 
 import pynvml
 
 from spectui.closing import Closing
 from spectui.monitor import nvml
-from spectui.monitor.nvidia import driver_knows_our_ids
 from spectui.monitor.nvml import Handle, NvmlError, call
 from spectui.monitor.readings import Reading
 
 _UNUSED = "this process uses no GPU"
 _UNKNOWN = "in a container the driver does not know processes by their ids"
+
+
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
+_INITIAL_PID_NAMESPACE = "pid:[4026531836]"
+"""Linux gives the namespace that it boots with this number (``PROC_PID_INIT_INO``)."""
 
 
 class GpuUse(NamedTuple):
@@ -100,3 +105,11 @@ def _is_slowed(gpu: Handle) -> Reading:
     with suppress(NvmlError):
         return Reading(float(any(one.is_fault for one in nvml.throttled_by(gpu))))
     return Reading(None, "the driver does not report why the GPU's clock is low")
+
+
+def driver_knows_our_ids() -> bool:
+    """Whether the driver lists processes by the ids that they have here."""
+    try:
+        return str(_PID_NAMESPACE.readlink()) == _INITIAL_PID_NAMESPACE
+    except OSError:
+        return False

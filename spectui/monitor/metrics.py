@@ -41,9 +41,9 @@ _STUCK = Reading(None, "the driver has stopped answering about PCIe traffic")
 _NO_MEMORY = Reading(None, "the driver reports a memory of no size")
 _TOO_MUCH = Reading(None, "the driver reports more memory in use than there is")
 
-_LANE_BYTES_PER_S = (250e6, 500e6, 984.6e6, 1.969e9, 3.938e9, 7.563e9)
-"""Per lane and direction, generation 1 first, after the link's encoding."""
-FASTEST_BYTES_PER_S = 16 * _LANE_BYTES_PER_S[-1]
+_LANE_BYTES_PER_S = {1: 250e6, 2: 500e6, 3: 984.6e6, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
+"""Per lane and direction, by generation, after the link's encoding."""
+FASTEST_BYTES_PER_S = 16 * max(_LANE_BYTES_PER_S.values())
 """Fastest link, per direction."""
 
 
@@ -195,9 +195,8 @@ class GpuMeter:
 
 def link_limit_bytes_per_s(generation: float, width: float) -> float | None:
     """Return a link's bandwidth per direction; None for a generation that is not known here."""
-    if not 1 <= generation <= len(_LANE_BYTES_PER_S):
-        return None
-    return _LANE_BYTES_PER_S[int(generation) - 1] * width
+    lane_bytes_per_s = _LANE_BYTES_PER_S.get(int(generation))
+    return None if lane_bytes_per_s is None else lane_bytes_per_s * width
 
 
 def _link_limit(generation: Reading, width: Reading) -> Reading:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
-from pathlib import Path
 
 from spectui.monitor import nvml
 from spectui.monitor.metrics import (
@@ -69,19 +68,6 @@ def _fastest_bytes_per_s(gpu: Handle) -> float:
     with suppress(NvmlError):
         limit = link_limit_bytes_per_s(*nvml.fastest_link(gpu))
     return FASTEST_BYTES_PER_S if limit is None else limit
-
-
-_PID_NAMESPACE = Path("/proc/self/ns/pid")
-_INITIAL_PID_NAMESPACE = "pid:[4026531836]"
-"""Linux gives the namespace that it boots with this number (``PROC_PID_INIT_INO``)."""
-
-
-def driver_knows_our_ids() -> bool:
-    """Whether the driver lists processes by the ids that they have here."""
-    try:
-        return str(_PID_NAMESPACE.readlink()) == _INITIAL_PID_NAMESPACE
-    except OSError:
-        return False
 
 
 class _Card:

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -11,8 +11,6 @@ import psutil
 
 from spectui.format import printable
 from spectui.monitor.procfs import TICKS_PER_S, process_words
-
-_STAT_BYTES = 1024
 
 Key = tuple[int, float]
 """Number of a process and when it was started: numbers are used again."""
@@ -57,7 +55,9 @@ class Processes:
 
     def scan(self) -> Scan:
         """All processes that can be seen; one that ends meanwhile may be missing."""
-        scan = {one.key: one for one in self._all()}
+        names = os.listdir(self._proc)  # noqa: PTH208 - a path for each would take as long again
+        found = (self.read(int(name)) for name in names if name.isdecimal())
+        scan = {one.key: one for one in found if one is not None}
         self._started = tuple(key for key in self.belonging(scan) if key[0] != self._own)
         return scan
 
@@ -87,25 +87,13 @@ class Processes:
                 found[key] = one.cpu_s + one.ended_s
         return found
 
-    def _all(self) -> Iterator[Process]:
-        for name in os.listdir(self._proc):  # noqa: PTH208 - a path for each would take as long again
-            if name.isdecimal() and (one := self.read(int(name))) is not None:
-                yield one
-
     def read(self, pid: int) -> Process | None:
         """The process of a number; None if it has ended."""
         try:
-            file = os.open(f"{self._proc}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+            with open(f"{self._proc}/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - as above
+                name, words = process_words(file.read())
         except OSError:
             return None
-        try:
-            text = os.read(file, _STAT_BYTES)
-        except OSError:
-            # It ended after it was opened.
-            return None
-        finally:
-            os.close(file)
-        name, words = process_words(text)
         if not words:
             return None
         user, system, ended_user, ended_system = (int(word) / TICKS_PER_S for word in words[11:15])

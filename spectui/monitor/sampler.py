@@ -97,7 +97,7 @@ class Sampler:
         self._sink = sink
         self._on_failure = on_failure
         self._interval_s = interval_s
-        self._changed = threading.Condition()
+        self._changed = threading.Event()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="spectui-monitor", daemon=True)
 
@@ -108,9 +108,8 @@ class Sampler:
 
     @interval_s.setter
     def interval_s(self, value: float) -> None:
-        with self._changed:
-            self._interval_s = value
-            self._changed.notify()
+        self._interval_s = value
+        self._changed.set()
 
     def start(self) -> None:
         """Begin, once."""
@@ -118,9 +117,8 @@ class Sampler:
 
     def close(self) -> None:
         """End the sampling. A thread that hangs in the driver is left behind, and stays silent."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
+        self._closed = True
+        self._changed.set()
         if self._thread.is_alive():
             self._thread.join(_JOIN_S)
 
@@ -138,12 +136,10 @@ class Sampler:
                 self._on_failure(_sentence(error))
 
     def _pause(self, began_s: float) -> None:
-        with self._changed:
-            while not self._closed:
-                left_s = began_s + self._interval_s - time.monotonic()
-                if left_s <= 0:
-                    return
-                self._changed.wait(left_s)
+        """Wait for the next read; a change ends the waiting, and is looked at anew."""
+        while not self._closed and (left_s := began_s + self._interval_s - time.monotonic()) > 0:
+            self._changed.wait(left_s)
+            self._changed.clear()
 
 
 def _sentence(error: Exception) -> str:

@@ -23,7 +23,7 @@ from spectui.monitor.disturbance import (
     between,
 )
 from spectui.monitor.gpu_clients import GpuClients
-from spectui.monitor.processes import Key, Processes, listening, used_s
+from spectui.monitor.processes import Key, Processes, Scan, listening, used_s
 from spectui.monitor.readings import Reading
 
 _INTERVAL_S = 1.0
@@ -94,10 +94,8 @@ class MachineWatch(Closing):
         self._slow = self._read_slow()
         self._gpu_shares: Mapping[int, float] = {}
         """Shares of other processes, by their numbers."""
-        began_s = time.thread_time()
-        self._scan = self._processes.scan()
-        self._scan_s = time.thread_time() - began_s
-        """CPU time that a scan takes."""
+        self._scan, self._scan_s = self._scanned()
+        """Processes, and the CPU time that it takes to look at them."""
         self._last = self.mark()
         self._whole = between(self._last, self._last)
         self._scanned_s = self._last.clocks.monotonic_s
@@ -198,11 +196,14 @@ class MachineWatch(Closing):
             return cause
         return replace(cause, kind=Kind.GPU_PROCESS, name=process.name, share=shares[pid])
 
+    def _scanned(self) -> tuple[Scan, float]:
+        began_s = time.thread_time()
+        return self._processes.scan(), time.thread_time() - began_s
+
     def _look(self) -> None:
         """Scan, and name those who had the processor in the disturbed intervals since the last."""
-        before, began_s = self._scan, time.thread_time()
-        self._scan = self._processes.scan()
-        self._scan_s = time.thread_time() - began_s
+        before = self._scan
+        self._scan, self._scan_s = self._scanned()
         self._scanned_s = self._last.clocks.monotonic_s
         pending, self._pending = self._pending, []
         if not pending:
