@@ -1,7 +1,7 @@
 """Rounds: acceptance and the speedup that it promises, cost of verifying, bottleneck."""
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import accumulate
@@ -259,7 +259,6 @@ def expectation_state(
     setting: Counters,
     recent: Sequence[Round] = (),
     *,
-    speculates: bool,
     step_s: float | None,
     baseline_tokens_per_s: float | None,
     measured: float | None,
@@ -270,14 +269,11 @@ def expectation_state(
     Args:
         setting: counters of all turns with the present settings.
         recent: the last rounds with the present settings.
-        speculates: whether this turn uses the draft.
         step_s: V(1).
         baseline_tokens_per_s: throughput of the target alone.
         measured: speedup with the present settings against the baseline.
         costs: V(n) by batch size.
     """
-    if not speculates:
-        return ExpectationState(reason="this turn runs without the draft", measured=measured)
     if setting.alpha is None:
         return ExpectationState(measured=measured)
     if not step_s or not baseline_tokens_per_s:
@@ -359,37 +355,13 @@ class AcceptanceState:
     """Drafted and accepted tokens of the last rounds, oldest first."""
 
 
-def acceptance_state(
-    turn: Counters,
-    setting: Counters,
-    recent: Iterable[Round],
-    *,
-    speculates: bool,
-    by_ngrams: bool = False,
-    step_s: float | None,
-) -> AcceptanceState:
-    """Put the numbers together.
+def undrafted_reason(turn: Counters, *, by_ngrams: bool) -> str | None:
+    """Return why a turn has drafted nothing; None where it has.
 
     Args:
-        turn: counters of this turn.
-        setting: counters of all turns with the present settings.
-        recent: the last rounds with the present settings.
-        speculates: whether this turn drafts.
+        turn: counters of the turn.
         by_ngrams: whether the text itself is drafted from, without a model.
-        step_s: V(1), seconds of a single-token decode of the target.
     """
-    if not speculates:
-        return AcceptanceState(reason="this turn runs without the draft", turn=turn)
-    return AcceptanceState(
-        reason=_reason(turn, by_ngrams=by_ngrams),
-        turn=turn,
-        setting=setting,
-        draft_step_ratio=ratio(draft_step_s(setting), step_s),
-        recent=tuple((finished.n_drafted, finished.n_accepted) for finished in recent),
-    )
-
-
-def _reason(turn: Counters, *, by_ngrams: bool) -> str | None:
     if turn.n_drafted:
         return None
     if not turn.n_rounds:

@@ -26,6 +26,7 @@ _N_SAMPLES = 160
 _MOST_DISTURBED = 3
 """Measurements of the baseline beside others after which no more are made unasked."""
 _MINUTE_S = 60
+_ALONE = "this turn runs without the draft"
 _N_RECENT = 160
 """Rounds that a strip may show."""
 _N_LOADS = 8
@@ -181,8 +182,8 @@ class LiveTally:
         """Measurements beside others, since the last that was alone."""
         self._throughput = ThroughputMeter()
         self._verify = rounds.VerifyTimes()
-        self._speculation: Speculation | None = None
-        self._speculates = True
+        self._speculation: Speculation | None = Speculation()
+        """How the last turn drafts; None for the target alone."""
         self._turn = Counters()
         self._reset_setting()
 
@@ -237,7 +238,6 @@ class LiveTally:
         Args:
             speculation: how it drafts; None runs the target alone.
         """
-        self._speculates = speculation is not None
         if speculation != self._speculation:
             self._speculation = speculation
             self._reset_setting()
@@ -306,6 +306,33 @@ class LiveTally:
         token = self._reads.token(limit, self.baseline_tokens_per_s)
         return machine.traffic_state(shown, self._history, self._dram(), limit, token)
 
+    def _acceptance(self, step_s: float | None) -> rounds.AcceptanceState:
+        if self._speculation is None:
+            return rounds.AcceptanceState(reason=_ALONE, turn=self._turn)
+        by_ngrams = self._speculation.model is None
+        return rounds.AcceptanceState(
+            reason=rounds.undrafted_reason(self._turn, by_ngrams=by_ngrams),
+            turn=self._turn,
+            setting=self._setting,
+            draft_step_ratio=rounds.ratio(rounds.draft_step_s(self._setting), step_s),
+            recent=tuple((one.n_drafted, one.n_accepted) for one in self._recent),
+        )
+
+    def _expectation(
+        self, step_s: float | None, costs: Sequence[rounds.VerifyCost]
+    ) -> rounds.ExpectationState:
+        measured = rounds.ratio(self._setting_rate.per_s, self.baseline_tokens_per_s)
+        if self._speculation is None:
+            return rounds.ExpectationState(reason=_ALONE, measured=measured)
+        return rounds.expectation_state(
+            self._setting,
+            self._recent,
+            step_s=step_s,
+            baseline_tokens_per_s=self.baseline_tokens_per_s,
+            measured=measured,
+            costs=costs,
+        )
+
     def state(self) -> LiveState:
         """Return the present state."""
         recent, baseline = tuple(self._recent), self._baseline
@@ -314,14 +341,7 @@ class LiveTally:
         age_s = 0.0 if baseline is None else self._clock() - self._measured_s
         return LiveState(
             throughput=self._throughput.state(baseline, age_s),
-            acceptance=rounds.acceptance_state(
-                self._turn,
-                self._setting,
-                recent,
-                speculates=self._speculates,
-                by_ngrams=self._speculation is not None and self._speculation.model is None,
-                step_s=step_s,
-            ),
+            acceptance=self._acceptance(step_s),
             rounds=self._rounds(recent, costs),
             memory=machine.memory_state(
                 self._snapshot,
@@ -330,13 +350,5 @@ class LiveTally:
                 swap_before_bytes=self._swap_before_bytes,
             ),
             traffic=self._traffic(costs),
-            expectation=rounds.expectation_state(
-                self._setting,
-                recent,
-                speculates=self._speculates,
-                step_s=step_s,
-                baseline_tokens_per_s=self.baseline_tokens_per_s,
-                measured=rounds.ratio(self._setting_rate.per_s, self.baseline_tokens_per_s),
-                costs=costs,
-            ),
+            expectation=self._expectation(step_s, costs),
         )
