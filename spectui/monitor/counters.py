@@ -1,7 +1,7 @@
 """Counters of the machine at one moment: whom the processors served, who waited, what clocks show.
 
-A ``Mark`` costs some 30 µs, so that one may stand at each end of whatever is measured. What counts
-is the difference of two (``disturbance.between``).
+A ``Mark`` costs less than 0.1 ms, so that one may stand at each end of whatever is measured. What
+counts is the difference of two (``disturbance.between``).
 """
 
 import re
@@ -13,37 +13,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from spectui.closing import Closing
 from spectui.cores import cgroups, cores_allowed
 from spectui.monitor.processes import Key, Processes
-from spectui.monitor.procfs import CpuTimes, ProcFile, core_times, whole_times
+from spectui.monitor.procfs import CpuTimes, core_times, whole_times
 from spectui.monitor.readings import Reading
 
 PRESSURES = ("cpu", "memory", "io")
 _PRESSED = re.compile(rb"^some .*\btotal=(\d+)", re.MULTILINE)
-_NO_PRESSURE = "the kernel does not report it (there is no /proc/pressure/{})"
-_NO_LIMIT = Reading(0.0)
 
 
 class Clocks(NamedTuple):
-    """The machine's clocks, in seconds, each from a beginning of its own."""
+    """The machine's clocks and this process's, in seconds, each from a beginning of its own."""
 
     monotonic_s: float
     """Stands still while the machine sleeps, where ``boot_s`` does not."""
     boot_s: float
     """Goes on while it sleeps."""
     wall_s: float
+    own_s: float
+    """CPU time of this process, and of its children that have ended."""
 
 
 def read_clocks() -> Clocks:
     """The clocks now."""
-    return Clocks(time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME), time.time())
-
-
-def own_cpu_s() -> float:
-    """CPU time of this process, and of its children that have ended."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + ended.ru_utime + ended.ru_stime
+    return Clocks(
+        time.monotonic(),
+        time.clock_gettime(time.CLOCK_BOOTTIME),
+        time.time(),
+        time.process_time() + ended.ru_utime + ended.ru_stime,
+    )
 
 
 _UNREAD = Reading(None, "not read yet")
@@ -73,8 +72,6 @@ class Mark:
     """Times of those cores together."""
     n_usable: float
     """Cores that this process may use at once: fewer than ``n_cores`` under a cgroup's limit."""
-    own_s: float
-    """CPU time of this process and its children that have ended."""
     started: Mapping[Key, float]
     """CPU time of living processes that belong to this one."""
     pressure_s: Mapping[str, Reading]
@@ -84,7 +81,7 @@ class Mark:
     slow: Slow
 
 
-class Counters(Closing):
+class Counters:
     """Reads the counters, from any thread."""
 
     def __init__(
@@ -93,7 +90,6 @@ class Counters(Closing):
         *,
         root: Path = Path("/"),
         clocks: Callable[[], Clocks] = read_clocks,
-        own_cpu_s: Callable[[], float] = own_cpu_s,
         cores: frozenset[int] | None = None,
     ) -> None:
         """Find out what the system reports.
@@ -102,21 +98,17 @@ class Counters(Closing):
             processes: knows the living processes that belong to this one.
             root: folder with ``proc`` and ``sys``.
             clocks: the clocks now.
-            own_cpu_s: CPU time of this process and of its children that have ended.
             cores: numbers of the cores that this process may use; None for all.
         """
         self._processes = processes
         self._clocks = clocks
-        self._own_cpu_s = own_cpu_s
         self._cores = cores
-        proc = root / "proc"
-        self._stat = ProcFile(proc / "stat")
-        self._pressure = {name: _opened(proc / "pressure" / name) for name in PRESSURES}
+        self._proc = root / "proc"
         self._throttling, self._limit = _throttling(root)
 
     def read(self, slow: Slow) -> Mark:
         """Return the counters' present values, beside ``slow``."""
-        stat = self._stat.read()
+        stat = (self._proc / "stat").read_bytes()
         if self._cores is None:
             n_cores, cpu = stat.count(b"\ncpu"), whole_times(stat)
         else:
@@ -127,53 +119,36 @@ class Counters(Closing):
             n_cores=n_cores,
             cpu=cpu,
             n_usable=n_cores if self._limit is None else min(n_cores, self._limit),
-            own_s=self._own_cpu_s(),
             started=self._processes.own_cpu_s(),
-            pressure_s={name: _pressed(name, file) for name, file in self._pressure.items()},
+            pressure_s={name: self._pressed(name) for name in PRESSURES},
             throttled_s=self._throttled(),
             slow=slow,
         )
 
-    def close(self) -> None:
-        """Close the files."""
-        found = () if isinstance(self._throttling, str) else (file for file, _ in self._throttling)
-        for file in (self._stat, *self._pressure.values(), *found):
-            if file is not None:
-                file.close()
+    def _pressed(self, name: str) -> Reading:
+        # Where it was turned off at boot, the file is there and reading it fails.
+        with suppress(OSError):
+            found = _PRESSED.search((self._proc / "pressure" / name).read_bytes())
+            if found is not None:
+                return Reading(int(found[1]) / 1e6)
+        return Reading(None, f"the kernel does not report it (there is no /proc/pressure/{name})")
 
     def _throttled(self) -> Reading:
         if isinstance(self._throttling, str):
             return Reading(None, self._throttling)
         total_s = 0.0
-        for file, (key, per_s) in self._throttling:
+        for path, (key, per_s) in self._throttling:
             try:
-                words = file.read().split()
+                words = path.read_bytes().split()
                 total_s += int(words[words.index(key) + 1]) / per_s
             except (OSError, ValueError):
                 return Reading(None, "the cgroup of this process is not there any more")
-        return Reading(total_s) if self._throttling else _NO_LIMIT
-
-
-def _opened(path: Path) -> ProcFile | None:
-    try:
-        return ProcFile(path)
-    except OSError:
-        return None
-
-
-def _pressed(name: str, file: ProcFile | None) -> Reading:
-    if file is not None:
-        # Where it was turned off at boot, opening works and reading fails.
-        with suppress(OSError):
-            found = _PRESSED.search(file.read())
-            if found is not None:
-                return Reading(int(found[1]) / 1e6)
-    return Reading(None, _NO_PRESSURE.format(name))
+        return Reading(total_s)
 
 
 _THROTTLED = {1: (b"throttled_time", 1e9), 2: (b"throttled_usec", 1e6)}
 """By the version of cgroups: key and units of a second."""
-_Throttling = tuple[tuple[ProcFile, tuple[bytes, float]], ...]
+_Throttling = tuple[tuple[Path, tuple[bytes, float]], ...]
 
 
 def _throttling(root: Path) -> tuple[_Throttling | str, float | None]:
@@ -191,7 +166,7 @@ def _throttling(root: Path) -> tuple[_Throttling | str, float | None]:
             is_seen = is_seen or (folder / "cpu.stat").is_file()
             n_cores = cores_allowed(folder)
             if n_cores is not None:
-                found.append((ProcFile(folder / "cpu.stat"), _THROTTLED[version]))
+                found.append((folder / "cpu.stat", _THROTTLED[version]))
                 limits.append(n_cores)
     if not (found or is_seen):
         return "no cgroup with a CPU controller is visible here", None

@@ -349,7 +349,7 @@ def _own_s(before: Mark, after: Mark) -> float:
     started since, or at most a scan before.
     """
     started_s = sum(after.started.values()) - sum(before.started.values())
-    return max(after.own_s - before.own_s + started_s, 0.0)
+    return max(after.clocks.own_s - before.clocks.own_s + started_s, 0.0)
 
 
 def _clocks_apart(before: Mark, after: Mark) -> tuple[float, float]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from spectui.monitor.procfs import CpuTimes, ProcFile, core_times, process_words
+from spectui.monitor.procfs import CpuTimes, core_times, process_words
 from spectui.monitor.readings import CounterRate, HostReading, Reading
 
 _KIB = 1 << 10
@@ -29,7 +29,7 @@ class Host:
         proc: Path = Path("/proc"),
         process: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Open the files.
+        """Read for the first time.
 
         Args:
             clock: rates refer to it.
@@ -42,26 +42,20 @@ class Host:
         self._clock = clock
         self._proc = proc
         self._pid = process
-        self._stat = ProcFile(proc / "stat")
-        self._memory = ProcFile(proc / "meminfo")
         self._process = _Process(proc / _SELF)
-        self._cores = _Cores(self._stat.read())
+        self._cores = _Cores((proc / "stat").read_bytes())
 
     def read(self) -> HostReading:
         """Return the host's present readings."""
-        memory = {key: int(kib) * _KIB for key, kib in _MEMORY.findall(self._memory.read())}
+        found = _MEMORY.findall((self._proc / "meminfo").read_bytes())
+        memory = {key: int(kib) * _KIB for key, kib in found}
         return HostReading(
-            cpu_per_core=self._cores.update(self._stat.read()),
+            cpu_per_core=self._cores.update((self._proc / "stat").read_bytes()),
             memory_total_bytes=memory[b"MemTotal"],
             memory_available_bytes=memory[b"MemAvailable"],
             swap_used_bytes=memory[b"SwapTotal"] - memory[b"SwapFree"],
             **self._read_process(),
         )
-
-    def close(self) -> None:
-        """Close the files."""
-        self._stat.close()
-        self._memory.close()
 
     def _read_process(self) -> dict[str, Reading]:
         """Fields about the process with the models; about this one where that has just ended."""

@@ -1,36 +1,9 @@
-"""Files of procfs that are read again and again: the processors' times, a process's numbers."""
+"""Contents of procfs: the processors' times, a process's numbers."""
 
 import os
-from pathlib import Path
 from typing import NamedTuple
 
 TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
-_FILE_BYTES = 1 << 17
-"""/proc/stat has a hundred bytes for each core; what follows the cores is not needed."""
-
-
-class ProcFile:
-    """A file of procfs, which stays open: opening it would cost more than reading it."""
-
-    def __init__(self, path: Path) -> None:
-        """Open ``path``.
-
-        Raises:
-            OSError: it cannot be opened.
-        """
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-    def read(self) -> bytes:
-        """Return the content now; may be called from any thread.
-
-        Raises:
-            OSError: the kernel does not tell.
-        """
-        return os.pread(self._fd, _FILE_BYTES, 0)
-
-    def close(self) -> None:
-        """Close it."""
-        os.close(self._fd)
 
 
 class CpuTimes(NamedTuple):

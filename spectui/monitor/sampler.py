@@ -36,7 +36,7 @@ class LiveSource:
         root: Path = Path("/"),
         process: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Open the host's files; GPUs are looked for at the first ``read``.
+        """Look at the host; GPUs are looked for at the first ``read``.
 
         Args:
             clock: rates refer to it.
@@ -64,8 +64,7 @@ class LiveSource:
         )
 
     def close(self) -> None:
-        """Close files and driver."""
-        self._host.close()
+        """Close the driver."""
         self._nvidia.close()
         self._others.close()
 

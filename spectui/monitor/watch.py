@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from spectui.closing import Closing
-from spectui.monitor.counters import Clocks, Counters, Mark, Slow, own_cpu_s, read_clocks
+from spectui.monitor.counters import Clocks, Counters, Mark, Slow, read_clocks
 from spectui.monitor.disturbance import (
     CORE_SHARE,
     Cause,
@@ -60,7 +60,6 @@ class MachineWatch(Closing):
         root: Path = Path("/"),
         own: int | None = None,
         clocks: Callable[[], Clocks] = read_clocks,
-        own_cpu_s: Callable[[], float] = own_cpu_s,
     ) -> None:
         """Open the counters, and look at the processes once.
 
@@ -71,13 +70,10 @@ class MachineWatch(Closing):
             root: folder with ``proc`` and ``sys``.
             own: number of this process; None to ask the system.
             clocks: the clocks now.
-            own_cpu_s: CPU time of this process and of its children that have ended.
         """
         servers = listening(rpc)
         self._processes = Processes(root=root, own=own, others=lambda: (*others(), *servers))
-        self._counters = Counters(
-            self._processes, root=root, clocks=clocks, own_cpu_s=own_cpu_s, cores=_affinity()
-        )
+        self._counters = Counters(self._processes, root=root, clocks=clocks, cores=_affinity())
         self._throttle_files = tuple(root.glob(_THROTTLES))
         self._clock_files = tuple(root.glob(_CLOCKS))
         self._lock = threading.Lock()
@@ -148,8 +144,6 @@ class MachineWatch(Closing):
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(_JOIN_S)
-        with self._lock:
-            self._counters.close()
 
     def _run(self) -> None:
         try:

@@ -5,7 +5,6 @@ import queue
 import subprocess
 import threading
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -105,11 +104,11 @@ def test_a_core_is_busy_for_its_share_of_the_time_since_the_last_read(
     proc: Proc, ticks: list[list[tuple[int, int]]], shares: tuple[float, ...]
 ) -> None:
     proc.ticks(ticks[0])
-    with closing(Host(lambda: 0.0, proc=proc.path)) as host:
-        assert host.read().cpu_per_core == ()
-        for some in ticks[1:]:
-            proc.ticks(some)
-            found = host.read().cpu_per_core
+    host = Host(lambda: 0.0, proc=proc.path)
+    assert host.read().cpu_per_core == ()
+    for some in ticks[1:]:
+        proc.ticks(some)
+        found = host.read().cpu_per_core
     assert found == shares
 
 
@@ -122,15 +121,15 @@ def test_a_share_is_a_share_even_if_the_idle_time_steps_back(steps: list[tuple[i
 
 def test_memory_is_in_bytes_and_reads_from_disk_are_a_rate(proc: Proc) -> None:
     now_s = [100.0]
-    with closing(Host(lambda: now_s[-1], proc=proc.path)) as host:
-        reading = host.read()
-        assert reading.memory_total_bytes == 1000 * 1024
-        assert reading.memory_available_bytes == 700 * 1024
-        assert reading.swap_used_bytes == 50 * 1024
-        assert reading.disk_read_bytes_per_s.reason == "measuring: a rate needs two samples"
-        proc.write("self/io", "read_bytes: 1004096\n")
-        now_s.append(100.5)
-        assert host.read().disk_read_bytes_per_s == Reading(2_000_000)
+    host = Host(lambda: now_s[-1], proc=proc.path)
+    reading = host.read()
+    assert reading.memory_total_bytes == 1000 * 1024
+    assert reading.memory_available_bytes == 700 * 1024
+    assert reading.swap_used_bytes == 50 * 1024
+    assert reading.disk_read_bytes_per_s.reason == "measuring: a rate needs two samples"
+    proc.write("self/io", "read_bytes: 1004096\n")
+    now_s.append(100.5)
+    assert host.read().disk_read_bytes_per_s == Reading(2_000_000)
     # A kernel that counts no disk reads says so.
     for content, reason in (
         ("rchar: 7\n", "the kernel does not count disk reads of a process"),
@@ -143,8 +142,8 @@ def test_memory_is_in_bytes_and_reads_from_disk_are_a_rate(proc: Proc) -> None:
             (proc.path / "self/io").unlink()
         else:
             proc.write("self/io", content)
-        with closing(Host(lambda: 0.0, proc=proc.path)) as host:
-            assert host.read().disk_read_bytes_per_s == Reading(None, reason)
+        host = Host(lambda: 0.0, proc=proc.path)
+        assert host.read().disk_read_bytes_per_s == Reading(None, reason)
 
 
 def test_another_process_is_read_as_long_as_it_is_there(proc: Proc) -> None:
@@ -167,7 +166,6 @@ def test_another_process_is_read_as_long_as_it_is_there(proc: Proc) -> None:
     del pid[0]
     found = host.read()
     assert found.disk_read_bytes_per_s.reason == "measuring: a rate needs two samples"
-    host.close()
 
 
 def test_a_process_that_ends_between_two_readings_is_no_failure() -> None:

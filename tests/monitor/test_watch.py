@@ -14,6 +14,7 @@ import pynvml
 import pytest
 
 from spectui.measure.arm import OFF
+from spectui.monitor.counters import Clocks, read_clocks
 from spectui.monitor.disturbance import Cause, Disturbance, Kind, between, joined
 from spectui.monitor.gpu_clients import GpuClients
 from spectui.monitor.host import hottest_c
@@ -378,6 +379,10 @@ def bystander() -> Iterator[int]:
         yield child.pid
 
 
+def without_own_time() -> Clocks:
+    return read_clocks()._replace(own_s=0.0)
+
+
 def test_a_busy_process_of_this_machine_is_found_by_its_name(
     tmp_path: Path, bystander: int
 ) -> None:
@@ -387,7 +392,7 @@ def test_a_busy_process_of_this_machine_is_found_by_its_name(
     program.chmod(0o755)
     with Popen([program], stdout=DEVNULL) as child:
         try:
-            with MachineWatch(own=bystander, own_cpu_s=lambda: 0.0) as watch:
+            with MachineWatch(own=bystander, clocks=without_own_time) as watch:
                 watch.start()
                 until(lambda: any(one.name == program.name for one in watch.summary().causes))
                 found = watch.summary()
