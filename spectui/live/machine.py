@@ -24,7 +24,7 @@ _NEAR_FULL = 0.92
 """Share of a memory: the rest is about as large as a longer context or another program needs."""
 _FULL = 0.985
 """Share of VRAM: drivers keep a last part for themselves, and from here on spill or fail."""
-_DISK_BYTES_PER_S = 1e6
+_NOTABLE_READS_BYTES_PER_S = 1e6
 """Reads that are no longer a log being written or a module being imported."""
 _SWAP_GROWTH_BYTES = 32e6
 _DATED = "measured after the load, and not updated since"
@@ -233,7 +233,7 @@ def memory_state(
 def _spill(host: HostReading, swap_before_bytes: float | None, *, is_decoding: bool) -> str | None:
     """Say if memory does not suffice for what is being decoded."""
     disk = host.disk_read_bytes_per_s.value
-    if is_decoding and disk is not None and disk > _DISK_BYTES_PER_S:
+    if is_decoding and disk is not None and disk > _NOTABLE_READS_BYTES_PER_S:
         return f"weights are read from disk, {disk / 1e6:.0f} MB/s"
     if swap_before_bytes is not None:
         grown_bytes = host.swap_used_bytes - swap_before_bytes

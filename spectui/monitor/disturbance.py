@@ -196,11 +196,6 @@ class Disturbance:
     """1 where such a GPU held its clocks back at the end, else 0."""
 
     @property
-    def is_disturbed(self) -> bool:
-        """Whether what was measured meanwhile is to be measured again."""
-        return bool(self.causes)
-
-    @property
     def others_share(self) -> Reading:
         """Share of the usable cores that others took."""
         if self.others_s.value is None or self.wall_s <= 0:

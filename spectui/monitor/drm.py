@@ -68,11 +68,8 @@ def _content(path: Path) -> bytes:
         KernelError: it cannot be read.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            return os.read(fd, _FILE_BYTES)
-        finally:
-            os.close(fd)
+        with path.open("rb", buffering=0) as file:
+            return file.read(_FILE_BYTES)
     except OSError as error:
         raise KernelError(error.errno or errno.EIO) from error
 

@@ -50,19 +50,17 @@ class GpuClients(Closing):
     def read(self, own: frozenset[int]) -> GpuUse:
         """Processes that used the GPUs since the last read, besides ``own``."""
         uses, has_ids = [], driver_knows_our_ids()
-        for index, gpu in enumerate(self._handles):
-            try:
+        try:
+            for index, gpu in enumerate(self._handles):
                 shares = self._shares(index, gpu)
                 if own & _clients(gpu):
                     # A container's driver may list its processes, and samples by other ids.
                     is_known = has_ids or not shares or own & shares.keys()
                     uses.append(_use(shares if is_known else None, own, _is_slowed(gpu)))
-            except NvmlError as error:
-                nothing = Reading(None, error.reason("the use of the GPU by processes"))
-                return GpuUse(nothing, {}, nothing)
+        except NvmlError as error:
+            return _unknown(error.reason("the use of the GPU by processes"))
         if not uses:
-            reason = self._reason or (_UNUSED if has_ids else _UNKNOWN)
-            return GpuUse(Reading(None, reason), {}, Reading(None, reason))
+            return _unknown(self._reason or (_UNUSED if has_ids else _UNKNOWN))
         most = max(uses, key=lambda use: use.others.value or 0.0)
         slowed = next((one.slowed for one in uses if one.slowed.value), most.slowed)
         return most._replace(slowed=slowed)
@@ -87,6 +85,10 @@ class GpuClients(Closing):
                 found.setdefault(int(sample.pid), []).append(sample.smUtil / 100)
         self._seen_us[index] = max([0, *(int(sample.timeStamp) for sample in samples)])
         return {pid: sum(shares) / len(shares) for pid, shares in found.items()}
+
+
+def _unknown(reason: str) -> GpuUse:
+    return GpuUse(Reading(None, reason), {}, Reading(None, reason))
 
 
 def _use(shares: Mapping[int, float] | None, own: frozenset[int], slowed: Reading) -> GpuUse:

@@ -119,12 +119,10 @@ def listening(endpoints: Sequence[str]) -> frozenset[int]:
             wanted |= {(str(address[0]), int(port)) for *_, address in found}
     own = {one.address for each in psutil.net_if_addrs().values() for one in each}
     here = {port for host, port in wanted if host in own}
-    if not here:
-        return frozenset()
     with suppress(psutil.Error):
         return frozenset(
             one.pid
-            for one in psutil.net_connections("tcp")
+            for one in (psutil.net_connections("tcp") if here else ())
             if one.status == psutil.CONN_LISTEN
             and one.laddr
             and one.laddr.port in here

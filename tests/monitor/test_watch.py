@@ -135,7 +135,7 @@ def test_a_kernel_without_pressure_says_so(tmp_path: Path) -> None:
         None, "the kernel does not report it (there is no /proc/pressure/cpu)"
     )
     assert found.pressure_s["io"].value is None
-    assert not found.is_disturbed
+    assert not found.causes
     document = found.document()
     assert document["pressure_memory_s"] is None
     assert "/proc/pressure/memory" in document["pressure_memory_s_reason"]
@@ -319,7 +319,7 @@ def test_servers_are_our_own(machine: Machine) -> None:
         machine.end(500)
         found = between(before, watch.mark())
     assert found.own_s == pytest.approx(1.8)
-    assert not found.is_disturbed
+    assert not found.causes
     # One that ran before is, where its number is given.
     machine.process(700, "llama-server", used_s=60.0)
     for others, is_disturbed in (((), True), ((700,), False)):
