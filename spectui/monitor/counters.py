@@ -4,6 +4,7 @@ A ``Mark`` costs less than 0.1 ms, so that one may stand at each end of whatever
 counts is the difference of two (``disturbance.between``).
 """
 
+import os
 import re
 import resource
 import time
@@ -90,7 +91,6 @@ class Counters:
         *,
         root: Path = Path("/"),
         clocks: Callable[[], Clocks] = read_clocks,
-        cores: frozenset[int] | None = None,
     ) -> None:
         """Find out what the system reports.
 
@@ -98,11 +98,10 @@ class Counters:
             processes: knows the living processes that belong to this one.
             root: folder with ``proc`` and ``sys``.
             clocks: the clocks now.
-            cores: numbers of the cores that this process may use; None for all.
         """
         self._processes = processes
         self._clocks = clocks
-        self._cores = cores
+        self._cores = _affinity()
         self._proc = root / "proc"
         self._throttling, self._limit = _throttling(root)
 
@@ -171,3 +170,9 @@ def _throttling(root: Path) -> tuple[_Throttling | str, float | None]:
     if not (found or is_seen):
         return "no cgroup with a CPU controller is visible here", None
     return tuple(found), min(limits, default=None)
+
+
+def _affinity() -> frozenset[int] | None:
+    """Numbers of the cores that this process may use; None for all."""
+    cores = frozenset(os.sched_getaffinity(0))
+    return None if len(cores) >= (os.cpu_count() or 1) else cores

@@ -42,11 +42,8 @@ def measured_bytes(caches: Path = _CACHES) -> int:
     # Processors share caches: the name of the group tells which are the same.
     found = {}
     for index in caches.glob("cpu[0-9]*/cache/index3"):
-        try:
-            group = (index / "shared_cpu_list").read_text().strip()
-            found[group] = int((index / "size").read_text().strip().removesuffix("K")) << 10
-        except (OSError, ValueError):
-            return MEASURED_BYTES
+        group = (index / "shared_cpu_list").read_text().strip()
+        found[group] = int((index / "size").read_text().strip().removesuffix("K")) << 10
     wanted = _TIMES_THE_CACHES * sum(found.values()) or MEASURED_BYTES
     return min(max(wanted, _LEAST_BYTES), MEASURED_BYTES)
 

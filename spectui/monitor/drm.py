@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 from spectui.documents import Known
@@ -21,8 +20,6 @@ from spectui.monitor.readings import GpuReading, GpuSource, Reading, pci_address
 
 _DRM = "sys/class/drm"
 _NODE = re.compile(r"card\d+")
-_MOST_NODES = 1024
-"""Connectors of cards are among them."""
 _SLEEPS = "the GPU sleeps; to ask it would wake it"
 _HEADER = struct.Struct("<HBB")
 """Header of ``gpu_metrics``: size, revision of the format, revision of the content."""
@@ -177,8 +174,8 @@ def _queries(device: Path, regions: Sequence[str]) -> Mapping[str, Callable[[], 
         [device / f"mem_info_{region}_{what}" for region in regions] for what in ("used", "total")
     )
     return {
-        "memory_used_bytes": partial(_sum, used),
-        "memory_total_bytes": partial(_sum, total),
+        "memory_used_bytes": lambda: sum(map(_integer, used)),
+        "memory_total_bytes": lambda: sum(map(_integer, total)),
         "utilisation": lambda: _integer(device / "gpu_busy_percent") / 100,
         "power_w": lambda: _integer(sensor("power1_average", "power1_input")) / 1e6,
         "temperature_c": lambda: _integer(sensor("temp1_input")) / 1e3,
@@ -187,10 +184,6 @@ def _queries(device: Path, regions: Sequence[str]) -> Mapping[str, Callable[[], 
         "pcie_generation": partial(_link_generation, device),
         "pcie_width": partial(_link_width, device),
     }
-
-
-def _sum(paths: Sequence[Path]) -> float:
-    return float(sum(map(_integer, paths)))
 
 
 def _clock_hz(sensor: Path, levels: Path) -> float:
@@ -283,7 +276,7 @@ class KernelGpus:
     def _find(self) -> None:
         """Take up cards that are new, or there again."""
         found: dict[str, _Card] = {}
-        for node in islice((self._root / _DRM).glob("card*"), _MOST_NODES):
+        for node in (self._root / _DRM).glob("card*"):
             # A loop of links is a RuntimeError.
             with suppress(OSError, RuntimeError, KernelError):
                 if not _NODE.fullmatch(node.name):

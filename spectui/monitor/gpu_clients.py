@@ -53,7 +53,8 @@ class GpuClients(Closing):
         try:
             for index, gpu in enumerate(self._handles):
                 shares = self._shares(index, gpu)
-                if own & _clients(gpu):
+                clients = call(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, gpu)
+                if own & {one.pid for one in clients}:
                     # A container's driver may list its processes, and samples by other ids.
                     is_known = has_ids or not shares or own & shares.keys()
                     uses.append(_use(shares if is_known else None, own, _is_slowed(gpu)))
@@ -68,7 +69,6 @@ class GpuClients(Closing):
     def close(self) -> None:
         """End the session."""
         self._session.close()
-        self._handles = []
 
     def _shares(self, index: int, gpu: Handle) -> Mapping[int, float]:
         """Mean share of each process since the last read; without a sample there is nobody."""
@@ -96,11 +96,6 @@ def _use(shares: Mapping[int, float] | None, own: frozenset[int], slowed: Readin
         return GpuUse(Reading(None, _UNKNOWN), {}, slowed)
     others = {pid: share for pid, share in shares.items() if pid not in own}
     return GpuUse(Reading(min(sum(others.values()), 1.0)), others, slowed)
-
-
-def _clients(gpu: Handle) -> set[int]:
-    processes = call(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, gpu)
-    return {int(process.pid) for process in processes}
 
 
 def _is_slowed(gpu: Handle) -> Reading:

@@ -146,9 +146,9 @@ class CounterRate:
     caller, or learnt: a counter that falls from below ``2**32`` has wrapped.
     """
 
-    def __init__(self, *, is_32_bit: bool = False) -> None:
+    def __init__(self) -> None:
         """Start without a sample."""
-        self.is_32_bit = is_32_bit
+        self.is_32_bit = False
         self._last: tuple[int, float] | None = None
         self._rate = MEASURING
 

@@ -32,28 +32,25 @@ class LiveSource:
     def __init__(
         self,
         *,
-        clock: Callable[[], float] = time.monotonic,
         root: Path = Path("/"),
         process: Callable[[], int | None] = lambda: None,
     ) -> None:
         """Look at the host; GPUs are looked for at the first ``read``.
 
         Args:
-            clock: rates refer to it.
             root: folder with ``proc`` and ``sys``, where the kernel describes GPUs.
             process: asked at every reading for the process that has the models; None for this one.
 
         Raises:
             OSError: /proc is not there.
         """
-        self._clock = clock
-        self._host = Host(clock, process=process)
-        self._nvidia = NvidiaGpus(clock)
+        self._host = Host(time.monotonic, process=process)
+        self._nvidia = NvidiaGpus(time.monotonic)
         self._others = KernelGpus(root)
 
     def read(self) -> Snapshot:
         """Return the present snapshot."""
-        now_s = self._clock()
+        now_s = time.monotonic()
         nvidia, reason = self._nvidia.read(now_s)
         gpus = nvidia + self._others.read(now_s, len(nvidia))
         return Snapshot(

@@ -4,7 +4,6 @@ Once a second it compares the machine's counters. Where they show a disturbance,
 processes that caused it, at most so often that looking takes half a per cent of one core.
 """
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -73,7 +72,7 @@ class MachineWatch(Closing):
         """
         servers = listening(rpc)
         self._processes = Processes(root=root, own=own, others=lambda: (*others(), *servers))
-        self._counters = Counters(self._processes, root=root, clocks=clocks, cores=_affinity())
+        self._counters = Counters(self._processes, root=root, clocks=clocks)
         self._throttle_files = tuple(root.glob(_THROTTLES))
         self._clock_files = tuple(root.glob(_CLOCKS))
         self._lock = threading.Lock()
@@ -248,9 +247,3 @@ def _numbers(paths: Iterable[Path]) -> list[int]:
                 found.append(int(file.read()))
         return found
     return []
-
-
-def _affinity() -> frozenset[int] | None:
-    """Numbers of the cores that this process may use; None for all."""
-    cores = frozenset(os.sched_getaffinity(0))
-    return None if len(cores) >= (os.cpu_count() or 1) else cores

@@ -40,7 +40,8 @@ def snapshot(time_s: float) -> Snapshot:
 def test_a_32_bit_counter_gives_the_true_rates_however_it_wraps(
     start: int, steps: list[tuple[int, float]]
 ) -> None:
-    rate = CounterRate(is_32_bit=True)
+    rate = CounterRate()
+    rate.is_32_bit = True
     total, now_s = start, 0.0
     rate.update(total, now_s)
     for difference, elapsed_s in steps:

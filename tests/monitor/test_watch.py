@@ -91,7 +91,7 @@ def test_only_the_cores_that_we_may_use_count(
 ) -> None:
     # The machine's work is done on core 0.
     for own, others_s in ((0, 0.7), (1, 0.0)):
-        monkeypatch.setattr("spectui.monitor.watch._affinity", lambda own=own: frozenset({own}))
+        monkeypatch.setattr("spectui.monitor.counters._affinity", lambda own=own: frozenset({own}))
         found = during(machine, 1.0, unseen_s=0.7)
         assert found.n_cores == 1
         assert found.others_s.value == pytest.approx(others_s)
