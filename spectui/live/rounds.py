@@ -83,26 +83,21 @@ def find_bottleneck(evidence: Evidence) -> Bottleneck | None:
     None if no time was spent at all.
     """
     times = evidence.times
-    parts = {
-        Limit.VERIFY: times.verify_s,
-        Limit.DRAFT: times.draft_s,
-        Limit.ROLLBACK: times.rollback_s,
-        Limit.OVERHEAD: times.sample_s + times.other_s,
-    }
-    longest = max(parts, key=lambda part: parts[part])
     if times.total_s <= 0:
         return None
-    if longest is Limit.VERIFY:
-        return _resource(evidence)
-    what = {
-        Limit.DRAFT: "drafting takes",
-        Limit.ROLLBACK: "rollback takes",
-        Limit.OVERHEAD: "sampling and the rest take",
-    }[longest]
-    return longest, f"{what} {parts[longest] / times.total_s:.0%} of a round"
+    longest_s, limit, what = max(
+        (times.verify_s, Limit.VERIFY, "verifying takes"),
+        (times.draft_s, Limit.DRAFT, "drafting takes"),
+        (times.rollback_s, Limit.ROLLBACK, "rollback takes"),
+        (times.sample_s + times.other_s, Limit.OVERHEAD, "sampling and the rest take"),
+        key=lambda part: part[0],
+    )
+    resource = _resource(evidence) if limit is Limit.VERIFY else None
+    return resource or (limit, f"{what} {longest_s / times.total_s:.0%} of a round")
 
 
-def _resource(evidence: Evidence) -> Bottleneck:
+def _resource(evidence: Evidence) -> Bottleneck | None:
+    """Name the resource that verifying waits for; None where none is full."""
     disk, pcie, gpu = evidence.disk_bytes_per_s, evidence.pcie_use, evidence.gpu_use
     if disk is not None and disk > _DISK_BYTES_PER_S:
         return Limit.DISK, "mapped weights are being read from disk"
@@ -113,8 +108,7 @@ def _resource(evidence: Evidence) -> Bottleneck:
     if evidence.ram_share is not None and evidence.ram_share >= _RAM_SHARE:
         # Batches below some 32 tokens: llama.cpp computes what is in RAM on the CPU.
         return _host(evidence)
-    share = evidence.times.verify_s / evidence.times.total_s
-    return Limit.VERIFY, f"verifying takes {share:.0%} of a round"
+    return None
 
 
 def _host(evidence: Evidence) -> Bottleneck:

@@ -174,8 +174,8 @@ def _queries(device: Path, regions: Sequence[str]) -> Mapping[str, Callable[[], 
         [device / f"mem_info_{region}_{what}" for region in regions] for what in ("used", "total")
     )
     return {
-        "memory_used_bytes": lambda: sum(map(_integer, used)),
-        "memory_total_bytes": lambda: sum(map(_integer, total)),
+        "memory_used_bytes": lambda: float(sum(map(_integer, used))),
+        "memory_total_bytes": lambda: float(sum(map(_integer, total))),
         "utilisation": lambda: _integer(device / "gpu_busy_percent") / 100,
         "power_w": lambda: _integer(sensor("power1_average", "power1_input")) / 1e6,
         "temperature_c": lambda: _integer(sensor("temp1_input")) / 1e3,

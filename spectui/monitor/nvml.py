@@ -196,8 +196,8 @@ QUERIES: Mapping[str, Callable[[Handle], Any]] = {
     # Of the last interval of the driver's, in which a kernel ran.
     "utilisation": lambda gpu: call(pynvml.nvmlDeviceGetUtilizationRates, gpu).gpu / 100,
     "power_w": lambda gpu: call(pynvml.nvmlDeviceGetPowerUsage, gpu) / 1000,
-    "temperature_c": lambda gpu: call(
-        pynvml.nvmlDeviceGetTemperature, gpu, pynvml.NVML_TEMPERATURE_GPU
+    "temperature_c": lambda gpu: float(
+        call(pynvml.nvmlDeviceGetTemperature, gpu, pynvml.NVML_TEMPERATURE_GPU)
     ),
     "clock_hz": lambda gpu: _clock_hz(gpu, pynvml.NVML_CLOCK_SM),
     "memory_clock_hz": lambda gpu: _clock_hz(gpu, pynvml.NVML_CLOCK_MEM),
