@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -131,19 +131,12 @@ def gpu_pool(gpu: GpuReading, models: Mapping[Role, ModelMemory], *, alone: bool
     if gpu.memory_source is not None:
         # Some devices call all of it free, whatever they hold.
         used_bytes = max(used_bytes, plan.total())
-    used_bytes = min(used_bytes, total_bytes)
-    warning = _near_full(name, used_bytes, total_bytes)
+    warning = None
     if used_bytes > _FULL * total_bytes:
         spills = ": the driver may spill into RAM" if gpu.source is not GpuSource.LLAMA_CPP else ""
         warning = f"{name} is full{spills}"
-    return MemoryPool(
-        name=name,
-        total_bytes=total_bytes,
-        parts=fill(plan, used_bytes),
-        free_bytes=total_bytes - used_bytes,
-        warning=warning,
-        reason=None if gpu.memory_source is None else _DATED,
-    )
+    pool = _filled(name, plan, used_bytes, total_bytes, warning)
+    return pool if gpu.memory_source is None else replace(pool, reason=_DATED)
 
 
 def _pool_name(gpu: GpuReading, *, alone: bool) -> str:
@@ -172,22 +165,29 @@ def host_pool(
     plan = held + kept
     wanted_bytes = plan.total() + max(unavailable_bytes - held.total(), 0)
     missing_bytes = wanted_bytes - total_bytes
-    used_bytes = min(wanted_bytes, total_bytes)
-    warning = _near_full("RAM", used_bytes, total_bytes)
-    if missing_bytes > 0 and kept.total():
-        warning = f"{missing_bytes / 1e9:.1f} GB more is wanted than there is: weights stay on disk"
+    if spill is None and missing_bytes > 0 and kept.total():
+        spill = f"{missing_bytes / 1e9:.1f} GB more is wanted than there is: weights stay on disk"
+    return _filled("RAM", plan, wanted_bytes, total_bytes, spill)
+
+
+def _filled(
+    name: str,
+    plan: Mapping[Use, float],
+    used_bytes: float,
+    total_bytes: float,
+    warning: str | None,
+) -> MemoryPool:
+    """A memory in use; that it is nearly full is told where there is no other warning."""
+    used_bytes = min(used_bytes, total_bytes)
+    share = ratio(used_bytes, total_bytes) or 0.0
+    near_full = f"{name} is {share:.0%} full" if share > _NEAR_FULL else None
     return MemoryPool(
-        name="RAM",
+        name=name,
         total_bytes=total_bytes,
         parts=fill(plan, used_bytes),
         free_bytes=total_bytes - used_bytes,
-        warning=spill or warning,
+        warning=warning or near_full,
     )
-
-
-def _near_full(name: str, used_bytes: float, total_bytes: float) -> str | None:
-    share = ratio(used_bytes, total_bytes) or 0.0
-    return f"{name} is {share:.0%} full" if share > _NEAR_FULL else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
