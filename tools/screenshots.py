@@ -24,6 +24,7 @@ from spectui.cli.cockpit import command
 from spectui.cli.given import Given
 from spectui.cli.run_cockpit import make_launch
 from spectui.demo import DemoModel
+from spectui.live.pair import SearchRequest
 from spectui.live.setup import Activity
 from spectui.llama.search import LIBRARY_VARIABLE
 from spectui.prompts import builtin_suite
@@ -117,7 +118,8 @@ class Session(Stage[SpectuiApp]):
         session = self.app.session
         if session.engine is None or session.setup is None:
             raise RuntimeError("there is no pair to tune")
-        session.engine.start_tuning(session.setup, builtin_suite()[:8])
+        request = SearchRequest(prompts=builtin_suite()[:8])
+        session.engine.start_tuning(session.setup, request)
         # The state of before is idle, as that of a search that has ended without a trial.
         tuning = self.app.tune
         await self.wait(lambda: tuning.state is not None and tuning.state.phase is not Phase.IDLE)

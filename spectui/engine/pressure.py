@@ -13,7 +13,7 @@ after ten: then something stays, and a person has to choose.
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -76,11 +76,10 @@ class SystemMemory(Closing):
         self._pressure = next((path for path in own if path.is_file()), whole)
         self._gpus: list[nvml.Handle] = []
         self._root = root
-        self._in_session = False
+        self._session = ExitStack()
         with suppress(NvmlError):
-            nvml.start()
-            self._in_session = True
-            self._gpus = [nvml.by_index(index) for index in range(nvml.count())]
+            self._session.enter_context(nvml.session())
+            self._gpus = nvml.gpus()
 
     def read(self) -> MemoryReading:
         """Read what is free now."""
@@ -101,9 +100,8 @@ class SystemMemory(Closing):
 
     def close(self) -> None:
         """End the session."""
-        if self._in_session:
-            nvml.stop()
-        self._in_session, self._gpus = False, []
+        self._session.close()
+        self._gpus = []
 
 
 class MemoryGate(Closing):

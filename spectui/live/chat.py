@@ -28,7 +28,7 @@ class Chat:
     @property
     def n_turns(self) -> int:
         """Questions so far."""
-        return sum(role == _USER for role, _content in self._turns)
+        return len(self.questions)
 
     @property
     def awaits_first_word(self) -> bool:
@@ -40,10 +40,10 @@ class Chat:
         """The user's turns, oldest first."""
         return [content for role, content in self._turns if role == _USER]
 
-    def messages(self) -> Messages:
-        """All that the model reads next."""
+    def messages(self, n_turns: int | None = None) -> Messages:
+        """All that the model reads next, or did when there were fewer turns."""
         head = ((_SYSTEM, self.system),) if self.system else ()
-        return (*head, *self._turns)
+        return (*head, *self._turns[:n_turns])
 
     def text(self) -> str:
         """Text of all turns, one after the other, for a model without a chat template."""
@@ -107,12 +107,10 @@ class Chat:
         found: list[Prompt] = []
         for index, (role, _content) in enumerate(self._turns):
             if role == _USER:
-                head = ((_SYSTEM, self.system),) if self.system else ()
-                said = (*head, *self._turns[: index + 1])
+                said = self.messages(index + 1)
                 messages = tuple(ChatMessage(role=r, content=c) for r, c in said)
-                found.append(
-                    Prompt(id=f"turn-{len(found) + 1}", category="chat", messages=messages)
-                )
+                name = f"turn-{len(found) + 1}"
+                found.append(Prompt(id=name, category="chat", messages=messages))
         return tuple(found)
 
 
@@ -121,45 +119,35 @@ class AnswerText:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._text: list[str] = []
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._part: list[str] = []
-        self._n_part = 0
-        self._drafted: list[tuple[int, int]] = []
-
-    @property
-    def text(self) -> str:
+        self.text = ""
         """All of it so far."""
-        return "".join(self._text)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._n_taken = 0
+        """Characters of the parts that were taken."""
+        self._drafted: list[tuple[int, int]] = []
 
     def add(self, piece: bytes, *, from_draft: bool) -> None:
         """Add a token's bytes."""
-        self._add(self._decoder.decode(piece), from_draft=from_draft)
+        text = self._decoder.decode(piece)
+        start = len(self.text) - self._n_taken
+        self.text += text
+        if text and from_draft:
+            end = start + len(text)
+            if self._drafted and self._drafted[-1][1] == start:
+                start = self._drafted.pop()[0]
+            self._drafted.append((start, end))
 
     def end(self) -> None:
         """End the text: the bytes of an incomplete character become U+FFFD."""
-        self._add(self._decoder.decode(b"", final=True), from_draft=False)
-
-    def _add(self, text: str, *, from_draft: bool) -> None:
-        if not text:
-            return
-        start = self._n_part
-        self._text.append(text)
-        self._part.append(text)
-        self._n_part += len(text)
-        if not from_draft:
-            return
-        if self._drafted and self._drafted[-1][1] == start:
-            start = self._drafted.pop()[0]
-        self._drafted.append((start, self._n_part))
+        self.text += self._decoder.decode(b"", final=True)
 
     def take_part(self) -> sessions.AnswerPart | None:
         """Return the text added since the last time, None if there is none."""
-        if not self._part:
+        text, drafted = self.text[self._n_taken :], tuple(self._drafted)
+        if not text:
             return None
-        part = sessions.AnswerPart(text="".join(self._part), drafted=tuple(self._drafted))
-        self._part, self._n_part, self._drafted = [], 0, []
-        return part
+        self._n_taken, self._drafted = len(self.text), []
+        return sessions.AnswerPart(text=text, drafted=drafted)
 
 
 class SessionStore:

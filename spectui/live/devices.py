@@ -5,14 +5,7 @@ from dataclasses import replace
 
 from spectui.engine.events import Role
 from spectui.llama.buffers import DeviceMemory, ModelMemory
-from spectui.monitor.readings import (
-    GpuReading,
-    GpuSource,
-    Reading,
-    Snapshot,
-    pci_address,
-    unread_gpu,
-)
+from spectui.monitor.readings import GpuReading, GpuSource, Reading, Snapshot, pci_address
 
 _UNSEEN = "only llama.cpp knows this device, and tells its memory alone"
 _REMOTE = "RPC"
@@ -100,15 +93,15 @@ def _completed(gpu: GpuReading, devices: Sequence[DeviceMemory]) -> GpuReading:
 
 
 def _own(device: DeviceMemory, index: int, name: str) -> GpuReading:
-    unread = unread_gpu(
-        _UNSEEN,
+    gpu = GpuReading(
         index=index,
         name=name,
         source=GpuSource.LLAMA_CPP,
         address=pci_address(device.id),
         in_ram=device.in_ram,
+        devices=(device.name,),
     )
-    return _with_memory(replace(unread, devices=(device.name,)), device)
+    return _with_memory(gpu.unread(_UNSEEN), device)
 
 
 def _with_memory(gpu: GpuReading, device: DeviceMemory) -> GpuReading:

@@ -16,7 +16,6 @@ from spectui.monitor.readings import (
     GpuSource,
     HostReading,
     Reading,
-    Ring,
     Snapshot,
 )
 from spectui.speculative.counters import Round
@@ -25,7 +24,7 @@ _NEAR_FULL = 0.92
 """Share of a memory: the rest is about as large as a longer context or another program needs."""
 _FULL = 0.985
 """Share of VRAM: drivers keep a last part for themselves, and from here on spill or fail."""
-_DISK_BYTES_PER_S = 1e6
+_NOTABLE_READS_BYTES_PER_S = 1e6
 """Reads that are no longer a log being written or a module being imported."""
 _SWAP_GROWTH_BYTES = 32e6
 _DATED = "measured after the load, and not updated since"
@@ -132,18 +131,12 @@ def gpu_pool(gpu: GpuReading, models: Mapping[Role, ModelMemory], *, alone: bool
     if gpu.memory_source is not None:
         # Some devices call all of it free, whatever they hold.
         used_bytes = max(used_bytes, plan.total())
-    used_bytes = min(used_bytes, total_bytes)
-    pool = MemoryPool(
-        name=name,
-        total_bytes=total_bytes,
-        parts=fill(plan, used_bytes),
-        free_bytes=total_bytes - used_bytes,
-        reason=None if gpu.memory_source is None else _DATED,
-    )
+    warning = None
     if used_bytes > _FULL * total_bytes:
         spills = ": the driver may spill into RAM" if gpu.source is not GpuSource.LLAMA_CPP else ""
-        return with_warning(pool, f"{name} is full{spills}")
-    return with_warning(pool, _near_full(pool))
+        warning = f"{name} is full{spills}"
+    pool = _filled(name, plan, used_bytes, total_bytes, warning)
+    return pool if gpu.memory_source is None else replace(pool, reason=_DATED)
 
 
 def _pool_name(gpu: GpuReading, *, alone: bool) -> str:
@@ -155,40 +148,46 @@ def _pool_name(gpu: GpuReading, *, alone: bool) -> str:
     return kind if alone else f"{kind} {gpu.label}"
 
 
-def host_pool(host: HostReading, models: Mapping[Role, ModelMemory]) -> MemoryPool:
-    """RAM. What is mapped counts as used, although the kernel calls the page cache available."""
+def host_pool(
+    host: HostReading, models: Mapping[Role, ModelMemory], spill: str | None
+) -> MemoryPool:
+    """RAM. What is mapped counts as used, although the kernel calls the page cache available.
+
+    Args:
+        host: the host now.
+        models: plans of the loaded models.
+        spill: warning that comes first.
+    """
     held = planned(models, lambda buffer: buffer.memory == HOST and not buffer.is_mapped)
     kept = mapped(models)
-    unavailable_bytes = max(host.memory_total_bytes - host.memory_available_bytes, 0)
-    other_bytes = max(unavailable_bytes - held.total(), 0)
+    total_bytes = host.memory_total_bytes
+    unavailable_bytes = max(total_bytes - host.memory_available_bytes, 0)
     plan = held + kept
-    wanted_bytes = plan.total() + other_bytes
-    missing_bytes = wanted_bytes - host.memory_total_bytes
-    used_bytes = min(wanted_bytes, host.memory_total_bytes)
-    pool = MemoryPool(
-        name="RAM",
-        total_bytes=host.memory_total_bytes,
+    wanted_bytes = plan.total() + max(unavailable_bytes - held.total(), 0)
+    missing_bytes = wanted_bytes - total_bytes
+    if spill is None and missing_bytes > 0 and kept.total():
+        spill = f"{missing_bytes / 1e9:.1f} GB more is wanted than there is: weights stay on disk"
+    return _filled("RAM", plan, wanted_bytes, total_bytes, spill)
+
+
+def _filled(
+    name: str,
+    plan: Mapping[Use, float],
+    used_bytes: float,
+    total_bytes: float,
+    warning: str | None,
+) -> MemoryPool:
+    """A memory in use; that it is nearly full is told where there is no other warning."""
+    used_bytes = min(used_bytes, total_bytes)
+    share = ratio(used_bytes, total_bytes) or 0.0
+    near_full = f"{name} is {share:.0%} full" if share > _NEAR_FULL else None
+    return MemoryPool(
+        name=name,
+        total_bytes=total_bytes,
         parts=fill(plan, used_bytes),
-        free_bytes=host.memory_total_bytes - used_bytes,
+        free_bytes=total_bytes - used_bytes,
+        warning=warning or near_full,
     )
-    if missing_bytes > 0 and kept.total():
-        return with_warning(
-            pool, f"{missing_bytes / 1e9:.1f} GB more is wanted than there is: weights stay on disk"
-        )
-    return with_warning(pool, _near_full(pool))
-
-
-def _near_full(pool: MemoryPool) -> str | None:
-    if pool.total_bytes and pool.used_bytes is not None:
-        share = pool.used_bytes / pool.total_bytes
-        if share > _NEAR_FULL:
-            return f"{pool.name} is {share:.0%} full"
-    return None
-
-
-def with_warning(pool: MemoryPool, warning: str | None) -> MemoryPool:
-    """Return ``pool`` with a warning, if there is one."""
-    return pool if warning is None else replace(pool, warning=warning)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,12 +219,11 @@ def memory_state(
     """
     if snapshot is None:
         return MemoryState()
-    host = host_pool(snapshot.host, models)
     spill = _spill(snapshot.host, swap_before_bytes, is_decoding=is_decoding)
     gpus = shown_gpus(snapshot.gpus, devices_of(models))
     pools = (
         *(gpu_pool(gpu, models, alone=len(gpus) == 1) for gpu in gpus),
-        with_warning(host, spill),
+        host_pool(snapshot.host, models, spill),
     )
     reason = None if gpus else snapshot.gpu_reason
     known = tuple(gpu for gpu in gpus if gpu.source is not GpuSource.LLAMA_CPP)
@@ -235,11 +233,8 @@ def memory_state(
 def _spill(host: HostReading, swap_before_bytes: float | None, *, is_decoding: bool) -> str | None:
     """Say if memory does not suffice for what is being decoded."""
     disk = host.disk_read_bytes_per_s.value
-    if is_decoding and disk is not None and disk > _DISK_BYTES_PER_S:
+    if is_decoding and disk is not None and disk > _NOTABLE_READS_BYTES_PER_S:
         return f"weights are read from disk, {disk / 1e6:.0f} MB/s"
-    faults = host.major_faults_per_s.value
-    if is_decoding and disk is None and faults:
-        return f"weights are read from disk, {faults:.0f} page faults/s"
     if swap_before_bytes is not None:
         grown_bytes = host.swap_used_bytes - swap_before_bytes
         if grown_bytes > _SWAP_GROWTH_BYTES:
@@ -253,8 +248,6 @@ Samples = tuple[float | None, ...]
 _UNREAD = Reading(None, "the machine has not been read yet")
 _IDLE = Reading(None, "nothing is being decoded")
 _UNKNOWN = Reading(None, "the target's file does not tell its weights")
-_N_READINGS = 8
-"""Readings: two seconds at the usual pace."""
 
 
 class DramLimit(NamedTuple):
@@ -284,21 +277,75 @@ class TokenReads:
     """Measured speed without a draft; None before that."""
 
 
-def token_reads(
-    models: Mapping[Role, ModelMemory], limit: DramLimit | None, alone_tokens_per_s: float | None
-) -> TokenReads | None:
-    """Return what a token of the target reads; None where its file does not tell its weights."""
-    target = _traffic(models, Role.TARGET)
-    if target is None:
-        return None
-    ram_bytes = target.cpu_bytes_per_decode(1)
-    measured = limit.bytes_per_s if limit is not None and limit.is_measured else None
-    return TokenReads(
-        ram_bytes=ram_bytes,
-        gpu_bytes=target.gpu_bytes_per_decode(1),
-        at_most_tokens_per_s=ratio(measured, ram_bytes),
-        alone_tokens_per_s=alone_tokens_per_s,
-    )
+class Reads(NamedTuple):
+    """Weights that the pair's decodes read, as far as its files tell."""
+
+    target: WeightTraffic | None = None
+    draft: WeightTraffic | None = None
+    """Of a draft step: of a draft model or, without one, of the target's MTP layers."""
+
+    @classmethod
+    def of(cls, models: Mapping[Role, ModelMemory]) -> "Reads":
+        """Reads of the loaded models."""
+        target, draft = models.get(Role.TARGET), models.get(Role.DRAFT)
+        own = None if target is None else target.mtp_traffic
+        return cls(
+            target=None if target is None else target.traffic,
+            draft=own if draft is None else draft.traffic,
+        )
+
+    def token(self, limit: DramLimit | None, alone_tokens_per_s: float | None) -> TokenReads | None:
+        """Return what a token of the target reads; None where its file does not tell its weights.
+
+        Args:
+            limit: limit of the RAM.
+            alone_tokens_per_s: measured speed without a draft.
+        """
+        if self.target is None:
+            return None
+        ram_bytes = self.target.cpu_bytes_per_decode(1)
+        measured = limit.bytes_per_s if limit is not None and limit.is_measured else None
+        return TokenReads(
+            ram_bytes=ram_bytes,
+            gpu_bytes=self.target.gpu_bytes_per_decode(1),
+            at_most_tokens_per_s=ratio(measured, ram_bytes),
+            alone_tokens_per_s=alone_tokens_per_s,
+        )
+
+    def dram(self, recent: Sequence[Round]) -> Reading:
+        """Estimate what the last rounds read from RAM per second.
+
+        The draft's second pass over the verified batch is left out: a round does not
+        tell it apart.
+        """
+        if not recent:
+            return _IDLE
+        if self.target is None:
+            return _UNKNOWN
+        last = recent[-N_MEAN:]
+        read_bytes = sum(self.target.cpu_bytes_per_decode(r.n_drafted + 1) for r in last)
+        if self.draft is not None:
+            read_bytes += self.draft.cpu_bytes_per_decode(1) * sum(r.n_steps for r in last)
+        seconds = sum(r.times.total_s for r in last)
+        return Reading(read_bytes / seconds) if seconds > 0 else _IDLE
+
+    def ram_share(self, n_tokens: int) -> float | None:
+        """Return the share of the bytes read by one decode of the target that comes from RAM."""
+        if self.target is None:
+            return None
+        cpu_bytes = self.target.cpu_bytes_per_decode(n_tokens)
+        return ratio(cpu_bytes, cpu_bytes + self.target.gpu_bytes_per_decode(n_tokens))
+
+    def verify_rate(self, cost: VerifyCost) -> float | None:
+        """Return the bytes per second that decodes of one batch size read from RAM."""
+        if self.target is None:
+            return None
+        return ratio(self.target.cpu_bytes_per_decode(cost.n_tokens), cost.seconds)
+
+    def best_rate(self, costs: Sequence[VerifyCost], draft_step_s: float | None) -> float | None:
+        """Return the highest rate of any batch size of the target, and of the draft."""
+        step = None if self.draft is None else self.draft.cpu_bytes_per_decode(1)
+        return _most((*map(self.verify_rate, costs), ratio(step, draft_step_s)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,19 +377,21 @@ class TrafficHistory:
 
     def __init__(self) -> None:
         """Start without a sample."""
-        self._rings: defaultdict[tuple[str, int], Ring] = defaultdict(lambda: Ring(_N_SAMPLES))
+        self._samples: defaultdict[tuple[str, int], deque[float | None]] = defaultdict(
+            lambda: deque(maxlen=_N_SAMPLES)
+        )
 
     def add(self, snapshot: Snapshot, dram: Reading) -> None:
         """Take a sample."""
         for gpu in snapshot.gpus:
-            self._rings["rx", gpu.index].append(gpu.pcie_rx_bytes_per_s.value)
-            self._rings["tx", gpu.index].append(gpu.pcie_tx_bytes_per_s.value)
-        self._rings["dram", 0].append(dram.value)
-        self._rings["disk", 0].append(snapshot.host.disk_read_bytes_per_s.value)
+            self._samples["rx", gpu.index].append(gpu.pcie_rx_bytes_per_s.value)
+            self._samples["tx", gpu.index].append(gpu.pcie_tx_bytes_per_s.value)
+        self._samples["dram", 0].append(dram.value)
+        self._samples["disk", 0].append(snapshot.host.disk_read_bytes_per_s.value)
 
     def of(self, what: str, gpu: int = 0) -> Samples:
         """Return the samples of ``rx`` and ``tx`` of a GPU, of ``dram``, or of ``disk``."""
-        return self._rings[what, gpu].values()
+        return tuple(self._samples[what, gpu])
 
 
 def traffic_state(
@@ -373,98 +422,19 @@ def traffic_state(
     )
 
 
-def dram_estimate(
-    models: Mapping[Role, ModelMemory], recent: Sequence[Round], *, is_decoding: bool
-) -> Reading:
-    """Estimate what the last rounds read from RAM per second.
-
-    The draft's second pass over the verified batch is left out: a round does not
-    tell it apart.
-    """
-    if not is_decoding or not recent:
-        return _IDLE
-    target, draft = _traffic(models, Role.TARGET), _draft_traffic(models)
-    if target is None:
-        return _UNKNOWN
-    last = recent[-N_MEAN:]
-    read_bytes = sum(target.cpu_bytes_per_decode(r.n_drafted + 1) for r in last)
-    if draft is not None:
-        read_bytes += draft.cpu_bytes_per_decode(1) * sum(r.n_steps for r in last)
-    seconds = sum(r.times.total_s for r in last)
-    return Reading(read_bytes / seconds) if seconds > 0 else _IDLE
+def mean_load(snapshots: Sequence[Snapshot]) -> dict[str, float | None]:
+    """Mean load of the machine over some readings, by field of ``rounds.Evidence``."""
+    return {
+        "disk_bytes_per_s": _mean(one.host.disk_read_bytes_per_s.value for one in snapshots),
+        "pcie_use": _mean(_most(map(link_use, one.gpus)) for one in snapshots),
+        "gpu_use": _mean(_most(gpu.utilisation.value for gpu in one.gpus) for one in snapshots),
+        "cores_busy": _mean(map(_busier_half, snapshots)),
+    }
 
 
-def ram_share(models: Mapping[Role, ModelMemory], n_tokens: int) -> float | None:
-    """Return the share of the bytes read by one decode of the target that comes from RAM."""
-    target = _traffic(models, Role.TARGET)
-    if target is None:
-        return None
-    cpu_bytes = target.cpu_bytes_per_decode(n_tokens)
-    return ratio(cpu_bytes, cpu_bytes + target.gpu_bytes_per_decode(n_tokens))
-
-
-def verify_rate(models: Mapping[Role, ModelMemory], cost: VerifyCost) -> float | None:
-    """Return the bytes per second that decodes of one batch size read from RAM."""
-    target = _traffic(models, Role.TARGET)
-    if target is None:
-        return None
-    return ratio(target.cpu_bytes_per_decode(cost.n_tokens), cost.seconds)
-
-
-def best_rate(
-    models: Mapping[Role, ModelMemory], costs: Sequence[VerifyCost], draft_step_s: float | None
-) -> float | None:
-    """Return the highest rate of any batch size of the target, and of the draft."""
-    rates = [verify_rate(models, cost) for cost in costs]
-    draft = _draft_traffic(models)
-    if draft is not None:
-        rates.append(ratio(draft.cpu_bytes_per_decode(1), draft_step_s))
-    return max((rate for rate in rates if rate is not None), default=None)
-
-
-def _traffic(models: Mapping[Role, ModelMemory], role: Role) -> WeightTraffic | None:
-    model = models.get(role)
-    return None if model is None else model.traffic
-
-
-def _draft_traffic(models: Mapping[Role, ModelMemory]) -> WeightTraffic | None:
-    """Traffic of a draft step: of a draft model or, without one, of the target's MTP layers."""
-    if Role.DRAFT in models:
-        return _traffic(models, Role.DRAFT)
-    target = models.get(Role.TARGET)
-    return None if target is None else target.mtp_traffic
-
-
-class MachineLoad:
-    """Mean load of the machine over readings made while something was decoded."""
-
-    def __init__(self) -> None:
-        """Start without any."""
-        self._snapshots: deque[Snapshot] = deque(maxlen=_N_READINGS)
-
-    def add(self, snapshot: Snapshot) -> None:
-        """Take one."""
-        self._snapshots.append(snapshot)
-
-    def pcie_use(self) -> float | None:
-        """Share of its limit that the busiest link takes, in its busier direction."""
-        return self._mean(lambda snapshot: _most(map(link_use, snapshot.gpus)))
-
-    def gpu_use(self) -> float | None:
-        """Share of time that the busiest GPU computes."""
-        return self._mean(lambda snapshot: _most(gpu.utilisation.value for gpu in snapshot.gpus))
-
-    def cores_busy(self) -> float | None:
-        """Share of time that the busier half of the logical cores computes."""
-        return self._mean(_busier_half)
-
-    def disk_bytes_per_s(self) -> float | None:
-        """Bytes per second that this process reads from disk."""
-        return self._mean(lambda snapshot: snapshot.host.disk_read_bytes_per_s.value)
-
-    def _mean(self, read: Callable[[Snapshot], float | None]) -> float | None:
-        values = [value for value in map(read, self._snapshots) if value is not None]
-        return sum(values) / len(values) if values else None
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def _most(values: Iterable[float | None]) -> float | None:
@@ -479,5 +449,4 @@ def link_use(gpu: GpuReading) -> float | None:
 
 def _busier_half(snapshot: Snapshot) -> float | None:
     cores = sorted(snapshot.host.cpu_per_core, reverse=True)
-    half = cores[: (len(cores) + 1) // 2]
-    return sum(half) / len(half) if half else None
+    return _mean(cores[: (len(cores) + 1) // 2])

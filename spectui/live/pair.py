@@ -80,24 +80,35 @@ def text_s(tokens_per_s: float) -> float:
     return Limits().n_trial_prompts * _TUNED_TOKENS / tokens_per_s
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """A search that the user asks for."""
+
+    prompts: tuple[Prompt, ...]
+    chats: Chats | None = None
+    """Exported chats, whose answers are measured as they are; None without."""
+    time_budget_s: float | None = None
+    """Seconds of the search's own work, at most; None for no limit."""
+    path: Path | None = None
+    """Path of the prompts; None for the built-in ones and for turns of the chat."""
+    depths: tuple[int, ...] = ()
+    """Lengths of prompts to measure the best setting at."""
+
+
 def tuning_setup(
-    engine: Engine,
+    request: SearchRequest,
     setup: LiveSetup,
     target: ModelLoaded,
     candidate: Candidate,
-    prompts: tuple[Prompt, ...],
-    *,
-    chats: Chats | None,
-    limits: Limits,
-    path: Path | None,
-    depths: tuple[int, ...],
+    engine: Engine,
 ) -> TuningSetup:
     """The search for the best drafting of a loaded pair, for a server of the same setup."""
+    depths, is_builtin = request.depths, request.prompts == builtin_suite()
     engine.rendering = setup.rendering
     workload = tokenize_with_chats(
         engine,
-        prompts,
-        chats,
+        request.prompts,
+        request.chats,
         n_predict=_TUNED_TOKENS,
         sampling=replace(setup.sampling, ignore_eos=False),
         target=target,
@@ -119,9 +130,9 @@ def tuning_setup(
             mtp_layers=target.mtp_layers,
             mtp_files=candidate.mtp_file,
         ),
-        limits=limits,
+        limits=Limits(time_budget_s=request.time_budget_s),
         command=CommandOptions.of(setup.taken, setup.extra),
-        prompts=path,
-        is_chat=chats is not None or (path is None and prompts != builtin_suite()),
+        prompts=request.path,
+        is_chat=request.chats is not None or (request.path is None and not is_builtin),
         depths=depths,
     )

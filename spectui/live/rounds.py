@@ -1,8 +1,8 @@
 """Rounds: acceptance and the speedup that it promises, cost of verifying, bottleneck."""
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import accumulate
 
@@ -83,26 +83,21 @@ def find_bottleneck(evidence: Evidence) -> Bottleneck | None:
     None if no time was spent at all.
     """
     times = evidence.times
-    parts = {
-        Limit.VERIFY: times.verify_s,
-        Limit.DRAFT: times.draft_s,
-        Limit.ROLLBACK: times.rollback_s,
-        Limit.OVERHEAD: times.sample_s + times.other_s,
-    }
-    longest = max(parts, key=lambda part: parts[part])
     if times.total_s <= 0:
         return None
-    if longest is Limit.VERIFY:
-        return _resource(evidence)
-    what = {
-        Limit.DRAFT: "drafting takes",
-        Limit.ROLLBACK: "rollback takes",
-        Limit.OVERHEAD: "sampling and the rest take",
-    }[longest]
-    return longest, f"{what} {parts[longest] / times.total_s:.0%} of a round"
+    longest_s, limit, what = max(
+        (times.verify_s, Limit.VERIFY, "verifying takes"),
+        (times.draft_s, Limit.DRAFT, "drafting takes"),
+        (times.rollback_s, Limit.ROLLBACK, "rollback takes"),
+        (times.sample_s + times.other_s, Limit.OVERHEAD, "sampling and the rest take"),
+        key=lambda part: part[0],
+    )
+    resource = _resource(evidence) if limit is Limit.VERIFY else None
+    return resource or (limit, f"{what} {longest_s / times.total_s:.0%} of a round")
 
 
-def _resource(evidence: Evidence) -> Bottleneck:
+def _resource(evidence: Evidence) -> Bottleneck | None:
+    """Name the resource that verifying waits for; None where none is full."""
     disk, pcie, gpu = evidence.disk_bytes_per_s, evidence.pcie_use, evidence.gpu_use
     if disk is not None and disk > _DISK_BYTES_PER_S:
         return Limit.DISK, "mapped weights are being read from disk"
@@ -113,8 +108,7 @@ def _resource(evidence: Evidence) -> Bottleneck:
     if evidence.ram_share is not None and evidence.ram_share >= _RAM_SHARE:
         # Batches below some 32 tokens: llama.cpp computes what is in RAM on the CPU.
         return _host(evidence)
-    share = evidence.times.verify_s / evidence.times.total_s
-    return Limit.VERIFY, f"verifying takes {share:.0%} of a round"
+    return None
 
 
 def _host(evidence: Evidence) -> Bottleneck:
@@ -170,24 +164,21 @@ class VerifyTimes:
     def __init__(self) -> None:
         """Start without any."""
         self._by_size: dict[int, deque[float]] = {}
-        self.baseline_s: float | None = None
-        """V(1) as measured by the baseline."""
 
     def add(self, n_tokens: int, seconds: float) -> None:
         """Take one decode."""
         self._by_size.setdefault(n_tokens, deque(maxlen=_N_PER_SIZE)).append(seconds)
 
-    @property
-    def step_s(self) -> float | None:
+    def step_s(self, baseline_s: float | None) -> float | None:
         """V(1): of rounds of this chat that drafted nothing, else of the baseline."""
         singles = self._by_size.get(1, ())
-        if len(singles) >= _N_TRUSTED or (singles and self.baseline_s is None):
+        if len(singles) >= _N_TRUSTED or (singles and baseline_s is None):
             return sum(singles) / len(singles)
-        return self.baseline_s
+        return baseline_s
 
-    def costs(self) -> tuple[VerifyCost, ...]:
-        """Return V(n) by batch size."""
-        step_s = self.step_s
+    def costs(self, baseline_s: float | None) -> tuple[VerifyCost, ...]:
+        """Return V(n) by batch size; V(1) may be the baseline's."""
+        step_s = self.step_s(baseline_s)
         sizes = {n: (sum(times) / len(times), len(times)) for n, times in self._by_size.items()}
         if step_s is not None and len(self._by_size.get(1, ())) < _N_TRUSTED:
             sizes[1] = step_s, 0
@@ -197,41 +188,25 @@ class VerifyTimes:
         )
 
 
-def mean_times(rounds: Sequence[Round]) -> RoundTimes:
-    """Return the mean of each part. There must be a round."""
-    total = sum((one.times for one in rounds), RoundTimes())
-    parts = (each.name for each in fields(total))
-    return RoundTimes(**{part: getattr(total, part) / len(rounds) for part in parts})
-
-
-def usual_batch(rounds: Sequence[Round], costs: Sequence[VerifyCost]) -> VerifyCost | None:
-    """Return the cost at the batch size that most of ``rounds`` have."""
-    sizes = [finished.n_drafted + 1 for finished in rounds]
-    usual = max(set(sizes), key=sizes.count, default=None)
-    return next((cost for cost in costs if cost.n_tokens == usual), None)
-
-
-def round_state(
-    recent: Sequence[Round], costs: tuple[VerifyCost, ...], bottleneck: Bottleneck | None
-) -> RoundState:
-    """Put the numbers together.
+def round_state(recent: Sequence[Round], costs: tuple[VerifyCost, ...]) -> RoundState:
+    """Put the numbers together, all but the bottleneck.
 
     Args:
         recent: the last rounds, oldest first.
         costs: V(n) by batch size.
-        bottleneck: the limiting factor.
     """
     last = recent[-N_MEAN:]
     if not last:
         return RoundState(verify_costs=costs)
+    sizes = Counter(finished.n_drafted + 1 for finished in last)
+    (usual, _n), *_ = sizes.most_common(1)
     return RoundState(
         reason=None,
-        times=mean_times(last),
+        times=sum((one.times for one in last), RoundTimes()).scaled(1 / len(last)),
         tokens_per_round=sum(len(finished.tokens) for finished in last) / len(last),
         n_rounds=len(last),
-        batch=usual_batch(last, costs),
+        batch=next((cost for cost in costs if cost.n_tokens == usual), None),
         verify_costs=costs,
-        bottleneck=bottleneck,
         history_s=tuple(finished.times.total_s for finished in recent),
     )
 
@@ -278,7 +253,6 @@ def expectation_state(
     setting: Counters,
     recent: Sequence[Round] = (),
     *,
-    speculates: bool,
     step_s: float | None,
     baseline_tokens_per_s: float | None,
     measured: float | None,
@@ -289,14 +263,11 @@ def expectation_state(
     Args:
         setting: counters of all turns with the present settings.
         recent: the last rounds with the present settings.
-        speculates: whether this turn uses the draft.
         step_s: V(1).
         baseline_tokens_per_s: throughput of the target alone.
         measured: speedup with the present settings against the baseline.
         costs: V(n) by batch size.
     """
-    if not speculates:
-        return ExpectationState(reason="this turn runs without the draft", measured=measured)
     if setting.alpha is None:
         return ExpectationState(measured=measured)
     if not step_s or not baseline_tokens_per_s:
@@ -378,37 +349,13 @@ class AcceptanceState:
     """Drafted and accepted tokens of the last rounds, oldest first."""
 
 
-def acceptance_state(
-    turn: Counters,
-    setting: Counters,
-    recent: Iterable[Round],
-    *,
-    speculates: bool,
-    by_ngrams: bool = False,
-    step_s: float | None,
-) -> AcceptanceState:
-    """Put the numbers together.
+def undrafted_reason(turn: Counters, *, by_ngrams: bool) -> str | None:
+    """Return why a turn has drafted nothing; None where it has.
 
     Args:
-        turn: counters of this turn.
-        setting: counters of all turns with the present settings.
-        recent: the last rounds with the present settings.
-        speculates: whether this turn drafts.
+        turn: counters of the turn.
         by_ngrams: whether the text itself is drafted from, without a model.
-        step_s: V(1), seconds of a single-token decode of the target.
     """
-    if not speculates:
-        return AcceptanceState(reason="this turn runs without the draft", turn=turn)
-    return AcceptanceState(
-        reason=_reason(turn, by_ngrams=by_ngrams),
-        turn=turn,
-        setting=setting,
-        draft_step_ratio=ratio(draft_step_s(setting), step_s),
-        recent=tuple((finished.n_drafted, finished.n_accepted) for finished in recent),
-    )
-
-
-def _reason(turn: Counters, *, by_ngrams: bool) -> str | None:
     if turn.n_drafted:
         return None
     if not turn.n_rounds:

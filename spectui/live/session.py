@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from spectui.cores import default_threads
 from spectui.engine import events
@@ -18,7 +17,7 @@ from spectui.engine.isolation import ProcessWorker
 from spectui.engine.thread import EngineThread
 from spectui.errors import CancelledError, EngineDiedError, UsageError
 from spectui.live.idle import IdleBaseline, PairInspector
-from spectui.live.pair import LoadedPair, max_draft, tuning_setup
+from spectui.live.pair import LoadedPair, SearchRequest, max_draft, tuning_setup
 from spectui.live.recording import ChatRecorder, ChatRecording
 from spectui.live.setup import (
     BaselineMeasured,
@@ -31,14 +30,11 @@ from spectui.live.setup import (
 )
 from spectui.monitor.dram import RamGauge
 from spectui.options.setup import ModelOptions
-from spectui.prompts import Prompt
-from spectui.prompts.chats import Chats
 from spectui.trace.costs import MAX_DEPTH
 from spectui.tune.backends import OwnEngine
 from spectui.tune.background import BackgroundTuning
 from spectui.tune.candidates import drafter_name
 from spectui.tune.progress import TuningState
-from spectui.tune.setup import Limits
 from spectui.tune.tuning import Tuning
 
 SessionEvent = (
@@ -204,26 +200,8 @@ class LiveSession:
             self._turn = None
             self._chat.stop()
 
-    def start_tuning(
-        self,
-        setup: LiveSetup,
-        prompts: tuple[Prompt, ...],
-        *,
-        chats: Chats | None = None,
-        time_budget_s: float | None = None,
-        path: Path | None = None,
-        depths: tuple[int, ...] = (),
-    ) -> None:
-        """Begin, or go on with, the study of the loaded pair.
-
-        Args:
-            setup: setup of the pair.
-            prompts: to measure.
-            chats: exported chats, whose answers are measured as they are; None without.
-            time_budget_s: seconds of the search's own work, at most; None for no limit.
-            path: path of the prompts; None for the built-in ones and for turns of the chat.
-            depths: lengths of prompts to measure the best setting at.
-        """
+    def start_tuning(self, setup: LiveSetup, request: SearchRequest) -> None:
+        """Begin, or go on with, the study of the loaded pair, which has this setup."""
         target, candidate = self._pair.target, self._pair.candidate(setup)
         if target is None or candidate is None:
             raise ValueError("tuning needs a loaded pair")
@@ -238,20 +216,8 @@ class LiveSession:
         )
 
         def prepare(engine: Engine) -> Tuning:
-            limits = Limits(time_budget_s=time_budget_s)
-            found = tuning_setup(
-                engine,
-                setup,
-                target,
-                candidate,
-                prompts,
-                chats=chats,
-                limits=limits,
-                path=path,
-                depths=depths,
-            )
             return Tuning(
-                found,
+                tuning_setup(request, setup, target, candidate, engine),
                 OwnEngine(engine, target, command, draft=candidate.name, keeps_trace=keeps_trace),
             )
 

@@ -6,7 +6,7 @@ Among them tokens per second: now, in this turn, in this session, against the ta
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from spectui.engine.events import PromptEvaluated, Role
@@ -14,7 +14,7 @@ from spectui.live import machine, rounds
 from spectui.live.devices import concerned
 from spectui.live.setup import BaselineMeasured, RamMeasured
 from spectui.llama.buffers import ModelMemory
-from spectui.monitor.readings import GpuSource, Reading, Ring, Snapshot
+from spectui.monitor.readings import GpuSource, Reading, Snapshot
 from spectui.options.speculation import Speculation
 from spectui.speculative.counters import Counters, Round, count
 
@@ -26,8 +26,11 @@ _N_SAMPLES = 160
 _MOST_DISTURBED = 3
 """Measurements of the baseline beside others after which no more are made unasked."""
 _MINUTE_S = 60
+_ALONE = "this turn runs without the draft"
 _N_RECENT = 160
 """Rounds that a strip may show."""
+_N_LOADS = 8
+"""Readings of the machine, of two seconds at the usual pace."""
 
 
 class Phase(StrEnum):
@@ -89,39 +92,14 @@ class Rate:
 class ThroughputMeter:
     """Counts rounds. Times are the rounds' own: events may arrive late and in bunches."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """Start without a round; ``clock`` gives the baseline's age: a machine's speed changes."""
+    def __init__(self) -> None:
+        """Start without a round."""
         self.phase = Phase.IDLE
-        self.baseline_tokens_per_s: float | None = None
-        """The target alone; None before it was measured."""
-        self.is_baseline_disturbed = False
-        self.n_disturbed = 0
-        """Measurements beside others, since the last that was alone."""
         self._prompt: PromptEvaluated | None = None
-        self._clock = clock
-        self._measured_s = 0.0
         self._turn, self._session, self._sample = Rate(), Rate(), Rate()
         self._recent: deque[tuple[int, float]] = deque()
         self._recent_s = 0.0
-        self._history = Ring(_N_SAMPLES)
-
-    def measured_alone(self, measured: BaselineMeasured) -> bool:
-        """Take how fast the target is alone, now; False if what is known is better.
-
-        Beside others it is slower than it is: that does not take the place of an undisturbed one.
-        """
-        self.n_disturbed = self.n_disturbed + 1 if measured.is_disturbed else 0
-        is_known = self.baseline_tokens_per_s is not None and not self.is_baseline_disturbed
-        if measured.is_disturbed and is_known:
-            return False
-        self.is_baseline_disturbed = measured.is_disturbed
-        self.baseline_tokens_per_s, self._measured_s = measured.tokens_per_s, self._clock()
-        return True
-
-    def _baseline_age_min(self) -> int | None:
-        if self.baseline_tokens_per_s is None:
-            return None
-        return int((self._clock() - self._measured_s) // _MINUTE_S)
+        self._history: deque[float | None] = deque(maxlen=_N_SAMPLES)
 
     def begin_turn(self) -> None:
         """Start counting a turn."""
@@ -150,20 +128,19 @@ class ThroughputMeter:
             self._history.append(self._sample.per_s)
             self._sample = Rate()
 
-    def state(self) -> ThroughputState:
-        """Return the present numbers."""
-        is_decoding = self.phase is Phase.DECODING
+    def state(self, baseline: BaselineMeasured | None, age_s: float) -> ThroughputState:
+        """Return the present numbers, beside the target alone as measured ``age_s`` ago."""
         recent = Rate(sum(n for n, _s in self._recent), sum(s for _n, s in self._recent))
         return ThroughputState(
             phase=self.phase,
-            now_tokens_per_s=recent.per_s if is_decoding else None,
+            now_tokens_per_s=recent.per_s if self.phase is Phase.DECODING else None,
             turn_tokens_per_s=self._turn.per_s,
             session_tokens_per_s=self._session.per_s,
-            baseline_tokens_per_s=self.baseline_tokens_per_s,
-            baseline_age_min=self._baseline_age_min(),
-            is_baseline_disturbed=self.is_baseline_disturbed,
+            baseline_tokens_per_s=None if baseline is None else baseline.tokens_per_s,
+            baseline_age_min=None if baseline is None else int(age_s // _MINUTE_S),
+            is_baseline_disturbed=baseline is not None and baseline.is_disturbed,
             prompt=self._prompt,
-            history=self._history.values(),
+            history=tuple(self._history),
         )
 
 
@@ -183,7 +160,11 @@ class LiveTally:
     """Adds up what happens. Not thread-safe: the screen's thread owns it."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start with nothing loaded and nothing read. ``clock`` gives a baseline's age."""
+        """Start with nothing loaded and nothing read.
+
+        Args:
+            clock: gives the baseline's age: a machine's speed changes.
+        """
         self._clock = clock
         self._snapshot: Snapshot | None = None
         self._history = machine.TrafficHistory()
@@ -193,11 +174,16 @@ class LiveTally:
     def reset(self) -> None:
         """Forget models and rounds: another pair is loaded. Readings of the machine stay."""
         self._models: dict[Role, ModelMemory] = {}
+        self._reads = machine.Reads()
         self._swap_before_bytes: float | None = None
-        self._throughput = ThroughputMeter(self._clock)
+        self._baseline: BaselineMeasured | None = None
+        self._measured_s = 0.0
+        self._n_disturbed = 0
+        """Measurements beside others, since the last that was alone."""
+        self._throughput = ThroughputMeter()
         self._verify = rounds.VerifyTimes()
-        self._speculation: Speculation | None = None
-        self._speculates = True
+        self._speculation: Speculation | None = Speculation()
+        """How the last turn drafts; None for the target alone."""
         self._turn = Counters()
         self._reset_setting()
 
@@ -206,18 +192,24 @@ class LiveTally:
         self._setting = Counters()
         self._setting_rate = Rate()
         self._recent: deque[Round] = deque(maxlen=_N_RECENT)
-        self._load = machine.MachineLoad()
+        self._loads: deque[Snapshot] = deque(maxlen=_N_LOADS)
 
     def loaded(self, role: Role, memory: ModelMemory) -> None:
         """Note the memory that a loaded model takes."""
         self._models[role] = memory
+        self._reads = machine.Reads.of(self._models)
         if self._snapshot is not None:
             self._swap_before_bytes = self._snapshot.host.swap_used_bytes
 
     def baseline(self, measured: BaselineMeasured) -> None:
-        """Take the target's own speed, and V(1), seconds of a single-token decode."""
-        if self._throughput.measured_alone(measured):
-            self._verify.baseline_s = measured.step_s
+        """Take how fast the target is alone, unless what is known is better.
+
+        Beside others it is slower than it is: that does not take the place of an undisturbed one.
+        """
+        self._n_disturbed = self._n_disturbed + 1 if measured.is_disturbed else 0
+        known = self._baseline
+        if known is None or known.is_disturbed or not measured.is_disturbed:
+            self._baseline, self._measured_s = measured, self._clock()
 
     def ram_measured(self, measured: RamMeasured) -> None:
         """Take the limit of the machine's RAM."""
@@ -226,13 +218,13 @@ class LiveTally:
     @property
     def baseline_tokens_per_s(self) -> float | None:
         """Speed of the target alone; None before it was measured."""
-        return self._throughput.baseline_tokens_per_s
+        return None if self._baseline is None else self._baseline.tokens_per_s
 
     @property
     def wants_baseline(self) -> bool:
         """Whether it is to be measured again: others had the machine, and may have it no more."""
-        is_due = self._throughput.n_disturbed < _MOST_DISTURBED
-        return self._throughput.is_baseline_disturbed and is_due
+        is_disturbed = self._baseline is not None and self._baseline.is_disturbed
+        return is_disturbed and self._n_disturbed < _MOST_DISTURBED
 
     @property
     def has_gpu(self) -> bool:
@@ -246,7 +238,6 @@ class LiveTally:
         Args:
             speculation: how it drafts; None runs the target alone.
         """
-        self._speculates = speculation is not None
         if speculation != self._speculation:
             self._speculation = speculation
             self._reset_setting()
@@ -277,7 +268,7 @@ class LiveTally:
         self._snapshot = snapshot
         if self._is_decoding:
             # What the machine does between two turns says nothing about a round.
-            self._load.add(concerned(snapshot, self._models))
+            self._loads.append(concerned(snapshot, self._models))
         self._history.add(snapshot, self._dram())
 
     @property
@@ -285,74 +276,79 @@ class LiveTally:
         return self._throughput.phase is Phase.DECODING
 
     def _dram(self) -> Reading:
-        return machine.dram_estimate(
-            self._models, tuple(self._recent), is_decoding=self._is_decoding
-        )
+        return self._reads.dram(tuple(self._recent) if self._is_decoding else ())
 
-    def _bottleneck(
-        self, recent: Sequence[Round], costs: Sequence[rounds.VerifyCost]
-    ) -> rounds.Bottleneck | None:
-        last = recent[-rounds.N_MEAN :]
-        batch = rounds.usual_batch(last, costs)
-        if batch is None:
-            return None
+    def _dram_limit(self, costs: Sequence[rounds.VerifyCost]) -> machine.DramLimit | None:
+        """The limit of RAM, by decodes of these sizes and the draft's where they show more."""
+        best = self._reads.best_rate(costs, rounds.draft_step_s(self._setting))
+        return machine.dram_limit(self._ram_bytes_per_s, best)
+
+    def _rounds(
+        self, recent: Sequence[Round], costs: tuple[rounds.VerifyCost, ...]
+    ) -> rounds.RoundState:
+        state = rounds.round_state(recent, costs)
+        if state.times is None or state.batch is None:
+            return state
         # Beside its own rate any batch would look as fast as RAM allows.
-        others = [cost for cost in costs if cost is not batch]
-        limit = machine.dram_limit(self._ram_bytes_per_s, self._best_rate(others))
-        return rounds.find_bottleneck(
-            rounds.Evidence(
-                times=rounds.mean_times(last),
-                disk_bytes_per_s=self._load.disk_bytes_per_s(),
-                pcie_use=self._load.pcie_use(),
-                gpu_use=self._load.gpu_use(),
-                ram_share=machine.ram_share(self._models, batch.n_tokens),
-                dram_bytes_per_s=machine.verify_rate(self._models, batch),
-                dram_limit_bytes_per_s=None if limit is None else limit.bytes_per_s,
-                cores_busy=self._load.cores_busy(),
-            )
+        limit = self._dram_limit([cost for cost in costs if cost is not state.batch])
+        evidence = rounds.Evidence(
+            times=state.times,
+            ram_share=self._reads.ram_share(state.batch.n_tokens),
+            dram_bytes_per_s=self._reads.verify_rate(state.batch),
+            dram_limit_bytes_per_s=None if limit is None else limit.bytes_per_s,
+            **machine.mean_load(self._loads),
         )
+        return replace(state, bottleneck=rounds.find_bottleneck(evidence))
 
-    def _traffic(self, limit: machine.DramLimit | None) -> machine.TrafficState:
-        snapshot = self._snapshot
+    def _traffic(self, costs: Sequence[rounds.VerifyCost]) -> machine.TrafficState:
+        snapshot, limit = self._snapshot, self._dram_limit(costs)
         shown = None if snapshot is None else concerned(snapshot, self._models)
-        alone = self._throughput.baseline_tokens_per_s
-        token = machine.token_reads(self._models, limit, alone)
+        token = self._reads.token(limit, self.baseline_tokens_per_s)
         return machine.traffic_state(shown, self._history, self._dram(), limit, token)
 
-    def _best_rate(self, costs: Sequence[rounds.VerifyCost]) -> float | None:
-        return machine.best_rate(self._models, costs, rounds.draft_step_s(self._setting))
+    def _acceptance(self, step_s: float | None) -> rounds.AcceptanceState:
+        if self._speculation is None:
+            return rounds.AcceptanceState(reason=_ALONE, turn=self._turn)
+        by_ngrams = self._speculation.model is None
+        return rounds.AcceptanceState(
+            reason=rounds.undrafted_reason(self._turn, by_ngrams=by_ngrams),
+            turn=self._turn,
+            setting=self._setting,
+            draft_step_ratio=rounds.ratio(rounds.draft_step_s(self._setting), step_s),
+            recent=tuple((one.n_drafted, one.n_accepted) for one in self._recent),
+        )
+
+    def _expectation(
+        self, step_s: float | None, costs: Sequence[rounds.VerifyCost]
+    ) -> rounds.ExpectationState:
+        measured = rounds.ratio(self._setting_rate.per_s, self.baseline_tokens_per_s)
+        if self._speculation is None:
+            return rounds.ExpectationState(reason=_ALONE, measured=measured)
+        return rounds.expectation_state(
+            self._setting,
+            self._recent,
+            step_s=step_s,
+            baseline_tokens_per_s=self.baseline_tokens_per_s,
+            measured=measured,
+            costs=costs,
+        )
 
     def state(self) -> LiveState:
         """Return the present state."""
-        recent = tuple(self._recent)
-        costs, step_s = self._verify.costs(), self._verify.step_s
-        best = self._best_rate(costs)
-        baseline = self._throughput.baseline_tokens_per_s
+        recent, baseline = tuple(self._recent), self._baseline
+        baseline_s = None if baseline is None else baseline.step_s
+        step_s, costs = self._verify.step_s(baseline_s), self._verify.costs(baseline_s)
+        age_s = 0.0 if baseline is None else self._clock() - self._measured_s
         return LiveState(
-            throughput=self._throughput.state(),
-            acceptance=rounds.acceptance_state(
-                self._turn,
-                self._setting,
-                recent,
-                speculates=self._speculates,
-                by_ngrams=self._speculation is not None and self._speculation.model is None,
-                step_s=step_s,
-            ),
-            rounds=rounds.round_state(recent, costs, self._bottleneck(recent, costs)),
+            throughput=self._throughput.state(baseline, age_s),
+            acceptance=self._acceptance(step_s),
+            rounds=self._rounds(recent, costs),
             memory=machine.memory_state(
                 self._snapshot,
                 self._models,
                 is_decoding=self._is_decoding,
                 swap_before_bytes=self._swap_before_bytes,
             ),
-            traffic=self._traffic(machine.dram_limit(self._ram_bytes_per_s, best)),
-            expectation=rounds.expectation_state(
-                self._setting,
-                recent,
-                speculates=self._speculates,
-                step_s=step_s,
-                baseline_tokens_per_s=baseline,
-                measured=rounds.ratio(self._setting_rate.per_s, baseline),
-                costs=costs,
-            ),
+            traffic=self._traffic(costs),
+            expectation=self._expectation(step_s, costs),
         )

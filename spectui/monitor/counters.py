@@ -1,7 +1,7 @@
 """Counters of the machine at one moment: whom the processors served, who waited, what clocks show.
 
-A ``Mark`` costs some 30 µs, so that one may stand at each end of whatever is measured. What counts
-is the difference of two (``disturbance.between``).
+A ``Mark`` costs less than 0.1 ms, so that one may stand at each end of whatever is measured. What
+counts is the difference of two (``disturbance.between``).
 """
 
 import os
@@ -11,56 +11,39 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from spectui.closing import Closing
 from spectui.cores import cgroups, cores_allowed
-from spectui.monitor.host import ProcFile
 from spectui.monitor.processes import Key, Processes
+from spectui.monitor.procfs import CpuTimes, core_times, whole_times
 from spectui.monitor.readings import Reading
 
 PRESSURES = ("cpu", "memory", "io")
-_CORE_LINE_BYTES = 256
-_SMALL_BYTES = 1024
-_TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
 _PRESSED = re.compile(rb"^some .*\btotal=(\d+)", re.MULTILINE)
-_NO_PRESSURE = "the kernel does not report it (there is no /proc/pressure/{})"
-_NO_LIMIT = Reading(0.0)
 
 
 class Clocks(NamedTuple):
-    """The machine's clocks, in seconds, each from a beginning of its own."""
+    """The machine's clocks and this process's, in seconds, each from a beginning of its own."""
 
     monotonic_s: float
     """Stands still while the machine sleeps, where ``boot_s`` does not."""
     boot_s: float
     """Goes on while it sleeps."""
     wall_s: float
+    own_s: float
+    """CPU time of this process, and of its children that have ended."""
 
 
 def read_clocks() -> Clocks:
     """The clocks now."""
-    return Clocks(time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME), time.time())
-
-
-def own_cpu_s() -> float:
-    """CPU time of this process, and of its children that have ended."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + ended.ru_utime + ended.ru_stime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cores:
-    """CPU seconds of the cores that this process may use, since the machine was started."""
-
-    n: int
-    busy_s: float
-    idle_s: float
-    iowait_s: float
-    steal_s: float
-    """Time that the hypervisor gave to others while there was work here."""
+    return Clocks(
+        time.monotonic(),
+        time.clock_gettime(time.CLOCK_BOOTTIME),
+        time.time(),
+        time.process_time() + ended.ru_utime + ended.ru_stime,
+    )
 
 
 _UNREAD = Reading(None, "not read yet")
@@ -84,11 +67,12 @@ class Mark:
     """Counters of the machine at one moment."""
 
     clocks: Clocks
-    cores: Cores
+    n_cores: int
+    """Cores that this process may run on."""
+    cpu: CpuTimes
+    """Times of those cores together."""
     n_usable: float
-    """Cores that this process may use at once: fewer than ``cores.n`` under a cgroup's limit."""
-    own_s: float
-    """CPU time of this process and its children that have ended."""
+    """Cores that this process may use at once: fewer than ``n_cores`` under a cgroup's limit."""
     started: Mapping[Key, float]
     """CPU time of living processes that belong to this one."""
     pressure_s: Mapping[str, Reading]
@@ -98,11 +82,8 @@ class Mark:
     slow: Slow
 
 
-class Counters(Closing):
-    """Reads the counters. Files stay open: opening them would cost more than reading them.
-
-    ``read`` may be called from any thread.
-    """
+class Counters:
+    """Reads the counters, from any thread."""
 
     def __init__(
         self,
@@ -110,8 +91,6 @@ class Counters(Closing):
         *,
         root: Path = Path("/"),
         clocks: Callable[[], Clocks] = read_clocks,
-        own_cpu_s: Callable[[], float] = own_cpu_s,
-        cores: frozenset[int] | None = None,
     ) -> None:
         """Find out what the system reports.
 
@@ -119,101 +98,56 @@ class Counters(Closing):
             processes: knows the living processes that belong to this one.
             root: folder with ``proc`` and ``sys``.
             clocks: the clocks now.
-            own_cpu_s: CPU time of this process and of its children that have ended.
-            cores: numbers of the cores that this process may use; None for all.
         """
         self._processes = processes
         self._clocks = clocks
-        self._own_cpu_s = own_cpu_s
-        self._cores = cores
-        proc = root / "proc"
-        self._stat = ProcFile(proc / "stat", _CORE_LINE_BYTES * (1 + _n_lines(proc / "stat")))
-        self._pressure = {
-            name: _opened(proc / "pressure" / name, _SMALL_BYTES) for name in PRESSURES
-        }
+        self._cores = _affinity()
+        self._proc = root / "proc"
         self._throttling, self._limit = _throttling(root)
 
     def read(self, slow: Slow) -> Mark:
         """Return the counters' present values, beside ``slow``."""
-        cores = _cores(self._stat.read(), self._cores)
+        stat = (self._proc / "stat").read_bytes()
+        if self._cores is None:
+            n_cores, cpu = stat.count(b"\ncpu"), whole_times(stat)
+        else:
+            own = [times for core, times in core_times(stat).items() if core in self._cores]
+            n_cores, cpu = len(own), CpuTimes(*map(sum, zip(*own, strict=True)))
         return Mark(
             clocks=self._clocks(),
-            cores=cores,
-            n_usable=cores.n if self._limit is None else min(cores.n, self._limit),
-            own_s=self._own_cpu_s(),
+            n_cores=n_cores,
+            cpu=cpu,
+            n_usable=n_cores if self._limit is None else min(n_cores, self._limit),
             started=self._processes.own_cpu_s(),
-            pressure_s={name: _pressed(name, file) for name, file in self._pressure.items()},
+            pressure_s={name: self._pressed(name) for name in PRESSURES},
             throttled_s=self._throttled(),
             slow=slow,
         )
 
-    def close(self) -> None:
-        """Close the files."""
-        found = () if isinstance(self._throttling, str) else (file for file, _ in self._throttling)
-        for file in (self._stat, *self._pressure.values(), *found):
-            if file is not None:
-                file.close()
+    def _pressed(self, name: str) -> Reading:
+        # Where it was turned off at boot, the file is there and reading it fails.
+        with suppress(OSError):
+            found = _PRESSED.search((self._proc / "pressure" / name).read_bytes())
+            if found is not None:
+                return Reading(int(found[1]) / 1e6)
+        return Reading(None, f"the kernel does not report it (there is no /proc/pressure/{name})")
 
     def _throttled(self) -> Reading:
         if isinstance(self._throttling, str):
             return Reading(None, self._throttling)
         total_s = 0.0
-        for file, (key, per_s) in self._throttling:
+        for path, (key, per_s) in self._throttling:
             try:
-                words = file.read().split()
+                words = path.read_bytes().split()
                 total_s += int(words[words.index(key) + 1]) / per_s
             except (OSError, ValueError):
                 return Reading(None, "the cgroup of this process is not there any more")
-        return Reading(total_s) if self._throttling else _NO_LIMIT
-
-
-def _n_lines(stat: Path) -> int:
-    """Lines of cores, of those as well that are turned on later."""
-    return max(os.sysconf("SC_NPROCESSORS_CONF"), stat.read_bytes().count(b"\ncpu"))
-
-
-def _opened(path: Path, n_bytes: int) -> ProcFile | None:
-    try:
-        return ProcFile(path, n_bytes)
-    except OSError:
-        return None
-
-
-def _cores(stat: bytes, wanted: frozenset[int] | None) -> Cores:
-    """Sum the lines of cores; without ``wanted`` the kernel's own sum, which is rounded once."""
-    if wanted is None:
-        n, lines = stat.count(b"\ncpu"), [stat.partition(b"\n")[0].split()]
-    else:
-        every = [line.split() for line in stat.splitlines()[1:] if line.startswith(b"cpu")]
-        lines = [line for line in every if int(line[0][3:]) in wanted]
-        n = len(lines)
-    # user nice system idle iowait irq softirq steal; guests are part of user and nice.
-    rows = [[int(word) for word in line[1:9]] for line in lines]
-    user, nice, system, idle, iowait, irq, softirq, steal = (
-        sum(column) / _TICKS_PER_S for column in zip_longest(*rows, [0] * 8, fillvalue=0)
-    )
-    return Cores(
-        n=n or os.cpu_count() or 1,
-        busy_s=user + nice + system + irq + softirq,
-        idle_s=idle,
-        iowait_s=iowait,
-        steal_s=steal,
-    )
-
-
-def _pressed(name: str, file: ProcFile | None) -> Reading:
-    if file is not None:
-        # Where it was turned off at boot, opening works and reading fails.
-        with suppress(OSError):
-            found = _PRESSED.search(file.read())
-            if found is not None:
-                return Reading(int(found[1]) / 1e6)
-    return Reading(None, _NO_PRESSURE.format(name))
+        return Reading(total_s)
 
 
 _THROTTLED = {1: (b"throttled_time", 1e9), 2: (b"throttled_usec", 1e6)}
 """By the version of cgroups: key and units of a second."""
-_Throttling = tuple[tuple[ProcFile, tuple[bytes, float]], ...]
+_Throttling = tuple[tuple[Path, tuple[bytes, float]], ...]
 
 
 def _throttling(root: Path) -> tuple[_Throttling | str, float | None]:
@@ -231,8 +165,14 @@ def _throttling(root: Path) -> tuple[_Throttling | str, float | None]:
             is_seen = is_seen or (folder / "cpu.stat").is_file()
             n_cores = cores_allowed(folder)
             if n_cores is not None:
-                found.append((ProcFile(folder / "cpu.stat", _SMALL_BYTES), _THROTTLED[version]))
+                found.append((folder / "cpu.stat", _THROTTLED[version]))
                 limits.append(n_cores)
     if not (found or is_seen):
         return "no cgroup with a CPU controller is visible here", None
     return tuple(found), min(limits, default=None)
+
+
+def _affinity() -> frozenset[int] | None:
+    """Numbers of the cores that this process may use; None for all."""
+    cores = frozenset(os.sched_getaffinity(0))
+    return None if len(cores) >= (os.cpu_count() or 1) else cores

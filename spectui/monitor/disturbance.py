@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import reduce
 from operator import add
+from typing import Any
 
 from spectui.documents import Json, or_reason
 from spectui.format import counted, duration_text, percent_text
@@ -111,6 +112,17 @@ class Cause:
         what = "a core" if self.kind is Kind.PROCESS else "the GPU"
         return f"{who} ({self.name}) took {share} of {what} for {duration}"
 
+    def __add__(self, other: "Cause") -> "Cause":
+        """Both together, of one kind and name."""
+        seconds = self.seconds + other.seconds
+        took_s = [one.share * one.seconds for one in (self, other) if one.share is not None]
+        return replace(
+            self,
+            n_processes=max(self.n_processes, other.n_processes),
+            seconds=seconds,
+            share=sum(took_s) / seconds if took_s and seconds else None,
+        )
+
     def document(self) -> Json:
         """The cause as JSON."""
         return {
@@ -122,8 +134,32 @@ class Cause:
         }
 
 
+class Causes:
+    """Causes, one of each kind and name."""
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self._found: dict[tuple[Kind, str | None], Cause] = {}
+
+    def add(self, cause: Cause) -> None:
+        """Take one more."""
+        key = cause.kind, cause.name
+        self._found[key] = self._found[key] + cause if key in self._found else cause
+
+    def by_loss(self) -> tuple[Cause, ...]:
+        """The causes, the largest loss first."""
+        return tuple(sorted(self._found.values(), key=_loss_s, reverse=True))
+
+
+def _loss_s(cause: Cause) -> float:
+    return cause.seconds if cause.share is None else cause.share * cause.seconds
+
+
 def _length_text(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < _SHORT_S else duration_text(seconds)
+
+
+_SUMMED = "others_s", "steal_s", "iowait_s", "throttled_s", "n_throttles"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,11 +194,6 @@ class Disturbance:
     """Share that others took of the GPU, of those that this process uses, at the end."""
     gpu_slowed: Reading
     """1 where such a GPU held its clocks back at the end, else 0."""
-
-    @property
-    def is_disturbed(self) -> bool:
-        """Whether what was measured meanwhile is to be measured again."""
-        return bool(self.causes)
 
     @property
     def others_share(self) -> Reading:
@@ -213,27 +244,26 @@ class Disturbance:
         """Both together, of which ``other`` came later; what one does not know is not known."""
         wall_s = self.wall_s + other.wall_s
         idle_s = self.idle_share * self.wall_s + other.idle_share * other.wall_s
-        return Disturbance(
+        sums: dict[str, Any] = {
+            name: _sum(getattr(self, name), getattr(other, name)) for name in _SUMMED
+        }
+        return replace(
+            other,
             wall_s=wall_s,
-            n_cores=other.n_cores,
             idle_share=idle_s / wall_s if wall_s else 0.0,
             own_s=self.own_s + other.own_s,
-            others_s=_sum(self.others_s, other.others_s),
-            steal_s=_sum(self.steal_s, other.steal_s),
-            iowait_s=_sum(self.iowait_s, other.iowait_s),
             pressure_s={
                 name: _sum(self.pressure_s[name], other.pressure_s[name]) for name in PRESSURES
             },
-            throttled_s=_sum(self.throttled_s, other.throttled_s),
             slept_s=self.slept_s + other.slept_s,
             jumped_s=self.jumped_s + other.jumped_s,
-            n_throttles=_sum(self.n_throttles, other.n_throttles),
             clocks_hz=(
                 _extreme(min, self.clocks_hz[0], other.clocks_hz[0]),
                 _extreme(max, self.clocks_hz[1], other.clocks_hz[1]),
             ),
             gpu_others=_latest(self.gpu_others, other.gpu_others),
             gpu_slowed=_latest(self.gpu_slowed, other.gpu_slowed),
+            **sums,
         )
 
     def document(self) -> Json:
@@ -267,11 +297,11 @@ def between(before: Mark, after: Mark) -> Disturbance:
     then, now = before.clocks, after.clocks
     wall_s = now.monotonic_s - then.monotonic_s
     slept_s, jumped_s = _clocks_apart(before, after)
-    busy_s = after.cores.busy_s - before.cores.busy_s
-    idle_s = max(after.cores.idle_s - before.cores.idle_s, 0.0)
+    busy_s = after.cpu.busy_s - before.cpu.busy_s
+    idle_s = max(after.cpu.idle_s - before.cpu.idle_s, 0.0)
     own_s = _own_s(before, after)
     others = Reading(max(busy_s - own_s, 0.0))
-    if before.cores.n != after.cores.n:
+    if before.n_cores != after.n_cores:
         # A core that goes takes its time with it, and brings it back.
         others = Reading(None, "a core was turned on or off meanwhile")
     elif busy_s < -_BACK_S:
@@ -279,8 +309,8 @@ def between(before: Mark, after: Mark) -> Disturbance:
     elif busy_s + _BACK_S < own_s / 2:
         # A sandbox may answer with zeros.
         others = Reading(None, "the system does not count the processor's time")
-    steal = _grown(Reading(before.cores.steal_s), Reading(after.cores.steal_s), "steal")
-    iowait = _grown(Reading(before.cores.iowait_s), Reading(after.cores.iowait_s), "I/O waits")
+    steal = _grown(Reading(before.cpu.steal_s), Reading(after.cpu.steal_s), "steal")
+    iowait = _grown(Reading(before.cpu.iowait_s), Reading(after.cpu.iowait_s), "I/O waits")
     all_s = idle_s + max(busy_s, 0.0) + (steal.value or 0.0) + (iowait.value or 0.0)
     clock = after.slow.clock_hz
     if clock.value is not None and own_s <= _BUSY_SHARE * after.n_usable * wall_s:
@@ -314,7 +344,7 @@ def _own_s(before: Mark, after: Mark) -> float:
     started since, or at most a scan before.
     """
     started_s = sum(after.started.values()) - sum(before.started.values())
-    return max(after.own_s - before.own_s + started_s, 0.0)
+    return max(after.clocks.own_s - before.clocks.own_s + started_s, 0.0)
 
 
 def _clocks_apart(before: Mark, after: Mark) -> tuple[float, float]:
@@ -414,30 +444,12 @@ def joined(summaries: Sequence[DisturbanceSummary]) -> DisturbanceSummary | None
     """Summaries of several measurements as one, the earliest first; None without any."""
     if not summaries:
         return None
-    by_kind: dict[tuple[Kind, str | None], list[Cause]] = {}
+    causes = Causes()
     for cause in (cause for one in summaries for cause in one.causes):
-        by_kind.setdefault((cause.kind, cause.name), []).append(cause)
-    causes = [_one_cause(alike) for alike in by_kind.values()]
+        causes.add(cause)
     return DisturbanceSummary(
         whole=reduce(add, (one.whole for one in summaries)),
         disturbed_s=sum(one.disturbed_s for one in summaries),
-        causes=tuple(sorted(causes, key=_loss_s, reverse=True)),
+        causes=causes.by_loss(),
         failure=next((one.failure for one in summaries if one.failure is not None), None),
     )
-
-
-def _one_cause(alike: Sequence[Cause]) -> Cause:
-    """Causes of one kind and name as one."""
-    seconds = sum(one.seconds for one in alike)
-    took_s = sum(one.share * one.seconds for one in alike if one.share is not None)
-    has_share = any(one.share is not None for one in alike)
-    return replace(
-        alike[0],
-        n_processes=max(one.n_processes for one in alike),
-        seconds=seconds,
-        share=took_s / seconds if has_share and seconds else None,
-    )
-
-
-def _loss_s(cause: Cause) -> float:
-    return cause.seconds if cause.share is None else cause.share * cause.seconds

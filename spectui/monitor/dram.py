@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -41,11 +42,8 @@ def measured_bytes(caches: Path = _CACHES) -> int:
     # Processors share caches: the name of the group tells which are the same.
     found = {}
     for index in caches.glob("cpu[0-9]*/cache/index3"):
-        try:
-            group = (index / "shared_cpu_list").read_text().strip()
-            found[group] = int((index / "size").read_text().strip().removesuffix("K")) << 10
-        except (OSError, ValueError):
-            return MEASURED_BYTES
+        group = (index / "shared_cpu_list").read_text().strip()
+        found[group] = int((index / "size").read_text().strip().removesuffix("K")) << 10
     wanted = _TIMES_THE_CACHES * sum(found.values()) or MEASURED_BYTES
     return min(max(wanted, _LEAST_BYTES), MEASURED_BYTES)
 
@@ -125,17 +123,14 @@ _JOIN_S = 0.5
 class _Kept(msgspec.Struct, frozen=True):
     machine: str
     """Fingerprint."""
-    bytes_per_s: dict[int, float]
+    bytes_per_s: dict[int, Annotated[float, msgspec.Meta(gt=0)]]
     """By the number of threads."""
 
 
 def kept_limit(machine: str, n_threads: int) -> float | None:
     """Return what was measured before on the machine of a fingerprint."""
     kept = _read()
-    if kept is None or kept.machine != machine:
-        return None
-    value = kept.bytes_per_s.get(n_threads)
-    return value if value is not None and value > 0 else None
+    return kept.bytes_per_s.get(n_threads) if kept is not None and kept.machine == machine else None
 
 
 def keep_limit(machine: str, n_threads: int, bytes_per_s: float) -> None:
@@ -221,11 +216,10 @@ class RamGauge:
         machine = this_machine().fingerprint
         limit = kept_limit(machine, n_threads)
         if limit is None and self._is_idle():
-            limit = ram_bytes_per_s(n_threads, longest_s=_LONGEST_S)
-            if limit is not None and self._is_idle():
+            measured = ram_bytes_per_s(n_threads, longest_s=_LONGEST_S)
+            if measured is not None and self._is_idle():
+                limit = measured
                 keep_limit(machine, n_threads, limit)
-            else:
-                limit = None
         if limit is not None:
             self._known[n_threads] = limit
             self._on_limit(limit)

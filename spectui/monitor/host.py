@@ -1,31 +1,26 @@
 """The host: CPU, memory, and the reads from disk of the process with the models, by procfs."""
 
-import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 
+from spectui.monitor.procfs import CpuTimes, core_times, process_words
 from spectui.monitor.readings import CounterRate, HostReading, Reading
 
 _KIB = 1 << 10
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _MEMORY = re.compile(rb"^(MemTotal|MemAvailable|SwapTotal|SwapFree): +(\d+)", re.MULTILINE)
 _READ_BYTES = re.compile(rb"^read_bytes: (\d+)", re.MULTILINE)
 _SELF = "self"
 _MAJOR_FAULTS = 9
 """Place of ``majflt`` in a process's ``stat``, behind its name."""
-_Ticks = tuple[int, int]
-"""Ticks of one core, of 10 ms each: idle, total."""
-_MIN_TICKS = 5
-_CORE_LINE_BYTES = 256
-"""A line of /proc/stat holds ten numbers; what follows the cores is long, and not needed."""
+_SHORTEST_S = 0.045
+"""Time of a core below which its share would be coarse: /proc/stat counts in steps of 10 ms."""
 
 
 class Host:
-    """Reads the host. The files stay open: opening them would cost more than reading them."""
+    """Reads the host."""
 
     def __init__(
         self,
@@ -34,7 +29,7 @@ class Host:
         proc: Path = Path("/proc"),
         process: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Open the files.
+        """Read for the first time.
 
         Args:
             clock: rates refer to it.
@@ -47,153 +42,84 @@ class Host:
         self._clock = clock
         self._proc = proc
         self._pid = process
-        self._stat = ProcFile(proc / "stat", _CORE_LINE_BYTES * (1 + (os.cpu_count() or 1)))
-        self._memory = ProcFile(proc / "meminfo", 4 * _KIB)
-        self._process = _Process(proc / "self", clock)
-        self._cores = _Cores(self._stat.read())
+        self._process = _Process(proc / _SELF)
+        self._cores = _Cores((proc / "stat").read_bytes())
 
     def read(self) -> HostReading:
         """Return the host's present readings."""
-        memory = {key: int(kib) * _KIB for key, kib in _MEMORY.findall(self._memory.read())}
+        found = _MEMORY.findall((self._proc / "meminfo").read_bytes())
+        memory = {key: int(kib) * _KIB for key, kib in found}
         return HostReading(
-            cpu_per_core=self._cores.update(self._stat.read()),
+            cpu_per_core=self._cores.update((self._proc / "stat").read_bytes()),
             memory_total_bytes=memory[b"MemTotal"],
             memory_available_bytes=memory[b"MemAvailable"],
             swap_used_bytes=memory[b"SwapTotal"] - memory[b"SwapFree"],
             **self._read_process(),
         )
 
-    def close(self) -> None:
-        """Close the files."""
-        self._stat.close()
-        self._memory.close()
-        self._process.close()
-
-    def _read_process(self) -> dict[str, Any]:
+    def _read_process(self) -> dict[str, Reading]:
         """Fields about the process with the models; about this one where that has just ended."""
+        folder = self._proc / str(self._pid() or _SELF)
         try:
-            self._follow(str(self._pid() or _SELF))
-            return self._process.read()
+            stat = (folder / "stat").read_bytes()
         except OSError:
-            self._follow(_SELF)
-            return self._process.read()
-
-    def _follow(self, name: str) -> None:
-        if name != self._process.folder.name:
-            found = _Process(self._proc / name, self._clock)
-            self._process.close()
-            self._process = found
+            folder = self._proc / _SELF
+            stat = (folder / "stat").read_bytes()
+        if folder != self._process.folder:
+            self._process = _Process(folder)
+        return self._process.read(stat, self._clock())
 
 
 class _Process:
-    """Memory and reads of one process."""
+    """Reads of one process from disk."""
 
-    def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._clock = clock
-        self._statm = ProcFile(folder / "statm", _KIB)
-        self._stat = ProcFile(folder / "stat", _KIB)
-        self._io: ProcFile | str
-        try:
-            self._io = ProcFile(folder / "io", _KIB)
-        except OSError as error:
-            self._io = f"the system does not report disk reads of a process ({error.strerror})"
-        self._disk_reads = CounterRate()
-        self._faults = CounterRate()
+        self._disk_reads, self._faults = CounterRate(), CounterRate()
 
-    def read(self) -> dict[str, Any]:
-        """Return fields of ``HostReading``.
-
-        Raises:
-            OSError: the process has ended.
-        """
-        _size, resident, shared = (int(n) for n in self._statm.read().split()[:3])
-        # Its name, in brackets, may hold anything.
-        numbers = self._stat.read().rpartition(b")")[2].split()
+    def read(self, stat: bytes, now_s: float) -> dict[str, Reading]:
+        """Return fields of ``HostReading``; ``stat`` is the content of its ``stat``."""
+        _name, words = process_words(stat)
         return {
-            "process_rss_bytes": resident * _PAGE_BYTES,
-            "process_anonymous_bytes": Reading((resident - shared) * _PAGE_BYTES),
-            "disk_read_bytes_per_s": self._disk_rate(),
-            "major_faults_per_s": self._faults.update(int(numbers[_MAJOR_FAULTS]), self._clock()),
+            "disk_read_bytes_per_s": self._disk_rate(now_s),
+            "major_faults_per_s": self._faults.update(int(words[_MAJOR_FAULTS]), now_s),
         }
 
-    def _disk_rate(self) -> Reading:
-        if isinstance(self._io, str):
-            return Reading(None, self._io)
-        found = _READ_BYTES.search(self._io.read())
+    def _disk_rate(self, now_s: float) -> Reading:
+        try:
+            found = _READ_BYTES.search((self.folder / "io").read_bytes())
+        except OSError as error:
+            why = f"the system does not report disk reads of a process ({error.strerror})"
+            return Reading(None, why)
         if found is None:
             return Reading(None, "the kernel does not count disk reads of a process")
-        return self._disk_reads.update(int(found[1]), self._clock())
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in (self._statm, self._stat, self._io):
-            if isinstance(file, ProcFile):
-                file.close()
-
-
-class ProcFile:
-    """A file of procfs; every read sees its present content."""
-
-    def __init__(self, path: Path, n_bytes: int) -> None:
-        """Open ``path``; a read gives at most ``n_bytes``.
-
-        Raises:
-            OSError: it cannot be opened.
-        """
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        self._n_bytes = n_bytes
-
-    def read(self) -> bytes:
-        """Return the content now; may be called from any thread.
-
-        Raises:
-            OSError: the kernel does not tell.
-        """
-        return os.pread(self._fd, self._n_bytes, 0)
-
-    def close(self) -> None:
-        """Close it."""
-        os.close(self._fd)
+        return self._disk_reads.update(int(found[1]), now_s)
 
 
 class _Cores:
     """Busy shares of the cores between two reads of /proc/stat."""
 
     def __init__(self, stat: bytes) -> None:
-        self._last = list(_core_ticks(stat))
+        self._last = core_times(stat)
         self._shares: tuple[float, ...] = ()
 
     def update(self, stat: bytes) -> tuple[float, ...]:
         """Return the share per core, over at least 50 ms: before that, as it was."""
-        ticks = list(_core_ticks(stat))
-        if len(ticks) != len(self._last):
-            # A core went offline or came back: which one, the next read tells.
-            self._last, self._shares = ticks, ()
-        elif _elapsed_ticks(self._last, ticks) >= _MIN_TICKS:
-            self._shares = tuple(map(_busy_share, self._last, ticks))
-            self._last = ticks
+        last, cores = self._last, core_times(stat)
+        if cores.keys() != last.keys():
+            # A core went offline or came back: how busy the others were, the next read tells.
+            self._last, self._shares = cores, ()
+        elif max(sum(cores[core]) - sum(last[core]) for core in cores) >= _SHORTEST_S:
+            self._last = cores
+            self._shares = tuple(_busy_share(last[core], cores[core]) for core in cores)
         return self._shares
 
 
-def _core_ticks(stat: bytes) -> Iterator[_Ticks]:
-    """Yield each core's ticks since the machine was started."""
-    for line in stat.splitlines()[1:]:
-        if not line.startswith(b"cpu"):
-            return
-        # user nice system idle iowait irq softirq steal; guests are part of user and nice.
-        ticks = [int(number) for number in line.split()[1:9]]
-        yield ticks[3] + ticks[4], sum(ticks)
-
-
-def _elapsed_ticks(before: list[_Ticks], after: list[_Ticks]) -> int:
-    return max(now - then for (_, then), (_, now) in zip(before, after, strict=True))
-
-
-def _busy_share(before: _Ticks, after: _Ticks) -> float:
-    idle, total = after[0] - before[0], after[1] - before[1]
+def _busy_share(before: CpuTimes, after: CpuTimes) -> float:
+    total_s = sum(after) - sum(before)
+    idle_s = after.idle_s + after.iowait_s - before.idle_s - before.iowait_s
     # The kernel's idle time may step back a little.
-    return min(max(1 - idle / total, 0.0), 1.0) if total > 0 else 0.0
+    return min(max(1 - idle_s / total_s, 0.0), 1.0) if total_s > 0 else 0.0
 
 
 def hottest_c() -> Reading:

@@ -76,11 +76,10 @@ def this_machine() -> Machine:
 
 
 def _cpu_name() -> str:
-    if _CPU_INFO.is_file():
-        for line in _CPU_INFO.read_text(errors="replace").splitlines():
-            key, _, value = line.partition(":")
-            if key.strip() == "model name":
-                return value.strip()
+    for line in _CPU_INFO.read_text(errors="replace").splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            return value.strip()
     return platform.processor() or platform.machine()
 
 
@@ -91,8 +90,7 @@ def _gpus() -> tuple[tuple[str, ...], str | None, str | None]:
     """
     try:
         with nvml.session():
-            handles = [nvml.by_index(index) for index in range(nvml.count())]
-            names = tuple(nvml.name(handle) for handle in handles)
+            names = tuple(map(nvml.name, nvml.gpus()))
             driver = None
             with suppress(NvmlError):
                 # GPUs without it compare as those of which it was never kept.

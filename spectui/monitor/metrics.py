@@ -1,67 +1,87 @@
 """Numbers of a GPU, each asked for at its own cadence; what a driver refuses is a reason."""
 
 import threading
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from spectui.documents import Known
-from spectui.monitor.readings import MEASURING, Reading
+from spectui.monitor.readings import MEASURING, GpuReading, Reading
 
-T = TypeVar("T")
-
-ALWAYS_S = 0.0
-EACH_SECOND_S = 1.0
-SLOWLY_S = 2.0
+_ALWAYS_S = 0.0
+_EACH_SECOND_S = 1.0
+_SLOWLY_S = 2.0
 _REFUSED_S = 30.0
 """Interval of new requests for what a driver refused for good: permissions change."""
 RETRY_S = 10.0
 """Seconds for which a missing driver or a lost GPU is left alone before the next try."""
 
+_METRICS = {
+    "memory_used_bytes": ("memory", _ALWAYS_S),
+    "memory_total_bytes": ("memory", _SLOWLY_S),
+    "utilisation": ("utilisation", _ALWAYS_S),
+    "power_w": ("power", _EACH_SECOND_S),
+    "temperature_c": ("temperature", _SLOWLY_S),
+    "clock_hz": ("the clock", _EACH_SECOND_S),
+    "memory_clock_hz": ("the memory's clock", _EACH_SECOND_S),
+    "throttled_by": ("why the clock is low", _EACH_SECOND_S),
+    # A link slows down with the power state: what it was once is not what it is.
+    "pcie_generation": ("the PCIe generation", _SLOWLY_S),
+    "pcie_width": ("the PCIe width", _SLOWLY_S),
+}
+"""Field of ``GpuReading``: its name in a reason, and how often to ask."""
+
 TRAFFIC = "PCIe traffic"
 Traffic = tuple[Reading, Reading]
 """Bytes per second received and sent by the GPU."""
 _JOIN_S = 0.2
-_PATIENCE = 20
+_PATIENCE = 100
+"""Reads within which traffic is to be measured: at the shortest interval, some seconds."""
 _STUCK = Reading(None, "the driver has stopped answering about PCIe traffic")
 _NO_MEMORY = Reading(None, "the driver reports a memory of no size")
 _TOO_MUCH = Reading(None, "the driver reports more memory in use than there is")
 
-_LANE_BYTES_PER_S = (250e6, 500e6, 984.6e6, 1.969e9, 3.938e9, 7.563e9)
-"""Per lane and direction, generation 1 first, after the link's encoding."""
-FASTEST_BYTES_PER_S = 16 * _LANE_BYTES_PER_S[-1]
+_LANE_BYTES_PER_S = {1: 250e6, 2: 500e6, 3: 984.6e6, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
+"""Per lane and direction, by generation, after the link's encoding."""
+FASTEST_BYTES_PER_S = 16 * max(_LANE_BYTES_PER_S.values())
 """Fastest link, per direction."""
 
 
 class RefusedError(Exception):
     """A question that a driver did not answer."""
 
-    @property
-    def is_permanent(self) -> bool:
-        """Whether asking again a moment later is pointless."""
-        return False
+    def __init__(
+        self, form: str, text: str = "", *, is_permanent: bool = False, is_lost: bool = False
+    ) -> None:
+        """Keep the reason.
 
-    @property
-    def is_lost(self) -> bool:
-        """Whether the GPU answers nothing until it is found again."""
-        return False
+        Args:
+            form: a short sentence with ``{what}``, ``{gpu}`` and ``{text}``.
+            text: the driver's own words.
+            is_permanent: whether asking again a moment later is pointless.
+            is_lost: whether the GPU answers nothing until it is found again.
+        """
+        super().__init__(text)
+        self._form = form
+        self.is_permanent = is_permanent
+        self.is_lost = is_lost
 
     def reason(self, what: str, gpu: str = "the GPU") -> str:
         """Return a short sentence for a panel; ``what`` was asked of ``gpu``."""
-        raise NotImplementedError
+        return self._form.format(what=what, gpu=gpu, text=self)
 
 
-class Metric(Generic[T]):
+class _Metric:
     """One number of one GPU, asked for again once it is older than its period."""
 
-    def __init__(self, what: str, period_s: float, query: Callable[[], T | Known[T]]) -> None:
-        """Ask ``query``; ``what`` names the number in a reason."""
+    def __init__(self, what: str, period_s: float, query: Callable[[], Any]) -> None:
         self._what = what
         self._period_s = period_s
         self._query = query
         self._due_s = float("-inf")
-        self._reading: Known[T] = Known(None)
+        self._reading = Known[Any](None)
 
-    def read(self, now_s: float) -> Known[T]:
+    def read(self, now_s: float) -> Known[Any]:
         """Return the number, or why there is none.
 
         Raises:
@@ -70,8 +90,7 @@ class Metric(Generic[T]):
         if now_s >= self._due_s:
             self._due_s = now_s + self._period_s
             try:
-                answer = self._query()
-                self._reading = answer if isinstance(answer, Known) else Known(answer)
+                self._reading = Known(self._query())
             except RefusedError as error:
                 if error.is_lost:
                     raise
@@ -82,32 +101,34 @@ class Metric(Generic[T]):
 
 
 class SlowMeter:
-    """Measures PCIe traffic on a daemon thread, because one measurement blocks for long."""
+    """Measures PCIe traffic on a daemon thread, because one measurement blocks for long.
 
-    def __init__(
-        self, measure: Callable[[], tuple[float, float]], *, patience: int = _PATIENCE
-    ) -> None:
-        """Start the thread; ``measure`` is called on it, and may take ``patience`` reads."""
+    The thread starts with the first read.
+    """
+
+    def __init__(self, measure: Callable[[], tuple[float, float]]) -> None:
+        """Measure nothing yet; ``measure`` is called on the thread."""
         self._measure = measure
-        self._patience = patience
         self._wanted = threading.Event()
         self._closed = False
         self._latest: Traffic = (MEASURING, MEASURING)
         self._n_unanswered = 0
         self._thread = threading.Thread(target=self._run, name="spectui-pcie", daemon=True)
-        self._thread.start()
 
     def read(self) -> Traffic:
         """Return the latest measurement and ask for another one."""
+        if self._thread.ident is None:
+            self._thread.start()
         self._n_unanswered += 1
         self._wanted.set()
-        return self._latest if self._n_unanswered <= self._patience else (_STUCK, _STUCK)
+        return self._latest if self._n_unanswered <= _PATIENCE else (_STUCK, _STUCK)
 
     def close(self) -> None:
         """End the thread; one that hangs in the driver is left behind."""
         self._closed = True
         self._wanted.set()
-        self._thread.join(_JOIN_S)
+        if self._thread.is_alive():
+            self._thread.join(_JOIN_S)
 
     def _run(self) -> None:
         while True:
@@ -124,15 +145,62 @@ class SlowMeter:
             self._n_unanswered = 0
 
 
+class GpuMeter:
+    """Reads one GPU for as long as it answers."""
+
+    def __init__(
+        self,
+        gpu: GpuReading,
+        queries: Mapping[str, Callable[[], Any]],
+        traffic: SlowMeter | None,
+    ) -> None:
+        """Ask nothing yet.
+
+        Args:
+            gpu: its description, and readings that stay.
+            queries: questions to its driver, by field of ``GpuReading``.
+            traffic: measures its link; None where that cannot be measured.
+        """
+        self._gpu = gpu
+        self._metrics = {
+            field: _Metric(*_METRICS[field], query) for field, query in queries.items()
+        }
+        self._traffic = traffic
+
+    def read(self, now_s: float) -> GpuReading:
+        """Return the GPU's present readings.
+
+        Raises:
+            RefusedError: it was lost.
+        """
+        found: dict[str, Any] = {name: one.read(now_s) for name, one in self._metrics.items()}
+        if self._traffic is not None:
+            received, sent = self._traffic.read()
+            found |= {"pcie_rx_bytes_per_s": received, "pcie_tx_bytes_per_s": sent}
+        used, total = found.pop("memory_used_bytes"), found.pop("memory_total_bytes")
+        used, total = _credible_memory(used, total)
+        return replace(
+            self._gpu,
+            memory_used_bytes=used,
+            memory_total_bytes=total,
+            pcie_limit_bytes_per_s=_link_limit(found["pcie_generation"], found["pcie_width"]),
+            **found,
+        )
+
+    def close(self) -> None:
+        """End what runs in the background."""
+        if self._traffic is not None:
+            self._traffic.close()
+
+
 def link_limit_bytes_per_s(generation: float, width: float) -> float | None:
     """Return a link's bandwidth per direction; None for a generation that is not known here."""
-    if not 1 <= generation <= len(_LANE_BYTES_PER_S):
-        return None
-    return _LANE_BYTES_PER_S[int(generation) - 1] * width
+    lane_bytes_per_s = _LANE_BYTES_PER_S.get(int(generation))
+    return None if lane_bytes_per_s is None else lane_bytes_per_s * width
 
 
-def link_limit(generation: Reading, width: Reading) -> Reading:
-    """Return a link's bandwidth per direction, or why it is unknown."""
+def _link_limit(generation: Reading, width: Reading) -> Reading:
+    """A link's bandwidth per direction, or why it is unknown."""
     if generation.value is None or width.value is None:
         return Reading(None, generation.reason or width.reason)
     limit = link_limit_bytes_per_s(generation.value, width.value)
@@ -141,8 +209,8 @@ def link_limit(generation: Reading, width: Reading) -> Reading:
     return Reading(limit)
 
 
-def credible_memory(used: Reading, total: Reading) -> tuple[Reading, Reading]:
-    """Return memory in use and in all; what cannot be is a reason."""
+def _credible_memory(used: Reading, total: Reading) -> tuple[Reading, Reading]:
+    """Memory in use and in all; what cannot be is a reason."""
     if total.value is not None and total.value <= 0:
         return _NO_MEMORY, _NO_MEMORY
     if used.value is not None and total.value is not None and used.value > total.value:

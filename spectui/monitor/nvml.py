@@ -4,9 +4,9 @@ What NVML refuses becomes an ``NvmlError``, which can say in a short sentence wh
 below, in our units, may raise it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import NamedTuple, NewType, TypeVar
+from typing import Any, NamedTuple, NewType, TypeVar
 
 import pynvml
 
@@ -52,23 +52,9 @@ class NvmlError(RefusedError):
     """A call that NVML refused."""
 
     def __init__(self, code: int, text: str) -> None:
-        super().__init__(text)
+        form = _REASONS.get(code, 'NVML could not tell {what}: "{text}"')
+        super().__init__(form, text, is_permanent=code in _PERMANENT, is_lost=code in _LOST)
         self.code = code
-
-    @property
-    def is_permanent(self) -> bool:
-        """Whether asking again a moment later is pointless."""
-        return self.code in _PERMANENT
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the GPU answers nothing until a new session finds it again."""
-        return self.code in _LOST
-
-    def reason(self, what: str, gpu: str = "the GPU") -> str:
-        """Return a short sentence for a panel; ``what`` was asked of ``gpu``."""
-        form = _REASONS.get(self.code, 'NVML could not tell {what}: "{text}"')
-        return form.format(what=what, gpu=gpu, text=self)
 
 
 def call(function: Callable[..., T], *arguments: object) -> T:
@@ -83,33 +69,20 @@ def call(function: Callable[..., T], *arguments: object) -> T:
         raise NvmlError(error.value, str(error)) from error
 
 
-def start() -> None:
-    """Begin a session. NVML counts them, and ends with the last.
+@contextmanager
+def session() -> Iterator[None]:
+    """Hold a session. NVML counts them, and ends with the last.
 
     Raises:
         NvmlError: there is no driver, or it does not answer.
     """
     call(pynvml.nvmlInit)
-
-
-def stop() -> None:
-    """End a session; one that is over already is fine."""
-    with suppress(NvmlError):
-        call(pynvml.nvmlShutdown)
-
-
-@contextmanager
-def session() -> Iterator[None]:
-    """Hold a session.
-
-    Raises:
-        NvmlError: there is no driver, or it does not answer.
-    """
-    start()
     try:
         yield
     finally:
-        stop()
+        # One that is over already is fine.
+        with suppress(NvmlError):
+            call(pynvml.nvmlShutdown)
 
 
 Handle = NewType("Handle", object)
@@ -139,7 +112,7 @@ def count() -> int:
 
 def driver_version() -> str:
     """Return the version of the driver."""
-    return _text(call(pynvml.nvmlSystemGetDriverVersion))
+    return str(call(pynvml.nvmlSystemGetDriverVersion))
 
 
 def by_index(index: int) -> Handle:
@@ -152,6 +125,11 @@ def by_uuid(uuid: str) -> Handle:
     return Handle(call(pynvml.nvmlDeviceGetHandleByUUID, uuid))
 
 
+def gpus() -> list[Handle]:
+    """Return every GPU that the driver knows."""
+    return [by_index(index) for index in range(count())]
+
+
 def uuid_of(gpu: Handle) -> str:
     """Return the card's stable identifier."""
     return str(call(pynvml.nvmlDeviceGetUUID, gpu))
@@ -159,19 +137,14 @@ def uuid_of(gpu: Handle) -> str:
 
 def name(gpu: Handle) -> str:
     """Return the model of the card."""
-    return _text(call(pynvml.nvmlDeviceGetName, gpu))
+    return str(call(pynvml.nvmlDeviceGetName, gpu))
 
 
 def address(gpu: Handle) -> str | None:
     """Return the card's PCI address; None where the driver does not tell."""
     with suppress(NvmlError):
-        return pci_address(_text(call(pynvml.nvmlDeviceGetPciInfo, gpu).busId))
+        return pci_address(call(pynvml.nvmlDeviceGetPciInfo, gpu).busId)
     return None
-
-
-def _text(answer: str | bytes) -> str:
-    """Older bindings return bytes."""
-    return answer.decode(errors="replace") if isinstance(answer, bytes) else answer
 
 
 def memory_used_bytes(gpu: Handle) -> float:
@@ -182,31 +155,6 @@ def memory_used_bytes(gpu: Handle) -> float:
 def memory_total_bytes(gpu: Handle) -> float:
     """Return the memory of the card."""
     return float(call(pynvml.nvmlDeviceGetMemoryInfo, gpu).total)
-
-
-def utilisation(gpu: Handle) -> float:
-    """Return the share of the last driver interval in which a kernel ran, 0 to 1."""
-    return float(call(pynvml.nvmlDeviceGetUtilizationRates, gpu).gpu) / 100
-
-
-def power_w(gpu: Handle) -> float:
-    """Return the power of the whole card."""
-    return float(call(pynvml.nvmlDeviceGetPowerUsage, gpu)) / 1000
-
-
-def temperature_c(gpu: Handle) -> float:
-    """Return the temperature of the chip."""
-    return float(call(pynvml.nvmlDeviceGetTemperature, gpu, pynvml.NVML_TEMPERATURE_GPU))
-
-
-def clock_hz(gpu: Handle) -> float:
-    """Return the clock of the streaming multiprocessors."""
-    return float(call(pynvml.nvmlDeviceGetClockInfo, gpu, pynvml.NVML_CLOCK_SM)) * 1e6
-
-
-def memory_clock_hz(gpu: Handle) -> float:
-    """Return the clock of the memory."""
-    return float(call(pynvml.nvmlDeviceGetClockInfo, gpu, pynvml.NVML_CLOCK_MEM)) * 1e6
 
 
 _HEAT = pynvml.nvmlClocksThrottleReasonSwThermalSlowdown | (
@@ -236,24 +184,32 @@ def memory_bytes_per_s(gpu: Handle) -> float:
     return 2 * clock_hz * float(call(pynvml.nvmlDeviceGetMemoryBusWidth, gpu)) / 8
 
 
-def pcie_generation(gpu: Handle) -> float:
-    """Return the generation at which the link runs now."""
-    return float(call(pynvml.nvmlDeviceGetCurrPcieLinkGeneration, gpu))
+def fastest_link(gpu: Handle) -> tuple[float, float]:
+    """Return generation and lanes at which card and slot can run."""
+    generation = float(call(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, gpu))
+    return generation, float(call(pynvml.nvmlDeviceGetMaxPcieLinkWidth, gpu))
 
 
-def pcie_width(gpu: Handle) -> float:
-    """Return the lanes that the link uses now."""
-    return float(call(pynvml.nvmlDeviceGetCurrPcieLinkWidth, gpu))
+QUERIES: Mapping[str, Callable[[Handle], Any]] = {
+    "memory_used_bytes": memory_used_bytes,
+    "memory_total_bytes": memory_total_bytes,
+    # Of the last interval of the driver's, in which a kernel ran.
+    "utilisation": lambda gpu: call(pynvml.nvmlDeviceGetUtilizationRates, gpu).gpu / 100,
+    "power_w": lambda gpu: call(pynvml.nvmlDeviceGetPowerUsage, gpu) / 1000,
+    "temperature_c": lambda gpu: float(
+        call(pynvml.nvmlDeviceGetTemperature, gpu, pynvml.NVML_TEMPERATURE_GPU)
+    ),
+    "clock_hz": lambda gpu: _clock_hz(gpu, pynvml.NVML_CLOCK_SM),
+    "memory_clock_hz": lambda gpu: _clock_hz(gpu, pynvml.NVML_CLOCK_MEM),
+    "throttled_by": throttled_by,
+    "pcie_generation": lambda gpu: call(pynvml.nvmlDeviceGetCurrPcieLinkGeneration, gpu),
+    "pcie_width": lambda gpu: call(pynvml.nvmlDeviceGetCurrPcieLinkWidth, gpu),
+}
+"""Questions about a GPU, by field of ``GpuReading``."""
 
 
-def pcie_max_generation(gpu: Handle) -> float:
-    """Return the generation at which card and slot can run."""
-    return float(call(pynvml.nvmlDeviceGetMaxPcieLinkGeneration, gpu))
-
-
-def pcie_max_width(gpu: Handle) -> float:
-    """Return the lanes that card and slot have."""
-    return float(call(pynvml.nvmlDeviceGetMaxPcieLinkWidth, gpu))
+def _clock_hz(gpu: Handle, kind: int) -> float:
+    return float(call(pynvml.nvmlDeviceGetClockInfo, gpu, kind)) * 1e6
 
 
 def pcie_counters(gpu: Handle) -> PcieCounters:

@@ -2,7 +2,7 @@
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -10,9 +10,7 @@ from typing import NamedTuple
 import psutil
 
 from spectui.format import printable
-
-_STAT_BYTES = 1024
-_TICKS_PER_S = float(os.sysconf("SC_CLK_TCK"))
+from spectui.monitor.procfs import TICKS_PER_S, process_words
 
 Key = tuple[int, float]
 """Number of a process and when it was started: numbers are used again."""
@@ -57,7 +55,9 @@ class Processes:
 
     def scan(self) -> Scan:
         """All processes that can be seen; one that ends meanwhile may be missing."""
-        scan = {one.key: one for one in self._all()}
+        names = os.listdir(self._proc)  # noqa: PTH208 - a path for each would take as long again
+        found = (self.read(int(name)) for name in names if name.isdecimal())
+        scan = {one.key: one for one in found if one is not None}
         self._started = tuple(key for key in self.belonging(scan) if key[0] != self._own)
         return scan
 
@@ -87,30 +87,16 @@ class Processes:
                 found[key] = one.cpu_s + one.ended_s
         return found
 
-    def _all(self) -> Iterator[Process]:
-        for name in os.listdir(self._proc):  # noqa: PTH208 - a path for each would take as long again
-            if name.isdecimal() and (one := self.read(int(name))) is not None:
-                yield one
-
     def read(self, pid: int) -> Process | None:
         """The process of a number; None if it has ended."""
         try:
-            file = os.open(f"{self._proc}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+            with open(f"{self._proc}/{pid}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - as above
+                name, words = process_words(file.read())
         except OSError:
             return None
-        try:
-            text = os.read(file, _STAT_BYTES)
-        except OSError:
-            # It ended after it was opened.
-            return None
-        finally:
-            os.close(file)
-        # The name may hold anything, parentheses and spaces as well.
-        name, _, rest = text.partition(b"(")[2].rpartition(b")")
-        words = rest.split()
         if not words:
             return None
-        user, system, ended_user, ended_system = (int(word) / _TICKS_PER_S for word in words[11:15])
+        user, system, ended_user, ended_system = (int(word) / TICKS_PER_S for word in words[11:15])
         return Process(
             key=(pid, float(words[19])),
             parent=int(words[1]),
@@ -133,12 +119,10 @@ def listening(endpoints: Sequence[str]) -> frozenset[int]:
             wanted |= {(str(address[0]), int(port)) for *_, address in found}
     own = {one.address for each in psutil.net_if_addrs().values() for one in each}
     here = {port for host, port in wanted if host in own}
-    if not here:
-        return frozenset()
     with suppress(psutil.Error):
         return frozenset(
             one.pid
-            for one in psutil.net_connections("tcp")
+            for one in (psutil.net_connections("tcp") if here else ())
             if one.status == psutil.CONN_LISTEN
             and one.laddr
             and one.laddr.port in here

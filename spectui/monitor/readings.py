@@ -1,8 +1,7 @@
 """Readings of the monitor: snapshots of the machine, rates of counters, the recent past."""
 
 import re
-from collections import deque
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -10,6 +9,7 @@ from spectui.documents import Known
 
 Reading = Known[float]
 """A number, or the reason why there is none."""
+_UNREAD = Reading(None, "not read yet")
 _ADDRESS = re.compile(r"(?:0*([0-9a-f]{1,8}):)?([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])(?:-v\d+)?")
 
 
@@ -53,6 +53,9 @@ class GpuSource(StrEnum):
     LLAMA_CPP = "llama.cpp"
 
 
+_UNREAD_THROTTLES: Known[tuple[Throttle, ...]] = Known(None, "not read yet")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuReading:
     """One GPU at one moment."""
@@ -68,28 +71,26 @@ class GpuReading:
     """llama.cpp's names of it, such as ``CUDA0``; none where it uses none, or that is not known."""
     memory_source: GpuSource | None = None
     """Source of the memory reading, if not ``source``."""
-    memory_used_bytes: Reading
-    memory_total_bytes: Reading
-    process_bytes: Reading
-    """Part of the used memory that the process with the models holds."""
-    utilisation: Reading
+    memory_used_bytes: Reading = _UNREAD
+    memory_total_bytes: Reading = _UNREAD
+    utilisation: Reading = _UNREAD
     """Share of the time in which something ran: 0 to 1."""
-    power_w: Reading
-    temperature_c: Reading
-    clock_hz: Reading
+    power_w: Reading = _UNREAD
+    temperature_c: Reading = _UNREAD
+    clock_hz: Reading = _UNREAD
     """Clock of what computes: streaming multiprocessors, shader engines, execution units."""
-    memory_clock_hz: Reading
-    throttled_by: Known[tuple[Throttle, ...]]
+    memory_clock_hz: Reading = _UNREAD
+    throttled_by: Known[tuple[Throttle, ...]] = _UNREAD_THROTTLES
     """Reasons for which it holds its clocks back now; none where it does not."""
-    pcie_generation: Reading
+    pcie_generation: Reading = _UNREAD
     """Generation of the link as it is now; links slow down when idle."""
-    pcie_width: Reading
+    pcie_width: Reading = _UNREAD
     """Lanes."""
-    pcie_limit_bytes_per_s: Reading
+    pcie_limit_bytes_per_s: Reading = _UNREAD
     """Limit of the link at its present generation and width, per direction."""
-    pcie_rx_bytes_per_s: Reading
+    pcie_rx_bytes_per_s: Reading = _UNREAD
     """Received by the GPU: weights and activations going in."""
-    pcie_tx_bytes_per_s: Reading
+    pcie_tx_bytes_per_s: Reading = _UNREAD
     """Sent by the GPU."""
 
     @property
@@ -97,27 +98,10 @@ class GpuReading:
         """Shortest name that tells it from the other GPUs."""
         return self.devices[0] if self.devices else str(self.index)
 
-
-def unread_gpu(
-    reason: str | None,
-    *,
-    index: int,
-    name: str,
-    source: GpuSource,
-    address: str | None = None,
-    in_ram: bool = False,
-) -> GpuReading:
-    """Return a GPU of which nothing is known, for one reason."""
-    nothing: dict[str, Any] = dict.fromkeys(_GPU_READINGS, Reading(None, reason))
-    return GpuReading(
-        index=index,
-        name=name,
-        source=source,
-        address=address,
-        in_ram=in_ram,
-        throttled_by=Known(None, reason),
-        **nothing,
-    )
+    def unread(self, reason: str) -> "GpuReading":
+        """The GPU without its readings, for one reason."""
+        nothing: dict[str, Any] = dict.fromkeys(_GPU_READINGS, Reading(None, reason))
+        return replace(self, throttled_by=Known(None, reason), **nothing)
 
 
 _GPU_READINGS = tuple(field.name for field in fields(GpuReading) if field.type is Reading)
@@ -132,10 +116,6 @@ class HostReading:
     memory_total_bytes: int
     memory_available_bytes: int
     swap_used_bytes: int
-    process_rss_bytes: int
-    """Resident memory of the process with the models, mapped weights included."""
-    process_anonymous_bytes: Reading
-    """Resident memory of the process with the models without mapped files."""
     disk_read_bytes_per_s: Reading
     """Read from disk by the process with the models: mapped weights that were not in memory."""
     major_faults_per_s: Reading
@@ -166,9 +146,9 @@ class CounterRate:
     caller, or learnt: a counter that falls from below ``2**32`` has wrapped.
     """
 
-    def __init__(self, *, is_32_bit: bool = False) -> None:
+    def __init__(self) -> None:
         """Start without a sample."""
-        self.is_32_bit = is_32_bit
+        self.is_32_bit = False
         self._last: tuple[int, float] | None = None
         self._rate = MEASURING
 
@@ -195,26 +175,3 @@ class CounterRate:
             self.is_32_bit = True
         difference = (count - last) % _WRAP if self.is_32_bit else count - last
         return Reading(difference / elapsed_s)
-
-
-class Ring:
-    """The last samples, oldest first. A missing sample is kept as None, so that time stays true."""
-
-    def __init__(self, capacity: int) -> None:
-        """Keep ``capacity`` samples."""
-        self._values: deque[float | None] = deque(maxlen=capacity)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def append(self, value: float | None) -> None:
-        """Add a sample; the oldest one makes room for it."""
-        self._values.append(value)
-
-    def values(self) -> tuple[float | None, ...]:
-        """Return the samples, oldest first."""
-        return tuple(self._values)
-
-    def maximum(self) -> float | None:
-        """Return the largest sample; None if there is none."""
-        return max((value for value in self._values if value is not None), default=None)

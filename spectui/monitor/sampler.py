@@ -32,28 +32,25 @@ class LiveSource:
     def __init__(
         self,
         *,
-        clock: Callable[[], float] = time.monotonic,
         root: Path = Path("/"),
         process: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Open the host's files; GPUs are looked for at the first ``read``.
+        """Look at the host; GPUs are looked for at the first ``read``.
 
         Args:
-            clock: rates refer to it.
             root: folder with ``proc`` and ``sys``, where the kernel describes GPUs.
             process: asked at every reading for the process that has the models; None for this one.
 
         Raises:
             OSError: /proc is not there.
         """
-        self._clock = clock
-        self._host = Host(clock, process=process)
-        self._nvidia = NvidiaGpus(clock, process)
-        self._others = KernelGpus(root=root, process=process)
+        self._host = Host(time.monotonic, process=process)
+        self._nvidia = NvidiaGpus(time.monotonic)
+        self._others = KernelGpus(root)
 
     def read(self) -> Snapshot:
         """Return the present snapshot."""
-        now_s = self._clock()
+        now_s = time.monotonic()
         nvidia, reason = self._nvidia.read(now_s)
         gpus = nvidia + self._others.read(now_s, len(nvidia))
         return Snapshot(
@@ -64,8 +61,7 @@ class LiveSource:
         )
 
     def close(self) -> None:
-        """Close files and driver."""
-        self._host.close()
+        """Close the driver."""
         self._nvidia.close()
         self._others.close()
 
@@ -97,7 +93,7 @@ class Sampler:
         self._sink = sink
         self._on_failure = on_failure
         self._interval_s = interval_s
-        self._changed = threading.Condition()
+        self._changed = threading.Event()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="spectui-monitor", daemon=True)
 
@@ -108,9 +104,8 @@ class Sampler:
 
     @interval_s.setter
     def interval_s(self, value: float) -> None:
-        with self._changed:
-            self._interval_s = value
-            self._changed.notify()
+        self._interval_s = value
+        self._changed.set()
 
     def start(self) -> None:
         """Begin, once."""
@@ -118,9 +113,8 @@ class Sampler:
 
     def close(self) -> None:
         """End the sampling. A thread that hangs in the driver is left behind, and stays silent."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
+        self._closed = True
+        self._changed.set()
         if self._thread.is_alive():
             self._thread.join(_JOIN_S)
 
@@ -128,25 +122,20 @@ class Sampler:
         try:
             with closing(self._make_source()) as source:
                 while not self._closed:
-                    self._sample(source)
+                    began_s = time.monotonic()
+                    snapshot = source.read()
+                    if not self._closed:
+                        self._sink(snapshot)
+                    self._pause(began_s)
         except Exception as error:  # noqa: BLE001 - a thread that dies silently leaves stale panels
             if not self._closed:
                 self._on_failure(_sentence(error))
 
-    def _sample(self, source: Source) -> None:
-        began_s = time.monotonic()
-        snapshot = source.read()
-        if not self._closed:
-            self._sink(snapshot)
-        self._pause(began_s)
-
     def _pause(self, began_s: float) -> None:
-        with self._changed:
-            while not self._closed:
-                left_s = began_s + self._interval_s - time.monotonic()
-                if left_s <= 0:
-                    return
-                self._changed.wait(left_s)
+        """Wait for the next read; a change ends the waiting, and is looked at anew."""
+        while not self._closed and (left_s := began_s + self._interval_s - time.monotonic()) > 0:
+            self._changed.wait(left_s)
+            self._changed.clear()
 
 
 def _sentence(error: Exception) -> str:

@@ -4,24 +4,25 @@ Once a second it compares the machine's counters. Where they show a disturbance,
 processes that caused it, at most so often that looking takes half a per cent of one core.
 """
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from spectui.closing import Closing
-from spectui.monitor.counters import Clocks, Counters, Mark, Slow, own_cpu_s, read_clocks
+from spectui.monitor.counters import Clocks, Counters, Mark, Slow, read_clocks
 from spectui.monitor.disturbance import (
     CORE_SHARE,
     Cause,
+    Causes,
     DisturbanceSummary,
     Kind,
     between,
 )
 from spectui.monitor.gpu_clients import GpuClients
-from spectui.monitor.processes import Key, Processes, listening, used_s
+from spectui.monitor.processes import Key, Processes, Scan, listening, used_s
 from spectui.monitor.readings import Reading
 
 _INTERVAL_S = 1.0
@@ -58,7 +59,6 @@ class MachineWatch(Closing):
         root: Path = Path("/"),
         own: int | None = None,
         clocks: Callable[[], Clocks] = read_clocks,
-        own_cpu_s: Callable[[], float] = own_cpu_s,
     ) -> None:
         """Open the counters, and look at the processes once.
 
@@ -69,30 +69,28 @@ class MachineWatch(Closing):
             root: folder with ``proc`` and ``sys``.
             own: number of this process; None to ask the system.
             clocks: the clocks now.
-            own_cpu_s: CPU time of this process and of its children that have ended.
         """
         servers = listening(rpc)
         self._processes = Processes(root=root, own=own, others=lambda: (*others(), *servers))
-        self._counters = Counters(
-            self._processes, root=root, clocks=clocks, own_cpu_s=own_cpu_s, cores=_affinity()
-        )
+        self._counters = Counters(self._processes, root=root, clocks=clocks)
         self._throttle_files = tuple(root.glob(_THROTTLES))
         self._clock_files = tuple(root.glob(_CLOCKS))
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="spectui-watch", daemon=True)
         self._failure: str | None = None
-        self._tally = _Tally()
+        self._disturbed_s = 0.0
+        self._causes = Causes()
+        self._keys: dict[str, set[Key]] = {}
+        """Processes that disturbed, by their names."""
         self._pending: list[tuple[float, float, bool]] = []
         """Intervals in which others had the processor, since the last scan: seconds, CPU seconds of
         others, and whether something else disturbed as well."""
         self._slow = self._read_slow()
         self._gpu_shares: Mapping[int, float] = {}
         """Shares of other processes, by their numbers."""
-        began_s = time.thread_time()
-        self._scan = self._processes.scan()
-        self._scan_s = time.thread_time() - began_s
-        """CPU time that a scan takes."""
+        self._scan, self._scan_s = self._scanned()
+        """Processes, and the CPU time that it takes to look at them."""
         self._last = self.mark()
         self._whole = between(self._last, self._last)
         self._scanned_s = self._last.clocks.monotonic_s
@@ -135,8 +133,8 @@ class MachineWatch(Closing):
                     self._look()
             return DisturbanceSummary(
                 whole=self._whole,
-                disturbed_s=self._tally.disturbed_s,
-                causes=self._tally.causes(),
+                disturbed_s=self._disturbed_s,
+                causes=self._causes.by_loss(),
                 failure=self._failure,
             )
 
@@ -145,8 +143,6 @@ class MachineWatch(Closing):
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(_JOIN_S)
-        with self._lock:
-            self._counters.close()
 
     def _run(self) -> None:
         try:
@@ -176,32 +172,31 @@ class MachineWatch(Closing):
             causes = (*causes, Cause(kind=Kind.STOPPED, seconds=wall_s))
         others = [cause for cause in causes if cause.kind is not Kind.UNSEEN]
         for cause in others:
-            self._book(cause)
+            self._causes.add(self._named(cause))
         if others:
-            self._tally.disturbed_s += wall_s
+            self._disturbed_s += wall_s
         if len(others) < len(causes):
             self._pending.append((wall_s, interval.others_s.value or 0.0, bool(others)))
 
-    def _book(self, cause: Cause) -> None:
+    def _named(self, cause: Cause) -> Cause:
+        """The cause, with the name of the process that has most of the GPU."""
         shares = self._gpu_shares
-        if cause.kind is Kind.GPU_UNSEEN and shares:
-            pid = max(shares, key=lambda one: shares[one])
-            process = self._processes.read(pid)
-            if process is not None:
-                took_s = cause.seconds * shares[pid]
-                self._tally.add(
-                    Kind.GPU_PROCESS, cause.seconds, took_s, process.name, {process.key}
-                )
-                return
-        self._tally.add(
-            cause.kind, cause.seconds, None if cause.share is None else cause.share * cause.seconds
-        )
+        if cause.kind is not Kind.GPU_UNSEEN or not shares:
+            return cause
+        pid = max(shares, key=lambda one: shares[one])
+        process = self._processes.read(pid)
+        if process is None:
+            return cause
+        return replace(cause, kind=Kind.GPU_PROCESS, name=process.name, share=shares[pid])
+
+    def _scanned(self) -> tuple[Scan, float]:
+        began_s = time.thread_time()
+        return self._processes.scan(), time.thread_time() - began_s
 
     def _look(self) -> None:
         """Scan, and name those who had the processor in the disturbed intervals since the last."""
-        before, began_s = self._scan, time.thread_time()
-        self._scan = self._processes.scan()
-        self._scan_s = time.thread_time() - began_s
+        before = self._scan
+        self._scan, self._scan_s = self._scanned()
         self._scanned_s = self._last.clocks.monotonic_s
         pending, self._pending = self._pending, []
         if not pending:
@@ -213,9 +208,7 @@ class MachineWatch(Closing):
         others_s = sum(took_s for _, took_s, _ in pending) - mistaken_s
         if mistaken_s and others_s <= CORE_SHARE * wall_s:
             return
-        self._tally.disturbed_s += sum(
-            seconds for seconds, _, is_booked in pending if not is_booked
-        )
+        self._disturbed_s += sum(seconds for seconds, _, is_booked in pending if not is_booked)
         self._blame({key: used[key] for key in used if key not in own}, others_s, wall_s)
 
     def _blame(self, used: Mapping[Key, float], others_s: float, wall_s: float) -> None:
@@ -228,51 +221,20 @@ class MachineWatch(Closing):
         for name, took in by_name.items():
             took_s = sum(took.values())
             if took_s > _NAMED_SHARE * wall_s:
-                self._tally.add(Kind.PROCESS, wall_s, took_s, name, took.keys())
+                keys = self._keys.setdefault(name, set())
+                keys.update(took)
+                self._causes.add(
+                    Cause(
+                        kind=Kind.PROCESS,
+                        name=name,
+                        n_processes=len(keys),
+                        seconds=wall_s,
+                        share=took_s / wall_s,
+                    )
+                )
                 others_s -= took_s
         if others_s > _NAMED_SHARE * wall_s:
-            self._tally.add(Kind.UNSEEN, wall_s, others_s)
-
-
-class _Tally:
-    """Causes by kind and name."""
-
-    def __init__(self) -> None:
-        self.disturbed_s = 0.0
-        self._seconds: dict[tuple[Kind, str | None], float] = {}
-        self._took_s: dict[tuple[Kind, str | None], float] = {}
-        self._keys: dict[tuple[Kind, str | None], set[Key]] = {}
-
-    def add(
-        self,
-        kind: Kind,
-        seconds: float,
-        took_s: float | None = None,
-        name: str | None = None,
-        keys: Iterable[Key] = (),
-    ) -> None:
-        """Book a cause that took ``took_s`` of ``seconds``; None where it has no share."""
-        cause = kind, name
-        self._seconds[cause] = self._seconds.get(cause, 0.0) + seconds
-        if took_s is not None:
-            self._took_s[cause] = self._took_s.get(cause, 0.0) + took_s
-        self._keys.setdefault(cause, set()).update(keys)
-
-    def causes(self) -> tuple[Cause, ...]:
-        """The largest loss first."""
-        order = sorted(self._seconds, key=lambda one: -self._took_s.get(one, self._seconds[one]))
-        return tuple(
-            Cause(
-                kind=kind,
-                name=name,
-                n_processes=max(1, len(self._keys[kind, name])),
-                seconds=self._seconds[kind, name],
-                share=self._took_s[kind, name] / self._seconds[kind, name]
-                if (kind, name) in self._took_s
-                else None,
-            )
-            for kind, name in order
-        )
+            self._causes.add(Cause(kind=Kind.UNSEEN, seconds=wall_s, share=others_s / wall_s))
 
 
 def _numbers(paths: Iterable[Path]) -> list[int]:
@@ -285,9 +247,3 @@ def _numbers(paths: Iterable[Path]) -> list[int]:
                 found.append(int(file.read()))
         return found
     return []
-
-
-def _affinity() -> frozenset[int] | None:
-    """Numbers of the cores that this process may use; None for all."""
-    cores = frozenset(os.sched_getaffinity(0))
-    return None if len(cores) >= (os.cpu_count() or 1) else cores

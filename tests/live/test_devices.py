@@ -10,7 +10,7 @@ from spectui.live.devices import concerned, shown_gpus
 from spectui.live.machine import MemoryPool, Use, memory_state
 from spectui.live.tally import LiveTally
 from spectui.llama.buffers import Buffer, BufferKind, DeviceMemory, ModelMemory
-from spectui.monitor.readings import GpuReading, GpuSource, Reading, unread_gpu
+from spectui.monitor.readings import GpuReading, GpuSource, Reading
 from tests.support.constructed import snapshots
 
 GIB = 1 << 30
@@ -171,7 +171,7 @@ def test_a_device_that_calls_all_of_its_memory_free_holds_what_was_put_there() -
     (full,) = pools([], on(far, 9 * GIB, devices))
     assert (full.used_bytes, full.warning) == (8 * GIB, "RPC0 is full")
     # A lost card keeps what llama.cpp put on it.
-    lost = replace(unread_gpu("lost", index=0, name="a", source=GpuSource.NVML), address=CARD)
+    lost = GpuReading(index=0, name="a", address=CARD).unread("lost")
     (pool,) = pools([lost], on("CUDA0", GIB, (device("CUDA0", CARD, free=None, total=None),)))
     assert dict(pool.parts)[Use.TARGET] == GIB
     assert (pool.used_bytes, pool.reason) == (None, "lost")

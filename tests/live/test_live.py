@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spectui.engine.events import PromptEvaluated, Role
 from spectui.live.machine import MemoryPool, Use, dram_limit, link_use, memory_state
-from spectui.live.rounds import Evidence, ExpectationState, Limit, acceptance_state, find_bottleneck
+from spectui.live.rounds import Evidence, ExpectationState, Limit, find_bottleneck, undrafted_reason
 from spectui.live.setup import BaselineMeasured, RamMeasured
 from spectui.live.tally import LiveTally, Phase
 from spectui.llama.buffers import Buffer, BufferKind, ModelMemory
@@ -179,11 +179,7 @@ def test_a_turn_without_drafts_says_what_may_be_behind_it() -> None:
         # An earlier turn may have found something, or this one something too short.
         (True, "no draft in 7 rounds of this turn: too little to repeat"),
     ):
-        turn = Counters(n_rounds=7)
-        found = acceptance_state(
-            turn, Counters(), (), speculates=True, by_ngrams=by_ngrams, step_s=None
-        )
-        assert found.reason == why
+        assert undrafted_reason(Counters(n_rounds=7), by_ngrams=by_ngrams) == why
     tally = answering(None)
     tally.baseline(BaselineMeasured(tokens_per_s=10, step_s=0.1))
     tally.round_finished(make_round(0, 0, RoundTimes(verify_s=0.1)))

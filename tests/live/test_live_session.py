@@ -34,6 +34,7 @@ from spectui.errors import (
     EngineDiedError,
     ReadsFromDiskError,
 )
+from spectui.live.pair import SearchRequest
 from spectui.live.setup import (
     BaselineMeasured,
     LiveSetup,
@@ -145,7 +146,7 @@ def test_mtp_layers_of_a_file_draft_in_a_chat_and_in_a_search(
         assert result.counters.n_drafted > 0
     recorded = watched.recording()
     assert (recorded.draft, recorded.is_mtp) == (layers.path.stem, True)
-    watched.session.start_tuning(setup, prompts(2))
+    watched.session.start_tuning(setup, SearchRequest(prompts=prompts(2)))
     ended = watched.wait(TuningChanged, lambda event: not event.state.is_running)
     assert ended.state.phase is Phase.FINISHED
     assert layers.path.stem in {one.arm.drafter for one in ended.state.forecasts}
@@ -291,7 +292,7 @@ def is_finished(event: TuningChanged) -> bool:
 
 
 def tuned(watched: Watched, setup: LiveSetup) -> TuningState:
-    watched.session.start_tuning(setup, prompts(6))
+    watched.session.start_tuning(setup, SearchRequest(prompts=prompts(6)))
     return watched.wait(TuningChanged, is_finished).state
 
 
@@ -375,7 +376,7 @@ def test_a_paused_search_waits_and_a_stopped_one_is_taken_up(
             search_of(watched).pause()
 
     watched.on_event = pause_after_the_recording
-    watched.session.start_tuning(setup, prompts(6))
+    watched.session.start_tuning(setup, SearchRequest(prompts=prompts(6)))
     watched.wait(TuningChanged, lambda event: event.state.paused)
     for _ in range(3):
         watched.ask(setup)
@@ -431,9 +432,11 @@ def test_a_promise_of_the_screen_is_verified(  # noqa: PLR0917 - fixtures
     watched.session.records_chats = source == "file"
     watched.load(setup)
     if source == "file":
-        watched.session.start_tuning(setup, load_prompts(path).prompts, path=path)
+        watched.session.start_tuning(
+            setup, SearchRequest(prompts=load_prompts(path).prompts, path=path)
+        )
     else:
-        watched.session.start_tuning(setup, prompts(6))
+        watched.session.start_tuning(setup, SearchRequest(prompts=prompts(6)))
     result = watched.wait(TuningChanged, is_finished).state.result
     assert result is not None
     assert result.speedup is not None
@@ -459,7 +462,7 @@ def test_a_search_that_cannot_run_says_why(watched: Watched, setup: LiveSetup) -
     long = (Prompt(id="long", category="chat", text="the in on " * 500),)
     room = "a depth of 9000 and 64 tokens to predict need a context of 9065"
     for asked, depths, error in ((long, (), "prompt long has"), (prompts(6), (0, 9000), room)):
-        watched.session.start_tuning(setup, asked, depths=depths)
+        watched.session.start_tuning(setup, SearchRequest(prompts=asked, depths=depths))
         state = watched.wait(TuningChanged, is_finished).state
         assert state.phase is Phase.FAILED
         assert error in str(state.error)
@@ -490,7 +493,7 @@ def test_a_load_ends_the_search_even_while_it_tells_of_a_change(
     # Not the fixture: closing a session that is stuck would wait for ever.
     watched = Watched()
     watched.load(setup)
-    watched.session.start_tuning(setup, prompts(6))
+    watched.session.start_tuning(setup, SearchRequest(prompts=prompts(6)))
     assert telling.wait(PATIENCE_S)
     other = replace(setup, target=ModelOptions(path=tiny(OTHER)), draft=None)
     loading = threading.Thread(target=watched.session.load, args=(other,), daemon=True)
@@ -593,7 +596,7 @@ def test_a_search_outlives_the_process_of_a_trial(watched: Watched, setup: LiveS
 def test_closing_ends_everything_at_once(setup: LiveSetup) -> None:
     watched = Watched()
     watched.load(setup)
-    watched.session.start_tuning(setup, prompts(6))
+    watched.session.start_tuning(setup, SearchRequest(prompts=prompts(6)))
     watched.wait(TuningChanged, lambda event: event.state.current is not None)
     watched.session.send(replace(setup, n_predict=-1), QUESTION)
     watched.session.close()

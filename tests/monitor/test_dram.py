@@ -22,7 +22,6 @@ def test_several_times_what_caches_hold_is_read(tmp_path: Path) -> None:
         ("two", (("0-1", "32768K"), ("0-1", "32768K"), ("2-3", "32768K")), 256 << 20),
         ("small", (("0", "1024K"),), 64 << 20),
         ("huge", (("0", "1048576K"),), 512 << 20),
-        ("unreadable", (("0", "large"),), 512 << 20),
     ):
         for number, (group, size) in enumerate(caches):
             folder = tmp_path / name / f"cpu{number}" / "cache" / "index3"

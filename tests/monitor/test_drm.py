@@ -12,11 +12,10 @@ import pytest
 
 from spectui.documents import Known
 from spectui.measure.device_locks import visible_gpus
-from spectui.monitor.drm import KernelGpus
+from spectui.monitor.drm import KernelError, KernelGpus
 from spectui.monitor.metrics import RETRY_S
 from spectui.monitor.readings import GpuReading, GpuSource, Reading, Snapshot
 from spectui.monitor.sampler import LiveSource
-from spectui.monitor.sysfs import KernelError
 from tests.support.nvml import StandIn, until
 
 pytest_plugins = ("tests.support.nvml_fixtures",)
@@ -37,8 +36,6 @@ class Tree:
         self.root = root
         self.now_s = 100.0
         self.gpus = KernelGpus(root=root)
-        (root / "proc/self/fd").mkdir(parents=True)
-        (root / "proc/self/fdinfo").mkdir()
 
     def add(self, name: str, **renamed: str) -> None:
         """Plug a card in; ``renamed`` gives other names for parts of its paths."""
@@ -100,7 +97,6 @@ def test_an_amd_card_tells_everything(tree: Tree) -> None:
         in_ram=False,
         memory_used_bytes=Reading(9 * GIB),
         memory_total_bytes=Reading(25_753_026_560),
-        process_bytes=Reading(0.0),
         utilisation=Reading(0.37),
         power_w=Reading(187),
         temperature_c=Reading(61),
@@ -254,56 +250,6 @@ def test_devices_of_other_drivers_and_without_an_address_are_none_of_ours(tree: 
     (tree.root / "sys/class/drm/card9").mkdir()
     (tree.root / "sys/class/drm/card9/device").symlink_to(platform)
     assert tree.after() == ()
-
-
-def client(number: int, address: str = "0000:03:00.0", region: str = "vram") -> str:
-    """What the kernel tells of a file of a GPU."""
-    told = f"drm-driver:\tx\ndrm-client-id:\t{number}\ndrm-pdev:\t{address}\n"
-    sizes = f"drm-total-{region}:\t5000 KiB\ndrm-resident-{region}:\t3000 KiB\n"
-    return f"pos:\t0\n{told}{sizes}drm-total-gtt:\t7000 KiB\ndrm-engine-gfx:\t123456 ns\n"
-
-
-@pytest.mark.parametrize("region", ["vram", "vram0"])
-def test_memory_of_this_process_is_that_of_its_open_files(tree: Tree, region: str) -> None:
-    tree.add(AMD_CARD)
-    # The same client through two files, another client, another card, no card.
-    for number, (path, info) in enumerate(
-        (
-            ("dri/renderD128", client(1, region=region)),
-            ("dri/renderD128", client(1, region=region)),
-            ("dri/card0", client(2, region=region)),
-            ("dri/renderD129", client(3, "0000:07:00.0", region)),
-            ("null", client(1, region=region)),
-            ("dri/renderD128", "garbage\xff: drm-\n"),
-        )
-    ):
-        opened(tree, number, f"/dev/{path}", info)
-    assert tree.after()[0].process_bytes == Reading(2 * 3000 * 1024)
-
-
-def opened(tree: Tree, number: int, path: str, info: str) -> None:
-    (tree.root / "proc/self/fd" / str(number)).symlink_to(path)
-    (tree.root / "proc/self/fdinfo" / str(number)).write_text(info)
-
-
-def test_memory_is_that_of_the_process_with_the_models(tree: Tree) -> None:
-    tree.add(AMD_CARD)
-    pid = 71
-    gpus = KernelGpus(root=tree.root, process=lambda: pid)
-    # Older kernels tell memory by another name.
-    told = "drm-pdev:\t0000:03:00.0\ndrm-client-id:\t1\ndrm-memory-vram:\t2048 KiB\n"
-    opened(tree, 4, "/dev/dri/renderD128", told)
-    for folder in ("fd", "fdinfo"):
-        (tree.root / "proc/71" / folder).mkdir(parents=True)
-    assert gpus.read(tree.now_s)[0].process_bytes == Reading(0.0)
-    # One that has ended, and nothing but this process is there.
-    pid = 72
-    assert gpus.read(tree.now_s + 10.0)[0].process_bytes == Reading(2048 * 1024)
-    (tree.root / "proc/self/fd/4").unlink()
-    (tree.root / "proc/self/fd").rmdir()
-    told_by = gpus.read(tree.now_s + 20.0)[0].process_bytes
-    assert told_by == Reading(None, "the kernel does not report memory per process")
-    gpus.close()
 
 
 def test_all_sources_are_numbered_together(nvml: StandIn, tmp_path: Path) -> None:

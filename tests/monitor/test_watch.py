@@ -14,6 +14,7 @@ import pynvml
 import pytest
 
 from spectui.measure.arm import OFF
+from spectui.monitor.counters import Clocks, read_clocks
 from spectui.monitor.disturbance import Cause, Disturbance, Kind, between, joined
 from spectui.monitor.gpu_clients import GpuClients
 from spectui.monitor.host import hottest_c
@@ -90,7 +91,7 @@ def test_only_the_cores_that_we_may_use_count(
 ) -> None:
     # The machine's work is done on core 0.
     for own, others_s in ((0, 0.7), (1, 0.0)):
-        monkeypatch.setattr("spectui.monitor.watch._affinity", lambda own=own: frozenset({own}))
+        monkeypatch.setattr("spectui.monitor.counters._affinity", lambda own=own: frozenset({own}))
         found = during(machine, 1.0, unseen_s=0.7)
         assert found.n_cores == 1
         assert found.others_s.value == pytest.approx(others_s)
@@ -134,7 +135,7 @@ def test_a_kernel_without_pressure_says_so(tmp_path: Path) -> None:
         None, "the kernel does not report it (there is no /proc/pressure/cpu)"
     )
     assert found.pressure_s["io"].value is None
-    assert not found.is_disturbed
+    assert not found.causes
     document = found.document()
     assert document["pressure_memory_s"] is None
     assert "/proc/pressure/memory" in document["pressure_memory_s_reason"]
@@ -318,7 +319,7 @@ def test_servers_are_our_own(machine: Machine) -> None:
         machine.end(500)
         found = between(before, watch.mark())
     assert found.own_s == pytest.approx(1.8)
-    assert not found.is_disturbed
+    assert not found.causes
     # One that ran before is, where its number is given.
     machine.process(700, "llama-server", used_s=60.0)
     for others, is_disturbed in (((), True), ((700,), False)):
@@ -378,6 +379,10 @@ def bystander() -> Iterator[int]:
         yield child.pid
 
 
+def without_own_time() -> Clocks:
+    return read_clocks()._replace(own_s=0.0)
+
+
 def test_a_busy_process_of_this_machine_is_found_by_its_name(
     tmp_path: Path, bystander: int
 ) -> None:
@@ -387,7 +392,7 @@ def test_a_busy_process_of_this_machine_is_found_by_its_name(
     program.chmod(0o755)
     with Popen([program], stdout=DEVNULL) as child:
         try:
-            with MachineWatch(own=bystander, own_cpu_s=lambda: 0.0) as watch:
+            with MachineWatch(own=bystander, clocks=without_own_time) as watch:
                 watch.start()
                 until(lambda: any(one.name == program.name for one in watch.summary().causes))
                 found = watch.summary()

@@ -36,6 +36,7 @@ from spectui.engine.events import (
     TokenEmitted,
 )
 from spectui.errors import CancelledError
+from spectui.live.pair import SearchRequest
 from spectui.live.recording import ChatRecording
 from spectui.live.session import LiveSession
 from spectui.live.setup import (
@@ -53,8 +54,6 @@ from spectui.models.files import FoundModel
 from spectui.options.drafters import DraftSimple
 from spectui.options.setup import GREEDY, ContextOptions, ModelOptions
 from spectui.options.speculation import Speculation
-from spectui.prompts import Prompt
-from spectui.prompts.chats import Chats
 from spectui.settings import Settings
 from spectui.speculative.counters import Round, RoundTimes, count
 from spectui.speculative.decoder import Stop
@@ -281,19 +280,11 @@ class ScriptedSession:
         self._note("stop")
         self._post(EngineFailed(error=CancelledError("stopped"), trace=None))
 
-    def start_tuning(
-        self,
-        wanted: LiveSetup,
-        prompts: tuple[Prompt, ...],
-        *,
-        chats: Chats | None = None,
-        time_budget_s: float | None = None,
-        path: Path | None = None,
-        depths: tuple[int, ...] = (),
-    ) -> None:
-        assert path is None or path.exists()
-        self.depths, self.time_budget_s, self.chats = depths, time_budget_s, chats
-        self._note("start_tuning", (wanted, prompts))
+    def start_tuning(self, wanted: LiveSetup, request: SearchRequest) -> None:
+        assert request.path is None or request.path.exists()
+        self.depths, self.time_budget_s = request.depths, request.time_budget_s
+        self.chats = request.chats
+        self._note("start_tuning", (wanted, request.prompts))
 
 
 class ScriptedThreads(Threads):

@@ -40,7 +40,6 @@ def _gpu(time_s: float) -> GpuReading:
         name="Constructed GPU 24 GB",
         memory_used_bytes=Reading(_OFFLOADED_BYTES + _DESKTOP_BYTES),
         memory_total_bytes=Reading(24 << 30),
-        process_bytes=Reading(_OFFLOADED_BYTES),
         utilisation=Reading(round(_wave(time_s, 0.27, 0.34, 2.9), 2)),
         power_w=Reading(_wave(time_s, 98, 118, 2.9)),
         temperature_c=Reading(round(46 + 12 * (1 - math.exp(-time_s / 9)))),
@@ -64,8 +63,6 @@ def _host(time_s: float) -> HostReading:
         memory_total_bytes=64 << 30,
         memory_available_bytes=58_500_000_000 - _ANONYMOUS_BYTES,
         swap_used_bytes=0,
-        process_rss_bytes=_MAPPED_BYTES + _ANONYMOUS_BYTES,
-        process_anonymous_bytes=Reading(_ANONYMOUS_BYTES),
         disk_read_bytes_per_s=Reading(0.0),
         major_faults_per_s=Reading(0.0),
     )

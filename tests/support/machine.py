@@ -95,7 +95,7 @@ class Machine:
 
     def clocks(self) -> Clocks:
         boot_s = self.now_s + self.slept_s
-        return Clocks(self.now_s, boot_s, boot_s + self.wall_offset_s)
+        return Clocks(self.now_s, boot_s, boot_s + self.wall_offset_s, self.own_s)
 
     def watch(self, *others: int) -> MachineWatch:
         """A watch that is not started: the test ticks."""
@@ -104,7 +104,6 @@ class Machine:
             own=OWN,
             others=lambda: others,
             clocks=self.clocks,
-            own_cpu_s=lambda: self.own_s,
         )
 
     def limit_v2(self, *, quota: str, throttled_us: int, path: str = "user.slice/app") -> None:

@@ -15,7 +15,7 @@ from spectui.live.machine import TokenReads
 from spectui.live.setup import RamMeasured
 from spectui.live.tally import LiveState, LiveTally
 from spectui.llama.buffers import DeviceMemory
-from spectui.monitor.readings import GpuSource, Reading, Throttle, unread_gpu
+from spectui.monitor.readings import GpuReading, GpuSource, Reading, Throttle
 from spectui.tui import draw
 from spectui.tui.chat.screen import Panels
 from spectui.tui.filters import plain
@@ -64,7 +64,9 @@ def with_gpus(n: int, *, throttled_by: tuple[Throttle, ...] = ()) -> LiveState:
     ]
     if n > 2:
         lost = GpuSource.NVML
-        gpus[0] = unread_gpu("GPU 0 was lost; restart the driver", index=0, name="a", source=lost)
+        gpus[0] = GpuReading(index=0, name="a", source=lost).unread(
+            "GPU 0 was lost; restart the driver"
+        )
     tally.snapshot(replace(MACHINE, gpus=tuple(gpus)))
     tally.ram_measured(RamMeasured(bytes_per_s=61e9))
     return tally.state()

@@ -35,8 +35,6 @@ HOST = HostReading(
     memory_total_bytes=64 * GIB,
     memory_available_bytes=40 * GIB,
     swap_used_bytes=0,
-    process_rss_bytes=19 * GIB,
-    process_anonymous_bytes=Reading(3.0 * GIB),
     disk_read_bytes_per_s=Reading(0.0),
     major_faults_per_s=Reading(0.0),
 )

@@ -46,7 +46,7 @@ def panel(card: Card) -> dict[str, Any]:
 
 
 def memory(card: Card, source: LiveSource) -> dict[str, Any]:
-    """Memory of this process on the GPU, by the driver and by llama.cpp."""
+    """Memory in use on the GPU, by the driver, and what llama.cpp planned for this process."""
     with Planner(rpc=card.devices.rpc) as planner:
         buffers = planner.plan(PlanRequest(target=card.dense, context=CONTEXT)).buffers
     with (
@@ -54,11 +54,10 @@ def memory(card: Card, source: LiveSource) -> dict[str, Any]:
         Context(model, CONTEXT, max_outputs=1, abort=AbortFlag()) as context,
     ):
         context.decode([1], Outputs.LAST)
-        time.sleep(1.5)  # Memory of processes is read once a second.
+        time.sleep(1.5)
         gpus = source.read().gpus
     return {
         "planned_bytes": sum(one.size_bytes for one in buffers if one.memory == card.memory),
-        "process_bytes": [gpu.process_bytes for gpu in gpus],
         "used_bytes": [gpu.memory_used_bytes for gpu in gpus],
     }
 

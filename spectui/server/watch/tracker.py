@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any
 
 from spectui.documents import Known
-from spectui.monitor.readings import Ring
 from spectui.server.metrics import Counters, DraftCounts
 from spectui.server.replies import SlotPhase, SlotReply
 from spectui.server.watch.sample import Failure, HostState, Sample, ServerFacts, ServerSample
@@ -182,7 +181,8 @@ class Tracker:
         self._started: str | None = None
         self._meter = SlotMeter()
         self._answers, self._prompts, self._drafts = Ended(), Ended(), Ended()
-        self._speeds, self._rates = Ring(_N_LOOKS), Ring(_N_LOOKS)
+        self._speeds: deque[float | None] = deque(maxlen=_N_LOOKS)
+        self._rates: deque[float | None] = deque(maxlen=_N_LOOKS)
 
     def add(self, sample: Sample) -> None:
         """Take the next sample."""
@@ -205,7 +205,7 @@ class Tracker:
             work=Work.UNKNOWN,
             now_tokens_per_s=unknown,
             counters=unknown if before.counters.value is None else before.counters,
-            speeds=self._speeds.values(),
+            speeds=tuple(self._speeds),
             undrafted=before.undrafted and reason,
             drafters=(),
             slots=unknown,
@@ -233,10 +233,10 @@ class Tracker:
             last_tokens_per_s=_rate(self._answers),
             last_prompt_tokens_per_s=_rate(self._prompts),
             counters=counters,
-            speeds=self._speeds.values(),
+            speeds=tuple(self._speeds),
             undrafted=_undrafted(sample),
             last_drafts=_drafts(self._drafts),
-            rates=self._rates.values(),
+            rates=tuple(self._rates),
             drafters=tuple(dict.fromkeys(name for slot in slots or () for name in slot.drafters)),
             slots=Known(
                 None if slots is None else tuple(map(self._slot, slots)), sample.slots.reason

@@ -212,14 +212,17 @@ class TuneController:
         missing = self._missing()
         if setup is None or engine is None or missing is not None:
             raise UsageError(missing or "Wait until the engine has started")
-        engine.start_tuning(
-            setup,
-            prompts,
+        # Imported here: it brings the search, which is not needed to start.
+        from spectui.live.pair import SearchRequest  # noqa: PLC0415
+
+        request = SearchRequest(
+            prompts=prompts,
             chats=chats,
             time_budget_s=wanted.time_budget_s,
             path=None if chats else wanted.path,
             depths=wanted.depths,
         )
+        engine.start_tuning(setup, request)
 
     def toggle_pause(self) -> None:
         """Pause or go on."""
