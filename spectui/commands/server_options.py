@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from spectui.options.dialect import Dialect
 
@@ -48,8 +49,7 @@ class Arity(Enum):
     UNTOLD = "builds disagree"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class _Line(NamedTuple):
     """One line of a table."""
 
     flags: tuple[str, ...]
@@ -130,12 +130,14 @@ def canonical(flag: str) -> str:
 
 def server_option(flag: str) -> ServerOption | None:
     """The option of that flag in any spelling; None if no table has it."""
-    return _by_flag().get(canonical(flag))
+    place = _by_flag().get(canonical(flag))
+    return None if place is None else _option(place)
 
 
 def option_of_variable(variable: str) -> ServerOption | None:
     """The option that a variable stands for, its ``LLAMA_ARG_NO_`` form included."""
-    return _by_variable().get(variable)
+    place = _by_variable().get(variable)
+    return None if place is None else _option(place)
 
 
 @cache
@@ -162,14 +164,18 @@ def drawn_from(dialect: Dialect) -> str:
 @cache
 def flags_of(dialect: Dialect) -> frozenset[str]:
     """Every flag that a dialect is known to take."""
-    return frozenset(flag for option in _options() for flag in option.taken.get(dialect, ()))
+    return frozenset(name for line in _taken_by(dialect) for name in line.names)
 
 
 @cache
 def variables_of(dialect: Dialect) -> frozenset[str]:
     """Every variable that a dialect is known to read in place of an option."""
-    read = (variable for option in _options() for variable in option.variables.items())
-    return frozenset(name for name, dialects in read if dialect in dialects)
+    return frozenset(line.variable for line in _taken_by(dialect) if line.variable is not None)
+
+
+def _taken_by(dialect: Dialect) -> list[_Line]:
+    """The lines of what a dialect takes today."""
+    return [line for line in _lines() if line.dialect is dialect and not line.until]
 
 
 @cache
@@ -235,8 +241,8 @@ def _line(text: str, dialect: Dialect | None, *, is_later: bool) -> _Line:
 
 
 @cache
-def _options() -> tuple[ServerOption, ...]:
-    """The options, of lines that share a long spelling: short ones mean another thing elsewhere."""
+def _options() -> tuple[list[_Line], ...]:
+    """Lines by option: they share a long spelling, as short ones mean another thing elsewhere."""
     groups: list[list[_Line]] = []
     by_name: dict[str, list[_Line]] = {}
     for line in _lines():
@@ -248,10 +254,13 @@ def _options() -> tuple[ServerOption, ...]:
         lines.append(line)
         for name in telling:
             by_name.setdefault(name, lines)
-    return tuple(map(_option, groups))
+    return tuple(groups)
 
 
-def _option(lines: list[_Line]) -> ServerOption:
+@cache
+def _option(place: int) -> ServerOption:
+    """The option at a place of ``_options``; few of them are asked for."""
+    lines = _options()[place]
     negations = dict.fromkeys(name for line in lines for name in line.negations)
     flags = dict.fromkeys(name for line in lines for name in line.flags if name not in negations)
     # A line of what switches it off alone says nothing of its values.
@@ -307,20 +316,24 @@ def _arity(counts: set[int]) -> Arity:
 
 
 @cache
-def _by_flag() -> dict[str, ServerOption]:
-    return {
-        flag: option
-        for option in reversed(_options())
-        for flag in (*option.flags, *option.negations)
-    }
+def _by_flag() -> dict[str, int]:
+    """Places of options by their spellings."""
+    found: dict[str, int] = {}
+    for place, lines in enumerate(_options()):
+        for line in lines:
+            for name in line.names:
+                found.setdefault(name, place)
+    return found
 
 
 @cache
-def _by_variable() -> dict[str, ServerOption]:
-    found: dict[str, ServerOption] = {}
-    for option in reversed(_options()):
-        for variable in option.variables:
-            found[variable] = option
-            if option.negations:
-                found[variable.replace(PREFIX, NEGATION, 1)] = option
+def _by_variable() -> dict[str, int]:
+    """Places of options by their variables."""
+    found: dict[str, int] = {}
+    for place, lines in enumerate(_options()):
+        has_negation = any(line.negations for line in lines)
+        for variable in (line.variable for line in lines if line.variable is not None):
+            found.setdefault(variable, place)
+            if has_negation:
+                found.setdefault(variable.replace(PREFIX, NEGATION, 1), place)
     return found
