@@ -23,9 +23,6 @@ LLAMA_SWAP = "llama-swap"
 COMPOSE = "compose"
 LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
 
-_Part = Item | tuple[str, str] | str
-"""An option, a variable from around the command, or a word before the arguments."""
-
 _UNIFIED = ("serve",)
 """Words after a program that holds the server among others."""
 _WITH_DRAFT = (*DRAFTS, "fim-qwen-7b-spec", "fim-qwen-14b-spec")
@@ -121,23 +118,33 @@ class ServerCommand:
 
     def discreet(self) -> "ServerCommand":
         """The command with its secrets hidden, so that nothing stores or prints them."""
-        items = tuple(map(_discreet, self.items))
-        prelude = tuple(map(_discreet_tree, self.prelude))
-        environment = tuple((name, hidden(name, value)) for name, value in self.environment)
-        before: tuple[_Part, ...] = (*self.items, *self.prelude, *self.environment)
-        after: tuple[_Part, ...] = (*items, *prelude, *environment)
-        both = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
-        changed = [
-            new.shown if isinstance(new, Item) else new[0] if isinstance(new, tuple) else new
-            for _old, new in both
-        ]
-        texts = [pair for old, new in both for pair in zip(_texts(old), _texts(new), strict=True)]
+        secrets: list[tuple[str, str, str]] = []
+
+        def covered(name: str, flag: str, value: str) -> str:
+            shown = hidden(flag, value)
+            secrets.extend([(name, value, shown)] if shown != value else [])
+            return shown
+
+        def assigned(word: str) -> str:
+            found = ASSIGNMENT.fullmatch(word)
+            if found is None:
+                return hidden("", word)
+            return f"{found[1]}={covered(found[1], found[1], found[2])}"
+
+        def of_item(item: Item) -> Item:
+            values = tuple(covered(item.shown, item.flag, value) for value in item.values)
+            if values == item.values:
+                return item
+            is_one = len(item.words) == 1
+            words = (f"{item.flag}={values[0]}",) if is_one else (item.flag, *values)
+            return replace(item, values=values, words=words)
+
         return replace(
             self,
-            items=items,
-            environment=environment,
-            prelude=prelude,
-            remarks=tuple(one.without(texts) for one in self.remarks),
+            items=tuple(map(of_item, self.items)),
+            prelude=tuple(map(assigned, self.prelude)),
+            environment=tuple((n, covered(n, n, value)) for n, value in self.environment),
+            remarks=tuple(one.without([texts[1:] for texts in secrets]) for one in self.remarks),
             inside=None if self.inside is None else self.inside.discreet(),
             entries=tuple(
                 replace(
@@ -147,7 +154,7 @@ class ServerCommand:
                 )
                 for entry in self.entries
             ),
-            secrets=tuple(dict.fromkeys(name.partition("=")[0] for name in changed)),
+            secrets=tuple(dict.fromkeys(texts[0] for texts in secrets)),
         )
 
     @property
@@ -267,23 +274,6 @@ class ServerCommand:
             return True
         is_asked = any(kind.startswith("draft") for kind in kinds)
         return self.has_draft and (is_asked or not self.has("spec-type", "spec-default"))
-
-
-def _discreet(item: Item) -> Item:
-    values = tuple(hidden(item.flag, value) for value in item.values)
-    if values == item.values:
-        return item
-    is_one = len(item.words) == 1
-    return replace(
-        item, values=values, words=(f"{item.flag}={values[0]}",) if is_one else (item.flag, *values)
-    )
-
-
-def _texts(part: "_Part") -> tuple[str, ...]:
-    """The values of a part of a command."""
-    if isinstance(part, Item):
-        return part.values
-    return part[1:] if isinstance(part, tuple) else (part.partition("=")[2],)
 
 
 def _discreet_tree(value: Any, name: str = "") -> Any:  # noqa: ANN401 - a tree of YAML values
