@@ -11,11 +11,12 @@ since it neither runs, fetches nor writes anything, nor says who may reach the s
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from spectui.options.dialect import Dialect
 
@@ -69,8 +70,7 @@ class _Line(NamedTuple):
     """The llama-server that takes it; None where only other programs do."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOption:
+class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     """One option of llama-server, whatever the dialects call it."""
 
     flags: tuple[str, ...]

@@ -10,9 +10,10 @@ import os.path
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
+
+import msgspec
 
 from spectui.commands.command import ASSIGNMENT, COMPOSE, Entry, ServerCommand
 from spectui.commands.home import is_at_home, text_of
@@ -58,8 +59,7 @@ _LETTERS = frozenset("ditq")
 _NETWORK_MODES = frozenset({"host", "none", "bridge"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class Container(msgspec.Struct, frozen=True, kw_only=True):
     """A service of Compose, or a ``docker run``."""
 
     service: Tree
@@ -67,7 +67,7 @@ class Container:
     name: str | None
     around: Tree
     """Parts of a Compose file that the service may refer to."""
-    variables: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Asked for those of its environment that have no value there."""
     notes: tuple[str, ...] = ()
     """Notes on options that Compose cannot express."""

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from spectui.commands.command import INI, Entry, ServerCommand
 from spectui.commands.finding import Finding, Severity, Topic, error, warning
@@ -39,8 +41,7 @@ _PLACING = ("--cpu-moe", "--n-cpu-ffn", "--n-cpu-moe", "--override-tensor")
 first spellings (``common_preset::options`` is a map)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Key:
+class _Key(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     value: str
     line: int
@@ -48,12 +49,11 @@ class _Key:
     """Text that a comment sign cuts off right behind the value."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Presets:
+class Presets(msgspec.Struct, kw_only=True):
     """The sections of a file, each with its keys in the file's order."""
 
-    sections: dict[str, list[_Key]] = field(default_factory=dict)
-    again: dict[str, int] = field(default_factory=dict)
+    sections: dict[str, list[_Key]] = msgspec.field(default_factory=dict)
+    again: dict[str, int] = msgspec.field(default_factory=dict)
     """Lines at which sections begin anew, which drops what they had."""
 
     @property

@@ -7,9 +7,10 @@ it, and refused by its line where the server's command needs it.
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
 
 from spectui.commands.home import HOME
 from spectui.commands.programs import names_server
@@ -68,8 +69,7 @@ _MOST_COMMANDS = 1000
 _LONGEST_FOLDER = 4096
 
 
-@dataclass(slots=True, kw_only=True)
-class Candidate:
+class Candidate(msgspec.Struct, kw_only=True):
     """A possible server command, with what the shell knows at that point."""
 
     line: int
