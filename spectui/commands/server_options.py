@@ -55,8 +55,6 @@ class _Line(NamedTuple):
 
     flags: tuple[str, ...]
     negations: tuple[str, ...]
-    names: frozenset[str]
-    """Every spelling."""
     n_values: int
     is_file: bool
     is_harmless: bool
@@ -68,6 +66,11 @@ class _Line(NamedTuple):
     programs: tuple[str, ...]
     dialect: Dialect | None
     """The llama-server that takes it; None where only other programs do."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every spelling."""
+        return (*self.flags, *self.negations)
 
 
 class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,18 +224,26 @@ def _lines() -> tuple[_Line, ...]:
 def _line(text: str, dialect: Dialect | None, *, is_later: bool) -> _Line:
     taken, _, when = text.partition(" % ")
     own, _, programs = taken.partition(" & ")
-    words = own.split()
-    plain = [word for word in words if word.startswith("-") or word == "!"]
-    at = plain.index("!") if "!" in plain else len(plain)
-    values = [_VALUES[word] for word in words if word in _VALUES]
+    flags: list[str] = []
+    negations: list[str] = []
+    values: list[bool] = []
+    into, variable = flags, None
+    for word in own.split():
+        if word[0] == "-":
+            into.append(word)
+        elif word == "!":
+            into = negations
+        elif word in _VALUES:
+            values.append(_VALUES[word])
+        elif word[0] == "$":
+            variable = f"{PREFIX}{word[1:]}"
     return _Line(
-        flags=tuple(plain[:at]),
-        negations=tuple(plain[at + 1 :]),
-        names=frozenset(plain) - {"!"},
+        flags=tuple(flags),
+        negations=tuple(negations),
         n_values=len(values),
         is_file=any(values),
-        is_harmless=words[0] == _HARMLESS,
-        variable=next((f"{PREFIX}{word[1:]}" for word in words if word.startswith("$")), None),
+        is_harmless=text[0] == _HARMLESS,
+        variable=variable,
         until="" if is_later else when,
         since=when if is_later else "",
         programs=tuple(programs.split()),
@@ -279,8 +290,8 @@ def _option(place: int) -> ServerOption:
             until |= {(line.dialect, name): line.until for name in line.names}
             continue
         if line.since:
-            since |= dict.fromkeys(line.names - known, line.since)
-        taken[line.dialect] = known | line.names
+            since |= {name: line.since for name in line.names if name not in known}
+        taken[line.dialect] = known.union(line.names)
         if line.variable is not None:
             if line.since and line.dialect not in readers:
                 since[line.variable] = line.since
