@@ -118,33 +118,13 @@ class ServerCommand:
 
     def discreet(self) -> "ServerCommand":
         """The command with its secrets hidden, so that nothing stores or prints them."""
-        secrets: list[tuple[str, str, str]] = []
-
-        def covered(name: str, flag: str, value: str) -> str:
-            shown = hidden(flag, value)
-            secrets.extend([(name, value, shown)] if shown != value else [])
-            return shown
-
-        def assigned(word: str) -> str:
-            found = ASSIGNMENT.fullmatch(word)
-            if found is None:
-                return hidden("", word)
-            return f"{found[1]}={covered(found[1], found[1], found[2])}"
-
-        def of_item(item: Item) -> Item:
-            values = tuple(covered(item.shown, item.flag, value) for value in item.values)
-            if values == item.values:
-                return item
-            is_one = len(item.words) == 1
-            words = (f"{item.flag}={values[0]}",) if is_one else (item.flag, *values)
-            return replace(item, values=values, words=words)
-
+        cover = _Cover()
         return replace(
             self,
-            items=tuple(map(of_item, self.items)),
-            prelude=tuple(map(assigned, self.prelude)),
-            environment=tuple((n, covered(n, n, value)) for n, value in self.environment),
-            remarks=tuple(one.without([texts[1:] for texts in secrets]) for one in self.remarks),
+            items=tuple(map(cover.item, self.items)),
+            prelude=tuple(map(cover.word, self.prelude)),
+            environment=tuple((n, cover.value(n, n, value)) for n, value in self.environment),
+            remarks=tuple(one.without(cover.texts) for one in self.remarks),
             inside=None if self.inside is None else self.inside.discreet(),
             entries=tuple(
                 replace(
@@ -154,7 +134,7 @@ class ServerCommand:
                 )
                 for entry in self.entries
             ),
-            secrets=tuple(dict.fromkeys(texts[0] for texts in secrets)),
+            secrets=tuple(dict.fromkeys(cover.names)),
         )
 
     @property
@@ -274,6 +254,39 @@ class ServerCommand:
             return True
         is_asked = any(kind.startswith("draft") for kind in kinds)
         return self.has_draft and (is_asked or not self.has("spec-type", "spec-default"))
+
+
+class _Cover:
+    """Hides the secrets of a command, and keeps what stands for each."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.texts: list[tuple[str, str]] = []
+        """Each secret, and what stands for it."""
+
+    def value(self, name: str, flag: str, value: str) -> str:
+        """The value of an option or a variable; ``name`` is the one in the command."""
+        shown = hidden(flag, value)
+        if shown != value:
+            self.names.append(name)
+            self.texts.append((value, shown))
+        return shown
+
+    def word(self, word: str) -> str:
+        """A word before the arguments, which may be an assignment."""
+        found = ASSIGNMENT.fullmatch(word)
+        if found is None:
+            return hidden("", word)
+        return f"{found[1]}={self.value(found[1], found[1], found[2])}"
+
+    def item(self, item: Item) -> Item:
+        """An option with its values."""
+        values = tuple(self.value(item.shown, item.flag, value) for value in item.values)
+        if values == item.values:
+            return item
+        is_one = len(item.words) == 1
+        words = (f"{item.flag}={values[0]}",) if is_one else (item.flag, *values)
+        return replace(item, values=values, words=words)
 
 
 def _discreet_tree(value: Any, name: str = "") -> Any:  # noqa: ANN401 - a tree of YAML values
