@@ -6,7 +6,6 @@ replaces its file in one step, so that a full disk costs no old one.
 
 import fcntl
 import os
-import secrets
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -230,7 +229,7 @@ def _partial(folder: Path, content: bytes, mode: int) -> Iterator[tuple[Path, in
     for left in folder.glob(_PARTIAL.format("*")):
         with suppress(OSError):
             _remove_unless_locked(left)
-    partial = folder / _PARTIAL.format(secrets.token_hex(8))
+    partial = folder / _PARTIAL.format(os.urandom(8).hex())
     try:
         with os.fdopen(_locked(partial, mode), "wb") as file:
             file.write(content)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from itertools import chain, repeat
+from typing import TYPE_CHECKING
 
 from rich.console import (
     Console,
@@ -17,11 +18,13 @@ from rich.console import (
     RenderResult,
 )
 from rich.measure import Measurement
-from rich.table import Table
 from rich.text import Text
 
 from spectui.cli.output import filled
 from spectui.format import printable
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _WIDTH = 100
 """Width where stdout is no terminal and COLUMNS is not set."""
@@ -103,7 +106,7 @@ def table(
     *,
     styles: Iterable[str] = (),
     header_style: str = "bold",
-) -> Table:
+) -> "Table":
     """A table without lines.
 
     Args:
@@ -112,6 +115,8 @@ def table(
         styles: of the rows; empty for none.
         header_style: of the heads.
     """
+    from rich.table import Table
+
     drawn_table = Table(box=None, pad_edge=False, header_style=header_style)
     for one in columns:
         if isinstance(one, Words):

@@ -2,8 +2,6 @@
 
 import errno
 import os
-import traceback
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -76,6 +74,8 @@ def _named_log(error: BaseException, lines: tuple[str, ...]) -> str:
 
 
 def _report_defect(error: BaseException) -> int:
+    import traceback
+
     text = without_passwords("".join(traceback.format_exception(error)))
     path = data_dir() / "logs" / "spectui.log"
     if _is_logged(text, path):
@@ -91,6 +91,8 @@ def _report_defect(error: BaseException) -> int:
 
 def _is_logged(text: str, path: Path) -> bool:
     """Add ``text`` to the log; False if the whole of it does not fit."""
+    from datetime import UTC, datetime
+
     now = datetime.now(UTC).astimezone().isoformat(sep=" ", timespec="milliseconds")
     try:
         ensure_dir(path.parent)

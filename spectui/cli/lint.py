@@ -73,10 +73,10 @@ def command(
     """Check an existing llama-server command, without running it.
 
     COMMAND is the command itself, quoted as one argument; a file that holds it (a shell script, a
-    Compose or llama-swap file, a models preset, a page of Markdown, a list in JSON), with all that
-    are in it, or one as FILE:NAME; or pid:NUMBER of a llama-server that runs, pid: for the only
-    one, or a list. Without COMMAND it is read from stdin: paste it, then press Ctrl-D. Nothing is
-    taken from the environment.
+    Compose or llama-swap file, a models preset, a page of Markdown), with all that are in it, or
+    one as FILE:NAME; or pid:NUMBER of a llama-server that runs, pid: for the only one, or a list.
+    Without COMMAND it is read from stdin: paste it, then press Ctrl-D. Nothing is taken from the
+    environment.
 
     Says what the server refuses, ignores, or understands differently than builds before spring
     2026, and which build the command was taken to be for. A llama-server of this machine reads the

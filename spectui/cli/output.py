@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any
 
 import click
@@ -256,6 +255,8 @@ def _is_model(path: Path) -> bool:
 
 def _takes_files(folder: Path) -> bool:
     """Whether the folder takes a new file, by trying: access rights alone do not tell."""
+    from tempfile import TemporaryFile
+
     try:
         with TemporaryFile(dir=folder):
             return True

@@ -23,9 +23,6 @@ LLAMA_SWAP = "llama-swap"
 COMPOSE = "compose"
 LAYERS = frozenset({"gpu-layers", "gpu-layers-draft"})
 
-_Part = Item | tuple[str, str] | str
-"""An option, a variable from around the command, or a word before the arguments."""
-
 _UNIFIED = ("serve",)
 """Words after a program that holds the server among others."""
 _WITH_DRAFT = (*DRAFTS, "fim-qwen-7b-spec", "fim-qwen-14b-spec")
@@ -121,23 +118,13 @@ class ServerCommand:
 
     def discreet(self) -> "ServerCommand":
         """The command with its secrets hidden, so that nothing stores or prints them."""
-        items = tuple(map(_discreet, self.items))
-        prelude = tuple(map(_discreet_tree, self.prelude))
-        environment = tuple((name, hidden(name, value)) for name, value in self.environment)
-        before: tuple[_Part, ...] = (*self.items, *self.prelude, *self.environment)
-        after: tuple[_Part, ...] = (*items, *prelude, *environment)
-        both = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
-        changed = [
-            new.shown if isinstance(new, Item) else new[0] if isinstance(new, tuple) else new
-            for _old, new in both
-        ]
-        texts = [pair for old, new in both for pair in zip(_texts(old), _texts(new), strict=True)]
+        cover = _Cover()
         return replace(
             self,
-            items=items,
-            environment=environment,
-            prelude=prelude,
-            remarks=tuple(one.without(texts) for one in self.remarks),
+            items=tuple(map(cover.item, self.items)),
+            prelude=tuple(map(cover.word, self.prelude)),
+            environment=tuple((n, cover.value(n, n, value)) for n, value in self.environment),
+            remarks=tuple(one.without(cover.texts) for one in self.remarks),
             inside=None if self.inside is None else self.inside.discreet(),
             entries=tuple(
                 replace(
@@ -147,7 +134,7 @@ class ServerCommand:
                 )
                 for entry in self.entries
             ),
-            secrets=tuple(dict.fromkeys(name.partition("=")[0] for name in changed)),
+            secrets=tuple(dict.fromkeys(cover.names)),
         )
 
     @property
@@ -269,21 +256,37 @@ class ServerCommand:
         return self.has_draft and (is_asked or not self.has("spec-type", "spec-default"))
 
 
-def _discreet(item: Item) -> Item:
-    values = tuple(hidden(item.flag, value) for value in item.values)
-    if values == item.values:
-        return item
-    is_one = len(item.words) == 1
-    return replace(
-        item, values=values, words=(f"{item.flag}={values[0]}",) if is_one else (item.flag, *values)
-    )
+class _Cover:
+    """Hides the secrets of a command, and keeps what stands for each."""
 
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.texts: list[tuple[str, str]] = []
+        """Each secret, and what stands for it."""
 
-def _texts(part: "_Part") -> tuple[str, ...]:
-    """The values of a part of a command."""
-    if isinstance(part, Item):
-        return part.values
-    return part[1:] if isinstance(part, tuple) else (part.partition("=")[2],)
+    def value(self, name: str, flag: str, value: str) -> str:
+        """The value of an option or a variable; ``name`` is the one in the command."""
+        shown = hidden(flag, value)
+        if shown != value:
+            self.names.append(name)
+            self.texts.append((value, shown))
+        return shown
+
+    def word(self, word: str) -> str:
+        """A word before the arguments, which may be an assignment."""
+        found = ASSIGNMENT.fullmatch(word)
+        if found is None:
+            return hidden("", word)
+        return f"{found[1]}={self.value(found[1], found[1], found[2])}"
+
+    def item(self, item: Item) -> Item:
+        """An option with its values."""
+        values = tuple(self.value(item.shown, item.flag, value) for value in item.values)
+        if values == item.values:
+            return item
+        is_one = len(item.words) == 1
+        words = (f"{item.flag}={values[0]}",) if is_one else (item.flag, *values)
+        return replace(item, values=values, words=words)
 
 
 def _discreet_tree(value: Any, name: str = "") -> Any:  # noqa: ANN401 - a tree of YAML values

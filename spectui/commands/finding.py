@@ -79,7 +79,7 @@ class Finding:
 
 def about(
     severity: Severity,
-    found: tuple[int, Item],
+    found: tuple[int, Item] | str,
     what: str,
     why: str,
     *,
@@ -87,27 +87,27 @@ def about(
     fix: Sequence[str] | None = None,
     topic: Topic | None = None,
 ) -> Finding:
-    """Finding on one item.
+    """Finding on one item, or on what is none.
 
     Args:
         severity: of the problem.
-        found: the item, after its index.
+        found: the item, after its index; or what else is in question, in the command's spelling.
         what: a sentence without a full stop.
         why: its reason.
         write: words with the intended meaning, for the author to choose; none to leave it out.
-        fix: the same, where they may take the item's place without asking, since the server does
-            not run the command as it is.
+        fix: the same, where they may take the item's place, or be appended, without asking, since
+            the server does not run the command as it is.
         topic: see ``Finding``.
     """
-    at, item = found
+    at, flag = (-1, found) if isinstance(found, str) else (found[0], found[1].shown)
     words = write if fix is None else fix
     return Finding(
-        flag=item.shown,
+        flag=flag,
         severity=severity,
         what=what,
         why=why,
         replacement=None if words is None else shell_line(words),
-        edits={} if fix is None else {at: tuple(fix)},
+        edits={} if fix is None else {at if at >= 0 else None: tuple(fix)},
         at=at,
         topic=topic,
     )

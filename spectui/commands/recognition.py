@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import Item
@@ -34,8 +35,7 @@ _OTHER_WORDS = {
 """Values that only llama.cpp takes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recognised:
+class Recognised(msgspec.Struct, frozen=True, kw_only=True):
     """The dialect of a command, and why."""
 
     dialect: Dialect

@@ -5,7 +5,8 @@ names stand in ``options/drafters.py``.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.drafters import (
@@ -51,8 +52,7 @@ DRAFTS = ("model-draft", "spec-draft-hf")
 VALUE = "VALUE"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rename:
+class Rename(msgspec.Struct, frozen=True, kw_only=True):
     """A former option of llama-server."""
 
     words: tuple[str, ...] = ()

@@ -11,10 +11,12 @@ since it neither runs, fetches nor writes anything, nor says who may reach the s
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
 
 from spectui.options.dialect import Dialect
 
@@ -48,14 +50,11 @@ class Arity(Enum):
     UNTOLD = "builds disagree"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
+class _Line(NamedTuple):
     """One line of a table."""
 
     flags: tuple[str, ...]
     negations: tuple[str, ...]
-    names: frozenset[str]
-    """Every spelling."""
     n_values: int
     is_file: bool
     is_harmless: bool
@@ -68,9 +67,13 @@ class _Line:
     dialect: Dialect | None
     """The llama-server that takes it; None where only other programs do."""
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every spelling."""
+        return (*self.flags, *self.negations)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOption:
+
+class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     """One option of llama-server, whatever the dialects call it."""
 
     flags: tuple[str, ...]
@@ -130,12 +133,14 @@ def canonical(flag: str) -> str:
 
 def server_option(flag: str) -> ServerOption | None:
     """The option of that flag in any spelling; None if no table has it."""
-    return _by_flag().get(canonical(flag))
+    place = _by_flag().get(canonical(flag))
+    return None if place is None else _option(place)
 
 
 def option_of_variable(variable: str) -> ServerOption | None:
     """The option that a variable stands for, its ``LLAMA_ARG_NO_`` form included."""
-    return _by_variable().get(variable)
+    place = _by_variable().get(variable)
+    return None if place is None else _option(place)
 
 
 @cache
@@ -162,14 +167,18 @@ def drawn_from(dialect: Dialect) -> str:
 @cache
 def flags_of(dialect: Dialect) -> frozenset[str]:
     """Every flag that a dialect is known to take."""
-    return frozenset(flag for option in _options() for flag in option.taken.get(dialect, ()))
+    return frozenset(name for line in _taken_by(dialect) for name in line.names)
 
 
 @cache
 def variables_of(dialect: Dialect) -> frozenset[str]:
     """Every variable that a dialect is known to read in place of an option."""
-    read = (variable for option in _options() for variable in option.variables.items())
-    return frozenset(name for name, dialects in read if dialect in dialects)
+    return frozenset(line.variable for line in _taken_by(dialect) if line.variable is not None)
+
+
+def _taken_by(dialect: Dialect) -> list[_Line]:
+    """The lines of what a dialect takes today."""
+    return [line for line in _lines() if line.dialect is dialect and not line.until]
 
 
 @cache
@@ -215,18 +224,26 @@ def _lines() -> tuple[_Line, ...]:
 def _line(text: str, dialect: Dialect | None, *, is_later: bool) -> _Line:
     taken, _, when = text.partition(" % ")
     own, _, programs = taken.partition(" & ")
-    words = own.split()
-    plain = [word for word in words if word.startswith("-") or word == "!"]
-    at = plain.index("!") if "!" in plain else len(plain)
-    values = [_VALUES[word] for word in words if word in _VALUES]
+    flags: list[str] = []
+    negations: list[str] = []
+    values: list[bool] = []
+    into, variable = flags, None
+    for word in own.split():
+        if word[0] == "-":
+            into.append(word)
+        elif word == "!":
+            into = negations
+        elif word in _VALUES:
+            values.append(_VALUES[word])
+        elif word[0] == "$":
+            variable = f"{PREFIX}{word[1:]}"
     return _Line(
-        flags=tuple(plain[:at]),
-        negations=tuple(plain[at + 1 :]),
-        names=frozenset(plain) - {"!"},
+        flags=tuple(flags),
+        negations=tuple(negations),
         n_values=len(values),
         is_file=any(values),
-        is_harmless=words[0] == _HARMLESS,
-        variable=next((f"{PREFIX}{word[1:]}" for word in words if word.startswith("$")), None),
+        is_harmless=text[0] == _HARMLESS,
+        variable=variable,
         until="" if is_later else when,
         since=when if is_later else "",
         programs=tuple(programs.split()),
@@ -235,8 +252,8 @@ def _line(text: str, dialect: Dialect | None, *, is_later: bool) -> _Line:
 
 
 @cache
-def _options() -> tuple[ServerOption, ...]:
-    """The options, of lines that share a long spelling: short ones mean another thing elsewhere."""
+def _options() -> tuple[list[_Line], ...]:
+    """Lines by option: they share a long spelling, as short ones mean another thing elsewhere."""
     groups: list[list[_Line]] = []
     by_name: dict[str, list[_Line]] = {}
     for line in _lines():
@@ -248,10 +265,13 @@ def _options() -> tuple[ServerOption, ...]:
         lines.append(line)
         for name in telling:
             by_name.setdefault(name, lines)
-    return tuple(map(_option, groups))
+    return tuple(groups)
 
 
-def _option(lines: list[_Line]) -> ServerOption:
+@cache
+def _option(place: int) -> ServerOption:
+    """The option at a place of ``_options``; few of them are asked for."""
+    lines = _options()[place]
     negations = dict.fromkeys(name for line in lines for name in line.negations)
     flags = dict.fromkeys(name for line in lines for name in line.flags if name not in negations)
     # A line of what switches it off alone says nothing of its values.
@@ -270,8 +290,8 @@ def _option(lines: list[_Line]) -> ServerOption:
             until |= {(line.dialect, name): line.until for name in line.names}
             continue
         if line.since:
-            since |= dict.fromkeys(line.names - known, line.since)
-        taken[line.dialect] = known | line.names
+            since |= {name: line.since for name in line.names if name not in known}
+        taken[line.dialect] = known.union(line.names)
         if line.variable is not None:
             if line.since and line.dialect not in readers:
                 since[line.variable] = line.since
@@ -307,20 +327,24 @@ def _arity(counts: set[int]) -> Arity:
 
 
 @cache
-def _by_flag() -> dict[str, ServerOption]:
-    return {
-        flag: option
-        for option in reversed(_options())
-        for flag in (*option.flags, *option.negations)
-    }
+def _by_flag() -> dict[str, int]:
+    """Places of options by their spellings."""
+    found: dict[str, int] = {}
+    for place, lines in enumerate(_options()):
+        for line in lines:
+            for name in line.names:
+                found.setdefault(name, place)
+    return found
 
 
 @cache
-def _by_variable() -> dict[str, ServerOption]:
-    found: dict[str, ServerOption] = {}
-    for option in reversed(_options()):
-        for variable in option.variables:
-            found[variable] = option
-            if option.negations:
-                found[variable.replace(PREFIX, NEGATION, 1)] = option
+def _by_variable() -> dict[str, int]:
+    """Places of options by their variables."""
+    found: dict[str, int] = {}
+    for place, lines in enumerate(_options()):
+        has_negation = any(line.negations for line in lines)
+        for variable in (line.variable for line in lines if line.variable is not None):
+            found.setdefault(variable, place)
+            if has_negation:
+                found.setdefault(variable.replace(PREFIX, NEGATION, 1), place)
     return found

@@ -6,7 +6,8 @@ What the numbers may be, its own parser judges.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from spectui.commands.renames import IK_KINDS, NONE
 from spectui.options.drafters import NGRAM_KINDS
@@ -27,12 +28,11 @@ _PAIR = re.compile(r"""(?:\\.|'[^']*'|"[^"]*"|[^,])+""")
 """A part between commas outside quotes."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Stage:
+class Stage(msgspec.Struct, kw_only=True):
     """A drafter with its numbers."""
 
     kind: str
-    numbers: dict[str, str] = field(default_factory=dict)
+    numbers: dict[str, str] = msgspec.field(default_factory=dict)
     """Their texts, unchanged."""
 
     @property

@@ -86,6 +86,8 @@ UNREADABLE = [
     ("Dockerfile", "# x\nFROM x\nCMD llama-server\n", "a Dockerfile, which .* pid:NUMBER"),
     ("a.bat", "@echo off\nllama-server ^\n -m a\n", "a shell of Windows, which .* pid:NUMB"),
     ("a.ps1", "$m = 'a'\nllama-server -m $m\n", "a shell of Windows, which .* pid:NUMBER"),
+    ("a.json", '{"command": "llama-server", "args": ["-m", "a"]}', "is JSON, .* pid:NUMBER"),
+    ("a.env", "LLAMA_ARG_MODEL=m\n", "the command has no arguments"),
     ("a.yaml", f"{IMAGE}volumes: 5}}}}", "names no model"),
     ("a.yaml", f"{IMAGE}extends: b}}}}", "has extends, .* docker compose config"),
     ("a.yaml", f"{IMAGE}env_file: b}}}}", "has env_file, .* docker compose config"),
@@ -130,7 +132,6 @@ def test_dates_and_long_numbers_of_yaml_are_text(tmp_path: Path) -> None:
         ("a.sh", "M=a\nllama-server -m $M \\\n    -c 5\n"),
         ("a.ini", "[x]\nm = a\nc = 5\n"),
         ("a.yaml", "models:\n  x:\n    cmd: |\n      llama-server\n      -m a -c 5\n"),
-        ("a.args", "-m\na\n-c\n5\n"),
     ],
 )
 def test_lines_may_end_as_those_of_windows(tmp_path: Path, name: str, content: str) -> None:
@@ -279,7 +280,6 @@ models:
         (".\\llama-server.exe -m D:\\x --alias 'D:\\y'", "-m 'D:\\x' --alias 'D:\\y'"),
         ("llama-server -m a `\r\n  -c 5", "-m a -c 5"),
         ("llama-server -m a ^\n  -c 5", "-m a -c 5"),
-        ('["llama-server", "-m", "a", "-c", 5]', "-m a -c 5"),
         (CONFIG, "-m /srv/models/a --alias '$5' -c 5"),
         # Variables are read in the order of llama-server's table, and a negation before its option.
         (
@@ -296,21 +296,3 @@ models:
 def test_other_forms_of_commands(text: str, words: str) -> None:
     [command] = read_paste(text).values()
     assert shlex.join(command.arguments) == words
-
-
-def test_an_own_document_is_read(tmp_path: Path) -> None:
-    document = (
-        '{"schema": "spectui.export/1", "program": ["numactl", "llama-server"], '
-        '"environment": {"A": "1"}, "arguments": ["-m", "a b"]}'
-    )
-    source = read_command(in_file(tmp_path, "x", document))
-    assert (typed(source), source.ahead) == (("-m", "a b"), ("A=1", "numactl", "llama-server"))
-    with pytest.raises(BadInputError, match="is JSON without a list of arguments"):
-        read_command(in_file(tmp_path, "y", '{"schema": "spectui.lint/1"}'))
-
-
-def test_lines_are_arguments_where_options_stand_alone(tmp_path: Path) -> None:
-    source = read_command(in_file(tmp_path, "x", "-m\n/m/it's $5.gguf\n--jinja\n"))
-    assert typed(source) == ("-m", "/m/it's $5.gguf", "--jinja")
-    source = read_command(in_file(tmp_path, "y", "-m '/m/a b.gguf'\n--jinja\n"))
-    assert typed(source) == ("-m", "/m/a b.gguf", "--jinja")

@@ -90,7 +90,6 @@ def test_no_remark_tells_a_secret() -> None:
         f"llama-server -m a --api-key{NBSP}s3cret",
         "llama-server -m a --api-key “s3cret s3cret”",
         f"HF_TOKEN=s3cret{ZERO}x llama-server -m a",
-        "HF_TOKEN=s3cret tmux new -d 'llama-server -m a'",
     ):
         command = read_command(text)
         assert command.remarks
@@ -119,7 +118,6 @@ and more text (with `code`).
         f"``llama-server {MEANT}``\n",
         f"> llama-server \\\n>   {MEANT}",
         f"$ llama-server \\\n> {MEANT}",
-        f"Run `llama-server {MEANT}` and wait.\nThen `curl` it.",
         f"> ```sh\n> llama-server {MEANT}\n> ```",
         f"$ llama-server {MEANT}",
         f"Use this:\n```yaml\nservices:\n  a:\n    image: llama.cpp\n    command: {MEANT}\n```\n",
@@ -137,6 +135,8 @@ def test_lines_are_those_of_the_whole_text() -> None:
     found = read_paste("```\nllama-server -m a\n```\nor\n```\nllama-server -m b\n```")
     assert {name: one.value("model") for name, one in found.items()} == {"2": "a", "6": "b"}
     with pytest.raises(BadInputError, match="2 commands may start llama-server"):
+        read_command("```\nllama-server -m a\nllama-server -m b\n```")
+    with pytest.raises(BadInputError, match="is a command within the command"):
         read_command("`llama-server -m a` or `llama-server -m b`")
     mixed = "```\nllama-server -m a\n```\n```\nservices:\n  b: {image: llama.cpp}\n```\n"
     with pytest.raises(BadInputError, match="in the blocks from the lines 2, 5 on; give one"):
@@ -149,8 +149,6 @@ def test_lines_are_those_of_the_whole_text() -> None:
         ("llama-server -m a 2>&1 | tee -a 'my log' &", "2>&1 | tee -a 'my log' &"),
         ("nohup llama-server -m a &", "&"),
         ("llama-server -m a \\\n> log.txt", "> log.txt"),
-        ("time -p llama-server -m a", "time -p"),
-        ("tmux new -d -s llm 'llama-server -m a'", "tmux new -d -s llm"),
         ("bash -c 'llama-server -m a > log'", "> log"),
         (".\\llama-server.exe -m a > log.txt 2>&1", "> log.txt 2>&1"),
     ],

@@ -202,9 +202,8 @@ if ! command -v llama-server; then exit 1; fi\nllama-server --alias a
 M="${1:-m}" N=${2-n}\nllama-server --alias "$M$N${3:+x}"
 A=a EA=b\nexport EB=1 EC=$EA\nA=5 EB=2\nW=3\nllama-server --alias $A -t $W
 f() { llama-server --alias a "$@"; }\nf -t 5 "x y"
-function f {\n  local A="$1"\n  EB=6 llama-server --alias "$A"\n}\nf b
+function f {\n  local A=b\n  EB=6 llama-server --alias "$A"\n}\nf
 f() { "$@"; }\nf llama-server --alias a
-set -- --alias "a b"\nset -- "$@" -t 5\nllama-server "$@"
 (cd models; export EA=1; llama-server --alias a)
 export EA=1 | cat\n{ EB=2 llama-server --alias a; } >log 2>&1
 while true; do\n  llama-server --alias a\n  break\ndone
@@ -216,7 +215,7 @@ L=(--alias a # remark\n  -t "5"\n)\nL+=(-c 5)\nllama-server "${L[@]}"
 declare -a L=(--alias a)\ndeclare -x EA=1\nreadonly W=5\nllama-server "${L[@]}" -t $W
 T=$(date)\necho "$T $(date)" >/dev/null\nllama-server --alias a >"log $(date +%s)"
 A=1 EA=$A EB="${A}2" llama-server --alias a
-bash -c 'exec llama-server --alias "$@"' _ "a b" -t 5
+bash -c 'exec llama-server --alias "a b" -t 5'
 EA=$PWD timeout 9 llama-server --alias a
 """
 

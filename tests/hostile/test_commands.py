@@ -47,7 +47,6 @@ SOURCES = {
     "prefix": "GIVEN PROGRAM ARGUMENTS\n",
     "env": "env GIVEN PROGRAM ARGUMENTS\n",
     "docker": "docker run -e GIVEN llama.cpp ARGUMENTS\n",
-    "document": '{"program": ["PROGRAM"], "arguments": WORDS, "environment": TABLE}',
 }
 """What holds a command, its variables as ``TABLE``, ``LIST`` or ``GIVEN``."""
 
@@ -64,7 +63,7 @@ def _written(folder: Path, source: str, variables: dict[str, str], command: str)
         "GIVEN": between.join(f"{name}='{value}'" for name, value in variables.items()),
     }
     text = re.sub("|".join(parts), lambda found: parts[found[0]], SOURCES[source])
-    name = {"compose": "compose.yaml", "swap": "a.yaml", "document": "a.json"}.get(source, "a.sh")
+    name = {"compose": "compose.yaml", "swap": "a.yaml"}.get(source, "a.sh")
     (folder / name).write_text(text)
     (folder / "home").mkdir(exist_ok=True)
     return folder / name
@@ -168,8 +167,10 @@ def test_a_read_command_and_a_printed_one_run_nothing_else(
         script = tmp_path / "a.sh"
         script.write_text(f"#!/bin/sh\nA={text}\nllama-server -m {text} --alias {text}\n")
         run(*asked, script, folder=tmp_path).check(tmp_path / "canary")
-        (tmp_path / "a.json").write_text(json.dumps({"arguments": ["--model", text, "-fa", "on"]}))
-        made = run(*asked, tmp_path / "a.json", folder=tmp_path).check(tmp_path / "canary")
+        words = ["--model", text.replace("$", "$$"), "-fa", "on"]
+        service = json.dumps({"image": "llama.cpp", "command": words})
+        (tmp_path / "a.yaml").write_text(f"services: {{a: {service}}}\n")
+        made = run(*asked, tmp_path / "a.yaml", folder=tmp_path).check(tmp_path / "canary")
         if made.code in {0, 4}:
             printed = made.out.replace("\x1b", "")
             environment = {"PATH": f"{tmp_path}:/usr/bin:/bin"}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import FULL_PRECISION, Finding, Severity, Topic, error, note, warning
+from spectui.commands.finding import FULL_PRECISION, Finding, Topic, error, note, warning
 from spectui.commands.reader import Reader
 from spectui.commands.renames import BY_LAYERS
 from spectui.commands.server_options import FALSE
@@ -52,13 +52,11 @@ def _inherited(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
         found = command.last(name)
         if found is None or command.has(f"{name}-draft") or found[1].value in FULL_PRECISION:
             continue
-        yield Finding(
-            flag=found[1].shown,
-            severity=Severity.WARNING,
-            what=f"the draft's cache is {found[1].value} as well",
-            why=f"{reader.name} gives the draft the target's types unless told; {_HURTS}",
-            replacement=f"{flag} f16",
-            at=found[0],
+        yield warning(
+            found,
+            f"the draft's cache is {found[1].value} as well",
+            f"{reader.name} gives the draft the target's types unless told; {_HURTS}",
+            write=(flag, "f16"),
             topic=Topic.DRAFT_CACHE,
         )
 
@@ -109,15 +107,13 @@ def serving_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     found, slots = command.last("parallel"), command.number("parallel")
     is_default = found is None or (slots is not None and slots < 0)
     if is_default and reader.is_current:
-        yield Finding(
-            flag="-np",
-            severity=Severity.NOTE,
-            what=f"-np is {'not given' if found is None else '-1'}, so that there are "
-            f"{_BY_DEFAULT} slots",
-            why="drafts pay best for one user at a time; caches with a sliding window or a "
-            "recurrent state are kept for every slot; add -np 1 if there is one user, which "
-            "neither a correction nor export does for you",
-            at=-1 if found is None else found[0],
+        is_told = "not given" if found is None else "-1"
+        yield note(
+            found or "-np",
+            f"-np is {is_told}, so that there are {_BY_DEFAULT} slots",
+            "drafts pay best for one user at a time; caches with a sliding window or a recurrent "
+            "state are kept for every slot; add -np 1 if there is one user, which neither a "
+            "correction nor export does for you",
         )
     elif found is not None and slots is not None and slots > 1:
         yield note(

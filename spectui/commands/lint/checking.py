@@ -2,7 +2,9 @@
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
@@ -38,8 +40,7 @@ _MOST_ROUNDS = 500
 """Maximum number of rounds of corrections: more than any command has options."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(msgspec.Struct, frozen=True, kw_only=True):
     """A command, examined once."""
 
     findings: tuple[Finding, ...]

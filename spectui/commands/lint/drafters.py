@@ -1,7 +1,6 @@
 """Rules for drafts and drafters that do not match."""
 
 import re
-import shlex
 from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
@@ -71,13 +70,11 @@ def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             write=(none.flag, kind_of_draft(command)),
         )
     elif set(kinds) <= set(BY_ITSELF):
-        yield Finding(
-            flag=shown,
-            severity=Severity.WARNING,
-            what=f"{shown} is given, but only {', '.join(kinds)} drafts",
-            why="the draft is loaded and takes its memory, and nobody asks it",
-            replacement=shlex.join(("--spec-type", ",".join((*kinds, kind_of_draft(command))))),
-            at=at,
+        yield warning(
+            found or shown,
+            f"{shown} is given, but only {', '.join(kinds)} drafts",
+            "the draft is loaded and takes its memory, and nobody asks it",
+            write=("--spec-type", ",".join((*kinds, kind_of_draft(command)))),
         )
     elif reader.is_current:
         yield from _other_kind(command)

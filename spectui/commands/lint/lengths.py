@@ -16,6 +16,7 @@ from spectui.commands.finding import (
     Finding,
     Severity,
     Topic,
+    about,
     error,
     note,
     warning,
@@ -67,22 +68,22 @@ def lengths_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 
 def _changed(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    is_old = command.is_old
+    is_old = command.is_old and reader.is_current
     for name, value in assumed_lengths(command, reader).items():
         flag = MODEL_FLAGS[name] if reader.is_current else f"--{name}"
         meant = (
             "the command's other names are of before, so its author had the old value"
-            if is_old and reader.is_current
+            if is_old
             else "written out, it means the same in every build"
         )
-        yield Finding(
-            flag=flag,
-            severity=Severity.WARNING if is_old and reader.is_current else Severity.NOTE,
-            what=f"{flag} is not given",
-            why=f"its default was {OLD_LENGTHS[name]} until spring 2026 and is "
-            f"{NEW_LENGTHS[name]} since; {meant}",
-            replacement=f"{flag} {value}",
-            edits={None: (flag, value)} if is_old and reader.is_current else {},
+        yield about(
+            Severity.WARNING if is_old else Severity.NOTE,
+            flag,
+            f"{flag} is not given",
+            f"its default was {OLD_LENGTHS[name]} until spring 2026 and is {NEW_LENGTHS[name]} "
+            f"since; {meant}",
+            write=(flag, value),
+            fix=(flag, value) if is_old else None,
         )
 
 

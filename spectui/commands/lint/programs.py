@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.finding import Finding, Severity
-from spectui.commands.items import Item
+from spectui.commands.finding import Finding, Severity, note, warning
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
 from spectui.commands.takeover import names_model, prints_and_ends
@@ -18,18 +17,10 @@ def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     # Beside a draft it is told by the rule for drafts.
     printing = prints_and_ends(command.items)
     if printing is not None:
-        yield _printing(printing)
+        what = f"with {printing.flag} it prints and ends"
+        yield note(printing.flag, what, "it starts no server, and loads no model")
     elif not (command.is_section or command.has_draft or names_model(command.items)):
         yield _without_model(reader)
-
-
-def _printing(item: Item) -> Finding:
-    return Finding(
-        flag=item.flag,
-        severity=Severity.NOTE,
-        what=f"with {item.flag} it prints and ends",
-        why="it starts no server, and loads no model",
-    )
 
 
 def own_options(command: ServerCommand, reader: Reader) -> frozenset[int]:
@@ -64,17 +55,11 @@ def _of_program(word: str, command: ServerCommand, reader: Reader) -> Finding:
 
 def _without_model(reader: Reader) -> Finding:
     if reader.is_current:
-        return Finding(
-            flag="-m",
-            severity=Severity.NOTE,
-            what="no model is named, so that llama-server starts as a router",
-            why="it offers the models of its cache, loads each when a request names it, and gives "
-            "it the options of this command",
+        return note(
+            "-m",
+            "no model is named, so that llama-server starts as a router",
+            "it offers the models of its cache, loads each when a request names it, and gives it "
+            "the options of this command",
         )
-    return Finding(
-        flag="-m",
-        severity=Severity.WARNING,
-        what="no model is named",
-        why=f"{reader.name} loads one when it starts, and stops where it finds none",
-        replacement="-m FILE",
-    )
+    why = f"{reader.name} loads one when it starts, and stops where it finds none"
+    return warning("-m", "no model is named", why, write=("-m", "FILE"))

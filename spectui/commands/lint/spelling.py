@@ -78,13 +78,7 @@ def _unknown_variables(command: ServerCommand, reader: Reader) -> Iterator[Findi
         else:
             what = f"{reader.name} does not read {name}"
             why = "it ignores it"
-        yield Finding(
-            flag=name,
-            severity=Severity.WARNING,
-            what=what,
-            why=f"{why} without a word{did}",
-            topic=Topic.MISREAD,
-        )
+        yield warning(name, what, f"{why} without a word{did}", topic=Topic.MISREAD)
 
 
 def _variable(at: int, item: Item, command: ServerCommand, reader: Reader) -> Iterator[Finding]:

@@ -1,6 +1,5 @@
 """Reads a service's llama-server command out of a Compose file."""
 
-import dataclasses
 import re
 from pathlib import Path
 from typing import Any
@@ -8,9 +7,9 @@ from typing import Any
 from spectui.commands.command import ServerCommand
 from spectui.commands.programs import names_server
 from spectui.commands.server_options import PREFIX
-from spectui.commands.sources.containers import Container, outside
+from spectui.commands.sources.containers import Container
 from spectui.commands.sources.files import Tree, chosen
-from spectui.commands.sources.shell import inside
+from spectui.commands.sources.shell import contained
 from spectui.commands.sources.source import IMAGES, runs_other
 from spectui.errors import BadInputError
 
@@ -38,12 +37,8 @@ def read_compose(tree: Tree, path: Path, wanted: str | None) -> ServerCommand:
     for key in _RESOLVED_BEFORE:
         if service.get(key):
             raise _unresolved(place, key)
-    container = dataclasses.replace(
-        Container.of(service, path.parent, {}),
-        name=name,
-        around=_resolved(_around(service, tree, path), place),
-    )
-    return outside(inside(container), container.mounts)
+    around = _resolved(_around(service, tree, path), place)
+    return contained(Container(service=service, name=name, around=around), path.parent)
 
 
 def _is_server(service: Tree) -> bool:

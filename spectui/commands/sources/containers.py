@@ -10,9 +10,10 @@ import os.path
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any
+
+import msgspec
 
 from spectui.commands.command import ASSIGNMENT, COMPOSE, Entry, ServerCommand
 from spectui.commands.home import is_at_home, text_of
@@ -58,67 +59,71 @@ _LETTERS = frozenset("ditq")
 _NETWORK_MODES = frozenset({"host", "none", "bridge"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Container:
+class Container(msgspec.Struct, frozen=True, kw_only=True):
     """A service of Compose, or a ``docker run``."""
 
-    words: tuple[str, ...]
-    """The program with its arguments."""
-    environment: Mapping[str, str]
-    mounts: Mapping[PurePosixPath, Path]
-    """Folders of the host by the container's, the deepest first."""
     service: Tree
-    """The whole service, by Compose's keys."""
-    folder: Path
-    """Folder where its relative paths start."""
-    name: str | None = None
-    around: Tree = field(default_factory=dict)
+    """The whole service, by Compose's keys, its variables expanded."""
+    name: str | None
+    around: Tree
     """Parts of a Compose file that the service may refer to."""
+    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Asked for those of its environment that have no value there."""
     notes: tuple[str, ...] = ()
     """Notes on options that Compose cannot express."""
 
-    @classmethod
-    def of(cls, service: Tree, folder: Path, variables: Mapping[str, str]) -> "Container":
-        """The container of a service whose variables are already expanded.
-
-        Args:
-            service: settings by Compose's keys.
-            folder: folder of its relative paths.
-            variables: asked for those of its environment that have no value there.
+    @property
+    def words(self) -> list[str]:
+        """The program with its arguments.
 
         Raises:
             BadInputError: quotes are not balanced.
         """
-        entry, command = _as_words(service.get("entrypoint")), _as_words(service.get("command"))
-        words = [*entry, *command[len(_role(service)) :]]
+        entry, command = (_as_words(self.service.get(key)) for key in ("entrypoint", "command"))
+        words = [*entry, *command[len(_role(self.service)) :]]
         # The image's own program runs where no entrypoint says otherwise.
-        has_program = entry or names_server(words[:1])
-        return cls(
-            words=tuple(words if has_program else ["llama-server", *words]),
-            environment=_environment(service, variables),
-            mounts=_mounts(service, folder),
-            service=service,
-            folder=folder,
-        )
+        return words if entry or names_server(words[:1]) else ["llama-server", *words]
 
-    def entry(self, program: tuple[str, ...]) -> Entry:
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that have a value."""
+        own = _own_variables(self.service).items()
+        texts = {n: self.variables.get(n) if v is None else _scalar(v) for n, v in own}
+        return {name: text for name, text in texts.items() if text is not None}
+
+    @property
+    def mounts(self) -> dict[PurePosixPath, str]:
+        """Folders of the host by the container's, the deepest first, without named volumes."""
+        pairs = map(_ends, _volumes(self.service))
+        found = {PurePosixPath(t): s for s, t in pairs if t and s.startswith((".", "/", "~"))}
+        return dict(sorted(found.items(), key=lambda item: -len(item[0].parts)))
+
+    def entry(self, program: tuple[str, ...], folder: Path) -> Entry:
         """The entry that an export into a Compose file keeps.
 
         Args:
             program: its program without the arguments.
+            folder: folder where its relative paths start.
         """
-        command = _as_words(self.service.get("command"))
-        ahead = _role(self.service) or (program if names_server(command[:1]) else ())
-        has_entry = bool(self.service.get("entrypoint"))
-        left = [key for key in _OF_OTHERS if self.service.get(key)]
+        service = self.service
+        command, has_entry = _as_words(service.get("command")), bool(service.get("entrypoint"))
+        ahead = _role(service) or (program if names_server(command[:1]) else ())
+        left = [key for key in _OF_OTHERS if service.get(key)]
         told = f"left out, since other services are not written: {', '.join(left)}"
+        own = _own_variables(service).items()
+        variables = {name: value for name, value in own if not stands_for_option(name)}
+        settings = {k: v for k, v in service.items() if v and k not in {*_WRITTEN, *_OF_OTHERS}}
+        if volumes := _volumes(service):
+            settings["volumes"] = [_kept_volume(volume, folder) for volume in volumes]
+        if isinstance(service.get("build"), str):
+            settings["build"] = _absolute(service["build"], folder)
         return Entry(
             format=COMPOSE,
             name=self.name,
             settings={
-                **self._kept_settings(),
+                **settings,
                 **({"entrypoint": list(program)} if has_entry and program else {}),
-                **self._kept_environment(),
+                **({"environment": variables} if variables else {}),
             },
             variables=frozenset(self.environment),
             around=self.around,
@@ -126,49 +131,56 @@ class Container:
             notes=(*self.notes, *((told,) if left else ())),
         )
 
-    def _kept_settings(self) -> dict[str, Any]:
-        """The service without its command, environment, and references to other services."""
-        left = _WRITTEN.union(_OF_OTHERS)
-        kept = {k: v for k, v in self.service.items() if k not in left and v}
-        if isinstance(kept.get("volumes"), list):
-            kept["volumes"] = [self._kept_volume(volume) for volume in kept["volumes"]]
-        build = kept.get("build")
-        if isinstance(build, str):
-            kept["build"] = self._absolute(build)
-        elif isinstance(build, dict) and "context" in build:
-            kept["build"] = {**build, "context": self._absolute(str(build["context"]))}
-        return kept
 
-    def _kept_environment(self) -> dict[str, Any]:
-        """The service's variables unchanged, without those that are written as arguments."""
-        own = _own_variables(self.service)
-        kept = {name: value for name, value in own.items() if not stands_for_option(name)}
-        return {"environment": kept} if kept else {}
-
-    def _kept_volume(self, volume: object) -> object:
-        if isinstance(volume, dict):
-            source = str(volume.get("source", ""))
-            is_path = source.startswith((".", "~"))
-            return {**volume, "source": self._absolute(source)} if is_path else volume
-        source, colon, rest = str(volume).partition(":")
-        is_path = source.startswith((".", "~"))
-        return f"{self._absolute(source)}{colon}{rest}" if is_path else volume
-
-    def _absolute(self, path: str) -> str:
-        if "://" in path or is_at_home(path):
-            return path
-        folder = _below(self.folder, path)
-        return str(folder) if is_at_home(str(folder)) else os.path.abspath(folder)  # noqa: PTH100 - links stay
+def _volumes(service: Tree) -> list[Any]:
+    volumes = service.get("volumes")
+    return volumes if isinstance(volumes, list) else []
 
 
-def outside(inner: ServerCommand, mounts: Mapping[PurePosixPath, Path]) -> ServerCommand:
-    """The command with the host's paths for files in the container's mounts."""
+def _ends(volume: object) -> tuple[str, str]:
+    """Source and target of a volume."""
+    if isinstance(volume, dict):
+        return str(volume.get("source", "")), str(volume.get("target", ""))
+    source, target, *_mode = (*str(volume).split(":"), "")
+    return source, target
+
+
+def _kept_volume(volume: object, folder: Path) -> object:
+    """A volume as it is written into a file elsewhere."""
+    source, _target = _ends(volume)
+    if not source.startswith("."):
+        return volume
+    path = _absolute(source, folder)
+    return (
+        {**volume, "source": path}
+        if isinstance(volume, dict)
+        else f"{path}{str(volume).removeprefix(source)}"
+    )
+
+
+def _absolute(path: str, folder: Path) -> str:
+    """A path of a service, outside of its folder; Compose knows the home folder in it."""
+    joined = path if is_at_home(path) or "://" in path else str(folder / path)
+    return joined if is_at_home(joined) or "://" in path else os.path.abspath(joined)  # noqa: PTH100 - links stay
+
+
+def outside(
+    inner: ServerCommand, mounts: Mapping[PurePosixPath, str], folder: Path
+) -> ServerCommand:
+    """The command with the host's paths for files in the container's mounts.
+
+    Args:
+        inner: the command as the container runs it.
+        mounts: as of the container.
+        folder: folder where relative ones start.
+    """
 
     def moved(path: str) -> str:
         inside = PurePosixPath(path)
-        for target, folder in mounts.items():
+        for target, source in mounts.items():
             if inside.is_relative_to(target):
-                return os.path.normpath(folder / inside.relative_to(target))
+                base = Path(source) if is_at_home(source) else folder / source
+                return os.path.normpath(base / inside.relative_to(target))
         return path
 
     # The container's program is none of the host's.
@@ -207,13 +219,6 @@ def _scalar(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _environment(service: Tree, variables: Mapping[str, str]) -> dict[str, str]:
-    """The service's variables; one without a value is taken from where the container is started."""
-    own = _own_variables(service).items()
-    texts = {n: variables.get(n) if value is None else _scalar(value) for n, value in own}
-    return {name: text for name, text in texts.items() if text is not None}
-
-
 def _own_variables(service: Tree) -> dict[str, Any]:
     """Variables of a service's ``environment``; None for those taken from around it."""
     environment = service.get("environment")
@@ -224,27 +229,8 @@ def _own_variables(service: Tree) -> dict[str, Any]:
     return {name: value if equals else None for name, equals, value in pairs}
 
 
-def _mounts(service: Tree, folder: Path) -> dict[PurePosixPath, Path]:
-    """Folders of the host by the container's; named volumes are left out."""
-    found: dict[PurePosixPath, Path] = {}
-    volumes = service.get("volumes")
-    for volume in volumes if isinstance(volumes, list) else []:
-        if isinstance(volume, dict):
-            source, target = str(volume.get("source", "")), str(volume.get("target", ""))
-        else:
-            source, target, *_mode = (*str(volume).split(":"), "")
-        if source.startswith((".", "/", "~")) and target:
-            found[PurePosixPath(target)] = _below(folder, source)
-    return dict(sorted(found.items(), key=lambda item: -len(item[0].parts)))
-
-
-def _below(folder: Path, path: str) -> Path:
-    """The path of a mount; Compose knows the home folder in it."""
-    return Path(path) if is_at_home(path) else folder / path
-
-
-def docker_run(words: Sequence[str], folder: Path) -> Container | None:
-    """The container that a command runs in ``folder``; None for any other command.
+def docker_run(words: Sequence[str]) -> Container | None:
+    """The container that a command runs; None for any other command.
 
     Raises:
         BadInputError: its variables stand in a file.
@@ -279,10 +265,11 @@ def docker_run(words: Sequence[str], folder: Path) -> Container | None:
     service = {"image": image, **service, "command": list(words[at + 1 :])}
     told = f"left out, since spectui knows no word of Compose for it: {', '.join(left)}"
     before = (ASSIGNMENT.fullmatch(word) for word in words[:program])
-    return dataclasses.replace(
-        Container.of(service, folder, {one[1]: one[2] for one in before if one is not None}),
+    return Container(
+        service=service,
         name=service.get("container_name"),
         around=_around(service),
+        variables={one[1]: one[2] for one in before if one is not None},
         notes=(told,) if left else (),
     )
 

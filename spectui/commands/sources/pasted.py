@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.items import DASHES
-from spectui.commands.programs import is_server_today, names_server
+from spectui.commands.programs import names_server
 from spectui.commands.server_options import server_option
 from spectui.errors import BadInputError
 from spectui.format import named, printable
@@ -19,7 +19,6 @@ _SERVER = "llama-server"
 _OF_A_FILE = re.compile(r"(?:services|models)[ \t]*:|\[[\w*./:-]+\][ \t]*$")
 """A line of YAML, of a unit or of a preset."""
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]*)?(```|~~~)")
-_QUOTED_LINE = re.compile(r"[ \t]*>[ \t]?")
 _PROMPT = re.compile(
     r"[ \t]*(?:\([^()\n]*\)[ \t]*)?(?:[$%>»\u276f\u279c]|\[?[\w.-]+@[\w.-]+[^\n$#%>]*[$#%>]"
     r"|(?:PS )?[A-Za-z]:\\[^\n>]*>)[ \t]+(?=[^ \t\n])"
@@ -34,8 +33,8 @@ _OF_WINDOWS = re.compile(
     r"|[\w.-]+\\[\w.\\-]+\.(?:exe|gguf))(?=\s|\Z)"
 )
 """Quotes, and what a shell of Windows has in place of ``\\`` at a line's end and in paths."""
-_CODE = re.compile(r"(?<![^\s(\[*_])(`{1,2})(?!`)([^`]*?)\1(?!`)")
-"""Code within a line; in quotes a backtick is a sign like any other."""
+_CODE = re.compile(r"\s*(`{1,2})([^`]+)\1\s*")
+"""A command as code within a line."""
 _BLANKS = "\u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 _UNSEEN = "\u00ad\u200b\u200e\u200f\u2060\u2066\u2067\u2068\u2069\ufeff" + "".join(
     map(chr, range(0x202A, 0x202F))
@@ -86,12 +85,12 @@ def unfenced(text: str) -> str:
         BadInputError: it holds a file, and other commands beside it.
     """
     lines = text.split("\n")
-    if all(_QUOTED_LINE.match(line) for line in lines if line.strip()) and len(lines) > 1:
-        lines = [_QUOTED_LINE.sub("", line, count=1) for line in lines]
     if any(map(_FENCE.match, lines)):
         lines = _code(lines)
     lines = _typed(lines)
-    text = _CONTINUED.sub(r"\1", _inline("\n".join(lines)))
+    text = "\n".join(lines)
+    code = _CODE.fullmatch(text)
+    text = _CONTINUED.sub(r"\1", text if code is None else code[2])
     return _OF_WINDOWS.sub(_for_a_shell, re.sub(r"[ \t][\^`]\s*\Z", "", text))
 
 
@@ -113,28 +112,6 @@ def _for_a_shell(match: re.Match[str]) -> str:
     """A line's end or a path of Windows as a shell reads it."""
     path = match["path"]
     return " \\" if match["joint"] else match[0] if path is None else f"'{path}'"
-
-
-def _inline(text: str) -> str:
-    """The code between backticks, where only that names llama-server: it ends in no command."""
-    found = [code for code in _CODE.finditer(text) if _is_command(code[2])]
-    if not found or _SERVER in _CODE.sub("", text):
-        return text
-    code, at = "", 0
-    for one in found:
-        # Lines stay, and commands on one are apart.
-        lines = "\n" * text.count("\n", at, one.start())
-        code += f"{lines or ' ; ' * bool(code)}{one[2]}"
-        at = one.end()
-    return code
-
-
-def _is_command(code: str) -> bool:
-    """Whether a text names llama-server outside of quotes: a backtick in these begins no code."""
-    try:
-        return any(map(is_server_today, shlex.split(code.replace("\\", "/"))))
-    except ValueError:
-        return False
 
 
 def _code(lines: list[str]) -> list[str]:

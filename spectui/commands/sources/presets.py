@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from spectui.commands.command import INI, Entry, ServerCommand
-from spectui.commands.finding import Finding, Severity, Topic
+from spectui.commands.finding import Finding, Severity, Topic, error, warning
 from spectui.commands.home import with_paths_read
 from spectui.commands.items import divide, placed
 from spectui.commands.server_options import (
@@ -39,8 +41,7 @@ _PLACING = ("--cpu-moe", "--n-cpu-ffn", "--n-cpu-moe", "--override-tensor")
 first spellings (``common_preset::options`` is a map)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Key:
+class _Key(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     value: str
     line: int
@@ -48,12 +49,11 @@ class _Key:
     """Text that a comment sign cuts off right behind the value."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Presets:
+class Presets(msgspec.Struct, kw_only=True):
     """The sections of a file, each with its keys in the file's order."""
 
-    sections: dict[str, list[_Key]] = field(default_factory=dict)
-    again: dict[str, int] = field(default_factory=dict)
+    sections: dict[str, list[_Key]] = msgspec.field(default_factory=dict)
+    again: dict[str, int] = msgspec.field(default_factory=dict)
     """Lines at which sections begin anew, which drops what they had."""
 
     @property
@@ -136,49 +136,37 @@ def preset_command(presets: Presets, path: Path, wanted: str | None) -> ServerCo
 def _again(presets: Presets, section: str) -> Iterator[Finding]:
     line = presets.again.get(section)
     if line is not None:
-        yield Finding(
-            flag=f"[{section}]",
-            severity=Severity.WARNING,
-            what=f"line {line} begins the section [{section}] again",
-            why="the router forgets the keys that it had before",
-        )
+        what = f"line {line} begins the section [{section}] again"
+        yield warning(f"[{section}]", what, "the router forgets the keys that it had before")
 
 
 def _twice(before: _Key, after: _Key, section: str) -> Finding:
     """Remark on two keys of one option, of which the second counts."""
-    return Finding(
-        flag=before.key,
-        severity=Severity.WARNING,
-        what=f"{before.key} = {before.value} (line {before.line}) does not count in [{section}]",
-        why=f"{after.key} = {after.value} (line {after.line}) is the same option, and the router "
-        + (
-            "takes the last of them"
-            if before.key == after.key
-            else "goes by the order of the keys' names"
-        ),
-        replacement="",
+    is_same = before.key == after.key
+    does = "takes the last of them" if is_same else "goes by the order of the keys' names"
+    return warning(
+        before.key,
+        f"{before.key} = {before.value} (line {before.line}) does not count in [{section}]",
+        f"{after.key} = {after.value} (line {after.line}) is the same option, and the router "
+        f"{does}",
+        write=(),
     )
 
 
 def _remarks(one: _Key) -> Iterator[Finding]:
     """Yield what the router says of a key that it does not know, and of a value that it cuts."""
     if one.cut:
-        yield Finding(
-            flag=one.key,
-            severity=Severity.WARNING,
-            what=f"{one.key} = {one.value}{one.cut} (line {one.line}) is read as {one.value}",
-            why=f"a remark begins at {one.cut[0]}, wherever it stands, and no quotes change that",
+        yield warning(
+            one.key,
+            f"{one.key} = {one.value}{one.cut} (line {one.line}) is read as {one.value}",
+            f"a remark begins at {one.cut[0]}, wherever it stands, and no quotes change that",
             topic=Topic.MISREAD,
         )
     if one.key in _OF_THE_ROUTER or _is_key(one.key):
         option = _known(one.key)[1]
         if option is not None and option.counts.get(Dialect.LLAMA_CPP) == _TWO_VALUES:
-            yield Finding(
-                flag=one.key,
-                severity=Severity.ERROR,
-                what=f"{one.key} (line {one.line}) takes two values",
-                why="the router has no way to pass two, and refuses the file",
-            )
+            what = f"{one.key} (line {one.line}) takes two values"
+            yield error(one.key, what, "the router has no way to pass two, and refuses the file")
         return
     flag, option = _known(one.key)
     likely = canonical(flag).lstrip("-")
@@ -192,12 +180,11 @@ def _remarks(one: _Key) -> Iterator[Finding]:
         )
     elif option is not None and not list(_words(one)):
         # A switch that is off: no argument will say that it is gone.
-        yield Finding(
-            flag=one.key,
-            severity=Severity.ERROR,
-            what=f"the router knows no key {one.key} (line {one.line})",
-            why="the option was removed, and the router refuses the whole file, whatever its value",
-            replacement="",
+        yield error(
+            one.key,
+            f"the router knows no key {one.key} (line {one.line})",
+            "the option was removed, and the router refuses the whole file, whatever its value",
+            write=(),
         )
 
 

@@ -1,6 +1,5 @@
 """Detects the kind of a source by its content rather than its name."""
 
-import json
 import re
 import stat
 from collections.abc import Callable
@@ -8,17 +7,15 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeGuard
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Severity
-from spectui.commands.items import divide
 from spectui.commands.programs import is_server_today, starts_server
 from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
 from spectui.commands.sources.pasted import as_typed, unfenced
 from spectui.commands.sources.presets import preset_command, read_presets
 from spectui.commands.sources.refusals import check_file
-from spectui.commands.sources.shell import read_shell, unwrapped
+from spectui.commands.sources.shell import read_shell
 from spectui.commands.sources.source import PROCESS
 from spectui.errors import BadInputError
 
@@ -30,11 +27,8 @@ _FILE = re.compile(
 """Text that is meant as a file even if there is none."""
 _SCRIPT = "#!"
 _YAML = re.compile(r"(?m)^(services|models)[ \t]*:")
-_LIST = re.compile(r"\s*\[\s*\"")
-"""The beginning of a list of texts in JSON, and of nothing that a shell runs."""
 _PASTE = Path("the paste")
 """Stands for the file of a text that was pasted."""
-_QUOTED = re.compile(r"'.*'|\".*\"")
 
 
 def read_command(text: str) -> ServerCommand:
@@ -71,7 +65,7 @@ def read_paste(text: str) -> dict[str | None, ServerCommand]:
         raise BadInputError("the paste is too large, or no text; paste one command")
     if not text.strip():
         raise BadInputError("nothing was pasted; paste a llama-server command, then press Ctrl-D")
-    return _all(lambda wanted: _of_file(text.replace("\r\n", "\n"), _PASTE, wanted))
+    return _all(lambda wanted: _of_text(text.replace("\r\n", "\n"), _PASTE, wanted))
 
 
 def _all(read: Callable[[str | None], ServerCommand]) -> dict[str | None, ServerCommand]:
@@ -115,27 +109,21 @@ def _read(text: str) -> ServerCommand:
             raise BadInputError(f"{text} is no regular file; give a command, or a file of one")
         if _FILE.fullmatch(text):
             raise BadInputError(f"{text} does not exist; give a command, or a file that holds one")
-        text = unfenced(text)
-        check_file(text)
-        return _of_json(text, None) or _of_shell(text, None, None)
+        return _of_text(text, None, None)
     path, wanted = found
-    return _of_file(text_of_file(path), path, wanted)
+    return _of_text(text_of_file(path), path, wanted)
 
 
-def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand:
-    if text.startswith(_SCRIPT):
-        # It may hold the text of another file.
-        return _of_shell(text, path, wanted)
-    text = unfenced(text)
-    check_file(text, str(path))
-    found = _of_yaml(text, path, wanted) or (_of_json(text, path) if wanted is None else None)
-    if found is not None:
-        return found
-    presets = read_presets(text, path)
-    if presets is not None:
-        return preset_command(presets, path, wanted)
-    arguments = _read_arguments(text) if wanted is None else None
-    return arguments or _of_shell(text, path, wanted)
+def _of_text(text: str, path: Path | None, wanted: str | None) -> ServerCommand:
+    """The command in what is typed, or in a file's text."""
+    if not text.startswith(_SCRIPT):
+        text = unfenced(text)
+        check_file(text, "it" if path is None else str(path))
+        found = None if path is None else _of_file(text, path, wanted)
+        if found is not None:
+            return found
+    # A script may hold the text of another file.
+    return _of_shell(text, path, wanted)
 
 
 def _of_shell(text: str, script: Path | None, wanted: str | None) -> ServerCommand:
@@ -154,21 +142,21 @@ def _of_shell(text: str, script: Path | None, wanted: str | None) -> ServerComma
     return replace(found, remarks=(*concerning, *found.remarks))
 
 
-def _of_yaml(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
-    """The command of a file of Compose or llama-swap; None if the text is none."""
-    if _YAML.search(text) is None:
-        return None
-    # It loads what reads YAML.
-    from spectui.commands.sources.compose import read_compose
-    from spectui.commands.sources.llama_swap import read_swap
-    from spectui.commands.sources.yaml_files import yaml_trees
+def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
+    """The command of a file of Compose, llama-swap or presets; None if the text is none."""
+    if _YAML.search(text):
+        # They load what reads YAML.
+        from spectui.commands.sources.compose import read_compose
+        from spectui.commands.sources.llama_swap import read_swap
+        from spectui.commands.sources.yaml_files import yaml_trees
 
-    trees = yaml_trees(text, path)
-    for key, read in (("services", read_compose), ("models", read_swap)):
-        found = next((tree for tree in trees if isinstance(tree.get(key), dict)), None)
-        if found is not None:
-            return read(found, path, wanted)
-    return None
+        trees = yaml_trees(text, path)
+        for key, read in (("services", read_compose), ("models", read_swap)):
+            found = next((tree for tree in trees if isinstance(tree.get(key), dict)), None)
+            if found is not None:
+                return read(found, path, wanted)
+    presets = read_presets(text, path)
+    return None if presets is None else preset_command(presets, path, wanted)
 
 
 def _file_and_name(text: str) -> tuple[Path, str | None] | None:
@@ -188,63 +176,3 @@ def _mode(text: str) -> int:
         return 0 if not text or "\n" in text else Path(text).expanduser().stat().st_mode
     except (OSError, ValueError, RuntimeError):
         return 0
-
-
-def _of_json(text: str, path: Path | None) -> ServerCommand | None:
-    """The command in a list of words, or in a document of spectui or of a program that starts it.
-
-    None if the text is no JSON.
-
-    Raises:
-        BadInputError: it is another document, or a list that is broken.
-    """
-    try:
-        tree = json.loads(text) if text.lstrip().startswith(("{", "[")) else None
-    except (ValueError, RecursionError) as error:
-        if _LIST.match(text) is None:
-            return None
-        raise BadInputError(
-            f"{path or 'the command'} begins as a JSON list of words, and is none ({error}); mend "
-            "it, or give the plain command"
-        ) from error
-    if isinstance(tree, list) and all(isinstance(one, str | int | float) for one in tree):
-        return unwrapped([one if isinstance(one, str) else json.dumps(one) for one in tree], {})
-    if not isinstance(tree, dict):
-        return None
-    if _are_texts(tree.get("args")):
-        variables = tree.get("env")
-        pairs = variables.items() if isinstance(variables, dict) else ()
-        words = [str(tree.get("command", "llama-server")), *tree["args"]]
-        return unwrapped(words, {str(name): str(value) for name, value in pairs})
-    arguments = tree.get("arguments", tree.get("flags"))
-    program, environment = tree.get("program", ["llama-server"]), tree.get("environment", {})
-    if not (_are_texts(arguments) and _are_texts(program) and isinstance(environment, dict)):
-        raise BadInputError(
-            f"{path or 'it'} is JSON without a list of arguments; give what spectui export "
-            "--format json wrote, or the command itself"
-        )
-    return replace(
-        ServerCommand.of(divide(arguments)),
-        prelude=tuple(program),
-        environment=tuple((str(name), str(value)) for name, value in environment.items()),
-    )
-
-
-def _are_texts(value: object) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-def _read_arguments(text: str) -> ServerCommand | None:
-    """Arguments of a file that holds one per line; None for any other file.
-
-    A line of a shell script holds an option with its value, which is no option's name.
-    """
-    lines = text.removesuffix("\n").split("\n")
-    if (
-        not lines[0].startswith("-")
-        or len(lines) > _MOST_WORDS
-        or any(map(_QUOTED.fullmatch, lines))
-    ):
-        return None
-    items = tuple(divide(lines))
-    return ServerCommand.of(items) if all(item.server is not None for item in items) else None

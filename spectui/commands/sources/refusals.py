@@ -25,6 +25,7 @@ _FILES = (
         "a script for a shell of Windows",
         _RUNNING,
     ),
+    (r"\A\s*(?:\[\s*\"[^\"\n]*\"\s*[,\]]|\{\s*\")", "JSON", _RUNNING),
 )
 """Files that hold commands and are not read, each with what to give in its place."""
 _MOST_SHOWN = 60

@@ -2,20 +2,19 @@
 
 import os.path
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from spectui.commands.command import ASSIGNMENT, ServerCommand
-from spectui.commands.finding import Finding, Severity
-from spectui.commands.home import is_at_home, path_of, text_of
+from spectui.commands.finding import note
+from spectui.commands.home import is_at_home, path_of
 from spectui.commands.programs import SERVER, names_server
 from spectui.commands.sources.containers import Container, docker_run, outside
 from spectui.commands.sources.files import chosen
 from spectui.commands.sources.pasted import MOST_CHARACTERS
 from spectui.commands.sources.shell_script import Session
-from spectui.commands.sources.shell_words import CALLER, FOLDER, Environment, Script
+from spectui.commands.sources.shell_words import Environment, Script
 from spectui.commands.sources.source import (
     CONTAINERS,
     before_arguments,
@@ -25,11 +24,8 @@ from spectui.commands.sources.source import (
     left_out,
 )
 from spectui.errors import BadInputError
-from spectui.secret import hidden
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh"})
-_TAKE_A_LINE = frozenset({"tmux", "screen", "su", "runuser", "script", "watch", "ssh", "xterm"})
-"""Programs that hand a command in one word to a shell."""
 
 
 def read_shell(
@@ -38,7 +34,6 @@ def read_shell(
     *,
     script: Path | None = None,
     wanted: str | None = None,
-    given: Sequence[str] | None = None,
 ) -> ServerCommand:
     """Read a shell command, or a script of one that starts llama-server.
 
@@ -47,7 +42,6 @@ def read_shell(
         variables: what is exported already.
         script: the file that it stands in; None for what is typed.
         wanted: the line on which the command starts, of several; None for the only one.
-        given: words of its caller; None if nobody knows.
 
     Raises:
         BadInputError: it holds several such commands, is larger than a command can be, or a
@@ -57,13 +51,14 @@ def read_shell(
         raise BadInputError("the command is too large; give one that a server can be given")
     environment = Environment(variables or {})
     environment |= {f"export {name}": "" for name in variables or {}}
-    environment |= {} if given is None else {CALLER: list(given)}
     session = Session(Script(text, str(script or "")), environment)
     session.walk(session.script.root)
     if not session.candidates:
-        session.walk_functions()
-    if not session.candidates:
-        return unwrapped((), _environment_of(session))
+        raise session.unread or BadInputError(
+            "it names llama-server, but none of its commands starts one; give the command that does"
+            if SERVER in text
+            else "the command has no arguments; give one such as llama-server -m FILE"
+        )
     found = session.candidates
     named = [one for one in found if one.is_server] or found
     line = chosen([str(one.line) for one in named], wanted, script, "command")
@@ -74,27 +69,11 @@ def read_shell(
     if one.takes_caller:
         what = '"$@" stands for nothing here'
         why = "what the caller of the script gives it besides is not known"
-        remarks.append(Finding(flag='"$@"', severity=Severity.NOTE, what=what, why=why))
+        remarks.append(note('"$@"', what, why))
     server = replace(server, remarks=tuple(remarks))
     # A container has its own folder.
     is_inside = server.inside is not None or not one.folder
     return server if is_inside else below(server, path_of(one.folder))
-
-
-def _environment_of(session: Session) -> dict[str, str]:
-    """The variables of a file of assignments alone, which is an environment.
-
-    Raises:
-        BadInputError: it has commands, of which none is read.
-    """
-    if session.unread is not None:
-        raise session.unread
-    if session.n_commands and SERVER in session.script.text:
-        raise BadInputError(
-            "it names llama-server, but none of its commands starts one; give the command that does"
-        )
-    values = {n: v for n, v in session.environment.items() if n.isidentifier() and n != FOLDER}
-    return {name: text for name, text in values.items() if isinstance(text, str)}
 
 
 def unwrapped(
@@ -114,41 +93,35 @@ def unwrapped(
     if shell is not None:
         own = {m[1]: m[2] for m in map(ASSIGNMENT.fullmatch, words[:shell]) if m is not None}
         before = (word for word in words[:shell] if ASSIGNMENT.fullmatch(word) is None)
-        inner = read_shell(words[shell + 2], {**variables, **own}, given=words[shell + 4 :])
+        if len(words) > shell + 3:
+            raise BadInputError(
+                f"{words[shell]} gives its command more words; write them into the command"
+            )
+        inner = read_shell(words[shell + 2], {**variables, **own})
         prelude = (*map(before_arguments, before), *inner.prelude)
         check_program(prelude)
         return replace(inner, prelude=prelude)
-    if _takes_a_line(words):
-        inner = read_shell(words[-1])
-        outer = [
-            word if m is None else f"{m[1]}={hidden(m[1], m[2])}"
-            for word, m in ((word, ASSIGNMENT.fullmatch(word)) for word in words[:-1])
-        ]
-        left = left_out(text_of(shlex.join(outer)))
-        return replace(inner, remarks=(*inner.remarks, left))
-    at = path_of(folder)
-    container = docker_run(words, Path(at) if is_at_home(at) else Path.cwd() / at)
+    container = docker_run(words)
     if container is None:
         return command_of(words, variables)
     # What surrounds it stays outside.
-    return outside(inside(container), container.mounts)
+    at = path_of(folder)
+    return contained(container, Path(at) if is_at_home(at) else Path.cwd() / at)
 
 
-def inside(container: Container) -> ServerCommand:
-    """The command that a container runs, as written in its definition.
+def contained(container: Container, folder: Path) -> ServerCommand:
+    """The command that a container runs, with the host's paths where it mounts them.
+
+    Args:
+        container: with its definition.
+        folder: where its relative paths start.
 
     Raises:
         BadInputError: as ``read_shell``.
     """
-    command = unwrapped(container.words, container.environment)
-    return replace(command, entries=(container.entry(command.prelude),))
-
-
-def _takes_a_line(words: Sequence[str]) -> bool:
-    """Whether the last word is a command that another program hands to a shell."""
-    names = (os.path.basename(word) for word in words[:-1])  # noqa: PTH119 - text, not a path
-    is_line = bool(words) and names_server(words[-1].split()) and not names_server(words)
-    return is_line and not _TAKE_A_LINE.isdisjoint(names)
+    inner = unwrapped(container.words, container.environment)
+    inner = replace(inner, entries=(container.entry(inner.prelude, folder),))
+    return outside(inner, container.mounts, folder)
 
 
 def _shell(words: Sequence[str]) -> int | None:

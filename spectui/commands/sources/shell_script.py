@@ -1,22 +1,22 @@
 """Walks the tree of a script as a shell runs it, up to the commands that may start llama-server.
 
-Assignments, ``export``, ``cd``, ``set``, functions, and commands that change nothing for the server
-are followed. What a condition or a loop may change is known no more behind it, and refused by its
-line where the server's command needs it.
+Assignments, ``export``, ``cd``, ``set``, calls of functions, and commands that change nothing for
+the server are followed. What a condition, a loop or a function may change is known no more behind
+it, and refused by its line where the server's command needs it.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
 
 from spectui.commands.home import HOME
 from spectui.commands.programs import names_server
 from spectui.commands.server_options import PREFIX
 from spectui.commands.sources.refusals import PLACEHOLDER
 from spectui.commands.sources.shell_words import (
-    CALLER,
     EXPORTS_ALL,
     FOLDER,
     WORDS,
@@ -39,14 +39,13 @@ _REFUSED = {
     **dict.fromkeys(
         ("export", "readonly", "declare", "typeset", "local"), "a declaration in an unusual form"
     ),
+    "shift": "a change of what the caller of the script gives it",
     "coproc": "a group of commands",
 }
 """Commands that decide or change what is run, with their descriptions."""
-_SUCCEEDING = frozenset(
-    {":", "true", "echo", "printf", "mkdir", "sleep", "ulimit", "umask", "trap"}
-)
-_ASIDE = _SUCCEEDING | frozenset(
-    {"shopt", "wait", "false", "test", "[", "module", "conda", "systemctl", "service"}
+_ASIDE = frozenset(
+    {":", "true", "echo", "printf", "mkdir", "sleep", "ulimit", "umask", "trap", "shopt", "wait"}
+    | {"false", "test", "[", "module", "conda", "systemctl", "service"}
     | {"chmod", "chown", "rm", "mv", "cp", "ln", "install", "cat", "tee", "ls", "which", "type"}
     | {"kill", "pkill", "killall", "pgrep", "grep", "tail", "break", "continue", "journalctl"}
 )
@@ -70,8 +69,7 @@ _MOST_COMMANDS = 1000
 _LONGEST_FOLDER = 4096
 
 
-@dataclass(slots=True, kw_only=True)
-class Candidate:
+class Candidate(msgspec.Struct, kw_only=True):
     """A possible server command, with what the shell knows at that point."""
 
     line: int
@@ -93,26 +91,26 @@ class Session(Expander):
         super().__init__(script, environment)
         self.candidates: list[Candidate] = []
         self.n_commands = 0
-        self._line = 0
-        """Line of the call of the function that is walked; 0 outside of functions."""
         self.unread: BadInputError | None = None
         """Why another program's words could not be read."""
         self._is_over = False
         self._is_list = False
         """Whether the text is a list of arguments, whose lines are no commands."""
 
-    def walk(self, node: "Node") -> bool:
-        """Take a statement as a shell would; return whether it surely succeeds.
+    def walk(self, node: "Node") -> None:
+        """Take a statement as a shell would.
 
         Raises:
             BadInputError: it may change anything, or is unknown.
         """
         if self._is_over:
-            return False
+            return
         known = self._by_type.get(node.type)
         if known is not None and self.script.source(node)[:2] != "((":
-            return known(self, node)
-        if node.type not in WORDS:
+            known(self, node)
+        elif node.type in WORDS:
+            self._check_effect(node)
+        else:
             first = self.script.source(node).split()[0]
             what = f"{first!r} is what only a shell follows"
             raise (
@@ -120,41 +118,28 @@ class Session(Expander):
                 if first.isalpha()
                 else self.script.foreign(node.start_byte)
             )
-        self._check_effect(node)
-        return False
 
-    def walk_functions(self) -> None:
-        """Walk functions that nothing calls, as files of a shell's own have them."""
-        for body in list(self.environment.values()):
-            if not isinstance(body, str | list | BadInputError):
-                self.walk(body)
+    def _sequence_of(self, node: "Node") -> None:
+        self._sequence(node.children)
 
-    def _sequence_of(self, node: "Node") -> bool:
-        return self._sequence(node.children)
+    def _subshell(self, node: "Node") -> None:
+        self._apart(node.children)
 
-    def _function_definition(self, node: "Node") -> bool:
+    def _list(self, node: "Node") -> None:
+        left, sign, right = (child for child in node.children if child.type != "comment")
+        behind = [right]
+        while sign.type == "&&" and left.type == "list" and left.children[1].type == "&&":
+            behind.insert(0, left.children[-1])
+            left = left.children[0]
+        self.walk(left)
+        place = "beside" if sign.type == "&&" else "before"
+        self._perhaps(behind, behind[0], f"the command {place} it")
+
+    def _function_definition(self, node: "Node") -> None:
         [name], [body] = map(node.children_by_field_name, ("name", "body"))
         self.environment[f"{self.script.source(name)}()"] = body
-        return True
 
-    def _subshell(self, node: "Node") -> bool:
-        self._apart(node.children)
-        return False
-
-    def _list(self, node: "Node") -> bool:
-        left, sign, right = (child for child in node.children if child.type != "comment")
-        if sign.type == "||":
-            return self.walk(left) or self._perhaps([right], right, "the command before it")
-        parts = [right]
-        while left.type == "list" and left.children[1].type == "&&":
-            parts.insert(0, left.children[-1])
-            left = left.children[0]
-        for n, part in enumerate([left, *parts]):
-            if not self.walk(part):
-                return self._perhaps(parts[n:], part, "the command beside it")
-        return True
-
-    def _pipeline(self, node: "Node") -> bool:
+    def _pipeline(self, node: "Node") -> None:
         first, *others = node.named_children
         for one in self._apart([first]):
             one.beside.append(_on_one_line(self.script.between(first.end_byte, node.end_byte)))
@@ -162,9 +147,8 @@ class Session(Expander):
         if any(one.is_server for one in self._apart(others)):
             raise self.script.refusal(node, "what stands in front of a pipe gives it more words")
         del self.candidates[n_before:]
-        return False
 
-    def _redirected_statement(self, node: "Node") -> bool:
+    def _redirected_statement(self, node: "Node") -> None:
         n_before = len(self.candidates)
         redirects = node.children_by_field_name("redirect")
         beside = " ".join(map(self._redirection, redirects))
@@ -173,12 +157,14 @@ class Session(Expander):
         left = [child for child in node.children if child not in redirects]
         if more and [child.type for child in left] != ["command"]:
             raise self.script.foreign(more[0].start_byte)
-        is_sure = self._command(left[0], more) if more else self._sequence(left)
+        if more:
+            self._command(left[0], more)
+        else:
+            self._sequence(left)
         for one in self.candidates[n_before:]:
             one.beside.append(beside)
-        return is_sure
 
-    def _depending(self, node: "Node") -> bool:
+    def _depending(self, node: "Node") -> None:
         """Walk the branches of a condition, or the body of a loop."""
         what = repr(node.children[0].type)
         variable = node.child_by_field_name("variable")
@@ -195,17 +181,15 @@ class Session(Expander):
             del self.candidates[n_before:]
             for branch in branches:
                 self._perhaps(branch, node, what)
-        return False
 
-    def _variable_assignment(self, node: "Node") -> bool:
+    def _variable_assignment(self, node: "Node") -> None:
         name, sign, *values = node.children
         if name.type != "variable_name":
             raise self.script.foreign(node.start_byte)
         value = self._value_of(values[0]) if values else ""
         self._assign(self.script.source(name), value, node, adds=sign.type == "+=")
-        return not isinstance(value, BadInputError)
 
-    def _declaration_command(self, node: "Node") -> bool:
+    def _declaration_command(self, node: "Node") -> None:
         first, *others = node.children
         is_exported = first.type == "export"
         for child in others:
@@ -218,9 +202,8 @@ class Session(Expander):
                 raise self.script.refusal(node, f"{source!r} is no plain assignment")
             if is_exported:
                 self.environment[f"export {source.partition('=')[0].rstrip('+')}"] = ""
-        return True
 
-    def _command(self, node: "Node", more: Sequence["Node"] = ()) -> bool:
+    def _command(self, node: "Node", more: Sequence["Node"] = ()) -> None:
         self.n_commands += 1
         if self.n_commands > _MOST_COMMANDS:
             raise self.script.refusal(node, f"more than {_MOST_COMMANDS} commands stand before it")
@@ -233,18 +216,13 @@ class Session(Expander):
         except BadInputError as error:
             behind = (word for one in nodes[1:] for word in self.script.source(one).split())
             words, problem = [*self.words(nodes[:1]), *behind], error
-        if words[:1] == ["time"]:
-            n_timing = 1 + (words[1:2] == ["-p"])
-            beside.insert(0, " ".join(words[:n_timing]))
-            words = words[n_timing:]
         if not words or self._continues(node, words):
-            return problem is None
+            return
         assignments = [part for part in parts if part.type == "variable_assignment"]
-        is_sure = self._own(node, words, problem, has_own=bool(assignments))
-        if is_sure is not None or _is_aside(words):
+        if self._own(node, words, problem, has_own=bool(assignments)) or _is_aside(words):
             if problem is not None:
                 self._check_effect(node)
-            return words[0] in _SUCCEEDING if is_sure is None else is_sure
+            return
         self._is_over = words[0] == "exec"
         outer = self.environment
         try:
@@ -259,9 +237,8 @@ class Session(Expander):
         if problem is not None:
             self.unread = problem
             self._check_effect(node)
-        return False
 
-    _by_type: ClassVar[Mapping[str, Callable[["Session", "Node"], bool]]] = {
+    _by_type: ClassVar[Mapping[str, Callable[["Session", "Node"], None]]] = {
         **dict.fromkeys(("program", "do_group", "comment"), _sequence_of),
         **dict.fromkeys(("variable_assignments", "compound_statement"), _sequence_of),
         **dict.fromkeys(("else_clause", "elif_clause", "case_item"), _sequence_of),
@@ -278,18 +255,16 @@ class Session(Expander):
         "command": _command,
     }
 
-    def _sequence(self, nodes: Sequence["Node"]) -> bool:
-        is_sure = True
+    def _sequence(self, nodes: Sequence["Node"]) -> None:
         for node, behind in zip_longest(nodes, nodes[1:]):
             sign = "" if behind is None else behind.type
             if node.is_named and sign == "&":
                 for one in self._apart([node]):
                     one.beside.append("&")
             elif node.is_named:
-                is_sure = self.walk(node)
+                self.walk(node)
             if behind is not None and sign in {";", "&"} and self.candidates:
                 self._check_end(behind)
-        return is_sure
 
     def _apart(self, nodes: Sequence["Node"]) -> list[Candidate]:
         """Walk statements in a subshell; return the candidates among them."""
@@ -299,16 +274,15 @@ class Session(Expander):
         self.environment, self._is_over = environment, is_over
         return self.candidates[n_before:]
 
-    def _perhaps(self, nodes: Sequence["Node"], at: "Node", what: str) -> bool:
+    def _perhaps(self, nodes: Sequence["Node"], at: "Node", what: str) -> None:
         """Walk statements that may run, or may not, or often."""
         before, is_over = Environment(self.environment), self._is_over
         self._sequence(nodes)
         self._is_over = is_over
         self.environment.doubt(before, lambda name: self._undecided(at, what, name))
-        return False
 
     def _undecided(self, at: "Node", what: str, name: str) -> BadInputError:
-        shown = f"${name}" if name.isidentifier() or name == CALLER else name
+        shown = f"${name}" if name.isidentifier() else name
         return self.script.refusal(at, f"{shown} depends on {what}")
 
     def _check_end(self, end: "Node") -> None:
@@ -403,8 +377,8 @@ class Session(Expander):
 
     def _own(
         self, node: "Node", words: list[str], problem: BadInputError | None, *, has_own: bool
-    ) -> bool | None:
-        """Take a command of the shell itself; return whether it succeeds, None for any other."""
+    ) -> bool:
+        """Take a command of the shell itself; return whether it is one."""
         first, *others = words
         function = self.environment.known(f"{first}()")
         if first in _REFUSED:
@@ -413,33 +387,23 @@ class Session(Expander):
             raise self.script.refusal(node, "'printf -v' sets a variable")
         if first in _ENDING:
             self._is_over = True
-            return False
-        if first in _READING:
+        elif first in _READING:
             for name in ("REPLY", "MAPFILE", *filter(str.isidentifier, others)):
                 self.environment[name] = self._undecided(node, repr(first), name)
+        elif function is not None or first in {"cd", "set"}:
+            if problem is not None:
+                raise problem
+            if has_own:
+                raise self.script.refusal(node, f"a variable is set for {first!r} alone")
+            if function is not None and not isinstance(function, str | list):
+                outer, self.caller = self.caller, others
+                self._perhaps([function], node, f"{first}()")
+                self.caller = outer
+            else:
+                (self._go if first == "cd" else self._set)(words, node)
+        else:
             return False
-        if function is None and first not in {"cd", "set", "shift"}:
-            return None
-        if problem is not None:
-            raise problem
-        if has_own:
-            raise self.script.refusal(node, f"a variable is set for {first!r} alone")
-        if function is not None and not isinstance(function, str | list):
-            return self._call(function, words, node)
-        (self._go if first == "cd" else self._set)(words, node)
         return True
-
-    def _call(self, body: "Node", words: list[str], node: "Node") -> bool:
-        """Walk a function. What it sets is unknown behind it: its own variables are gone."""
-        before, line, is_over = Environment(self.environment), self._line, self._is_over
-        self._line = line or node.start_point.row + 1
-        self.environment[CALLER] = words[1:]
-        is_sure = self.walk(body)
-        self.environment.pop(CALLER)
-        self.environment.update({CALLER: before[CALLER]} if CALLER in before else {})
-        self._line, self._is_over = line, is_over
-        self.environment.doubt(before, lambda name: self._undecided(node, f"{words[0]}()", name))
-        return is_sure
 
     def _go(self, words: Sequence[str], node: "Node") -> None:
         if len(words) != 2 or words[1].startswith("-") or "CDPATH" in self.environment:  # noqa: PLR2004
@@ -456,10 +420,8 @@ class Session(Expander):
         match list(words[1:]):
             case [("-a" | "+a") as flag] | [("-o" | "+o") as flag, "allexport"]:
                 self.environment[EXPORTS_ALL] = flag.removeprefix("+a").removeprefix("+o")
-            case ["--", *given] if words[0] == "set":
-                self.environment[CALLER] = given
-            case options if words[0] == "shift" or not all(map(_HARMLESS.fullmatch, options)):
-                raise self.script.refusal(node, f"{words[0]!r} may change what is run")
+            case options if not all(map(_HARMLESS.fullmatch, options)):
+                raise self.script.refusal(node, "'set' may change what is run")
 
     def _candidate(
         self, node: "Node", assignments: list["Node"], words: list[str], beside: list[str]
@@ -472,7 +434,7 @@ class Session(Expander):
         for name in names:
             self.environment.pop(name, None)
         return Candidate(
-            line=self._line or node.start_point.row + 1,
+            line=node.start_point.row + 1,
             is_server=names_server(words),
             words=[*own, *words],
             variables=dict(self._reaching(node)),

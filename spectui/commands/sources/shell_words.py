@@ -81,7 +81,7 @@ class Environment(dict[str, Union[str, list[str], "Node", BadInputError]]):
     """Values that a shell has between its commands, by name.
 
     ``NAME`` is a variable's text, list, or why nobody knows it, ``NAME()`` a function,
-    ``export NAME`` is there if the variable is exported, ``CALLER`` and ``EXPORTS_ALL`` as well.
+    ``export NAME`` is there if the variable is exported, ``EXPORTS_ALL`` as well.
     """
 
     def known(self, name: str) -> "str | list[str] | Node | None":
@@ -188,6 +188,8 @@ class Expander:
         """Start with the environment, which its owner may replace."""
         self.script = script
         self.environment = environment
+        self.caller: list[str] | None = None
+        """Words that a function is given; None outside of functions, where nobody knows them."""
         self.lacks_caller = False
         """Whether the words hold what a caller gives, which is nothing here."""
         self.bounded = Replacement()
@@ -221,15 +223,12 @@ class Expander:
     def _value(self, name: str, node: "Node") -> str | list[str] | None:
         """The value of a variable; None if it is not set."""
         self.check_name(name, node)
-        value = self.environment.known(CALLER if name.isdecimal() else name)
-        if name.isdecimal():
-            words = value if isinstance(value, list) else []
-            return words[int(name) - 1] if 0 < int(name) <= len(words) else None
+        value = self.environment.known(name)
         if name == FOLDER:
             return self._absolute("")
-        if value is None and name == CALLER:
-            self.lacks_caller = True
-            return []
+        if name == CALLER:
+            self.lacks_caller |= self.caller is None
+            return self.caller or []
         if isinstance(value, str | list):
             return value
         return HOME if name == "HOME" else None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from spectui.commands.command import ASSIGNMENT, ServerCommand
-from spectui.commands.finding import Finding, Severity
+from spectui.commands.finding import Finding, note, warning
 from spectui.commands.home import is_at_home, path_of, with_paths_read
 from spectui.commands.items import (
     FILE_LISTS,
@@ -40,9 +40,10 @@ IMAGES = re.compile(r"llama[._-]?(cpp|server)")
 """Pattern in the names of container images."""
 _OTHERS = re.compile(
     r"(python|pypy)[\d.]*|vllm|ollama|sglang|lmdeploy|koboldcpp[\w-]*|mistralrs[\w-]*|llama-swap|"
-    r"text-generation-webui|tabbyapi|node|java|nginx|caddy|redis|(ba|da|z|fi)?sh|ssh"
+    r"text-generation-webui|tabbyapi|node|java|nginx|caddy|redis|(ba|da|z|fi)?sh|ssh|"
+    r"tmux|screen|su|runuser|script|watch|xterm"
 )
-"""Programs that take other options, or a script."""
+"""Programs that take other options, a script, or a command in one word."""
 CONTAINERS = frozenset({"docker", "docker-compose", "podman"})
 OF_LLAMA = (
     *("LLAMA_", "GGML_", "MTMD_", "HF_", "CUDA_", "NVIDIA_", "HIP_", "ROCR_", "HSA_", "GPU_"),
@@ -118,25 +119,19 @@ def _remarks_on(variables: Mapping[str, str]) -> Iterator[Finding]:
     for name, value in variables.items():
         option = option_of_variable(name)
         if (other := _negated(name)) in variables:
-            yield Finding(
-                flag=name,
-                severity=Severity.WARNING,
-                what=f"{name}={value} does not count",
-                why=f"llama-server looks at {other} first, whatever its value",
-                replacement="",
-            )
+            why = f"llama-server looks at {other} first, whatever its value"
+            yield warning(name, f"{name}={value} does not count", why, write=())
         elif (
             option is not None
             and option.arity is Arity.NONE
             and not name.startswith(NEGATION)
             and value not in TRUE | FALSE
         ):
-            yield Finding(
-                flag=name,
-                severity=Severity.WARNING,
-                what=f"{name}={value} switches nothing on",
-                why=f"llama-server takes {', '.join(sorted(TRUE))} for on, and ignores the rest",
-                replacement=f"{name}=1",
+            yield warning(
+                name,
+                f"{name}={value} switches nothing on",
+                f"llama-server takes {', '.join(sorted(TRUE))} for on, and ignores the rest",
+                write=(f"{name}=1",),
             )
 
 
@@ -184,12 +179,10 @@ def check_program(words: Sequence[str]) -> int:
 
 def left_out(beside: str) -> Finding:
     """Remark on redirections, pipes and wrappers, which are no part of the server's command."""
-    return Finding(
-        flag=beside,
-        severity=Severity.NOTE,
-        what=f"left out: {printable(beside)}",
-        why="it concerns how the server is started rather than its arguments, and is not written "
-        "again",
+    return note(
+        beside,
+        f"left out: {printable(beside)}",
+        "it concerns how the server is started rather than its arguments, and is not written again",
     )
 
 
