@@ -1,21 +1,24 @@
-"""Converts options of ``spectui.options`` into click options."""
+"""Options of click: from ``spectui.options``, and from the fields of a command's request."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
+from functools import reduce
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import click
 
-from spectui.cli.given import WORDS
-from spectui.cli.help import Command
-from spectui.cli.removed import removed_refused
+from spectui.cli.given import Given
+from spectui.cli.help import Command, Examples
 from spectui.cli.values import ListOf, Value
 from spectui.options.number import Number
 from spectui.options.option import Decimal, File, Option, Switch, Text, Values, Whole, Words
 
 HELP_NAMES = ["-h", "--help"]
 """Names of the help option; click remembers those of a command's first context."""
+_T = TypeVar("_T")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -105,26 +108,90 @@ def _metavar(values: Values) -> str | None:
             return None
 
 
-class Repeatable(Command):
-    """A command whose options another one can repeat: it keeps their words."""
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An option or an argument in the annotation of a request's field."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the words, and parse them."""
-        with removed_refused(ctx):
-            ctx.meta[WORDS], _, _ = self.make_parser(ctx).parse_args(args=list(args))
-        return super().parse_args(ctx, args)
+    flags: tuple[str, ...]
+    """None for an argument."""
+    attributes: Mapping[str, Any]
+    """As click takes them, without the default, which is the field's."""
 
-    def words(self, given: Mapping[str, Any]) -> list[str]:
-        """Command line that gives ``given``, as ``Given.words`` has it; the rest is passed over."""
-        found: list[str] = []
-        for parameter in self.params:
-            value = given.get(parameter.name or "")
-            if not isinstance(parameter, click.Option) or value is None:
-                continue
-            if parameter.is_flag:
-                names = parameter.opts if value is True else parameter.secondary_opts
-                found += names[-1:]
-                continue
-            for one in value if isinstance(value, list) else [value]:
-                found += [parameter.opts[0], str(one)]
-        return found
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Add an option, under the name of its flag, to a command that has no request."""
+        return click.option(*self.flags, **self.attributes)(function)
+
+    def named(self, name: str, default: object) -> Decorator:
+        """The option or argument of a field; the default is ``MISSING`` where one has to be given.
+
+        Args:
+            name: the field's.
+            default: the field's.
+        """
+        given = {} if default is MISSING else {"default": default, "required": False}
+        if not self.flags:
+            return click.argument(name, **{**given, **self.attributes})
+        return click.option(*self.flags, name, **{**given, **self.attributes})
+
+
+def option(*flags: str, **attributes: Any) -> Described:
+    """Describe an option, as ``click.option`` does, without its name and default."""
+    return Described(flags, attributes)
+
+
+def argument(**attributes: Any) -> Described:
+    """Describe an argument, as ``click.argument`` does, without its name and default."""
+    return Described((), attributes)
+
+
+def options_of(request: type) -> tuple[Decorator, ...]:
+    """The options of a request's fields, in their order; fields without one are passed over."""
+    hints = get_type_hints(request, include_extras=True)
+    return tuple(
+        described.named(field.name, field.default)
+        for field in fields(request)
+        for described in get_args(hints[field.name])
+        if isinstance(described, Described)
+    )
+
+
+def request_of(request: type[_T], context: click.Context) -> _T:
+    """The request of a command that was parsed."""
+    values = {**context.params, "given": Given.of(context)}
+    return request(**{field.name: values[field.name] for field in fields(request)})  # type: ignore[arg-type]
+
+
+def request_command(
+    request: type,
+    name: str,
+    run: str,
+    *,
+    shared: tuple[Decorator, ...] = (),
+    cls: type[Command] = Command,
+    examples: Examples = (),
+) -> Command:
+    """The command of a request: fields are its options, the docstring is its help.
+
+    Args:
+        request: a dataclass. What a field ``given`` has is all that the command was given.
+        name: the command's.
+        run: ``module:function`` of ``spectui.cli`` that takes the request; imported when it runs.
+        shared: options that stand before its own, and are in ``given`` alone.
+        cls: class of the command.
+        examples: for its help.
+    """
+
+    @click.pass_context
+    def command(context: click.Context, /, **_parsed: Any) -> None:
+        module, _, function = run.partition(":")
+        getattr(import_module(f"spectui.cli.{module}"), function)(request_of(request, context))
+
+    command.__doc__ = request.__doc__
+    made = add_options(*shared, *options_of(request))(command)
+    found: Command = click.command(name=name, cls=cls, examples=examples)(made)
+    return found
+
+
+def add_options(*options: Decorator) -> Decorator:
+    """Add ``options`` in the order in which ``--help`` lists them."""
+    return lambda function: reduce(lambda f, one: one(f), reversed(options), function)

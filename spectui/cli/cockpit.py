@@ -1,13 +1,22 @@
 """``spectui`` without a command: the interactive screen."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated
 
 import click
 
+from spectui.cli.click_options import option, request_command
+from spectui.cli.defaults import FromUserOnly
 from spectui.cli.drafting import DRAFTING
 from spectui.cli.given import Given
 from spectui.cli.help import Command
-from spectui.cli.options import COCKPIT, add_options, cockpit_options
+from spectui.cli.options import COCKPIT
+from spectui.cli.options_common import ASCII, THEME, YES
+from spectui.cli.values import Value
+from spectui.options.option import Whole
+
+DEMO_TOKENS = 128
+"""Most tokens per answer of a demo model on the screen, unless the user says otherwise."""
 
 
 class _Context(click.Context):
@@ -31,15 +40,38 @@ _EXAMPLES = (
 )
 
 
-@click.command(name="cockpit", cls=_Command, examples=_EXAMPLES)
-@cockpit_options
-@add_options(*DRAFTING, *COCKPIT)
-@click.pass_context
-def command(context: click.Context, /, **_options: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cockpit:
     """Chat with a pair, and watch and tune what speculation does on this machine.
 
     This is what spectui does without a command. Without models it lets you choose.
     """
-    from spectui.cli.run_cockpit import run
 
-    run(Given.of(context))
+    given: Given
+    n_predict: Annotated[
+        int,
+        option(
+            "-n",
+            "--n-predict",
+            cls=FromUserOnly,
+            type=Value(Whole(-1)),
+            metavar="N",
+            help=(
+                "Most tokens per answer (default: as many as the context holds; "
+                f"{DEMO_TOKENS} for the demo models)."
+            ),
+        ),
+    ] = -1
+    yes: Annotated[bool, YES] = False
+    theme: Annotated[str | None, THEME] = None
+    ascii: Annotated[bool, ASCII] = False
+
+
+command = request_command(
+    Cockpit,
+    "cockpit",
+    "run_cockpit:run",
+    shared=(*COCKPIT, *DRAFTING),
+    cls=_Command,
+    examples=_EXAMPLES,
+)

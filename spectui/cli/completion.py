@@ -1,9 +1,12 @@
 """``spectui completion``: the script with which a shell completes spectui's commands."""
 
+from dataclasses import dataclass
+from typing import Annotated
+
 import click
 from click.shell_completion import get_completion_class
 
-from spectui.cli.help import Command
+from spectui.cli.click_options import argument, request_command
 from spectui.cli.output import say_exactly
 
 _EXAMPLES = (
@@ -16,16 +19,23 @@ _EXAMPLES = (
 )
 
 
-@click.command(name="completion", cls=Command, examples=_EXAMPLES)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@click.pass_context
-def command(ctx: click.Context, *, shell: str) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
     """Print the script with which SHELL completes commands, options and values.
 
     Values are files, presets, grids, studies, and words that an option can have.
     """
-    found = get_completion_class(shell)
+
+    shell: Annotated[str, argument(type=click.Choice(["bash", "zsh", "fish"]))]
+
+
+def complete(request: Completion) -> None:
+    """Print the script."""
+    found = get_completion_class(request.shell)
     assert found is not None  # noqa: S101 - click has one for each
-    program = ctx.find_root()
+    program = click.get_current_context().find_root()
     script = found(program.command, {}, "spectui", "_SPECTUI_COMPLETE").source()
     say_exactly(script.removesuffix("\n"))
+
+
+command = request_command(Completion, "completion", "completion:complete", examples=_EXAMPLES)

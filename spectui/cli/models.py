@@ -1,14 +1,16 @@
 """``spectui models``: models on this machine."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import click
 
+from spectui.cli.click_options import argument, option, request_command
 from spectui.cli.completing import presets
 from spectui.cli.help import Group
 from spectui.cli.options_common import QUIET, json_option
 from spectui.cli.values import Value
-from spectui.errors import UsageError
 from spectui.options.option import Whole
 
 _EXAMPLES = (
@@ -17,12 +19,11 @@ _EXAMPLES = (
     ("Which drafts Hugging Face's hub has for it", "spectui models find -m target.gguf"),
 )
 
-_CONTEXT = click.option(
+_JSON = json_option()
+_CONTEXT = option(
     "-c",
     "--ctx-size",
-    "n_ctx",
     type=Value(Whole(1)),
-    default=4096,
     show_default=True,
     metavar="N",
     help="Tokens of context that memory is given for.",
@@ -34,105 +35,94 @@ def command() -> None:
     """Find and fetch models and drafts for them, or build the demo models."""
 
 
-@command.command(name="scan")
-@click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]...")
-@click.option(
-    "-m", "--model", "target", type=click.Path(path_type=Path), help="Rank drafts for it."
-)
-@_CONTEXT
-@json_option()
-@QUIET
-def scan(
-    *,
-    folders: tuple[Path, ...],
-    target: Path | None,
-    n_ctx: int,
-    json_path: str | None,
-    quiet: bool,
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
     """List the models in each DIR, or with -m rank them as drafts.
 
     Sub-folders count. Without a DIR, the folders in which models usually lie are searched. Of files
     only headers are read, with -m vocabularies as well.
     """
-    from spectui.cli.run_scan import run
 
-    run(folders, target=target, n_ctx=n_ctx, json_path=json_path, quiet=quiet)
+    folders: Annotated[
+        tuple[Path, ...],
+        argument(nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]..."),
+    ]
+    target: Annotated[
+        Path | None,
+        option("-m", "--model", type=click.Path(path_type=Path), help="Rank drafts for it."),
+    ] = None
+    n_ctx: Annotated[int, _CONTEXT] = 4096
+    json_path: Annotated[str | None, _JSON] = None
+    quiet: Annotated[bool, QUIET] = False
 
 
-@command.command(name="find")
-@click.option(
-    "-m",
-    "--model",
-    "target",
-    type=click.Path(path_type=Path),
-    help="Find drafts for it. Has to be given.",
-)
-@_CONTEXT
-@click.option(
-    "--limit",
-    type=Value(Whole(1, 100)),
-    default=8,
-    show_default=True,
-    metavar="N",
-    help="Repositories to look into, the most promising first.",
-)
-@json_option()
-@QUIET
-def find(
-    *, target: Path | None, n_ctx: int, limit: int, json_path: str | None, quiet: bool
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Find:
     """Ask Hugging Face's hub for drafts that fit a target; fetch none.
 
     Smaller models of its family, and files of MTP layers, EAGLE-3 and DFlash that were made for it.
     Of each, the header is read: some megabytes. Needs huggingface_hub, as the extra hub brings it.
     """
-    from spectui.cli.hub import find
 
-    if target is None:
-        raise UsageError("models find looks for drafts of a target; give its file with -m FILE")
-    find(target, n_ctx=n_ctx, most=limit, json_path=json_path, quiet=quiet)
+    target: Annotated[
+        Path | None,
+        option(
+            "-m",
+            "--model",
+            type=click.Path(path_type=Path),
+            help="Find drafts for it. Has to be given.",
+        ),
+    ] = None
+    n_ctx: Annotated[int, _CONTEXT] = 4096
+    limit: Annotated[
+        int,
+        option(
+            "--limit",
+            type=Value(Whole(1, 100)),
+            show_default=True,
+            metavar="N",
+            help="Repositories to look into, the most promising first.",
+        ),
+    ] = 8
+    json_path: Annotated[str | None, _JSON] = None
+    quiet: Annotated[bool, QUIET] = False
 
 
-@command.command(name="fetch")
-@click.argument("what", metavar="REPO|PRESET", shell_complete=presets)
-@click.argument("file", required=False)
-@QUIET
-def fetch(*, what: str, file: str | None, quiet: bool) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch:
     """Fetch FILE of REPO, or the target and the first draft of PRESET, and print the paths.
 
     REPO is OWNER/NAME on Hugging Face's hub, OWNER/NAME:QUANT as llama-server's -hf takes it, or
     the address of a repository or of a file there. Files go to the hub's cache, a preset's to its
     folder; what is there already stays. Needs huggingface_hub, as the extra hub brings it.
     """
-    from spectui.cli.hub import fetch
 
-    fetch(what, file, quiet=quiet)
+    what: Annotated[str, argument(metavar="REPO|PRESET", shell_complete=presets)]
+    file: Annotated[str | None, argument()] = None
+    quiet: Annotated[bool, QUIET] = False
 
 
-@command.command(name="demo")
-@click.option(
-    "--seed",
-    type=Value(Whole(0)),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Of the noise in their weights.",
-)
-@QUIET
-def demo(*, seed: int, quiet: bool) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demo:
     """Build the demo models and print their paths.
 
     A dense and a mixture-of-experts target and two drafts, made from SmolLM2-135M.
     """
-    from spectui.cli.output import say
-    from spectui.cli.progress import open_progress
-    from spectui.demo import DemoModel, ensure_demo_models
 
-    progress = open_progress(quiet=quiet, verbose=False)
-    try:
-        built = ensure_demo_models(tuple(DemoModel), seed=seed, on_progress=progress.on_demo)
-    finally:
-        progress.close()
-    for model, path in built.items():
-        say(f"{model}\t{path}")
+    seed: Annotated[
+        int,
+        option(
+            "--seed",
+            type=Value(Whole(0)),
+            show_default=True,
+            metavar="N",
+            help="Of the noise in their weights.",
+        ),
+    ] = 0
+    quiet: Annotated[bool, QUIET] = False
+
+
+command.add_command(request_command(Scan, "scan", "run_scan:scan"))
+command.add_command(request_command(Find, "find", "hub:find"))
+command.add_command(request_command(Fetch, "fetch", "hub:fetch"))
+command.add_command(request_command(Demo, "demo", "run_scan:build_demo"))

@@ -1,17 +1,14 @@
 """Options shared by the commands that load models, under llama-server's own names."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import click
 
 from spectui.cli.click_options import Decorator, click_option
 from spectui.cli.completing import files, presets
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
-from spectui.cli.options_common import LOOK, QUIET, YES, json_option
+from spectui.cli.options_common import JSON_FILE, QUIET, YES
 from spectui.cli.values import DrafterKind, ListOf, Value
 from spectui.options import catalogue, context, placement
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
@@ -114,6 +111,7 @@ _LENGTH: Decorator = click.option(
 
 
 OF_A_RUN: tuple[Decorator, ...] = (
+    _LENGTH,
     _MODEL,
     _DRAFTS,
     _DRAFT_DIR,
@@ -128,12 +126,13 @@ OF_A_RUN: tuple[Decorator, ...] = (
 """Options for the content of a run, which a preset may set; the others concern its output."""
 
 _RUN: tuple[Decorator, ...] = (
+    _LENGTH,
     click.option(
         "--prompts",
         type=click.Path(path_type=Path),
         help="Your prompts: JSONL, JSON, CSV, text, or a folder of them (default: a suite).",
     ),
-    json_option(),
+    JSON_FILE,
     QUIET,
     click.option("--verbose", is_flag=True, help="Show llama.cpp's log on stderr."),
 )
@@ -141,68 +140,30 @@ _RUN: tuple[Decorator, ...] = (
 
 DEMO_TOKENS = 128
 """Most tokens per answer of a demo model on the screen, unless the user says otherwise."""
-COCKPIT: tuple[Decorator, ...] = (
-    click.option(
-        "-n",
-        "--n-predict",
-        cls=FromUserOnly,
-        type=Value(Whole(-1)),
-        default=-1,
-        metavar="N",
-        help=(
-            "Most tokens per answer (default: as many as the context holds; "
-            f"{DEMO_TOKENS} for the demo models)."
-        ),
-    ),
+COCKPIT: tuple[Decorator, ...] = (*_MODELS, *_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING)
+"""Options of the interactive screen that other commands have, too."""
+OF_TEMPERATURES: tuple[Decorator, ...] = (*_MODELS, *_PLACEMENT, *_CONTEXT, *_SAMPLING, *_RUN, YES)
+"""Shared options of a command that takes one draft, and has temperatures of its own."""
+OF_ONE_DRAFT: tuple[Decorator, ...] = (*OF_TEMPERATURES, _TEMPERATURE)
+OF_GRID: tuple[Decorator, ...] = (
+    *(_MODEL, _DRAFTS, _DRAFT_DIR, _PRESET, _FROM, *_DEMO),
+    *_PLACEMENT,
+    *_CONTEXT_OF_GRID,
+    *_SAMPLING,
+    *_RUN,
     YES,
-    *LOOK,
 )
+"""Shared options of a command whose axes are drafters, threads and temperatures."""
 
 
-def cockpit_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of the interactive screen."""
-    return add_options(*_MODELS, *_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING)(function)
-
-
-def shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add every shared option to a command that takes one draft."""
-    return _of_one_draft(_TEMPERATURE)(function)
-
-
-def sweep_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the shared options to a command that has temperatures of its own."""
-    return _of_one_draft()(function)
-
-
-def _of_one_draft(*temperature: Decorator) -> Decorator:
-    groups = (*_MODELS, *_PLACEMENT, *_CONTEXT, *temperature, *_SAMPLING, _LENGTH, *_RUN)
-    return add_options(*groups, YES)
-
-
-def candidate_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add every shared option to a command that takes several drafts."""
-    return _of_several_drafts(_DRAFTERS)(function)
-
-
-def search_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the shared options to a command that can measure through llama-server."""
-    return _of_several_drafts(_drafters(*HIDDEN_STATE_KINDS))(function)
-
-
-def _of_several_drafts(drafters: Decorator) -> Decorator:
-    models = (_MODEL, _DRAFTS, _DRAFT_DIR, drafters, _PRESET, _FROM, *_DEMO)
-    groups = (*models, *_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING, _LENGTH, *_RUN)
-    return add_options(*groups)
-
-
-def grid_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the shared options to a command whose axes are drafters, threads and temperatures."""
-    models = (_MODEL, _DRAFTS, _DRAFT_DIR, _PRESET, _FROM, *_DEMO)
-    return add_options(*models, *_PLACEMENT, *_CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN, YES)(
-        function
+def _of_several_drafts(drafters: Decorator) -> tuple[Decorator, ...]:
+    return (
+        *(_MODEL, _DRAFTS, _DRAFT_DIR, drafters, _PRESET, _FROM, *_DEMO),
+        *(*_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING, *_RUN),
     )
 
 
-def add_options(*options: Decorator) -> Decorator:
-    """Add ``options`` in the order in which ``--help`` lists them."""
-    return lambda function: reduce(lambda f, option: option(f), reversed(options), function)
+OF_CANDIDATES = _of_several_drafts(_DRAFTERS)
+"""Shared options of a command that takes several drafts."""
+OF_SEARCH = _of_several_drafts(_drafters(*HIDDEN_STATE_KINDS))
+"""The same where a llama-server may measure."""

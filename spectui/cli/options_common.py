@@ -8,26 +8,25 @@ from typing import Any
 
 import click
 
-from spectui.cli.click_options import Decorator
+from spectui.cli.click_options import Decorator, Described, option
 from spectui.cli.completing import files
 from spectui.cli.values import DURATION, ListOf, RequestLengths, Value
 from spectui.errors import UsageError
+from spectui.options.dialect import Dialect
 from spectui.options.option import Whole
 from spectui.options.setup import MOST_SLOTS
 from spectui.paths import STORAGE_VARIABLE
 from spectui.secret import without_passwords
 
 
-def json_option(what: str = "Write the result as JSON; - for stdout.") -> Decorator:
+def json_option(what: str = "Write the result as JSON; - for stdout.") -> Described:
     """``--json``, with a description of the document."""
-    return click.option(
-        "--json", "json_path", type=click.Path(allow_dash=True), metavar="FILE", help=what
-    )
+    return option("--json", type=click.Path(allow_dash=True), metavar="FILE", help=what)
 
 
-QUIET: Decorator = click.option("--quiet", is_flag=True, help="Show no progress.")
-
-YES: Decorator = click.option(
+JSON_FILE = json_option().named("json_path", None)
+QUIET = option("--quiet", is_flag=True, help="Show no progress.")
+YES = option(
     "--yes",
     is_flag=True,
     help=(
@@ -35,11 +34,19 @@ YES: Decorator = click.option(
         "again and again."
     ),
 )
-
-LOOK: tuple[Decorator, ...] = (
-    click.option("--theme", metavar="NAME", help="Look; the command palette lists them."),
-    click.option("--ascii", is_flag=True, help="Draw with ASCII characters only."),
+THEME = option("--theme", metavar="NAME", help="Look; the command palette lists them.")
+ASCII = option("--ascii", is_flag=True, help="Draw with ASCII characters only.")
+PIN = option(
+    "--pin",
+    is_flag=True,
+    help="Write the layers and experts that --fit has chosen, not leave them to the server.",
 )
+DIALECTS = click.Choice([str(one) for one in Dialect])
+
+
+def repeats_option(what: str) -> Described:
+    """``--repeats``, with a description of what is repeated."""
+    return option("--repeats", type=Value(Whole(1)), show_default=True, metavar="N", help=what)
 
 
 class BackendKind(StrEnum):
@@ -51,7 +58,7 @@ class BackendKind(StrEnum):
     """The user's own llama-server."""
 
 
-TIMEOUT: Decorator = click.option(
+TIMEOUT = option(
     "--timeout",
     type=DURATION,
     default="10m",
@@ -60,28 +67,25 @@ TIMEOUT: Decorator = click.option(
     help="How long a server may take to load its models, or to answer.",
 )
 
-BACKEND: tuple[Decorator, ...] = (
-    click.option(
-        "--backend",
-        type=click.Choice([str(kind) for kind in BackendKind]),
-        default=str(BackendKind.ENGINE),
-        show_default=True,
-        help=(
-            "What decodes: spectui's own engine, or your llama-server (--server-bin), which also "
-            "runs what the engine cannot."
-        ),
+BACKEND = option(
+    "--backend",
+    type=click.Choice([str(kind) for kind in BackendKind]),
+    default=str(BackendKind.ENGINE),
+    show_default=True,
+    help=(
+        "What decodes: spectui's own engine, or your llama-server (--server-bin), which also "
+        "runs what the engine cannot."
     ),
-    click.option(
-        "--keep-both/--one-at-a-time",
-        "keeps_both",
-        default=None,
-        help=(
-            "With --backend server: let the target alone run beside a server that speculates, or "
-            "end one before the other starts (default: both, where memory has room)."
-        ),
-    ),
-    TIMEOUT,
 )
+KEEP_BOTH = option(
+    "--keep-both/--one-at-a-time",
+    default=None,
+    help=(
+        "With --backend server: let the target alone run beside a server that speculates, or "
+        "end one before the other starts (default: both, where memory has room)."
+    ),
+)
+OF_BACKEND: tuple[Decorator, ...] = (BACKEND, KEEP_BOTH.named("keeps_both", None), TIMEOUT)
 
 
 def _without_password(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
@@ -93,7 +97,7 @@ def _without_password(_ctx: click.Context, _param: click.Parameter, url: str | N
     return url
 
 
-STORAGE: Decorator = click.option(
+STORAGE = option(
     "--storage",
     metavar="URL",
     callback=_without_password,
@@ -112,7 +116,7 @@ def _preferring(_ctx: click.Context, _param: click.Parameter, server: str | None
     return server
 
 
-SERVER_BIN: Decorator = click.option(
+SERVER_BIN = option(
     "--server-bin",
     metavar="PATH",
     callback=_preferring,
@@ -124,9 +128,8 @@ SERVER_BIN: Decorator = click.option(
 )
 
 
-REQUEST: Decorator = click.option(
+REQUEST = option(
     "--request",
-    "requests",
     type=RequestLengths(),
     multiple=True,
     help=(
@@ -136,7 +139,7 @@ REQUEST: Decorator = click.option(
 )
 
 
-CHATS: Decorator = click.option(
+CHATS = option(
     "--chats",
     type=click.Path(path_type=Path),
     multiple=True,
@@ -150,7 +153,7 @@ CHATS: Decorator = click.option(
 )
 
 
-PARALLEL: Decorator = click.option(
+PARALLEL = option(
     "-np",
     "--parallel",
     type=ListOf(Value(Whole(1, MOST_SLOTS))),

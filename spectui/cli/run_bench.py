@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
+from spectui.cli.bench import Bench, check_backend
 from spectui.cli.bench_report import BenchRun, report
 from spectui.cli.drafting import take_drafting
 from spectui.cli.drafting_checks import check_drafting, check_engine, check_typed
@@ -21,6 +22,7 @@ from spectui.cli.served_session import (
     open_context,
     wanted_binary,
     wanted_slots,
+    with_backend,
     with_slot_context,
 )
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_chats, read_prompts, tokenized
@@ -76,11 +78,8 @@ _ANY_LENGTH = 1 << 31
 """Context size for servers that do not report theirs: they refuse what does not fit."""
 
 
-def bench(given: Given) -> None:
+def bench(request: Bench) -> None:
     """Load the models, measure every temperature and length, and print.
-
-    Args:
-        given: options of the command.
 
     Raises:
         BadInputError: a file is missing or malformed, or there is nothing to measure; what was
@@ -89,7 +88,10 @@ def bench(given: Given) -> None:
         ServerError: a llama-server that measures failed; what was measured has been printed.
         UsageError: options that contradict each other.
     """
-    is_running = given["server_url"] is not None
+    given = with_backend(request.given)
+    request = replace(request, given=given)
+    check_backend(given)
+    is_running = request.server_url is not None
     is_server = given["backend"] == BackendKind.SERVER
     if not is_running:
         check_typed(given)
@@ -105,18 +107,15 @@ def bench(given: Given) -> None:
     check_writable(options.json_path, options.input_files())
     read, chats = read_prompts(options, of_suite=SUITE_PROMPTS), read_chats(options)
     prompts = (*read.prompts, *(chats.prompts[:MOST_ANSWERS] if chats else ()))
-    progress = open_progress(quiet=options.quiet, verbose=options.verbose)
-    job = _Bench(options=options, given=given, prompts=prompts, progress=progress)
-    try:
+    with open_progress(quiet=options.quiet, verbose=options.verbose) as progress:
+        job = _Bench(request, options, prompts, progress)
         run = job.measured(speculation)
         interrupts.hold()
-    finally:
-        progress.close()
     left_out = dict.fromkeys(filter(None, (one.workload.note for one in run.comparisons)))
     if chats is not None and chats.left_out:
         left_out[f"chats: {reasons_text(chats.left_out)} left out"] = None
     said, notes = (*unmeasured, *read.notes), (*run.notes, *left_out)
-    run = replace(run, said=said, notes=notes, requests=given["requests"])
+    run = replace(run, said=said, notes=notes, requests=request.requests)
     if not is_running:
         run = replace(run, next_words=tuple(tune_words(given.words)))
     report(run, options.json_path, is_sweep=job.n_kinds > 1)
@@ -127,19 +126,24 @@ def bench(given: Given) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Bench:
     """Measures prompts with every temperature and length, by whoever decodes."""
 
+    request: Bench
     options: RunOptions
-    given: Given
     prompts: Sequence[Prompt]
     progress: Progress
 
+    @property
+    def given(self) -> Given:
+        """The options as they were given."""
+        return self.request.given
+
     def measured(self, speculation: Speculation) -> BenchRun:
         """Measure where the options say."""
-        if self.given["server_url"] is not None:
-            return self.through_running()
+        if self.request.server_url is not None:
+            return self.through_running(self.request.server_url)
         if self.given["backend"] == BackendKind.SERVER:
             return self.through_server(speculation)
         return self.through_engine(speculation)
@@ -225,12 +229,12 @@ class _Bench:
             from_disk=self.options.yes,
         )
 
-    def through_running(self) -> BenchRun:
+    def through_running(self, url: str) -> BenchRun:
         """Measure a llama-server as it stands, beside another one if there is one."""
-        client, facts, where = self._connected(self.given["server_url"])
+        client, facts, where = self._connected(url)
         baseline, running = None, [where]
-        if self.given["baseline_url"] is not None:
-            baseline, _facts, where = self._connected(self.given["baseline_url"])
+        if self.request.baseline_url is not None:
+            baseline, _facts, where = self._connected(self.request.baseline_url)
             running.append(where)
         with RunningServers(client, baseline) as servers, server_devices_held(running):
             n_ctx = facts.n_ctx or _ANY_LENGTH
@@ -250,7 +254,7 @@ class _Bench:
             target=_running_model(facts),
             draft={**or_reason("kind", None, _OWN), **or_reason("path", None, _OWN)},
             setting=_UNKNOWN_SETTING,
-            backend=_running_by(self.given["server_url"], self.given["baseline_url"], facts),
+            backend=_running_by(url, self.request.baseline_url, facts),
             alteration=None,
             cause="the machine's noise, or what else the servers differ in",
             untold=untold,
@@ -276,12 +280,12 @@ class _Bench:
     @property
     def n_kinds(self) -> int:
         """Number of combinations of temperature and length."""
-        return len(self.given["temp"]) * max(1, len(self.given["lengths"]))
+        return len(self.given["temp"]) * max(1, len(self.request.lengths))
 
     @property
     def _plan(self) -> tuple[int, int]:
         """Number of prompts, and of the times that all of them are measured."""
-        return len(self.prompts), self.n_kinds * int(self.given["repeats"])
+        return len(self.prompts), self.n_kinds * self.request.repeats
 
     def _served_workloads(
         self,
@@ -305,7 +309,7 @@ class _Bench:
     def _varied(
         self, workload: Workload, n_ctx: int, *, remedy: str = "raise -c"
     ) -> list[Workload]:
-        temps, lengths = self.given["temp"], self.given["lengths"]
+        temps, lengths = self.given["temp"], self.request.lengths
         if "temp" not in self.options.chosen_sampling:
             temps = (workload.sampling.temp,)
         return variations(workload, temps, lengths, n_ctx=n_ctx, remedy=remedy)
@@ -330,7 +334,7 @@ class _Bench:
                 one = compare(
                     measurer_of(backend, workload),
                     speculation,
-                    repeats=self.given["repeats"],
+                    repeats=self.request.repeats,
                     on_run=self.progress.on_run,
                     watch=_watch(running, endpoints(self.given["rpc"])),
                 )

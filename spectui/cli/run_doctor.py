@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
+from spectui.cli.doctor import Doctor
 from spectui.cli.doctor_view import diagnosis
 from spectui.cli.drawing import drawn
-from spectui.cli.given import Given
 from spectui.cli.named_models import find_models, of_named_kinds
 from spectui.cli.next_step import next_lines, shell_line, tune_words
 from spectui.cli.output import check_writable, write_result
@@ -50,14 +50,12 @@ from spectui.presets import Preset, find_preset
 LookedAt = Examination | HeaderLook | None
 
 
-def doctor(planner: Planner, shared: Given, *, draft_max: int, prices_libraries: bool) -> None:
+def doctor(planner: Planner, request: Doctor) -> None:
     """Examine the machine and the models, and print the diagnosis.
 
     Args:
         planner: still starting, perhaps.
-        shared: the options as they were given.
-        draft_max: longest draft to make room for.
-        prices_libraries: whether to examine every llama.cpp library.
+        request: what to examine.
 
     Raises:
         BadInputError: a file is unusable, or none of the drafts can serve; what was found has been
@@ -65,8 +63,8 @@ def doctor(planner: Planner, shared: Given, *, draft_max: int, prices_libraries:
         DoesNotFitError: there is no room; what was found has been printed.
         UsageError: options that contradict each other.
     """
-    given = RunOptions.of(shared)
-    warn_of_unmeasured(shared, done="examined")
+    given = RunOptions.of(request.given)
+    warn_of_unmeasured(request.given, done="examined")
     has_target = given.demo or given.model is not None or given.preset is not None
     if not has_target and (given.model_draft or given.draft_dirs):
         raise UsageError("-md and --draft-dir need a target: give it with -m, or --demo")
@@ -74,18 +72,15 @@ def doctor(planner: Planner, shared: Given, *, draft_max: int, prices_libraries:
     check_writable(given.json_path, given.input_files())
     options = _with_models(given)
     preset = None if given.preset is None else find_preset(given.preset)
-    progress = open_progress(quiet=given.quiet, verbose=given.verbose)
-    try:
+    with open_progress(quiet=given.quiet, verbose=given.verbose) as progress:
         around = surroundings(planner, this_machine())
-        looked_at, notes = _look(planner, options, draft_max, around, progress)
+        looked_at, notes = _look(planner, options, request.draft_max, around, progress)
         libraries: tuple[FoundLibrary, ...] = ()
-        if prices_libraries:
+        if request.libraries:
             libraries = look_at_libraries(_priced(looked_at, options), progress.say)
-    finally:
-        progress.close()
     found = (*(findings(looked_at) if isinstance(looked_at, Examination) else ()), *notes)
     document = _document(around, looked_at, found, preset)
-    if prices_libraries:
+    if request.libraries:
         document["libraries"] = [one.document() for one in libraries]
     text = drawn(*diagnosis(around, looked_at, found, preset, libraries))
     error = _verdict(looked_at, found)

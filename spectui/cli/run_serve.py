@@ -3,28 +3,25 @@
 import asyncio
 import socket
 import sys
-from collections.abc import Sequence
 
 import click
 
 from spectui.cli.cockpit import command as cockpit
 from spectui.cli.output import complain, say_exactly
+from spectui.cli.serve import Serve
 from spectui.errors import UsageError
 
 _EXTRA = "run in spectui's folder: pip install '.[serve]'"
 
 
-def serve(port: int, screen: Sequence[str]) -> None:
+def serve(request: Serve) -> None:
     """Serve the screen until an interrupt.
-
-    Args:
-        port: on loopback; 0 for a free one.
-        screen: the screen's own options.
 
     Raises:
         UsageError: the port is taken, textual-serve is not installed, or an option is none of the
             screen's.
     """
+    port, screen = request.port, request.screen
     try:
         from aiohttp import web
 

@@ -1,33 +1,23 @@
 """``spectui serve``: the screen in a browser of this machine."""
 
+from dataclasses import dataclass
+from typing import Annotated
+
 import click
 
-from spectui.cli.help import Command
+from spectui.cli.click_options import argument, option, request_command
 from spectui.cli.values import Value
 from spectui.options.option import Whole
 
 _MOST_PORT = 65535
+_EXAMPLES = (
+    ("The demo models", "spectui serve --demo"),
+    ("A pair, on another port", "spectui serve --port 9000 -m target.gguf -md draft.gguf"),
+)
 
 
-@click.command(
-    name="serve",
-    cls=Command,
-    examples=(
-        ("The demo models", "spectui serve --demo"),
-        ("A pair, on another port", "spectui serve --port 9000 -m target.gguf -md draft.gguf"),
-    ),
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-)
-@click.option(
-    "--port",
-    type=Value(Whole(0, _MOST_PORT)),
-    default=8765,
-    show_default=True,
-    metavar="N",
-    help="On 127.0.0.1; 0 for a free one.",
-)
-@click.argument("screen", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF THE SCREEN]...")
-def command(port: int, screen: tuple[str, ...]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Serve:
     """Show the screen in a browser.
 
     Prints an address with a token; who has it has the screen, and with it your models. Only this
@@ -36,6 +26,22 @@ def command(port: int, screen: tuple[str, ...]) -> None:
 
     What follows are the screen's own options: spectui serve --demo.
     """
-    from spectui.cli.run_serve import serve
 
-    serve(port, screen)
+    port: Annotated[
+        int,
+        option(
+            "--port",
+            type=Value(Whole(0, _MOST_PORT)),
+            show_default=True,
+            metavar="N",
+            help="On 127.0.0.1; 0 for a free one.",
+        ),
+    ] = 8765
+    screen: Annotated[
+        tuple[str, ...],
+        argument(nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF THE SCREEN]..."),
+    ]
+
+
+command = request_command(Serve, "serve", "run_serve:serve", examples=_EXAMPLES)
+command.context_settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}

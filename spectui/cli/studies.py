@@ -1,10 +1,13 @@
 """``spectui studies``: what tuning has kept."""
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import click
 
-from spectui.cli import completing
+from spectui.cli.click_options import argument, option, request_command
+from spectui.cli.completing import studies
 from spectui.cli.help import Group
 from spectui.cli.options_common import STORAGE, json_option
 
@@ -15,69 +18,75 @@ _EXAMPLES = (
 )
 
 
+_FILE = argument(type=click.Path(path_type=Path))
+
+
 @click.group(name="studies", cls=Group, examples=_EXAMPLES)
 def command() -> None:
     """List, show, move and delete the studies that tuning keeps."""
 
 
-@command.command(name="list")
-@STORAGE
-@json_option()
-def list_(*, storage: str | None, json_path: str | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class List:
     """List all studies, the latest first: state, trials, verdict, model."""
-    from spectui.cli.run_studies import run_list
 
-    run_list(storage, json_path)
+    storage: Annotated[str | None, STORAGE] = None
+    json_path: Annotated[str | None, json_option()] = None
 
 
-@command.command(name="show")
-@click.argument("study", required=False, shell_complete=completing.studies)
-@STORAGE
-@json_option("Write the document that tune writes with --json; - for stdout.")
-def show(*, study: str | None, storage: str | None, json_path: str | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Show:
     """Print again what tune printed in the end of STUDY.
 
     STUDY is a name, or a part of one; the latest study without it. Of a study that ended early, its
     trials.
     """
-    from spectui.cli.run_studies import run_show
 
-    run_show(study, storage, json_path)
+    study: Annotated[str | None, argument(shell_complete=studies)] = None
+    storage: Annotated[str | None, STORAGE] = None
+    json_path: Annotated[
+        str | None, json_option("Write the document that tune writes with --json; - for stdout.")
+    ] = None
 
 
-@command.command(name="export")
-@click.argument("study", shell_complete=completing.studies)
-@click.argument("file", type=click.Path(path_type=Path))
-@STORAGE
-def export(*, study: str, file: Path, storage: str | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
     """Write STUDY to FILE, which may not exist: all trials, and what was found.
 
     It says where your models and prompts are.
     """
-    from spectui.cli.run_studies import run_export
 
-    run_export(study, file, storage)
+    study: Annotated[str, argument(shell_complete=studies)]
+    file: Annotated[Path, _FILE]
+    storage: Annotated[str | None, STORAGE] = None
 
 
-@command.command(name="import")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--as", "name", metavar="NAME", help="Name of the study (default: that in FILE).")
-@STORAGE
-def import_(*, file: Path, name: str | None, storage: str | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Import:
     """Store the study that FILE holds, which studies export wrote."""
-    from spectui.cli.run_studies import run_import
 
-    run_import(file, name, storage)
+    file: Annotated[Path, _FILE]
+    name: Annotated[
+        str | None,
+        option("--as", metavar="NAME", help="Name of the study (default: that in FILE)."),
+    ] = None
+    storage: Annotated[str | None, STORAGE] = None
 
 
-@command.command(name="delete")
-@click.argument(
-    "studies", nargs=-1, required=True, metavar="STUDY...", shell_complete=completing.studies
-)
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@STORAGE
-def delete(*, studies: tuple[str, ...], yes: bool, storage: str | None) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
     """Delete each STUDY, by its whole name, with its trials and its verdict."""
-    from spectui.cli.run_studies import run_delete
 
-    run_delete(studies, storage, is_sure=yes)
+    studies: Annotated[
+        tuple[str, ...],
+        argument(nargs=-1, required=True, metavar="STUDY...", shell_complete=studies),
+    ]
+    yes: Annotated[bool, option("--yes", is_flag=True, help="Do not ask.")] = False
+    storage: Annotated[str | None, STORAGE] = None
+
+
+command.add_command(request_command(List, "list", "run_studies:list_all"))
+command.add_command(request_command(Show, "show", "run_studies:show"))
+command.add_command(request_command(Export, "export", "run_studies:export"))
+command.add_command(request_command(Import, "import", "run_studies:import_"))
+command.add_command(request_command(Delete, "delete", "run_studies:delete"))

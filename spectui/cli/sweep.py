@@ -1,18 +1,18 @@
 """``spectui sweep``: a grid of configurations, resumable, with tables and a picture."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import click
 
-from spectui.cli.click_options import Decorator, listed
+from spectui.cli.click_options import Decorator, listed, option, request_command
 from spectui.cli.completing import grids
 from spectui.cli.defaults import FromUserOnly
 from spectui.cli.drafting import LISTED_NGRAMS
 from spectui.cli.given import Given
-from spectui.cli.help import Command
-from spectui.cli.options import add_options, grid_options
-from spectui.cli.options_common import BACKEND, PARALLEL, SERVER_BIN
+from spectui.cli.options import OF_GRID
+from spectui.cli.options_common import OF_BACKEND, PARALLEL, SERVER_BIN
 from spectui.cli.values import DrafterKind, ListOf, Value
 from spectui.options import catalogue, context
 from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
@@ -20,13 +20,6 @@ from spectui.options.option import Whole
 from spectui.sweep.axes import DRAFTING_KINDS
 
 _AXES: tuple[Decorator, ...] = (
-    click.option(
-        "--grid",
-        metavar="NAME|FILE",
-        shell_complete=grids,
-        help="Run a named study or your own .toml file; options beside it replace its axes.",
-    ),
-    click.option("--list", "list_grids", is_flag=True, help="Show the named grids, and end."),
     click.option(
         "--spec-type",
         cls=FromUserOnly,
@@ -50,36 +43,7 @@ _AXES: tuple[Decorator, ...] = (
     ),
     listed(catalogue.TEMPERATURE, help_text="Temperatures; 0 is greedy."),
 )
-
-_COURSE: tuple[Decorator, ...] = (
-    click.option(
-        "--repeats",
-        type=Value(Whole(1)),
-        metavar="N",
-        help="Measure every cell N times, in passes over all cells (default: 1).",
-    ),
-    click.option(
-        "--n-prompts",
-        type=Value(Whole(1)),
-        metavar="N",
-        help="Take the first N prompts (default: 8 of the built-in suite, or all of yours).",
-    ),
-    click.option("--name", metavar="NAME", help="Of the sweep (default: made from the run)."),
-    click.option("--restart", is_flag=True, help="Begin anew; what there is stays aside."),
-    click.option("--retry-failed", is_flag=True, help="Try cells again that have failed."),
-    click.option("--dry-run", is_flag=True, help="Show what would run, and end."),
-    click.option(
-        "--out",
-        type=click.Path(path_type=Path),
-        metavar="DIR",
-        help=(
-            "Write results.json, summary.csv, report.md and a picture, speedups.svg, "
-            "to DIR: a folder that is new, empty, or was written so before."
-        ),
-    ),
-)
-
-
+"""Options that are axes of a grid: lists of values."""
 _EXAMPLES = (
     ("What a named study would run", "spectui sweep --grid gamma-draft --demo --dry-run"),
     (
@@ -89,11 +53,8 @@ _EXAMPLES = (
 )
 
 
-@click.command(name="sweep", cls=Command, examples=_EXAMPLES)
-@grid_options
-@add_options(*_AXES, *_COURSE, *BACKEND, SERVER_BIN, PARALLEL)
-@click.pass_context
-def command(context: click.Context, /, **parsed: Any) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
     """Measure a grid of configurations against the target alone, in random order.
 
     Every combination of the lists is a cell: all drafts, every drafter, every value. Each prompt of
@@ -101,9 +62,69 @@ def command(context: click.Context, /, **parsed: Any) -> None:
     they end; the same command goes on from there. Prints what each is worth, and writes tables
     and a picture with --out.
     """
-    from spectui.cli.run_sweep import list_all, run
 
-    if parsed.pop("list_grids") or parsed["grid"] == "list":
-        list_all(parsed["json_path"])
-        return
-    run(Given.of(context, parsed))
+    given: Given
+    grid: Annotated[
+        str | None,
+        option(
+            "--grid",
+            metavar="NAME|FILE",
+            shell_complete=grids,
+            help="Run a named study or your own .toml file; options beside it replace its axes.",
+        ),
+    ] = None
+    list_grids: Annotated[
+        bool, option("--list", is_flag=True, help="Show the named grids, and end.")
+    ] = False
+    repeats: Annotated[
+        int | None,
+        option(
+            "--repeats",
+            type=Value(Whole(1)),
+            metavar="N",
+            help="Measure every cell N times, in passes over all cells (default: 1).",
+        ),
+    ] = None
+    n_prompts: Annotated[
+        int | None,
+        option(
+            "--n-prompts",
+            type=Value(Whole(1)),
+            metavar="N",
+            help="Take the first N prompts (default: 8 of the built-in suite, or all of yours).",
+        ),
+    ] = None
+    name: Annotated[
+        str | None,
+        option("--name", metavar="NAME", help="Of the sweep (default: made from the run)."),
+    ] = None
+    restart: Annotated[
+        bool, option("--restart", is_flag=True, help="Begin anew; what there is stays aside.")
+    ] = False
+    retry_failed: Annotated[
+        bool, option("--retry-failed", is_flag=True, help="Try cells again that have failed.")
+    ] = False
+    dry_run: Annotated[
+        bool, option("--dry-run", is_flag=True, help="Show what would run, and end.")
+    ] = False
+    out: Annotated[
+        Path | None,
+        option(
+            "--out",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help=(
+                "Write results.json, summary.csv, report.md and a picture, speedups.svg, "
+                "to DIR: a folder that is new, empty, or was written so before."
+            ),
+        ),
+    ] = None
+
+
+command = request_command(
+    Sweep,
+    "sweep",
+    "run_sweep:run",
+    shared=(*OF_GRID, *_AXES, *OF_BACKEND, SERVER_BIN, PARALLEL),
+    examples=_EXAMPLES,
+)

@@ -1,17 +1,17 @@
 """Request of ``spectui tune``, and the search space that follows from it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from itertools import chain
 
 from spectui.cli.given import Given
-from spectui.cli.options_common import BackendKind, check_one_stream
+from spectui.cli.options_common import check_one_stream
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import wanted_binary, wanted_slots
+from spectui.cli.tune import Tune
 from spectui.errors import UsageError
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
-from spectui.options.request import RequestShape
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.candidates import Candidate
 from spectui.tune.layouts import Layouts
@@ -21,95 +21,60 @@ _ALL = "all"
 """``--tune`` for every parameter."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneOptions:
-    """The options that only ``tune`` has, by click's parameter names."""
-
-    trials: int | None
-    time_budget: float | None
-    study: str | None
-    storage: str | None
-    resume: bool
-    tuned: str
-    min_gain: float
-    until: str
-    dialect: str
-    repeats: int
-    server_bin: str | None
-    backend: str
-    keeps_both: bool | None
-    timeout: float
-    requests: tuple[RequestShape, ...]
-    depths: tuple[int, ...]
-    parallel: tuple[int, ...]
-    slots: tuple[int, ...]
+def slots_of(request: Tune) -> tuple[int, ...]:
     """Numbers of slots to measure with; that of the race first."""
-    pin: bool
+    return wanted_slots(request.given) if request.is_server else (1,)
 
-    @classmethod
-    def of(cls, given: Given) -> "TuneOptions":
-        """Take them from all that the command was given."""
-        own = {field.name for field in fields(cls)}
-        is_server = given["backend"] == BackendKind.SERVER
-        return cls(
-            **{name: value for name, value in given.items() if name in own},
-            slots=wanted_slots(given) if is_server else (1,),
+
+def check_request(request: Tune) -> None:
+    """Refuse options that no search supports.
+
+    Raises:
+        UsageError: such an option was given.
+    """
+    if request.keeps_both is not None and not request.is_server:
+        raise UsageError(
+            "--keep-both and --one-at-a-time are for --backend server; add that, or leave them out"
+        )
+    if request.pin and request.is_server:
+        raise UsageError(
+            "--pin writes what spectui's own engine has fitted; leave it out with --backend "
+            "server, where llama-server fits by itself"
+        )
+    if not request.is_server:
+        check_one_stream(is_one={*request.parallel} <= {1})
+    moving = [str(one) for one in PLACING if one in parameters_of(request)]
+    if request.is_server and moving:
+        raise UsageError(
+            f"--tune {','.join(moving)} moves the target in spectui's own engine; leave it out "
+            "with --backend server"
         )
 
-    @property
-    def is_server(self) -> bool:
-        """Whether a llama-server measures."""
-        return self.backend == BackendKind.SERVER
 
-    def check(self) -> None:
-        """Refuse options that no search supports.
+def parameters_of(request: Tune) -> frozenset[Parameter]:
+    """Parse ``--tune``.
 
-        Raises:
-            UsageError: such an option was given.
-        """
-        if self.keeps_both is not None and not self.is_server:
-            raise UsageError(
-                "--keep-both and --one-at-a-time are for --backend server; add that, or leave them "
-                "out"
-            )
-        if self.pin and self.is_server:
-            raise UsageError(
-                "--pin writes what spectui's own engine has fitted; leave it out with --backend "
-                "server, where llama-server fits by itself"
-            )
-        if not self.is_server:
-            check_one_stream(is_one={*self.parallel} <= {1})
-        moving = [str(one) for one in PLACING if one in self.parameters()]
-        if self.is_server and moving:
-            raise UsageError(
-                f"--tune {','.join(moving)} moves the target in spectui's own engine; leave it out "
-                "with --backend server"
-            )
-
-    def parameters(self) -> frozenset[Parameter]:
-        """Parse ``--tune``.
-
-        Raises:
-            UsageError: it names an unknown parameter, or none in some place.
-        """
-        wanted = [name.strip() for name in self.tuned.split(",")]
-        if wanted == [_ALL]:
-            return frozenset(Parameter)
-        known = [str(parameter) for parameter in Parameter]
-        if not any(wanted):
-            raise UsageError(f"--tune names nothing; choose among {', '.join(known)}, or {_ALL}")
-        if not all(wanted):
-            raise UsageError(
-                f"--tune {self.tuned!r} has an empty place; write one or more of "
-                f"{', '.join(known)}, with commas between them"
-            )
-        for name in wanted:
-            if name not in known:
-                raise UsageError(f"--tune {name}: unknown; choose among {', '.join(known)}")
-        return frozenset(Parameter(name) for name in wanted)
+    Raises:
+        UsageError: it names an unknown parameter, or none in some place.
+    """
+    wanted = [name.strip() for name in request.tuned.split(",")]
+    if wanted == [_ALL]:
+        return frozenset(Parameter)
+    known = [str(parameter) for parameter in Parameter]
+    if not any(wanted):
+        raise UsageError(f"--tune names nothing; choose among {', '.join(known)}, or {_ALL}")
+    if not all(wanted):
+        raise UsageError(
+            f"--tune {request.tuned!r} has an empty place; write one or more of "
+            f"{', '.join(known)}, with commas between them"
+        )
+    for name in wanted:
+        if name not in known:
+            raise UsageError(f"--tune {name}: unknown; choose among {', '.join(known)}")
+    return frozenset(Parameter(name) for name in wanted)
 
 
-def takes_mtp(shared: RunOptions, options: TuneOptions) -> bool:
+def takes_mtp(shared: RunOptions, options: Tune) -> bool:
     """Whether the target's MTP layers may draft.
 
     Raises:
@@ -122,7 +87,7 @@ def takes_mtp(shared: RunOptions, options: TuneOptions) -> bool:
             f"--dialect {options.dialect} has no flags for {MTP_KIND} that spectui knows; leave "
             "one of them out"
         )
-    if is_named and Parameter.N_CPU_MOE in options.parameters():
+    if is_named and Parameter.N_CPU_MOE in parameters_of(options):
         raise UsageError(
             f"--tune {Parameter.N_CPU_MOE} plans for draft models alone; leave it out, or "
             f"{MTP_KIND} of --spec-type"
@@ -131,7 +96,7 @@ def takes_mtp(shared: RunOptions, options: TuneOptions) -> bool:
 
 
 def space_of(
-    options: TuneOptions,
+    options: Tune,
     mtp_layers: int,
     candidates: Sequence[Candidate],
     *,
@@ -154,7 +119,7 @@ def space_of(
         )
     return SearchSpace(
         drafts=usable,
-        tuned=options.parameters(),
+        tuned=parameters_of(options),
         mtp_layers=mtp_layers,
         mtp_files=tuple(chain.from_iterable(c.mtp_file for c in candidates)),
         with_ngrams=with_ngrams,
@@ -164,7 +129,7 @@ def space_of(
     )
 
 
-def measuring_binary(options: TuneOptions, given: Given) -> tuple[ServerBinary, TuneOptions]:
+def measuring_binary(options: Tune, given: Given) -> tuple[ServerBinary, Tune]:
     """The llama-server that measures, and the options in its dialect.
 
     Raises:
@@ -177,7 +142,7 @@ def measuring_binary(options: TuneOptions, given: Given) -> tuple[ServerBinary, 
     return binary, replace(options, dialect=str(binary.dialect))
 
 
-def verifying_binary(options: TuneOptions) -> ServerBinary | None:
+def verifying_binary(options: Tune) -> ServerBinary | None:
     """The user's llama-server; None if it was not given.
 
     Raises:

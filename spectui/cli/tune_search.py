@@ -20,12 +20,9 @@ from spectui.cli.session import (
     place_target,
     tokenized,
 )
+from spectui.cli.tune import Tune
 from spectui.cli.tune_present import arm_of, present_of
-from spectui.cli.tune_request import (
-    TuneOptions,
-    space_of,
-    takes_mtp,
-)
+from spectui.cli.tune_request import parameters_of, slots_of, space_of, takes_mtp
 from spectui.cli.tune_slots import slots_measured
 from spectui.cores import usable_processors
 from spectui.documents import Known
@@ -75,7 +72,7 @@ class Search:
     """A search on prompts, before its models are found."""
 
     shared: RunOptions
-    options: TuneOptions
+    options: Tune
     limits: Limits
     prompts: Sequence[Prompt]
     chats: Chats | None
@@ -118,7 +115,7 @@ class Search:
             )
             given = self._given_place(command, plan, models)
             knobs = knobs_of(
-                self.options.parameters(),
+                parameters_of(self.options),
                 given,
                 n_processors=usable_processors(),
                 n_devices=len({one.memory for one in target.memory.buffers} - {HOST}),
@@ -155,7 +152,7 @@ class Search:
         )
         drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
         plan: LayoutPlan | None = None
-        if Parameter.N_CPU_MOE in self.options.parameters():
+        if Parameter.N_CPU_MOE in parameters_of(self.options):
             plan, refused = plan_experts(request, drafts, self.progress.say, shared.margins)
             models = models.without(refused)
             target = request.target if plan is None else plan.loaded
@@ -176,7 +173,7 @@ class Search:
 
     def _moe_caches_mib(self, command: LoadTarget, *, moves_experts: bool) -> tuple[int, ...]:
         """Caches of experts to try, planned before anything is loaded."""
-        if Parameter.MOE_CACHE_MIB not in self.options.parameters():
+        if Parameter.MOE_CACHE_MIB not in parameters_of(self.options):
             return ()
         request = PlanRequest(
             target=command.options, context=command.context, max_draft=command.max_draft
@@ -220,7 +217,7 @@ class Search:
         target = look_at(left_open(shared.target_options(models.target), shared.fit))
         drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
         alone = _alone(shared, target.options, shared.given.served_extra)
-        off = with_slot_context(alone, self.options.slots[0], shared.given)
+        off = with_slot_context(alone, slots_of(self.options)[0], shared.given)
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
         candidates, space = self._served_space(binary, target, drafts)
@@ -271,7 +268,7 @@ class Search:
     ) -> Fleet:
         """The servers, of which none is started yet; says what they cost."""
         options = self.options
-        widest = replace(off, n_slots=max(options.slots))
+        widest = replace(off, n_slots=max(slots_of(options)))
         on = [request_of(widest).beside(draft) for draft in drafts.values()]
         stays = keeps_off(widest, on, wanted=options.keeps_both)
         self.progress.say(_plan(options, off.target.path, keeps_off=stays, forecasts=forecasts))
@@ -465,7 +462,7 @@ def _alone(shared: RunOptions, target: ModelOptions, extra: tuple[str, ...]) -> 
     return Setup(target=target, draft=None, context=context, speculation=None, extra=extra)
 
 
-def _plan(options: TuneOptions, target: Path, *, keeps_off: bool, forecasts: bool) -> str:
+def _plan(options: Tune, target: Path, *, keeps_off: bool, forecasts: bool) -> str:
     """Description of the search's cost."""
     size = bytes_text(size_bytes(target))
     n_trials = options.trials or MOST_TRIALS

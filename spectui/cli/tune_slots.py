@@ -4,7 +4,8 @@ import math
 import time
 
 from spectui.cli.progress import Progress
-from spectui.cli.tune_request import TuneOptions
+from spectui.cli.tune import Tune
+from spectui.cli.tune_request import slots_of
 from spectui.interrupts import interrupts
 from spectui.measure.server_backend import ServerBackend
 from spectui.tune.result import TuneResult
@@ -13,7 +14,7 @@ from spectui.tune.slots import SlotsMeasured, measure_slots
 
 
 def slots_measured(
-    options: TuneOptions,
+    options: Tune,
     setup: TuningSetup,
     result: TuneResult,
     backend: ServerBackend,
@@ -29,7 +30,7 @@ def slots_measured(
     found = measure_slots(
         result,
         setup.workload,
-        options.slots,
+        slots_of(options),
         backend.with_slots,
         min_gain=setup.min_gain,
         on_run=progress.on_run,
