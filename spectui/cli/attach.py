@@ -1,11 +1,7 @@
 """``spectui attach``: the live panels over a llama-server that is already running."""
 
-from dataclasses import dataclass
-from typing import Annotated
-
-from spectui.cli.click_options import argument, option, request_command
+from spectui.cli.click_options import argument, option, request, request_command
 from spectui.cli.options_common import ASCII, THEME, json_option
-from spectui.cli.values import Value
 from spectui.options.option import Decimal
 
 SCREEN_S, JSON_S = 0.5, 1.0
@@ -16,7 +12,7 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Attach:
     """Watch the llama-server at ADDRESS: host:port, http://host:port or https://host/path.
 
@@ -25,28 +21,22 @@ class Attach:
     asked, never changed; its API key is taken from SPECTUI_API_KEY or LLAMA_API_KEY, or asked for.
     """
 
-    address: Annotated[str, argument()]
-    interval_s: Annotated[
-        float | None,
-        option(
-            "--interval",
-            type=Value(Decimal(0, 3600)),
-            metavar="SECONDS",
-            help=(
-                f"From one look to the next (default: {SCREEN_S}); with --json between its two "
-                f"looks, from which rates follow (default: {JSON_S:g}), 0 for a single look."
-            ),
-        ),
-    ] = None
-    json_path: Annotated[
-        str | None, json_option("Write what the server tells now as JSON, and end; - for stdout.")
-    ] = None
-    model: Annotated[
-        str | None,
-        option("--model", metavar="NAME", help="Of a router: which of its models to watch."),
-    ] = None
-    theme: Annotated[str | None, THEME] = None
-    ascii: Annotated[bool, ASCII] = False
+    address: str = argument()
+    interval_s: float | None = option(
+        "--interval",
+        type=Decimal(0, 3600),
+        metavar="SECONDS",
+        help=f"From one look to the next (default: {SCREEN_S}); with --json between its two "
+        f"looks, from which rates follow (default: {JSON_S:g}), 0 for a single look.",
+    )
+    json_path: str | None = json_option(
+        "Write what the server tells now as JSON, and end; - for stdout."
+    )
+    model: str | None = option(
+        "--model", metavar="NAME", help="Of a router: which of its models to watch."
+    )
+    theme: str | None = THEME
+    ascii: bool = ASCII
 
 
 command = request_command(Attach, "attach", "run_attach:attach", examples=_EXAMPLES)

@@ -1,9 +1,6 @@
 """``spectui bench``: one configuration against the baseline."""
 
-from dataclasses import dataclass
-from typing import Annotated
-
-from spectui.cli.click_options import listed, option, request_command
+from spectui.cli.click_options import listed, option, request, request_command
 from spectui.cli.drafting import MEASURED
 from spectui.cli.given import Given
 from spectui.cli.options import OF_TEMPERATURES
@@ -47,7 +44,7 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Bench:
     """Measure one setting against the target alone.
 
@@ -58,40 +55,28 @@ class Bench:
     """
 
     given: Given
-    server_url: Annotated[
-        str | None,
-        option(
-            "--server-url",
-            metavar="ADDRESS",
-            help=(
-                "Measure a llama-server that runs already, here or elsewhere, as it stands: only "
-                "prompts are sent to it. Its API key is taken from SPECTUI_API_KEY or "
-                "LLAMA_API_KEY, or asked for."
-            ),
+    server_url: str | None = option(
+        "--server-url",
+        metavar="ADDRESS",
+        help=(
+            "Measure a llama-server that runs already, here or elsewhere, as it stands: only "
+            "prompts are sent to it. Its API key is taken from SPECTUI_API_KEY or LLAMA_API_KEY, "
+            "or asked for."
         ),
-    ] = None
-    baseline_url: Annotated[
-        str | None,
-        option(
-            "--baseline-url",
-            metavar="ADDRESS",
-            help="With --server-url: another one without speculation, to compare with.",
-        ),
-    ] = None
-    lengths: Annotated[
-        tuple[int, ...],
-        option(
-            "--prompt-length",
-            type=ListOf(Value(Whole(1))),
-            metavar="N,...",
-            help=(
-                "Lengths of prompt to measure one after the other: each prompt with others before "
-                "it."
-            ),
-        ),
-    ] = ()
-    repeats: Annotated[int, repeats_option("Measure every prompt N times.")] = 1
-    requests: Annotated[tuple[RequestShape, ...], REQUEST]
+    )
+    baseline_url: str | None = option(
+        "--baseline-url",
+        metavar="ADDRESS",
+        help="With --server-url: another one without speculation, to compare with.",
+    )
+    lengths: tuple[int, ...] = option(
+        "--prompt-length",
+        default=(),
+        type=ListOf(Value(Whole(1))),
+        help="Lengths of prompt to measure one after the other: each prompt with others before it.",
+    )
+    repeats: int = repeats_option("Measure every prompt N times.")
+    requests: tuple[RequestShape, ...] = REQUEST
 
 
 command = request_command(

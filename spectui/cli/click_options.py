@@ -1,12 +1,12 @@
 """Options of click: from ``spectui.options``, and from the fields of a command's request."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import reduce
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, dataclass_transform
 
 import click
 
@@ -110,59 +110,89 @@ def _metavar(values: Values) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """An option or an argument in the annotation of a request's field."""
+    """An option or an argument of a request's field."""
 
     flags: tuple[str, ...]
     """None for an argument."""
     attributes: Mapping[str, Any]
-    """As click takes them, without the default, which is the field's."""
+    """As click takes them."""
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Add an option, under the name of its flag, to a command that has no request."""
+        """Add an option to a command, under the name of its flag."""
         return click.option(*self.flags, **self.attributes)(function)
 
-    def named(self, name: str, default: object) -> Decorator:
-        """The option or argument of a field; the default is ``MISSING`` where one has to be given.
-
-        Args:
-            name: the field's.
-            default: the field's.
-        """
-        given = {} if default is MISSING else {"default": default, "required": False}
-        if not self.flags:
-            return click.argument(name, **{**given, **self.attributes})
-        return click.option(*self.flags, name, **{**given, **self.attributes})
+    def named(self, name: str) -> Decorator:
+        """The option or argument of a field."""
+        if self.flags:
+            return click.option(*self.flags, name, **self.attributes)
+        return click.argument(name, **self.attributes)
 
 
-def option(*flags: str, **attributes: Any) -> Described:
-    """Describe an option, as ``click.option`` does, without its name and default."""
-    return Described(flags, attributes)
+def option(
+    *flags: str,
+    type: Values | click.ParamType[Any] | None = None,  # noqa: A002 - click's name
+    default: object = None,
+    help: str = "",  # noqa: A002 - as above
+    **attributes: Any,
+) -> Any:
+    """Describe an option of a request's field; more as ``click.option`` takes it.
+
+    The help shows the default where it says nothing of one itself.
+    """
+    if default is not None:
+        is_shown = default != () and "(default" not in help
+        attributes |= {"default": default, "show_default": is_shown}
+    return Described(flags, {"type": _parsed(type), "help": help, **attributes})
 
 
-def argument(**attributes: Any) -> Described:
-    """Describe an argument, as ``click.argument`` does, without its name and default."""
-    return Described((), attributes)
+def switch(
+    *flags: str,
+    default: bool | None = False,
+    help: str,  # noqa: A002 - click's name
+) -> Any:
+    """Describe an option without a value."""
+    attributes = {"is_flag": True, "default": default, "show_default": bool(default)}
+    return Described(flags, {"help": help, **attributes})
 
 
-def options_of(request: type) -> tuple[Decorator, ...]:
-    """The options of a request's fields, in their order; fields without one are passed over."""
-    hints = get_type_hints(request, include_extras=True)
-    return tuple(
-        described.named(field.name, field.default)
-        for field in fields(request)
-        for described in get_args(hints[field.name])
-        if isinstance(described, Described)
-    )
+def argument(
+    *,
+    type: Values | click.ParamType[Any] | None = None,  # noqa: A002 - click's name
+    **attributes: Any,
+) -> Any:
+    """Describe an argument of a request's field; more as ``click.argument`` takes it."""
+    return Described((), {"type": _parsed(type), **attributes})
 
 
-def request_of(request: type[_T], context: click.Context) -> _T:
+def _parsed(given: Values | click.ParamType[Any] | None) -> click.ParamType[Any] | None:
+    return given if isinstance(given, click.ParamType | None) else click_type(given)
+
+
+_OPTION = "option"
+
+
+@dataclass_transform(
+    kw_only_default=True, frozen_default=True, field_specifiers=(option, switch, argument)
+)
+def request(kind: type[_T]) -> type[_T]:
+    """Make a class a command's request: its fields are the options, its docstring the help.
+
+    A field ``given`` has all that the command was given.
+    """
+    for name, described in [*vars(kind).items()]:
+        if isinstance(described, Described):
+            setattr(kind, name, field(metadata={_OPTION: described}))
+    return dataclass(frozen=True, slots=True, kw_only=True)(kind)
+
+
+def request_of(kind: type[_T], context: click.Context) -> _T:
     """The request of a command that was parsed."""
     values = {**context.params, "given": Given.of(context)}
-    return request(**{field.name: values[field.name] for field in fields(request)})  # type: ignore[arg-type]
+    return kind(**{one.name: values[one.name] for one in fields(kind)})  # type: ignore[arg-type]
 
 
 def request_command(
-    request: type,
+    kind: type,
     name: str,
     run: str,
     *,
@@ -170,13 +200,13 @@ def request_command(
     cls: type[Command] = Command,
     examples: Examples = (),
 ) -> Command:
-    """The command of a request: fields are its options, the docstring is its help.
+    """The command of a request.
 
     Args:
-        request: a dataclass. What a field ``given`` has is all that the command was given.
+        kind: class of the request.
         name: the command's.
         run: ``module:function`` of ``spectui.cli`` that takes the request; imported when it runs.
-        shared: options that stand before its own, and are in ``given`` alone.
+        shared: options that stand before the request's own, and are in ``given`` alone.
         cls: class of the command.
         examples: for its help.
     """
@@ -184,11 +214,13 @@ def request_command(
     @click.pass_context
     def command(context: click.Context, /, **_parsed: Any) -> None:
         module, _, function = run.partition(":")
-        getattr(import_module(f"spectui.cli.{module}"), function)(request_of(request, context))
+        getattr(import_module(f"spectui.cli.{module}"), function)(request_of(kind, context))
 
-    command.__doc__ = request.__doc__
-    made = add_options(*shared, *options_of(request))(command)
-    found: Command = click.command(name=name, cls=cls, examples=examples)(made)
+    command.__doc__ = kind.__doc__
+    own = [one.metadata[_OPTION].named(one.name) for one in fields(kind) if one.metadata]
+    found: Command = click.command(name=name, cls=cls, examples=examples)(
+        add_options(*shared, *own)(command)
+    )
     return found
 
 

@@ -1,18 +1,14 @@
 """``spectui`` without a command: the interactive screen."""
 
-from dataclasses import dataclass
-from typing import Annotated
-
 import click
 
-from spectui.cli.click_options import option, request_command
+from spectui.cli.click_options import option, request, request_command
 from spectui.cli.defaults import FromUserOnly
 from spectui.cli.drafting import DRAFTING
 from spectui.cli.given import Given
 from spectui.cli.help import Command
 from spectui.cli.options import COCKPIT
 from spectui.cli.options_common import ASCII, THEME, YES
-from spectui.cli.values import Value
 from spectui.options.option import Whole
 
 DEMO_TOKENS = 128
@@ -40,7 +36,7 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Cockpit:
     """Chat with a pair, and watch and tune what speculation does on this machine.
 
@@ -48,23 +44,18 @@ class Cockpit:
     """
 
     given: Given
-    n_predict: Annotated[
-        int,
-        option(
-            "-n",
-            "--n-predict",
-            cls=FromUserOnly,
-            type=Value(Whole(-1)),
-            metavar="N",
-            help=(
-                "Most tokens per answer (default: as many as the context holds; "
-                f"{DEMO_TOKENS} for the demo models)."
-            ),
-        ),
-    ] = -1
-    yes: Annotated[bool, YES] = False
-    theme: Annotated[str | None, THEME] = None
-    ascii: Annotated[bool, ASCII] = False
+    n_predict: int = option(
+        "-n",
+        "--n-predict",
+        default=-1,
+        cls=FromUserOnly,
+        type=Whole(-1),
+        help="Most tokens per answer (default: as many as the context holds; "
+        f"{DEMO_TOKENS} for the demo models).",
+    )
+    yes: bool = YES
+    theme: str | None = THEME
+    ascii: bool = ASCII
 
 
 command = request_command(

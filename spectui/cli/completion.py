@@ -1,12 +1,9 @@
 """``spectui completion``: the script with which a shell completes spectui's commands."""
 
-from dataclasses import dataclass
-from typing import Annotated
-
 import click
 from click.shell_completion import get_completion_class
 
-from spectui.cli.click_options import argument, request_command
+from spectui.cli.click_options import argument, request, request_command
 from spectui.cli.output import say_exactly
 
 _EXAMPLES = (
@@ -19,14 +16,14 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Completion:
     """Print the script with which SHELL completes commands, options and values.
 
     Values are files, presets, grids, studies, and words that an option can have.
     """
 
-    shell: Annotated[str, argument(type=click.Choice(["bash", "zsh", "fish"]))]
+    shell: str = argument(type=click.Choice(["bash", "zsh", "fish"]))
 
 
 def complete(request: Completion) -> None:

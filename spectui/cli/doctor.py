@@ -1,13 +1,9 @@
 """``spectui doctor``: what works here, what fits and what is slow, without loading weights."""
 
-from dataclasses import dataclass
-from typing import Annotated
-
-from spectui.cli.click_options import option, request_command
+from spectui.cli.click_options import option, request, request_command, switch
 from spectui.cli.given import Given
 from spectui.cli.help import Command
 from spectui.cli.options import OF_CANDIDATES
-from spectui.cli.values import Value
 from spectui.options.option import Whole
 
 _WITHOUT_EFFECT = frozenset(
@@ -24,7 +20,7 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Doctor:
     """Examine the machine, and a target with its drafts: can it work, does it fit, can it pay?
 
@@ -33,28 +29,20 @@ class Doctor:
     """
 
     given: Given
-    draft_max: Annotated[
-        int,
-        option(
-            "--draft-max",
-            "--spec-draft-n-max",
-            type=Value(Whole(1)),
-            show_default=True,
-            metavar="N",
-            help="Longest draft to make room for.",
+    draft_max: int = option(
+        "--draft-max",
+        "--spec-draft-n-max",
+        default=16,
+        type=Whole(1),
+        help="Longest draft to make room for.",
+    )
+    libraries: bool = switch(
+        "--libraries",
+        help=(
+            "List the llama.cpp libraries of this machine, say why one cannot be used and, with a "
+            "target, what a batch of 1 and of 4 tokens costs with each."
         ),
-    ] = 16
-    libraries: Annotated[
-        bool,
-        option(
-            "--libraries",
-            is_flag=True,
-            help=(
-                "List the llama.cpp libraries of this machine, say why one cannot be used and, "
-                "with a target, what a batch of 1 and of 4 tokens costs with each."
-            ),
-        ),
-    ] = False
+    )
 
 
 def start(request: Doctor) -> None:

@@ -1,13 +1,12 @@
 """``spectui export``: the flags that tuning advised, or a command in today's words."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 import click
 
-from spectui.cli.click_options import argument, option, request_command
+from spectui.cli.click_options import argument, option, request, request_command, switch
 from spectui.cli.completing import files, studies
 from spectui.cli.judged import found_reader, given_reader, warn_of_silence
 from spectui.cli.options_common import DIALECTS, PIN, STORAGE
@@ -27,6 +26,7 @@ from spectui.commands.translation import translated
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
+from spectui.options.option import File
 
 _FORMATS = ("llama-server", "args", "env", "ini", "llama-swap", "compose", "json")
 _OF_SHELLS = frozenset({Format.LLAMA_SERVER, Format.ENV})
@@ -49,7 +49,7 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Export:
     """Write the flags that spectui tune printed in the end of STUDY, for a llama-server.
 
@@ -57,61 +57,39 @@ class Export:
     was to turn speculation off, no speculative flag is written.
     """
 
-    study: Annotated[str | None, argument(shell_complete=studies)] = None
-    command_line: Annotated[
-        str | None,
-        option(
-            "--from",
-            metavar="COMMAND",
-            shell_complete=files,
-            help='Rewrite an existing command instead: "llama-server -m ...".',
+    study: str | None = argument(required=False, shell_complete=studies)
+    command_line: str | None = option(
+        "--from",
+        metavar="COMMAND",
+        shell_complete=files,
+        help='Rewrite an existing command instead: "llama-server -m ...".',
+    )
+    dialect: str = option(
+        "--dialect",
+        default=_AUTO,
+        type=click.Choice([_AUTO, *DIALECTS.choices]),
+        help=(
+            "Whose option names are written; auto asks --server-bin, else follows study or command."
         ),
-    ] = None
-    dialect: Annotated[
-        str,
-        option(
-            "--dialect",
-            type=click.Choice([_AUTO, *DIALECTS.choices]),
-            show_default=True,
-            help=(
-                "Whose option names are written; auto asks --server-bin, else follows study or "
-                "command."
-            ),
-        ),
-    ] = _AUTO
-    server_bin: Annotated[
-        str | None,
-        option(
-            "--server-bin",
-            metavar="PATH",
-            shell_complete=files,
-            help="The llama-server that will read it: only what its --help lists is written.",
-        ),
-    ] = None
-    format: Annotated[
-        str,
-        option(
-            "--format",
-            type=click.Choice(_FORMATS),
-            show_default=True,
-            help="A command, its arguments, variables, or a file for what starts llama-server.",
-        ),
-    ] = "llama-server"
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            type=click.Path(path_type=Path),
-            metavar="FILE",
-            help="Write it to FILE instead of stdout.",
-        ),
-    ] = None
-    force: Annotated[
-        bool,
-        option("--force", is_flag=True, help="Let --out take the place of a file that exists."),
-    ] = False
-    pin: Annotated[bool, PIN] = False
-    storage: Annotated[str | None, STORAGE] = None
+    )
+    server_bin: str | None = option(
+        "--server-bin",
+        metavar="PATH",
+        shell_complete=files,
+        help="The llama-server that will read it: only what its --help lists is written.",
+    )
+    format: str = option(
+        "--format",
+        default="llama-server",
+        type=click.Choice(_FORMATS),
+        help="A command, its arguments, variables, or a file for what starts llama-server.",
+    )
+    out: Path | None = option(
+        "--out", type=File(), metavar="FILE", help="Write it to FILE instead of stdout."
+    )
+    force: bool = switch("--force", help="Let --out take the place of a file that exists.")
+    pin: bool = PIN
+    storage: str | None = STORAGE
 
 
 command = request_command(Export, "export", "export:export", examples=_EXAMPLES)

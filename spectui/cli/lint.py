@@ -1,13 +1,11 @@
 """``spectui lint``: problems of a llama-server command, with replacements."""
 
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import PurePath
-from typing import Annotated
 
 import click
 
-from spectui.cli.click_options import argument, option, request_command
+from spectui.cli.click_options import argument, option, request, request_command, switch
 from spectui.cli.completing import files
 from spectui.cli.help import Command
 from spectui.cli.options_common import DIALECTS, QUIET, json_option
@@ -42,7 +40,7 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Lint:
     """Check an existing llama-server command, without running it.
 
@@ -62,45 +60,26 @@ class Lint:
     warnings there are.
     """
 
-    command_line: Annotated[str | None, argument(metavar="[COMMAND]", shell_complete=files)] = None
-    fix: Annotated[
-        bool, option("--fix", is_flag=True, help="Print the corrected command alone on stdout.")
-    ] = False
-    dialect: Annotated[
-        str | None,
-        option(
-            "--dialect",
-            type=DIALECTS,
-            help=(
-                "Which llama-server will read it (default: that of --server-bin, or the command's "
-                "own)."
-            ),
+    command_line: str | None = argument(metavar="[COMMAND]", required=False, shell_complete=files)
+    fix: bool = switch("--fix", help="Print the corrected command alone on stdout.")
+    dialect: str | None = option(
+        "--dialect",
+        type=DIALECTS,
+        help=(
+            "Which llama-server will read it (default: that of --server-bin, or the command's own)."
         ),
-    ] = None
-    server_bin: Annotated[
-        str | None,
-        option(
-            "--server-bin",
-            metavar="PATH",
-            shell_complete=files,
-            help=(
-                "The llama-server that will read it, and judges it (default: one that is found "
-                "here)."
-            ),
-        ),
-    ] = None
-    no_models: Annotated[
-        bool,
-        option(
-            "--no-models",
-            is_flag=True,
-            help="Look at the arguments alone, though the models are here.",
-        ),
-    ] = False
-    json_path: Annotated[str | None, json_option("Write the findings as JSON; - for stdout.")] = (
-        None
     )
-    quiet: Annotated[bool, QUIET] = False
+    server_bin: str | None = option(
+        "--server-bin",
+        metavar="PATH",
+        shell_complete=files,
+        help="The llama-server that will read it, and judges it (default: one that is found here).",
+    )
+    no_models: bool = switch(
+        "--no-models", help="Look at the arguments alone, though the models are here."
+    )
+    json_path: str | None = json_option("Write the findings as JSON; - for stdout.")
+    quiet: bool = QUIET
 
 
 command = request_command(Lint, "lint", "run_lint:lint", cls=_Quoted, examples=_EXAMPLES)

@@ -1,17 +1,14 @@
 """``spectui models``: models on this machine."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import click
 
-from spectui.cli.click_options import argument, option, request_command
+from spectui.cli.click_options import argument, option, request, request_command
 from spectui.cli.completing import presets
 from spectui.cli.help import Group
 from spectui.cli.options_common import QUIET, json_option
-from spectui.cli.values import Value
-from spectui.options.option import Whole
+from spectui.options.option import File, Whole
 
 _EXAMPLES = (
     ("Which models are here", "spectui models scan"),
@@ -23,9 +20,8 @@ _JSON = json_option()
 _CONTEXT = option(
     "-c",
     "--ctx-size",
-    type=Value(Whole(1)),
-    show_default=True,
-    metavar="N",
+    type=Whole(1),
+    default=4096,
     help="Tokens of context that memory is given for.",
 )
 
@@ -35,7 +31,7 @@ def command() -> None:
     """Find and fetch models and drafts for them, or build the demo models."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Scan:
     """List the models in each DIR, or with -m rank them as drafts.
 
@@ -43,20 +39,14 @@ class Scan:
     only headers are read, with -m vocabularies as well.
     """
 
-    folders: Annotated[
-        tuple[Path, ...],
-        argument(nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]..."),
-    ]
-    target: Annotated[
-        Path | None,
-        option("-m", "--model", type=click.Path(path_type=Path), help="Rank drafts for it."),
-    ] = None
-    n_ctx: Annotated[int, _CONTEXT] = 4096
-    json_path: Annotated[str | None, _JSON] = None
-    quiet: Annotated[bool, QUIET] = False
+    folders: tuple[Path, ...] = argument(nargs=-1, type=File(), metavar="[DIR]...")
+    target: Path | None = option("-m", "--model", type=File(), help="Rank drafts for it.")
+    n_ctx: int = _CONTEXT
+    json_path: str | None = _JSON
+    quiet: bool = QUIET
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Find:
     """Ask Hugging Face's hub for drafts that fit a target; fetch none.
 
@@ -64,31 +54,21 @@ class Find:
     Of each, the header is read: some megabytes. Needs huggingface_hub, as the extra hub brings it.
     """
 
-    target: Annotated[
-        Path | None,
-        option(
-            "-m",
-            "--model",
-            type=click.Path(path_type=Path),
-            help="Find drafts for it. Has to be given.",
-        ),
-    ] = None
-    n_ctx: Annotated[int, _CONTEXT] = 4096
-    limit: Annotated[
-        int,
-        option(
-            "--limit",
-            type=Value(Whole(1, 100)),
-            show_default=True,
-            metavar="N",
-            help="Repositories to look into, the most promising first.",
-        ),
-    ] = 8
-    json_path: Annotated[str | None, _JSON] = None
-    quiet: Annotated[bool, QUIET] = False
+    target: Path | None = option(
+        "-m", "--model", type=File(), help="Find drafts for it. Has to be given."
+    )
+    n_ctx: int = _CONTEXT
+    limit: int = option(
+        "--limit",
+        default=8,
+        type=Whole(1, 100),
+        help="Repositories to look into, the most promising first.",
+    )
+    json_path: str | None = _JSON
+    quiet: bool = QUIET
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Fetch:
     """Fetch FILE of REPO, or the target and the first draft of PRESET, and print the paths.
 
@@ -97,29 +77,20 @@ class Fetch:
     folder; what is there already stays. Needs huggingface_hub, as the extra hub brings it.
     """
 
-    what: Annotated[str, argument(metavar="REPO|PRESET", shell_complete=presets)]
-    file: Annotated[str | None, argument()] = None
-    quiet: Annotated[bool, QUIET] = False
+    what: str = argument(metavar="REPO|PRESET", shell_complete=presets)
+    file: str | None = argument(required=False)
+    quiet: bool = QUIET
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Demo:
     """Build the demo models and print their paths.
 
     A dense and a mixture-of-experts target and two drafts, made from SmolLM2-135M.
     """
 
-    seed: Annotated[
-        int,
-        option(
-            "--seed",
-            type=Value(Whole(0)),
-            show_default=True,
-            metavar="N",
-            help="Of the noise in their weights.",
-        ),
-    ] = 0
-    quiet: Annotated[bool, QUIET] = False
+    seed: int = option("--seed", default=0, type=Whole(0), help="Of the noise in their weights.")
+    quiet: bool = QUIET
 
 
 command.add_command(request_command(Scan, "scan", "run_scan:scan"))

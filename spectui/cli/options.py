@@ -5,14 +5,14 @@ from pathlib import Path
 
 import click
 
-from spectui.cli.click_options import Decorator, click_option
+from spectui.cli.click_options import Decorator, click_option, option, switch
 from spectui.cli.completing import files, presets
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
 from spectui.cli.options_common import JSON_FILE, QUIET, YES
-from spectui.cli.values import DrafterKind, ListOf, Value
+from spectui.cli.values import DrafterKind, ListOf
 from spectui.options import catalogue, context, placement
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
-from spectui.options.option import Whole
+from spectui.options.option import File, Whole
 
 _MODEL = click_option(placement.MODEL)
 _DRAFT = click_option(replace(placement.MODEL_DRAFT, help="The draft, a GGUF file."))
@@ -20,9 +20,7 @@ _DRAFT = click_option(replace(placement.MODEL_DRAFT, help="The draft, a GGUF fil
 _DRAFTS = click_option(placement.MODEL_DRAFT)
 _PLACEMENT = tuple(map(click_option, placement.PLACEMENT))
 _CONTEXT = tuple(map(click_option, context.CONTEXT))
-_CONTEXT_OF_GRID = tuple(
-    click_option(option) for option in context.CONTEXT if option is not context.THREADS
-)
+_CONTEXT_OF_GRID = tuple(click_option(one) for one in context.CONTEXT if one is not context.THREADS)
 """Context options of a command to which threads are an axis."""
 
 _PRESET: Decorator = click.option(
@@ -57,11 +55,10 @@ _DEMO: tuple[Decorator, ...] = (
         callback=demo_option,
         help="Use the demo models; they are built on first use.",
     ),
-    click.option(
+    option(
         "--target",
         type=click.Choice(["dense", "moe"]),
         default="dense",
-        show_default=True,
         help="Which demo target.",
     ),
 )
@@ -99,14 +96,8 @@ def _drafters(*more: str) -> Decorator:
 
 _DRAFTERS = _drafters()
 
-_LENGTH: Decorator = click.option(
-    "-n",
-    "--n-predict",
-    type=Value(Whole(2)),
-    default=64,
-    show_default=True,
-    metavar="N",
-    help="Tokens to generate per prompt.",
+_LENGTH: Decorator = option(
+    "-n", "--n-predict", type=Whole(2), default=64, help="Tokens to generate per prompt."
 )
 
 
@@ -127,14 +118,14 @@ OF_A_RUN: tuple[Decorator, ...] = (
 
 _RUN: tuple[Decorator, ...] = (
     _LENGTH,
-    click.option(
+    option(
         "--prompts",
-        type=click.Path(path_type=Path),
+        type=File(),
         help="Your prompts: JSONL, JSON, CSV, text, or a folder of them (default: a suite).",
     ),
     JSON_FILE,
     QUIET,
-    click.option("--verbose", is_flag=True, help="Show llama.cpp's log on stderr."),
+    switch("--verbose", help="Show llama.cpp's log on stderr."),
 )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from spectui.cli.click_options import Decorator, Described, option
+from spectui.cli.click_options import Decorator, option, switch
 from spectui.cli.completing import files
 from spectui.cli.values import DURATION, ListOf, RequestLengths, Value
 from spectui.errors import UsageError
@@ -19,34 +19,32 @@ from spectui.paths import STORAGE_VARIABLE
 from spectui.secret import without_passwords
 
 
-def json_option(what: str = "Write the result as JSON; - for stdout.") -> Described:
+def json_option(what: str = "Write the result as JSON; - for stdout.") -> Any:
     """``--json``, with a description of the document."""
     return option("--json", type=click.Path(allow_dash=True), metavar="FILE", help=what)
 
 
-JSON_FILE = json_option().named("json_path", None)
-QUIET = option("--quiet", is_flag=True, help="Show no progress.")
-YES = option(
+JSON_FILE: Decorator = json_option().named("json_path")
+QUIET = switch("--quiet", help="Show no progress.")
+YES = switch(
     "--yes",
-    is_flag=True,
     help=(
         "Load a pair even if RAM has no room for all of its weights, which are then read from disk "
         "again and again."
     ),
 )
 THEME = option("--theme", metavar="NAME", help="Look; the command palette lists them.")
-ASCII = option("--ascii", is_flag=True, help="Draw with ASCII characters only.")
-PIN = option(
+ASCII = switch("--ascii", help="Draw with ASCII characters only.")
+PIN = switch(
     "--pin",
-    is_flag=True,
     help="Write the layers and experts that --fit has chosen, not leave them to the server.",
 )
 DIALECTS = click.Choice([str(one) for one in Dialect])
 
 
-def repeats_option(what: str) -> Described:
+def repeats_option(what: str) -> Any:
     """``--repeats``, with a description of what is repeated."""
-    return option("--repeats", type=Value(Whole(1)), show_default=True, metavar="N", help=what)
+    return option("--repeats", type=Whole(1), default=1, help=what)
 
 
 class BackendKind(StrEnum):
@@ -62,8 +60,6 @@ TIMEOUT = option(
     "--timeout",
     type=DURATION,
     default="10m",
-    show_default=True,
-    metavar="TIME",
     help="How long a server may take to load its models, or to answer.",
 )
 
@@ -71,13 +67,12 @@ BACKEND = option(
     "--backend",
     type=click.Choice([str(kind) for kind in BackendKind]),
     default=str(BackendKind.ENGINE),
-    show_default=True,
     help=(
         "What decodes: spectui's own engine, or your llama-server (--server-bin), which also "
         "runs what the engine cannot."
     ),
 )
-KEEP_BOTH = option(
+KEEP_BOTH = switch(
     "--keep-both/--one-at-a-time",
     default=None,
     help=(
@@ -85,7 +80,7 @@ KEEP_BOTH = option(
         "end one before the other starts (default: both, where memory has room)."
     ),
 )
-OF_BACKEND: tuple[Decorator, ...] = (BACKEND, KEEP_BOTH.named("keeps_both", None), TIMEOUT)
+OF_BACKEND: tuple[Decorator, ...] = (BACKEND, KEEP_BOTH.named("keeps_both"), TIMEOUT)
 
 
 def _without_password(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
@@ -158,7 +153,6 @@ PARALLEL = option(
     "--parallel",
     type=ListOf(Value(Whole(1, MOST_SLOTS))),
     default=(),
-    metavar="N,...",
     help=(
         "With --backend server: as many streams at once, on servers with as many slots, each with "
         "a context of -c (default: as the command of --from, else 1)."

@@ -1,16 +1,13 @@
 """``spectui replay``: predicts settings from a recorded trace."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import click
-
-from spectui.cli.click_options import argument, listed, option, request_command
+from spectui.cli.click_options import argument, listed, option, request, request_command
 from spectui.cli.drafting import REPLAYED_NGRAMS
 from spectui.cli.given import Given
 from spectui.cli.options_common import json_option
 from spectui.options.drafters import DraftSimple, numbers_of
+from spectui.options.option import File
 
 MAX, *OTHERS = numbers_of(DraftSimple)
 """Numbers of a draft model."""
@@ -26,7 +23,7 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Replay:
     """Predict settings from a TRACE, without loading a model.
 
@@ -35,18 +32,15 @@ class Replay:
     """
 
     given: Given
-    trace: Annotated[Path, argument(type=click.Path(path_type=Path))]
-    drafts: Annotated[
-        tuple[str, ...],
-        option(
-            "-md",
-            "--model-draft",
-            multiple=True,
-            metavar="NAME",
-            help="Only this draft of the trace. May be repeated (default: all).",
-        ),
-    ] = ()
-    json_path: Annotated[str | None, json_option()] = None
+    trace: Path = argument(type=File())
+    drafts: tuple[str, ...] = option(
+        "-md",
+        "--model-draft",
+        multiple=True,
+        metavar="NAME",
+        help="Only this draft of the trace. May be repeated (default: all).",
+    )
+    json_path: str | None = json_option()
 
 
 command = request_command(

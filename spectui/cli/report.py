@@ -1,12 +1,11 @@
 """``spectui report``: a study as something to show to others."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import click
 
-from spectui.cli.click_options import argument, option, request_command
+from spectui.cli.click_options import argument, option, request, request_command, switch
 from spectui.cli.completing import studies
 from spectui.cli.options_common import STORAGE
 from spectui.cli.removed import reason_of
@@ -33,7 +32,7 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Report:
     """Write a report of STUDY: one file that needs no network.
 
@@ -41,39 +40,28 @@ class Report:
     it, the latest study with a verdict.
     """
 
-    studies: Annotated[
-        tuple[str, ...], argument(nargs=-1, metavar="[STUDY]", shell_complete=studies)
-    ]
-    format: Annotated[
-        str,
-        option(
-            "--format",
-            type=_Format(),
-            show_default=True,
-            help=(
-                "A page for a browser; Markdown for an issue; or a row for a shared table in "
-                "Markdown, without paths, prompts, and names of machines or people."
-            ),
+    studies: tuple[str, ...] = argument(nargs=-1, metavar="[STUDY]", shell_complete=studies)
+    format: str = option(
+        "--format",
+        default="html",
+        type=_Format(),
+        help=(
+            "A page for a browser; Markdown for an issue; or a row for a shared table in Markdown, "
+            "without paths, prompts, and names of machines or people."
         ),
-    ] = "html"
-    out: Annotated[
-        Path | None,
-        option(
-            "-o",
-            "--out",
-            type=click.Path(path_type=Path, allow_dash=True),
-            metavar="FILE",
-            help=(
-                "Write it to FILE; - for stdout (default: a page goes to "
-                "spectui-report-STUDY.html in this folder, the others to stdout)."
-            ),
+    )
+    out: Path | None = option(
+        "-o",
+        "--out",
+        type=click.Path(path_type=Path, allow_dash=True),
+        metavar="FILE",
+        help=(
+            "Write it to FILE; - for stdout (default: a page goes to spectui-report-STUDY.html in "
+            "this folder, the others to stdout)."
         ),
-    ] = None
-    force: Annotated[
-        bool,
-        option("--force", is_flag=True, help="Let it take the place of a file that exists."),
-    ] = False
-    storage: Annotated[str | None, STORAGE] = None
+    )
+    force: bool = switch("--force", help="Let it take the place of a file that exists.")
+    storage: str | None = STORAGE
 
 
 command = request_command(Report, "report", "run_report:report", examples=_EXAMPLES)

@@ -1,12 +1,8 @@
 """``spectui serve``: the screen in a browser of this machine."""
 
-from dataclasses import dataclass
-from typing import Annotated
-
 import click
 
-from spectui.cli.click_options import argument, option, request_command
-from spectui.cli.values import Value
+from spectui.cli.click_options import argument, option, request, request_command
 from spectui.options.option import Whole
 
 _MOST_PORT = 65535
@@ -16,7 +12,7 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Serve:
     """Show the screen in a browser.
 
@@ -27,20 +23,12 @@ class Serve:
     What follows are the screen's own options: spectui serve --demo.
     """
 
-    port: Annotated[
-        int,
-        option(
-            "--port",
-            type=Value(Whole(0, _MOST_PORT)),
-            show_default=True,
-            metavar="N",
-            help="On 127.0.0.1; 0 for a free one.",
-        ),
-    ] = 8765
-    screen: Annotated[
-        tuple[str, ...],
-        argument(nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF THE SCREEN]..."),
-    ]
+    port: int = option(
+        "--port", default=8765, type=Whole(0, _MOST_PORT), help="On 127.0.0.1; 0 for a free one."
+    )
+    screen: tuple[str, ...] = argument(
+        nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF THE SCREEN]..."
+    )
 
 
 command = request_command(Serve, "serve", "run_serve:serve", examples=_EXAMPLES)

@@ -1,15 +1,14 @@
 """``spectui studies``: what tuning has kept."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import click
 
-from spectui.cli.click_options import argument, option, request_command
+from spectui.cli.click_options import argument, option, request, request_command, switch
 from spectui.cli.completing import studies
 from spectui.cli.help import Group
 from spectui.cli.options_common import STORAGE, json_option
+from spectui.options.option import File
 
 _EXAMPLES = (
     ("What was tuned", "spectui studies list"),
@@ -18,7 +17,7 @@ _EXAMPLES = (
 )
 
 
-_FILE = argument(type=click.Path(path_type=Path))
+_FILE = argument(type=File())
 
 
 @click.group(name="studies", cls=Group, examples=_EXAMPLES)
@@ -26,15 +25,15 @@ def command() -> None:
     """List, show, move and delete the studies that tuning keeps."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class List:
     """List all studies, the latest first: state, trials, verdict, model."""
 
-    storage: Annotated[str | None, STORAGE] = None
-    json_path: Annotated[str | None, json_option()] = None
+    storage: str | None = STORAGE
+    json_path: str | None = json_option()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Show:
     """Print again what tune printed in the end of STUDY.
 
@@ -42,47 +41,45 @@ class Show:
     trials.
     """
 
-    study: Annotated[str | None, argument(shell_complete=studies)] = None
-    storage: Annotated[str | None, STORAGE] = None
-    json_path: Annotated[
-        str | None, json_option("Write the document that tune writes with --json; - for stdout.")
-    ] = None
+    study: str | None = argument(required=False, shell_complete=studies)
+    storage: str | None = STORAGE
+    json_path: str | None = json_option(
+        "Write the document that tune writes with --json; - for stdout."
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Export:
     """Write STUDY to FILE, which may not exist: all trials, and what was found.
 
     It says where your models and prompts are.
     """
 
-    study: Annotated[str, argument(shell_complete=studies)]
-    file: Annotated[Path, _FILE]
-    storage: Annotated[str | None, STORAGE] = None
+    study: str = argument(shell_complete=studies)
+    file: Path = _FILE
+    storage: str | None = STORAGE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Import:
     """Store the study that FILE holds, which studies export wrote."""
 
-    file: Annotated[Path, _FILE]
-    name: Annotated[
-        str | None,
-        option("--as", metavar="NAME", help="Name of the study (default: that in FILE)."),
-    ] = None
-    storage: Annotated[str | None, STORAGE] = None
+    file: Path = _FILE
+    name: str | None = option(
+        "--as", metavar="NAME", help="Name of the study (default: that in FILE)."
+    )
+    storage: str | None = STORAGE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Delete:
     """Delete each STUDY, by its whole name, with its trials and its verdict."""
 
-    studies: Annotated[
-        tuple[str, ...],
-        argument(nargs=-1, required=True, metavar="STUDY...", shell_complete=studies),
-    ]
-    yes: Annotated[bool, option("--yes", is_flag=True, help="Do not ask.")] = False
-    storage: Annotated[str | None, STORAGE] = None
+    studies: tuple[str, ...] = argument(
+        nargs=-1, required=True, metavar="STUDY...", shell_complete=studies
+    )
+    yes: bool = switch("--yes", help="Do not ask.")
+    storage: str | None = STORAGE
 
 
 command.add_command(request_command(List, "list", "run_studies:list_all"))

@@ -1,12 +1,10 @@
 """``spectui sweep``: a grid of configurations, resumable, with tables and a picture."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import click
 
-from spectui.cli.click_options import Decorator, listed, option, request_command
+from spectui.cli.click_options import Decorator, listed, option, request, request_command, switch
 from spectui.cli.completing import grids
 from spectui.cli.defaults import FromUserOnly
 from spectui.cli.drafting import LISTED_NGRAMS
@@ -16,7 +14,7 @@ from spectui.cli.options_common import OF_BACKEND, PARALLEL, SERVER_BIN
 from spectui.cli.values import DrafterKind, ListOf, Value
 from spectui.options import catalogue, context
 from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
-from spectui.options.option import Whole
+from spectui.options.option import File, Whole
 from spectui.sweep.axes import DRAFTING_KINDS
 
 _AXES: tuple[Decorator, ...] = (
@@ -38,7 +36,6 @@ _AXES: tuple[Decorator, ...] = (
         "--prompt-length",
         type=ListOf(Value(Whole(1))),
         default=(),
-        metavar="N,...",
         help="Lengths of prompt: each prompt with others before it (default: its own).",
     ),
     listed(catalogue.TEMPERATURE, help_text="Temperatures; 0 is greedy."),
@@ -53,7 +50,7 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Sweep:
     """Measure a grid of configurations against the target alone, in random order.
 
@@ -64,61 +61,38 @@ class Sweep:
     """
 
     given: Given
-    grid: Annotated[
-        str | None,
-        option(
-            "--grid",
-            metavar="NAME|FILE",
-            shell_complete=grids,
-            help="Run a named study or your own .toml file; options beside it replace its axes.",
+    grid: str | None = option(
+        "--grid",
+        metavar="NAME|FILE",
+        shell_complete=grids,
+        help="Run a named study or your own .toml file; options beside it replace its axes.",
+    )
+    list_grids: bool = switch("--list", help="Show the named grids, and end.")
+    repeats: int | None = option(
+        "--repeats",
+        type=Whole(1),
+        help="Measure every cell N times, in passes over all cells (default: 1).",
+    )
+    n_prompts: int | None = option(
+        "--n-prompts",
+        type=Whole(1),
+        help="Take the first N prompts (default: 8 of the built-in suite, or all of yours).",
+    )
+    name: str | None = option(
+        "--name", metavar="NAME", help="Of the sweep (default: made from the run)."
+    )
+    restart: bool = switch("--restart", help="Begin anew; what there is stays aside.")
+    retry_failed: bool = switch("--retry-failed", help="Try cells again that have failed.")
+    dry_run: bool = switch("--dry-run", help="Show what would run, and end.")
+    out: Path | None = option(
+        "--out",
+        type=File(),
+        metavar="DIR",
+        help=(
+            "Write results.json, summary.csv, report.md and a picture, speedups.svg, to DIR: a "
+            "folder that is new, empty, or was written so before."
         ),
-    ] = None
-    list_grids: Annotated[
-        bool, option("--list", is_flag=True, help="Show the named grids, and end.")
-    ] = False
-    repeats: Annotated[
-        int | None,
-        option(
-            "--repeats",
-            type=Value(Whole(1)),
-            metavar="N",
-            help="Measure every cell N times, in passes over all cells (default: 1).",
-        ),
-    ] = None
-    n_prompts: Annotated[
-        int | None,
-        option(
-            "--n-prompts",
-            type=Value(Whole(1)),
-            metavar="N",
-            help="Take the first N prompts (default: 8 of the built-in suite, or all of yours).",
-        ),
-    ] = None
-    name: Annotated[
-        str | None,
-        option("--name", metavar="NAME", help="Of the sweep (default: made from the run)."),
-    ] = None
-    restart: Annotated[
-        bool, option("--restart", is_flag=True, help="Begin anew; what there is stays aside.")
-    ] = False
-    retry_failed: Annotated[
-        bool, option("--retry-failed", is_flag=True, help="Try cells again that have failed.")
-    ] = False
-    dry_run: Annotated[
-        bool, option("--dry-run", is_flag=True, help="Show what would run, and end.")
-    ] = False
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            type=click.Path(path_type=Path),
-            metavar="DIR",
-            help=(
-                "Write results.json, summary.csv, report.md and a picture, speedups.svg, "
-                "to DIR: a folder that is new, empty, or was written so before."
-            ),
-        ),
-    ] = None
+    )
 
 
 command = request_command(

@@ -1,17 +1,12 @@
 """``spectui trace``: records a trace from which settings are predicted."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import click
-
-from spectui.cli.click_options import option, request_command
+from spectui.cli.click_options import option, request, request_command, switch
 from spectui.cli.given import Given
 from spectui.cli.options import OF_CANDIDATES
 from spectui.cli.options_common import CHATS, YES
-from spectui.cli.values import Value
-from spectui.options.option import Whole
+from spectui.options.option import File, Whole
 
 _EXAMPLES = (
     ("Record the demo pair", "spectui trace --demo --out demo.trace.json.gz"),
@@ -22,7 +17,7 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Trace:
     """Record what settings can be predicted from, without measuring each.
 
@@ -31,45 +26,31 @@ class Trace:
     """
 
     given: Given
-    depth: Annotated[
-        int,
-        option(
-            "--draft-max",
-            "--spec-draft-n-max",
-            type=Value(Whole(1, 254)),
-            show_default=True,
-            metavar="N",
-            help="Longest draft that the trace can answer for.",
+    depth: int = option(
+        "--draft-max",
+        "--spec-draft-n-max",
+        default=16,
+        type=Whole(1, 254),
+        help="Longest draft that the trace can answer for.",
+    )
+    out: Path | None = option(
+        "--out",
+        type=File(),
+        metavar="FILE",
+        help="Where to write it (default: a new file in spectui's data folder).",
+    )
+    costs: bool = switch(
+        "--costs/--no-costs",
+        default=True,
+        help="Also measure what rounds cost, to predict tokens per second.",
+    )
+    keep_text: bool = switch(
+        "--keep-text",
+        help=(
+            "Store the tokens as they are. Without it they are numbered by first appearance, which "
+            "predicts as well and cannot be read."
         ),
-    ] = 16
-    out: Annotated[
-        Path | None,
-        option(
-            "--out",
-            type=click.Path(path_type=Path),
-            metavar="FILE",
-            help="Where to write it (default: a new file in spectui's data folder).",
-        ),
-    ] = None
-    costs: Annotated[
-        bool,
-        option(
-            "--costs/--no-costs",
-            show_default=True,
-            help="Also measure what rounds cost, to predict tokens per second.",
-        ),
-    ] = True
-    keep_text: Annotated[
-        bool,
-        option(
-            "--keep-text",
-            is_flag=True,
-            help=(
-                "Store the tokens as they are. Without it they are numbered by first appearance, "
-                "which predicts as well and cannot be read."
-            ),
-        ),
-    ] = False
+    )
 
 
 command = request_command(

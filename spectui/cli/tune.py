@@ -1,11 +1,8 @@
 """``spectui tune``: finds the best setting, and decides whether it is worth using."""
 
-from dataclasses import dataclass
-from typing import Annotated
-
 import click
 
-from spectui.cli.click_options import option, request_command
+from spectui.cli.click_options import option, request, request_command, switch
 from spectui.cli.completing import files, studies
 from spectui.cli.given import Given
 from spectui.cli.options import OF_SEARCH
@@ -44,7 +41,7 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Tune:
     """Find the fastest draft and settings on this machine, and say whether they pay.
 
@@ -57,123 +54,91 @@ class Tune:
     """
 
     given: Given
-    trials: Annotated[
-        int | None,
-        option(
-            "--trials",
-            type=Value(Whole(1)),
-            metavar="N",
-            help=(
-                "Time N settings in trials before the best is confirmed, those of a resumed study "
-                "included (default: none where they are forecast; else 50)."
-            ),
+    trials: int | None = option(
+        "--trials",
+        type=Whole(1),
+        help=(
+            "Time N settings in trials before the best is confirmed, those of a resumed study "
+            "included (default: none where they are forecast; else 50)."
         ),
-    ] = None
-    time_budget: Annotated[
-        float | None,
-        option(
-            "--time-budget",
-            type=DURATION,
-            metavar="TIME",
-            help=(
-                "Stop trying in time to confirm the best by then, from when the models are loaded: "
-                "90s, 30m, 2h, with the unit. The prompt at work is finished, and the first ones "
-                "that confirm it may take half the time again."
-            ),
+    )
+    time_budget: float | None = option(
+        "--time-budget",
+        type=DURATION,
+        help=(
+            "Stop trying in time to confirm the best by then, from when the models are loaded: "
+            "90s, 30m, 2h, with the unit. The prompt at work is finished, and the first ones that "
+            "confirm it may take half the time again."
         ),
-    ] = None
-    study: Annotated[
-        str | None,
-        option(
-            "--study",
-            metavar="NAME",
-            shell_complete=studies,
-            help="Name of the study (default: made from the run).",
+    )
+    study: str | None = option(
+        "--study",
+        metavar="NAME",
+        shell_complete=studies,
+        help="Name of the study (default: made from the run).",
+    )
+    storage: str | None = STORAGE
+    repeats: int = repeats_option("Confirm the best N times on every prompt.")
+    resume: bool = switch("--resume", help="Refuse to start a new study.")
+    tuned: str = option(
+        "--tune",
+        default=",".join([*(number.name for number in numbers_of(DraftSimple)), "ahead"]),
+        metavar="LIST",
+        help=(
+            "Parameters to vary, or all; the others stay as the command or llama-server has them, "
+            "and the draft is a choice wherever there are several. threads, threads_batch, "
+            "ubatch_size, split_mode, n_cpu_moe (layers with their experts in RAM) and "
+            "moe_cache_mib (a cache of these on a GPU) are searched first, without a draft; "
+            "n_cpu_moe leaves room for each draft as well."
         ),
-    ] = None
-    storage: Annotated[str | None, STORAGE] = None
-    repeats: Annotated[int, repeats_option("Confirm the best N times on every prompt.")] = 1
-    resume: Annotated[
-        bool, option("--resume", is_flag=True, help="Refuse to start a new study.")
-    ] = False
-    tuned: Annotated[
-        str,
-        option(
-            "--tune",
-            metavar="LIST",
-            show_default=True,
-            help=(
-                "Parameters to vary, or all; the others stay as the command or llama-server has "
-                "them, and the draft is a choice wherever there are several. threads, "
-                "threads_batch, ubatch_size, split_mode, n_cpu_moe (layers with their experts in "
-                "RAM) and moe_cache_mib (a cache of these on a GPU) are searched first, without a "
-                "draft; n_cpu_moe leaves room for each draft as well."
-            ),
+    )
+    min_gain: float = option(
+        "--min-gain",
+        default=0.02,
+        type=Decimal(0),
+        metavar="SHARE",
+        help="Least gain that makes speculation worth it.",
+    )
+    until: str = option(
+        "--until",
+        default="decided",
+        type=click.Choice(["decided", "precise"]),
+        help=(
+            "End as soon as the answer is decided, or with the time budget and the prompts, for a "
+            "narrower interval."
         ),
-    ] = ",".join([*(number.name for number in numbers_of(DraftSimple)), "ahead"])
-    min_gain: Annotated[
-        float,
-        option(
-            "--min-gain",
-            type=Value(Decimal(0)),
-            show_default=True,
-            metavar="SHARE",
-            help="Least gain that makes speculation worth it.",
+    )
+    requests: tuple[RequestShape, ...] = REQUEST
+    depths: tuple[int, ...] = option(
+        "--depth",
+        default=(),
+        type=ListOf(Value(Whole(0))),
+        help=(
+            "In the end, measure the best behind prompts of N tokens, made of all prompts; 0 is "
+            "for the prompts as they are. Says up to which depth it pays."
         ),
-    ] = 0.02
-    until: Annotated[
-        str,
-        option(
-            "--until",
-            type=click.Choice(["decided", "precise"]),
-            show_default=True,
-            help=(
-                "End as soon as the answer is decided, or with the time budget and the prompts, "
-                "for a narrower interval."
-            ),
+    )
+    dialect: str = option(
+        "--dialect",
+        default="llama.cpp",
+        type=DIALECTS,
+        help="Whose option names the printed command uses.",
+    )
+    server_bin: str | None = option(
+        "--server-bin",
+        metavar="PATH",
+        shell_complete=files,
+        help=(
+            "In the end, measure the best on your own llama-server as spectui verify does, which "
+            "takes as long as confirming it, and a quarter of --time-budget; where its ranking is "
+            "another one, it counts. With --backend server, the one that measures everything."
         ),
-    ] = "decided"
-    requests: Annotated[tuple[RequestShape, ...], REQUEST]
-    depths: Annotated[
-        tuple[int, ...],
-        option(
-            "--depth",
-            type=ListOf(Value(Whole(0))),
-            metavar="N,...",
-            help=(
-                "In the end, measure the best behind prompts of N tokens, made of all prompts; 0 "
-                "is for the prompts as they are. Says up to which depth it pays."
-            ),
-        ),
-    ] = ()
-    dialect: Annotated[
-        str,
-        option(
-            "--dialect",
-            type=DIALECTS,
-            show_default=True,
-            help="Whose option names the printed command uses.",
-        ),
-    ] = "llama.cpp"
-    server_bin: Annotated[
-        str | None,
-        option(
-            "--server-bin",
-            metavar="PATH",
-            shell_complete=files,
-            help=(
-                "In the end, measure the best on your own llama-server as spectui verify does, "
-                "which takes as long as confirming it, and a quarter of --time-budget; where its "
-                "ranking is another one, it counts. With --backend server, the one that measures "
-                "everything."
-            ),
-        ),
-    ] = None
-    pin: Annotated[bool, PIN] = False
-    backend: Annotated[str, BACKEND]
-    keeps_both: Annotated[bool | None, KEEP_BOTH]
-    timeout: Annotated[float, TIMEOUT]
-    parallel: Annotated[tuple[int, ...], PARALLEL]
+    )
+    pin: bool = PIN
+    backend: str = BACKEND
+    keeps_both: bool | None = KEEP_BOTH
+    timeout: float = TIMEOUT
+    parallel: tuple[int, ...] = PARALLEL
 
     @property
     def is_server(self) -> bool:

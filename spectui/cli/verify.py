@@ -1,9 +1,6 @@
 """``spectui verify``: compares a promised speedup with the one that llama-server delivers."""
 
-from dataclasses import dataclass
-from typing import Annotated
-
-from spectui.cli.click_options import argument, option, request_command
+from spectui.cli.click_options import argument, option, request, request_command, switch
 from spectui.cli.completing import files, studies
 from spectui.cli.drafting import DRAFTING
 from spectui.cli.given import Given
@@ -19,7 +16,7 @@ _EXAMPLES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@request
 class Verify:
     """Run your own llama-server with and without the flags, and compare with the promise.
 
@@ -30,37 +27,27 @@ class Verify:
     """
 
     given: Given
-    study: Annotated[str | None, argument(shell_complete=studies)] = None
-    server_bin: Annotated[
-        str | None,
-        option(
-            "--server-bin",
-            metavar="PATH",
-            shell_complete=files,
-            help="Your llama-server (default: one that is found).",
+    study: str | None = argument(required=False, shell_complete=studies)
+    server_bin: str | None = option(
+        "--server-bin",
+        metavar="PATH",
+        shell_complete=files,
+        help="Your llama-server (default: one that is found).",
+    )
+    storage: str | None = STORAGE
+    repeats: int = repeats_option("Send every prompt N times.")
+    no_promise: bool = switch(
+        "--no-promise", help="Without a study: do not measure first what is promised."
+    )
+    keeps_both: bool | None = switch(
+        "--keep-both/--one-at-a-time",
+        default=None,
+        help=(
+            "Let the servers with and without speculation run beside each other, or end one before "
+            "the other starts (default: both, where memory has room)."
         ),
-    ] = None
-    storage: Annotated[str | None, STORAGE] = None
-    repeats: Annotated[int, repeats_option("Send every prompt N times.")] = 1
-    no_promise: Annotated[
-        bool,
-        option(
-            "--no-promise",
-            is_flag=True,
-            help="Without a study: do not measure first what is promised.",
-        ),
-    ] = False
-    keeps_both: Annotated[
-        bool | None,
-        option(
-            "--keep-both/--one-at-a-time",
-            help=(
-                "Let the servers with and without speculation run beside each other, or end one "
-                "before the other starts (default: both, where memory has room)."
-            ),
-        ),
-    ] = None
-    timeout: Annotated[float, TIMEOUT]
+    )
+    timeout: float = TIMEOUT
 
 
 command = request_command(
