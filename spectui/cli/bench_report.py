@@ -9,7 +9,7 @@ from rich.table import Table
 from spectui.cli.drawing import drawn, sentence, table, wrapped
 from spectui.cli.next_step import next_lines
 from spectui.cli.output import write_result
-from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
+from spectui.cli.tables import SLOTS_LEGEND, slots_lines
 from spectui.documents import Json, Known, known, or_reason
 from spectui.format import counted, factor, percent_text
 from spectui.measure.backend import header

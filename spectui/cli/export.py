@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from spectui.cli.click_options import argument, option, request, request_command, switch
-from spectui.cli.completing import files, studies
+from spectui.cli.completion import files, studies
 from spectui.cli.judged import found_reader, given_reader, warn_of_silence
 from spectui.cli.options_common import DIALECTS, PIN, STORAGE
 from spectui.cli.output import NewFile, complain, say_exactly

@@ -9,9 +9,8 @@ from urllib.parse import unquote
 
 import psutil
 
-from spectui.cli.drafts import DraftSearch
+from spectui.cli.drafts import DraftSearch, or_why_not
 from spectui.cli.drawing import wrapped
-from spectui.cli.found_models import or_why_not
 from spectui.cli.models import Fetch, Find
 from spectui.cli.next_step import shell_line
 from spectui.cli.output import check_writable, complain, say, write_result

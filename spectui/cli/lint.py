@@ -6,7 +6,7 @@ from pathlib import PurePath
 import click
 
 from spectui.cli.click_options import argument, option, request, request_command, switch
-from spectui.cli.completing import files
+from spectui.cli.completion import files
 from spectui.cli.help import Command
 from spectui.cli.options_common import DIALECTS, QUIET, json_option
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from spectui.cli.click_options import Decorator, click_option, option, switch
-from spectui.cli.completing import files, presets
+from spectui.cli.completion import files, presets
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
 from spectui.cli.options_common import JSON_FILE, QUIET, YES
 from spectui.cli.values import DrafterKind, ListOf

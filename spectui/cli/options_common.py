@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import Decorator, option, switch
-from spectui.cli.completing import files
+from spectui.cli.completion import files
 from spectui.cli.values import DURATION, ListOf, RequestLengths, Value
 from spectui.errors import UsageError
 from spectui.options.dialect import Dialect

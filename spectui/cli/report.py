@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from spectui.cli.click_options import argument, option, request, request_command, switch
-from spectui.cli.completing import studies
+from spectui.cli.completion import studies
 from spectui.cli.options_common import STORAGE
 from spectui.cli.removed import reason_of
 from spectui.errors import UsageError

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from spectui.cli.bench import Bench, check_backend
 from spectui.cli.bench_report import BenchRun, report
-from spectui.cli.drafting import take_drafting
-from spectui.cli.drafting_checks import check_drafting, check_engine, check_typed
+from spectui.cli.drafting import check_drafting, check_engine, check_typed, take_drafting
 from spectui.cli.given import Given
 from spectui.cli.named_models import find_pair, with_kind_of_file
 from spectui.cli.next_step import tune_words
@@ -99,7 +98,7 @@ def bench(request: Bench) -> None:
     options = RunOptions.of(shared.changed(temp=given["temp"][0]))
     unmeasured: tuple[str, ...] = ()
     if not is_running:
-        check_drafting(options, speculation)
+        check_drafting(options.context, speculation)
         if not is_server:
             check_engine({speculation.own.kind})
         unmeasured = warn_of_unmeasured(given, through_server=is_server)

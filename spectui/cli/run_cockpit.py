@@ -12,8 +12,7 @@ from msgspec import structs
 from spectui.cli.click_options import HELP_NAMES, request_of
 from spectui.cli.cockpit import DEMO_TOKENS, Cockpit
 from spectui.cli.cockpit import command as cockpit
-from spectui.cli.drafting import take_drafting
-from spectui.cli.drafting_checks import check_drafting, check_typed
+from spectui.cli.drafting import check_drafting, check_typed, take_drafting
 from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, ignore_signals, in_child, take_back_greeting, writable_log
 from spectui.cli.output import complain, complaints
@@ -84,7 +83,7 @@ def make_launch(request: Cockpit, settings: Settings) -> Launch:
     """
     speculation, others = take_drafting(request.given)
     shared = RunOptions.of(others)
-    check_drafting(shared, speculation)
+    check_drafting(shared.context, speculation)
     shared = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
 
     def make_setup(pair: Pair) -> LiveSetup:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from spectui.cli.found_models import check_folder, is_same, or_why_not
+from spectui.cli.drafts import check_folder, is_same, or_why_not
 from spectui.cli.models import Demo, Scan
 from spectui.cli.output import check_writable, say, write_result
 from spectui.cli.progress import Progress, open_progress

@@ -8,8 +8,8 @@ from rich.table import Table
 
 from spectui.cli import studies
 from spectui.cli.drawing import Words, drawn, is_terminal, sentence, table
-from spectui.cli.machines_table import machine_lines
 from spectui.cli.output import check_writable, complain, say, write_result
+from spectui.cli.tables import machine_lines
 from spectui.documents import Json, encoded, head, or_reason
 from spectui.errors import CancelledError, UsageError
 from spectui.format import counted, rate_text, times_text

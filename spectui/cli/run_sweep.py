@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from spectui.cli.drafting_checks import check_engine
+from spectui.cli.drafting import check_engine
 from spectui.cli.given import Given
 from spectui.cli.named_models import Models, find_models, warn_of_sampling
 from spectui.cli.options_common import BackendKind, check_no_servers, check_one_stream

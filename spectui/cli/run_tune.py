@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from spectui.cli.drafting_checks import check_engine
+from spectui.cli.drafting import check_engine
 from spectui.cli.output import check_writable
 from spectui.cli.progress import open_progress
 from spectui.cli.request import RunOptions

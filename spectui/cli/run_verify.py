@@ -6,8 +6,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from spectui.cli.drafting import take_drafting
-from spectui.cli.drafting_checks import check_drafting
+from spectui.cli.drafting import check_drafting, take_drafting
 from spectui.cli.drawing import Words, drawn, table, wrapped
 from spectui.cli.given import Given
 from spectui.cli.named_models import find_pair, with_kind_of_file
@@ -182,7 +181,7 @@ def _of_options(
         BadInputError: a file is missing.
         UsageError: options that contradict each other.
     """
-    check_drafting(shared, speculation)
+    check_drafting(shared.context, speculation)
     options = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
     path, draft = find_pair(
         options, progress, speculation, several="verify runs one draft; give one -md"

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from spectui.cli.click_options import Decorator, listed, option, request, request_command, switch
-from spectui.cli.completing import grids
+from spectui.cli.completion import grids
 from spectui.cli.defaults import FromUserOnly
 from spectui.cli.drafting import LISTED_NGRAMS
 from spectui.cli.given import Given

@@ -3,7 +3,7 @@
 import click
 
 from spectui.cli.click_options import option, request, request_command, switch
-from spectui.cli.completing import files, studies
+from spectui.cli.completion import files, studies
 from spectui.cli.given import Given
 from spectui.cli.options import OF_SEARCH
 from spectui.cli.options_common import (

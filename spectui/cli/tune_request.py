@@ -1,20 +1,29 @@
-"""Request of ``spectui tune``, and the search space that follows from it."""
+"""What follows from a request of ``spectui tune``: servers, search space, what a study keeps."""
 
-from collections.abc import Sequence
+import math
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 from spectui.cli.given import Given
-from spectui.cli.options_common import check_one_stream
+from spectui.cli.options_common import BackendKind, check_one_stream
+from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import wanted_binary, wanted_slots
 from spectui.cli.tune import Tune
 from spectui.errors import UsageError
+from spectui.interrupts import interrupts
+from spectui.measure.server_backend import ServerBackend
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.candidates import Candidate
 from spectui.tune.layouts import Layouts
+from spectui.tune.result import TuneResult
+from spectui.tune.setup import TuningSetup
+from spectui.tune.slots import SlotsMeasured, measure_slots
 from spectui.tune.space import PLACING, Parameter, SearchSpace
 
 _ALL = "all"
@@ -158,3 +167,47 @@ def verifying_binary(options: Tune) -> ServerBinary | None:
             f"--dialect {binary.dialect}"
         )
     return binary
+
+
+def slots_measured(
+    options: Tune,
+    setup: TuningSetup,
+    result: TuneResult,
+    backend: ServerBackend,
+    progress: Progress,
+) -> SlotsMeasured:
+    """Measure the best with the other numbers of slots, unless the search was ended."""
+    if result.interrupted or result.error is not None:
+        return SlotsMeasured()
+    began_s = time.monotonic()
+    budget_s = math.inf if options.time_budget is None else options.time_budget
+    # What was found is kept by now: this may be interrupted as well.
+    interrupts.install()
+    found = measure_slots(
+        result,
+        setup.workload,
+        slots_of(options),
+        backend.with_slots,
+        min_gain=setup.min_gain,
+        on_run=progress.on_run,
+        left_s=lambda: budget_s - result.spent.took_s - (time.monotonic() - began_s),
+    )
+    interrupts.hold()
+    return found
+
+
+_OWN = frozenset(
+    {
+        *("study", "storage", "resume", "trials", "time_budget", "json_path", "quiet", "verbose"),
+        *("yes", "min_gain", "until", "repeats", "requests", "depths", "pin", "command_line"),
+        "timeout",
+    }
+)
+
+
+def kept_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The typed options of a command that its study keeps."""
+    found = {name: value for name, value in given.items() if name not in _OWN}
+    if given.get("backend") != BackendKind.SERVER:
+        found.pop("server_bin", None)
+    return {**found, **({"from": True} if "command_line" in given else {})}

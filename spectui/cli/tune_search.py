@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.cli.kept_options import kept_options
 from spectui.cli.named_models import Models
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
@@ -22,8 +21,14 @@ from spectui.cli.session import (
 )
 from spectui.cli.tune import Tune
 from spectui.cli.tune_present import arm_of, present_of
-from spectui.cli.tune_request import parameters_of, slots_of, space_of, takes_mtp
-from spectui.cli.tune_slots import slots_measured
+from spectui.cli.tune_request import (
+    kept_options,
+    parameters_of,
+    slots_measured,
+    slots_of,
+    space_of,
+    takes_mtp,
+)
 from spectui.cores import usable_processors
 from spectui.documents import Known
 from spectui.engine.commands import LoadTarget

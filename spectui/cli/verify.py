@@ -1,7 +1,7 @@
 """``spectui verify``: compares a promised speedup with the one that llama-server delivers."""
 
 from spectui.cli.click_options import argument, option, request, request_command, switch
-from spectui.cli.completing import files, studies
+from spectui.cli.completion import files, studies
 from spectui.cli.drafting import DRAFTING
 from spectui.cli.given import Given
 from spectui.cli.options import OF_ONE_DRAFT
