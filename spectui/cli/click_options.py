@@ -47,23 +47,12 @@ def click_option(option: Option) -> Decorator:
         type=click_type(option.values),
         # Click offers the names of an enumeration's members, not what they stand for.
         default=str(option.default) if isinstance(option.default, StrEnum) else option.default,
-        show_default=option.shows_default and option.default is not None,
+        show_default=option.shows_default
+        and option.default is not None
+        and not _says_default(option.help),
         multiple=option.repeats,
         metavar=option.metavar or _metavar(option.values),
         help=option.help or None,
-    )
-
-
-def number_option(number: Number) -> Decorator:
-    """The option of a drafter's number."""
-    return click.option(
-        *number.flags,
-        number.parameter,
-        type=click_type(number.values),
-        default=number.default,
-        show_default=True,
-        metavar=_metavar(number.values),
-        help=number.help,
     )
 
 
@@ -93,6 +82,10 @@ def listed(
         metavar=f"{_metavar(described.values)},...",
         help=f"{(help_text or described.help)[:-1]} (default: {stands_for}).",
     )
+
+
+def _says_default(help_text: str) -> bool:
+    return "(default" in help_text
 
 
 def _metavar(values: Values) -> str | None:
@@ -140,7 +133,7 @@ def option(
     The help shows the default where it says nothing of one itself.
     """
     if default is not None:
-        is_shown = default != () and "(default" not in help
+        is_shown = default != () and not _says_default(help)
         attributes |= {"default": default, "show_default": is_shown}
     return Described(flags, {"type": _parsed(type), "help": help, **attributes})
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import click
 
-from spectui.cli.click_options import Decorator, listed, number_option
+from spectui.cli.click_options import Decorator, click_option, listed
 from spectui.cli.given import Given
 from spectui.cli.values import DrafterKind, ListOf
 from spectui.errors import UsageError
+from spectui.options import catalogue
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
@@ -19,7 +20,6 @@ from spectui.options.drafters import (
     ONLY_BY_SERVER,
     DrafterOptions,
     DrafterSetting,
-    DraftSimple,
     Ngram,
     kind_of,
     numbers_of,
@@ -44,14 +44,9 @@ def _kinds(*more: str) -> Decorator:
     )
 
 
-_NUMBERS = (
-    *numbers_of(DraftSimple),
-    *(number for drafter in NGRAMS for number in numbers_of(drafter)),
-)
-"""Every number that is an option; MTP layers share those of a draft model."""
-
-DRAFTING: tuple[Decorator, ...] = (_kinds(), *map(number_option, _NUMBERS))
-MEASURED: tuple[Decorator, ...] = (_kinds(*HIDDEN_STATE_KINDS), *map(number_option, _NUMBERS))
+_NUMBERS = tuple(map(click_option, catalogue.NUMBERS))
+DRAFTING: tuple[Decorator, ...] = (_kinds(), *_NUMBERS)
+MEASURED: tuple[Decorator, ...] = (_kinds(*HIDDEN_STATE_KINDS), *_NUMBERS)
 """Drafting options of commands that can measure through llama-server."""
 
 LISTED_NGRAMS: tuple[Decorator, ...] = tuple(
