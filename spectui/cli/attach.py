@@ -1,7 +1,7 @@
 """``spectui attach``: the live panels over a llama-server that is already running."""
 
 from spectui.cli.click_options import argument, option, request, request_command
-from spectui.cli.options_common import ASCII, THEME, json_option
+from spectui.cli.options import ASCII, THEME, json_option
 from spectui.options.option import Decimal
 
 SCREEN_S, JSON_S = 0.5, 1.0

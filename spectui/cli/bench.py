@@ -3,10 +3,10 @@
 from spectui.cli.click_options import listed, option, request, request_command
 from spectui.cli.drafting import MEASURED
 from spectui.cli.given import Given
-from spectui.cli.options import OF_TEMPERATURES
-from spectui.cli.options_common import (
+from spectui.cli.options import (
     CHATS,
     OF_BACKEND,
+    OF_TEMPERATURES,
     PARALLEL,
     REQUEST,
     SERVER_BIN,

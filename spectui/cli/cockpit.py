@@ -7,8 +7,7 @@ from spectui.cli.defaults import FromUserOnly
 from spectui.cli.drafting import DRAFTING
 from spectui.cli.given import Given
 from spectui.cli.help import Command
-from spectui.cli.options import COCKPIT
-from spectui.cli.options_common import ASCII, THEME, YES
+from spectui.cli.options import ASCII, COCKPIT, THEME, YES
 from spectui.options.option import Whole
 
 DEMO_TOKENS = 128

@@ -9,7 +9,7 @@ import click
 from spectui.cli.click_options import argument, option, request, request_command, switch
 from spectui.cli.completion import files, studies
 from spectui.cli.judged import found_reader, given_reader, warn_of_silence
-from spectui.cli.options_common import DIALECTS, PIN, STORAGE
+from spectui.cli.options import DIALECTS, PIN, STORAGE, server_bin_option
 from spectui.cli.output import NewFile, complain, say_exactly
 from spectui.cli.taken import warn_of_secrets
 from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
@@ -72,11 +72,8 @@ class Export:
             "Whose option names are written; auto asks --server-bin, else follows study or command."
         ),
     )
-    server_bin: str | None = option(
-        "--server-bin",
-        metavar="PATH",
-        shell_complete=files,
-        help="The llama-server that will read it: only what its --help lists is written.",
+    server_bin: str | None = server_bin_option(
+        "The llama-server that will read it: only what its --help lists is written."
     )
     format: str = option(
         "--format",

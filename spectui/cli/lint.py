@@ -8,7 +8,7 @@ import click
 from spectui.cli.click_options import argument, option, request, request_command, switch
 from spectui.cli.completion import files
 from spectui.cli.help import Command
-from spectui.cli.options_common import DIALECTS, QUIET, json_option
+from spectui.cli.options import DIALECTS, QUIET, json_option, server_bin_option
 
 
 class _Quoted(Command):
@@ -69,11 +69,8 @@ class Lint:
             "Which llama-server will read it (default: that of --server-bin, or the command's own)."
         ),
     )
-    server_bin: str | None = option(
-        "--server-bin",
-        metavar="PATH",
-        shell_complete=files,
-        help="The llama-server that will read it, and judges it (default: one that is found here).",
+    server_bin: str | None = server_bin_option(
+        "The llama-server that will read it, and judges it (default: one that is found here)."
     )
     no_models: bool = switch(
         "--no-models", help="Look at the arguments alone, though the models are here."

@@ -7,7 +7,7 @@ import click
 from spectui.cli.click_options import argument, option, request, request_command
 from spectui.cli.completion import presets
 from spectui.cli.help import Group
-from spectui.cli.options_common import QUIET, json_option
+from spectui.cli.options import QUIET, json_option
 from spectui.options.option import File, Whole
 
 _EXAMPLES = (

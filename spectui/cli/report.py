@@ -7,7 +7,7 @@ import click
 
 from spectui.cli.click_options import argument, option, request, request_command, switch
 from spectui.cli.completion import studies
-from spectui.cli.options_common import STORAGE
+from spectui.cli.options import STORAGE
 from spectui.cli.removed import reason_of
 from spectui.errors import UsageError
 

@@ -11,7 +11,7 @@ from spectui.cli.drafting import check_drafting, check_engine, check_typed, take
 from spectui.cli.given import Given
 from spectui.cli.named_models import find_pair, with_kind_of_file
 from spectui.cli.next_step import tune_words
-from spectui.cli.options_common import BackendKind
+from spectui.cli.options import BackendKind
 from spectui.cli.output import check_writable
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress

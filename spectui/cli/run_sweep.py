@@ -10,7 +10,7 @@ import msgspec
 from spectui.cli.drafting import check_engine
 from spectui.cli.given import Given
 from spectui.cli.named_models import Models, find_models, warn_of_sampling
-from spectui.cli.options_common import BackendKind, check_no_servers, check_one_stream
+from spectui.cli.options import BackendKind, check_no_servers, check_one_stream
 from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress

@@ -7,7 +7,7 @@ import click
 from spectui.cli.click_options import argument, option, request, request_command, switch
 from spectui.cli.completion import studies
 from spectui.cli.help import Group
-from spectui.cli.options_common import STORAGE, json_option
+from spectui.cli.options import STORAGE, json_option
 from spectui.options.option import File
 
 _EXAMPLES = (

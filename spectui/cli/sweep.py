@@ -9,8 +9,7 @@ from spectui.cli.completion import grids
 from spectui.cli.defaults import FromUserOnly
 from spectui.cli.drafting import LISTED_NGRAMS
 from spectui.cli.given import Given
-from spectui.cli.options import OF_GRID
-from spectui.cli.options_common import OF_BACKEND, PARALLEL, SERVER_BIN
+from spectui.cli.options import OF_BACKEND, OF_GRID, PARALLEL, SERVER_BIN
 from spectui.cli.values import DrafterKind, ListOf, Value
 from spectui.options import catalogue, context
 from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of

@@ -4,8 +4,7 @@ from pathlib import Path
 
 from spectui.cli.click_options import option, request, request_command, switch
 from spectui.cli.given import Given
-from spectui.cli.options import OF_CANDIDATES
-from spectui.cli.options_common import CHATS, YES
+from spectui.cli.options import CHATS, OF_CANDIDATES, YES
 from spectui.options.option import File, Whole
 
 _EXAMPLES = (

@@ -3,14 +3,14 @@
 import click
 
 from spectui.cli.click_options import option, request, request_command, switch
-from spectui.cli.completion import files, studies
+from spectui.cli.completion import studies
 from spectui.cli.given import Given
-from spectui.cli.options import OF_SEARCH
-from spectui.cli.options_common import (
+from spectui.cli.options import (
     BACKEND,
     CHATS,
     DIALECTS,
     KEEP_BOTH,
+    OF_SEARCH,
     PARALLEL,
     PIN,
     REQUEST,
@@ -19,6 +19,7 @@ from spectui.cli.options_common import (
     YES,
     BackendKind,
     repeats_option,
+    server_bin_option,
 )
 from spectui.cli.values import DURATION, ListOf, Value
 from spectui.options.drafters import DraftSimple, numbers_of
@@ -124,15 +125,10 @@ class Tune:
         type=DIALECTS,
         help="Whose option names the printed command uses.",
     )
-    server_bin: str | None = option(
-        "--server-bin",
-        metavar="PATH",
-        shell_complete=files,
-        help=(
-            "In the end, measure the best on your own llama-server as spectui verify does, which "
-            "takes as long as confirming it, and a quarter of --time-budget; where its ranking is "
-            "another one, it counts. With --backend server, the one that measures everything."
-        ),
+    server_bin: str | None = server_bin_option(
+        "In the end, measure the best on your own llama-server as spectui verify does, which "
+        "takes as long as confirming it, and a quarter of --time-budget; where its ranking is "
+        "another one, it counts. With --backend server, the one that measures everything."
     )
     pin: bool = PIN
     backend: str = BACKEND

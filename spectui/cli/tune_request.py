@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any
 
 from spectui.cli.given import Given
-from spectui.cli.options_common import BackendKind, check_one_stream
+from spectui.cli.options import BackendKind, check_one_stream
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import wanted_binary, wanted_slots

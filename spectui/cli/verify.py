@@ -1,11 +1,10 @@
 """``spectui verify``: compares a promised speedup with the one that llama-server delivers."""
 
-from spectui.cli.click_options import argument, option, request, request_command, switch
-from spectui.cli.completion import files, studies
+from spectui.cli.click_options import argument, request, request_command, switch
+from spectui.cli.completion import studies
 from spectui.cli.drafting import DRAFTING
 from spectui.cli.given import Given
-from spectui.cli.options import OF_ONE_DRAFT
-from spectui.cli.options_common import STORAGE, TIMEOUT, repeats_option
+from spectui.cli.options import OF_ONE_DRAFT, STORAGE, TIMEOUT, repeats_option, server_bin_option
 
 _EXAMPLES = (
     ("What the latest tune promised", "spectui verify --server-bin ./llama-server"),
@@ -28,12 +27,7 @@ class Verify:
 
     given: Given
     study: str | None = argument(required=False, shell_complete=studies)
-    server_bin: str | None = option(
-        "--server-bin",
-        metavar="PATH",
-        shell_complete=files,
-        help="Your llama-server (default: one that is found).",
-    )
+    server_bin: str | None = server_bin_option("Your llama-server (default: one that is found).")
     storage: str | None = STORAGE
     repeats: int = repeats_option("Send every prompt N times.")
     no_promise: bool = switch(
