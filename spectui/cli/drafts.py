@@ -14,12 +14,7 @@ from spectui.llama.buffers import HOST
 from spectui.llama.devices import gpu_memories
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, Scan
-from spectui.models.ranking import (
-    DraftOption,
-    ModelInspected,
-    assess,
-    rank,
-)
+from spectui.models.ranking import DraftOption, ModelInspected, assess, rank
 
 Compare = Callable[[Path, Path], ModelInspected]
 """Looks at a target and a draft."""

@@ -51,17 +51,9 @@ from spectui.measure.streams import measurer_of
 from spectui.measure.workload import Workload, tokenize, variations
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.watch import MachineWatch
-from spectui.options.drafters import (
-    DraftSimple,
-    numbers_of,
-)
+from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.options.reading import endpoints
-from spectui.options.setup import (
-    ContextOptions,
-    ModelOptions,
-    SamplingConfig,
-    Setup,
-)
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.prompts.chats import reasons_text

@@ -15,12 +15,7 @@ from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.presets import with_preset_models
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import (
-    wanted_binary,
-    wanted_slots,
-    with_backend,
-    with_slot_context,
-)
+from spectui.cli.served_session import wanted_binary, wanted_slots, with_backend, with_slot_context
 from spectui.cli.session import SUITE_PROMPTS, open_engine, place_target, read_prompts
 from spectui.cli.sweep import Sweep as Request
 from spectui.cli.sweep_report import (
@@ -36,13 +31,7 @@ from spectui.cli.sweep_report import (
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.documents import head
 from spectui.engine.placing import left_open
-from spectui.errors import (
-    BadInputError,
-    CancelledError,
-    ServerError,
-    SpectuiError,
-    UsageError,
-)
+from spectui.errors import BadInputError, CancelledError, ServerError, SpectuiError, UsageError
 from spectui.interrupts import interrupts
 from spectui.measure.arm import Arm
 from spectui.measure.backend import header

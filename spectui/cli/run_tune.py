@@ -6,14 +6,8 @@ from spectui.cli.drafting import check_engine
 from spectui.cli.output import check_writable
 from spectui.cli.progress import open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import (
-    with_backend,
-)
-from spectui.cli.session import (
-    read_chats,
-    read_prompts,
-    with_candidates,
-)
+from spectui.cli.served_session import with_backend
+from spectui.cli.session import read_chats, read_prompts, with_candidates
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.cli.tune import Tune
 from spectui.cli.tune_report import report

@@ -7,18 +7,8 @@ from pathlib import Path
 from spectui.cli.named_models import Models
 from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import (
-    open_context,
-    with_slot_context,
-    with_slots,
-)
-from spectui.cli.session import (
-    find_candidates,
-    load_models,
-    open_engine,
-    place_target,
-    tokenized,
-)
+from spectui.cli.served_session import open_context, with_slot_context, with_slots
+from spectui.cli.session import find_candidates, load_models, open_engine, place_target, tokenized
 from spectui.cli.tune import Tune
 from spectui.cli.tune_present import arm_of, present_of
 from spectui.cli.tune_request import (
