@@ -14,7 +14,6 @@ from spectui.cli.next_step import tune_words
 from spectui.cli.options import BackendKind
 from spectui.cli.output import check_writable
 from spectui.cli.presets import with_preset_models
-from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.running_server import api_key_from_environment, questioned
 from spectui.cli.served_session import (
@@ -98,8 +97,8 @@ def bench(request: Bench) -> None:
     check_writable(options.json_path, options.input_files())
     read, chats = read_prompts(options, of_suite=SUITE_PROMPTS), read_chats(options)
     prompts = (*read.prompts, *(chats.prompts[:MOST_ANSWERS] if chats else ()))
-    with open_progress(quiet=options.quiet, verbose=options.verbose) as progress:
-        job = _Bench(request, options, prompts, progress)
+    with options.shown() as shown:
+        job = _Bench(request, shown, prompts)
         run = job.measured(speculation)
         interrupts.hold()
     left_out = dict.fromkeys(filter(None, (one.workload.note for one in run.comparisons)))
@@ -124,7 +123,6 @@ class _Bench:
     request: Bench
     options: RunOptions
     prompts: Sequence[Prompt]
-    progress: Progress
 
     @property
     def given(self) -> Given:
@@ -142,14 +140,16 @@ class _Bench:
     def through_engine(self, speculation: Speculation) -> BenchRun:
         """Measure with spectui's own engine."""
         asked = self._setup(speculation)
-        setup = placed(asked, self.options.fit, self.progress.announce, open_context(self.given))
+        setup = placed(
+            asked, self.options.fit, self.options.progress.announce, open_context(self.given)
+        )
         speculation = setup.speculation or speculation
-        with open_engine(self.options, self.progress) as engine:
+        with open_engine(self.options) as engine:
             target, draft = load_setup(engine, setup)
             if draft is not None and (why := unserved(target.rollback, draft.rollback)):
                 name = draft.info.path.name
-                self.progress.say(f"note: llama-server cannot run {name} here: {why}")
-            workload = tokenized(engine, self.prompts, self.options, target, self.progress.say)
+                self.options.progress.say(f"note: llama-server cannot run {name} here: {why}")
+            workload = tokenized(engine, self.prompts, self.options, target)
             workloads = self._varied(workload, target.n_ctx)
             found, ended = self._measure(_by(engine, workloads), speculation)
         return BenchRun(
@@ -210,12 +210,12 @@ class _Bench:
         widest = replace(setup, n_slots=max(slots))
         stays = keeps_off(widest.off, (request_of(widest),), wanted=self.given["keeps_both"])
         n_prompts, n_runs = self._plan
-        self.progress.say(plan(n_prompts, n_runs * len(slots), keeps_off=stays))
+        self.options.progress.say(plan(n_prompts, n_runs * len(slots), keeps_off=stays))
         return open_fleet(
             binary,
             keeps_off=stays,
             timeout_s=self.given["timeout"],
-            say=self.progress.say,
+            say=self.options.progress.say,
             name=lambda _: name,
             from_disk=self.options.yes,
         )
@@ -231,7 +231,7 @@ class _Bench:
             n_ctx = facts.n_ctx or _ANY_LENGTH
             workloads = self._served_workloads(client, n_ctx, self.options.sampling, remedy=_REMEDY)
             if baseline is not None:
-                self.progress.say(plan(*self._plan, keeps_off=True))
+                self.options.progress.say(plan(*self._plan, keeps_off=True))
             backend = ServerBackend(servers, _ANY_SETUP, {}, redoes_rounds=True)
             found, ended = self._measure(
                 _by(backend, workloads),
@@ -254,7 +254,6 @@ class _Bench:
     def _setup(self, speculation: Speculation) -> Setup:
         target, draft = find_pair(
             self.options,
-            self.progress,
             speculation,
             several="bench measures one draft; give one -md, or use spectui tune",
         )
@@ -293,7 +292,7 @@ class _Bench:
             sampling=sampling,
             n_ctx=n_ctx,
             remedy=remedy,
-            say=self.progress.say,
+            say=self.options.progress.say,
         )
         return self._varied(workload, n_ctx, remedy=remedy)
 
@@ -326,7 +325,7 @@ class _Bench:
                     measurer_of(backend, workload),
                     speculation,
                     repeats=self.request.repeats,
-                    on_run=self.progress.on_run,
+                    on_run=self.options.progress.on_run,
                     watch=_watch(running, endpoints(self.given["rpc"])),
                 )
             except (KeyboardInterrupt, SpectuiError) as error:

@@ -10,7 +10,6 @@ from spectui.cli.named_models import find_models, of_named_kinds
 from spectui.cli.next_step import next_lines, shell_line, tune_words
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
-from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.commands.finding import Finding, Severity
@@ -72,12 +71,12 @@ def doctor(planner: Planner, request: Doctor) -> None:
     check_writable(given.json_path, given.input_files())
     options = _with_models(given)
     preset = None if given.preset is None else find_preset(given.preset)
-    with open_progress(quiet=given.quiet, verbose=given.verbose) as progress:
+    with options.shown() as shown:
         around = surroundings(planner, this_machine())
-        looked_at, notes = _look(planner, options, request.draft_max, around, progress)
+        looked_at, notes = _look(planner, shown, request.draft_max, around)
         libraries: tuple[FoundLibrary, ...] = ()
         if request.libraries:
-            libraries = look_at_libraries(_priced(looked_at, options), progress.say)
+            libraries = look_at_libraries(_priced(looked_at, options), shown.progress.say)
     found = (*(findings(looked_at) if isinstance(looked_at, Examination) else ()), *notes)
     document = _document(around, looked_at, found, preset)
     if request.libraries:
@@ -96,15 +95,14 @@ def _look(
     options: RunOptions,
     draft_max: int,
     around: Surroundings,
-    progress: Progress,
 ) -> tuple[LookedAt, tuple[Finding, ...]]:
     """Examine the models, by their headers where there is no library; nothing without a target."""
     if not options.demo and options.model is None:
         return None, ()
     try:
-        return _examine(planner, options, draft_max, around, progress)
+        return _examine(planner, options, draft_max, around)
     except MissingLibraryError as missing:
-        return _by_headers(options, missing, progress)
+        return _by_headers(options, missing)
 
 
 def _priced(looked_at: LookedAt, options: RunOptions) -> PlanRequest | None:
@@ -148,12 +146,11 @@ def _examine(
     options: RunOptions,
     draft_max: int,
     around: Surroundings,
-    progress: Progress,
 ) -> tuple[Examination, tuple[Finding, ...]]:
     """Examine; return what --fit has chosen as well."""
     # Their headers are read where they can do no harm.
-    models = find_models(options, progress, needs_draft=False, reads_headers=False)
-    models = of_named_kinds(models, options, progress)
+    models = find_models(options, needs_draft=False, reads_headers=False)
+    models = of_named_kinds(models, options)
     request = PlanRequest(
         target=options.target_options(models.target),
         context=options.context,
@@ -170,15 +167,15 @@ def _examine(
     notes = () if text is None else (finding(Severity.NOTE, text),)
     devices, gpus = request.target.devices, around.backend.gpus
     around = replace(around, free=around.free.with_margins(options.margins, devices, gpus))
-    examiner = Examiner(planner, around, progress.say)
+    examiner = Examiner(planner, around, options.progress.say)
     return examiner.examine(request, drafts, mtp=_mtp(options)), notes
 
 
 def _by_headers(
-    options: RunOptions, missing: MissingLibraryError, progress: Progress
+    options: RunOptions, missing: MissingLibraryError
 ) -> tuple[HeaderLook, tuple[Finding, ...]]:
     """Look at the headers alone; return why no more was done as well."""
-    models = find_models(options, progress, needs_draft=False)
+    models = find_models(options, needs_draft=False)
     look = look_at_headers(models.target, models.drafts)
     findings_ = [
         finding(Severity.ERROR, f"{name} cannot be the draft: {one.reason}", "-md")

@@ -13,7 +13,6 @@ from spectui.cli.named_models import Models, find_models, warn_of_sampling
 from spectui.cli.options import BackendKind, check_no_servers, check_one_stream
 from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.presets import with_preset_models
-from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import wanted_binary, wanted_slots, with_backend, with_slot_context
 from spectui.cli.session import SUITE_PROMPTS, open_engine, place_target, read_prompts
@@ -100,9 +99,10 @@ def run(request: Request) -> None:
     notes = warn_of_unmeasured(given, through_server=is_server)
     check_writable(shared.json_path, shared.input_files())
     read = read_prompts(shared)
-    with open_progress(quiet=shared.quiet, verbose=shared.verbose) as progress:
+    with shared.shown() as shown:
+        progress = shown.progress
         default = _default(axes, shared, given)
-        setup = _setup(request, grid, default, shared, progress, prompts=read.prompts)
+        setup = _setup(request, grid, default, shown, read.prompts)
         sweep = Sweep(setup)
         for sentence in sweep.left_out:
             progress.announce(f"left out: {sentence}")
@@ -111,7 +111,7 @@ def run(request: Request) -> None:
             return
         check_folder(request.out)
         with sweep.open(restart=request.restart, say=progress.say):
-            ended = _measure(sweep, shared, request, progress)
+            ended = _measure(sweep, shown, request)
             interrupts.hold()
     asked = unmeasured_sentences(setup.base.target.path)
     _report(sweep, request, (*notes, *read.notes, *asked), ended)
@@ -160,8 +160,6 @@ def _setup(
     grid: Grid,
     default: Cell,
     shared: RunOptions,
-    progress: Progress,
-    *,
     prompts: Sequence[Prompt],
 ) -> SweepSetup:
     """Find models; nothing is loaded."""
@@ -176,14 +174,14 @@ def _setup(
             f"-md names a draft, and no cell drafts with one: add --spec-type {MODEL_KIND}, or "
             "leave out -md"
         )
-    models = find_models(shared, progress, needs_draft=needs_models, reads_headers=binary is None)
+    models = find_models(shared, needs_draft=needs_models, reads_headers=binary is None)
     for refused in models.refused:
-        progress.say(f"left out {refused.name}: {refused.reason}")
-    warn_of_sampling(models.target, progress)
+        shared.progress.say(f"left out {refused.name}: {refused.reason}")
+    warn_of_sampling(models.target, shared.progress)
     sampling = shared.sampling_for(models.target)
     of_suite = None if shared.prompts is not None else grid.n_prompts or SUITE_PROMPTS
     drafts = models.drafts if takes_models else {}
-    shared, target = _placed(shared, models, progress, is_server=is_server)
+    shared, target = _placed(shared, models, is_server=is_server)
     base = Setup(
         target=target,
         draft=None,
@@ -207,12 +205,12 @@ def _setup(
 
 
 def _placed(
-    shared: RunOptions, models: Models, progress: Progress, *, is_server: bool
+    shared: RunOptions, models: Models, *, is_server: bool
 ) -> tuple[RunOptions, ModelOptions]:
     """Options of drafts, and the target where it is loaded; open where a server fits it."""
     if is_server:
         return shared, left_open(shared.target_options(models.target), shared.fit)
-    return place_target(shared, models, progress, max_draft=MAX_DRAFT)
+    return place_target(shared, models, max_draft=MAX_DRAFT)
 
 
 def _show_plan(sweep: Sweep, request: Request) -> None:
@@ -224,29 +222,25 @@ def _show_plan(sweep: Sweep, request: Request) -> None:
     write_result(document, whole_plan(sweep), request.given["json_path"])
 
 
-def _measure(
-    sweep: Sweep, shared: RunOptions, request: Request, progress: Progress
-) -> BaseException | None:
+def _measure(sweep: Sweep, shared: RunOptions, request: Request) -> BaseException | None:
     """Measure what is pending; return the reason for an early end."""
     if not sweep.pending:
-        progress.say(f"the sweep {sweep.name} is complete: nothing is left to measure")
+        shared.progress.say(f"the sweep {sweep.name} is complete: nothing is left to measure")
         return None
     try:
-        with _opened(sweep, shared, request.given, progress) as measurer:
-            progress.announce(plan_text(sweep))
-            sweep.run(measurer, lambda record: progress.say(progress_line(record, sweep)))
+        with _opened(sweep, shared, request.given) as measurer:
+            shared.progress.announce(plan_text(sweep))
+            sweep.run(measurer, lambda record: shared.progress.say(progress_line(record, sweep)))
     except (KeyboardInterrupt, SpectuiError) as error:
         return error
     return None
 
 
 @contextmanager
-def _opened(
-    sweep: Sweep, shared: RunOptions, given: Given, progress: Progress
-) -> Iterator[CellMeasurer]:
+def _opened(sweep: Sweep, shared: RunOptions, given: Given) -> Iterator[CellMeasurer]:
     """Yield what measures; free its models or end its servers on exit."""
     if sweep.setup.binary is None:
-        with open_engine(shared, progress) as engine:
+        with open_engine(shared) as engine:
             yield EngineMeasurer(engine, sweep.setup, longest=sweep.longest)
         return
     with open_servers(
@@ -254,7 +248,7 @@ def _opened(
         sweep.setup.binary,
         keeps_both=given["keeps_both"],
         timeout_s=given["timeout"],
-        say=progress.say,
+        say=shared.progress.say,
         from_disk=shared.yes,
     ) as measurer:
         yield measurer

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from spectui.cli.drawing import sentence
 from spectui.cli.output import check_writable, complain, write_result
-from spectui.cli.progress import Progress, open_progress, words
+from spectui.cli.progress import words
 from spectui.cli.request import RunOptions
 from spectui.cli.session import (
     find_candidates,
@@ -44,8 +44,8 @@ def trace(request: Trace) -> None:
     warn_of_unmeasured(request.given)
     _check_files(options, request.out)
     _check_depth(request.depth, options)
-    with open_progress(quiet=options.quiet, verbose=options.verbose) as progress:
-        tracing, recorded, notes = _recorded(request, options, progress)
+    with options.shown() as shown:
+        tracing, recorded, notes = _recorded(request, shown)
     if request.costs:
         notes = (*_without_costs(recorded), *notes)
     _write(recorded, tracing, notes, request)
@@ -62,23 +62,21 @@ def _check_files(options: RunOptions, out: Path | None) -> None:
         check_writable(str(out), taken, option="--out", must_be_file=True)
 
 
-def _recorded(
-    request: Trace, options: RunOptions, progress: Progress
-) -> tuple[Tracing, Recorded, tuple[str, ...]]:
+def _recorded(request: Trace, options: RunOptions) -> tuple[Tracing, Recorded, tuple[str, ...]]:
     """Record; return the tracing, the trace to store, and notes on what was recorded."""
     read, chats, depth = read_prompts(options), read_chats(options), request.depth
-    models = find_candidates(options, progress)
-    options, placement = place_target(options, models, progress, max_draft=depth)
-    with open_engine(options, progress) as engine:
+    models = find_candidates(options)
+    options, placement = place_target(options, models, max_draft=depth)
+    with open_engine(options) as engine:
         command = LoadTarget(
             options=placement,
             context=options.context,
             max_draft=depth,
             mtp_file=bool(models.mtp_files),
         )
-        target, found = load_models(engine, options, models, progress, command)
+        target, found = load_models(engine, options, models, command)
         candidates = tuple(c for c in found if c.error is None)
-        workload = tokenized(engine, read.prompts, options, target, progress.say, chats=chats)
+        workload = tokenized(engine, read.prompts, options, target, chats)
         tracing = Tracer(
             workload,
             Loader(engine, candidates),
@@ -86,7 +84,7 @@ def _recorded(
             n_ctx=target.n_ctx,
             rollback=target.rollback,
             with_costs=request.costs,
-            on_event=lambda event: progress.say(words.traced(event)),
+            on_event=lambda event: options.progress.say(words.traced(event)),
         ).run()
         interrupts.hold()
     recorded = trace_of(

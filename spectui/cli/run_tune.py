@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from spectui.cli.drafting import check_engine
 from spectui.cli.output import check_writable
-from spectui.cli.progress import open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import with_backend
 from spectui.cli.session import read_chats, read_prompts, with_candidates
@@ -56,14 +55,13 @@ def tune(request: Tune) -> None:
     check_writable(shared.json_path, shared.input_files())
     check_storage(options.storage)
     read, chats = read_prompts(shared), read_chats(shared)
-    with open_progress(quiet=shared.quiet, verbose=shared.verbose) as progress:
+    with shared.shown() as shown:
         search = Search(
-            shared=shared,
+            shared=shown,
             options=options,
             limits=_limits(options, verifying),
             prompts=read.prompts,
             chats=chats,
-            progress=progress,
         )
         found = search.served(measuring) if measuring is not None else search.here()
         served = None
@@ -105,9 +103,9 @@ def _finalists_served(found: Tuned, binary: ServerBinary, search: Search) -> Fin
     interrupts.install()
     serving = Serving(
         binary=binary,
-        say=search.progress.say,
-        announce=search.progress.announce,
-        on_run=search.progress.on_run,
+        say=search.shared.progress.say,
+        announce=search.shared.progress.announce,
+        on_run=search.shared.progress.on_run,
         timeout_s=search.options.timeout,
         seed=search.shared.sampling.seed,
         from_disk=search.shared.yes,
@@ -126,7 +124,7 @@ def _ranked(found: Tuned, served: Finalists | None, search: Search) -> Tuned:
     if ranked is not found.result:
         ranked = found.tuning.keep(ranked)
         if ranked.not_kept is not None:
-            search.progress.announce(ranked.not_kept)
+            search.shared.progress.announce(ranked.not_kept)
     served_s = 0.0 if served is None else served.took_s
     return replace(found, result=with_time(ranked, search.options.time_budget, served_s))
 

@@ -12,7 +12,6 @@ from spectui.cli.given import Given
 from spectui.cli.named_models import find_pair, with_kind_of_file
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.presets import with_preset_models
-from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import wanted_binary
 from spectui.cli.session import SUITE_PROMPTS, open_engine, own_prompts, read_prompts
@@ -63,7 +62,8 @@ def run(request: Verify) -> None:
     unmeasured = warn_of_unmeasured(given)
     binary = wanted_binary(request.server_bin)
     check_writable(shared.json_path, (*shared.input_files(), Path(binary.path)))
-    with open_progress(quiet=shared.quiet, verbose=shared.verbose) as progress:
+    with shared.shown() as shown:
+        progress = shown.progress
         serving = Serving(
             binary=binary,
             say=progress.say,
@@ -78,11 +78,11 @@ def run(request: Verify) -> None:
         if direct:
             read = read_prompts(shared, of_suite=SUITE_PROMPTS)
             unmeasured += read.notes
-            claim = _of_options(shared, speculation, read.prompts, progress)
+            claim = _of_options(shown, speculation, read.prompts)
             measures_promise = not request.no_promise and has_library()
         else:
             claim, measures_promise = _of_study(study, request.storage, shared.prompts), False
-        opens = partial(open_engine, shared, progress) if measures_promise else None
+        opens = partial(open_engine, shown) if measures_promise else None
         found = verify(claim, serving, opens)
         interrupts.hold()
     _report(found, shared.json_path, unmeasured)
@@ -173,7 +173,6 @@ def _of_options(
     shared: RunOptions,
     speculation: Speculation,
     prompts: tuple[Prompt, ...],
-    progress: Progress,
 ) -> Claim:
     """The models and the setting that were given; nothing is measured yet.
 
@@ -183,9 +182,7 @@ def _of_options(
     """
     check_drafting(shared.context, speculation)
     options = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
-    path, draft = find_pair(
-        options, progress, speculation, several="verify runs one draft; give one -md"
-    )
+    path, draft = find_pair(options, speculation, several="verify runs one draft; give one -md")
     target = left_open(options.target_options(path), options.fit)
     case = Case(
         baseline=target,

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectui.cli.named_models import Models
-from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import open_context, with_slot_context, with_slots
 from spectui.cli.session import find_candidates, load_models, open_engine, place_target, tokenized
@@ -71,7 +70,6 @@ class Search:
     limits: Limits
     prompts: Sequence[Prompt]
     chats: Chats | None
-    progress: Progress
 
     @property
     def all_prompts(self) -> tuple[Prompt, ...]:
@@ -80,17 +78,15 @@ class Search:
 
     def here(self) -> Tuned:
         """Load the models and search with spectui's own engine."""
-        shared, models = self.shared, find_candidates(self.shared, self.progress)
+        shared, models = self.shared, find_candidates(self.shared)
         asked = present_of(shared.given.takeover)
         longest = 0 if asked is None else asked.longest
         shared, models, plan, command = self._placed(models, longest)
         experts = plan if isinstance(plan, ExpertPlan) else None
         caches_mib = self._moe_caches_mib(command, moves_experts=experts is not None)
         with_mtp = takes_mtp(shared, self.options) and experts is None
-        with open_engine(shared, self.progress) as engine:
-            target, candidates = load_models(
-                engine, shared, models, self.progress, command, takes_mtp=with_mtp
-            )
+        with open_engine(shared) as engine:
+            target, candidates = load_models(engine, shared, models, command, takes_mtp=with_mtp)
             self._check_lengths(target.n_ctx, target.remedy)
             space = space_of(
                 self.options,
@@ -104,9 +100,7 @@ class Search:
                 _alone(shared, command.options, shared.given.extra),
                 candidates,
                 _beginning_with(present, space),
-                tokenized(
-                    engine, self.prompts, shared, target, self.progress.say, chats=self.chats
-                ),
+                tokenized(engine, self.prompts, shared, target, self.chats),
             )
             given = self._given_place(command, plan, models)
             knobs = knobs_of(
@@ -148,16 +142,16 @@ class Search:
         drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
         plan: LayoutPlan | None = None
         if Parameter.N_CPU_MOE in parameters_of(self.options):
-            plan, refused = plan_experts(request, drafts, self.progress.say, shared.margins)
+            plan, refused = plan_experts(request, drafts, self.shared.progress.say, shared.margins)
             models = models.without(refused)
             target = request.target if plan is None else plan.loaded
         elif drafts and self._may_move(request.target, models) and shared.fit is not None:
             plan = fit_layouts(
-                request, drafts, shared.fit, self.progress.say, open_context(shared.given)
+                request, drafts, shared.fit, self.shared.progress.say, open_context(shared.given)
             )
             target = request.target if plan is None else plan.loaded
         else:
-            shared, target = place_target(shared, models, self.progress, max_draft=max_draft)
+            shared, target = place_target(shared, models, max_draft=max_draft)
         command = LoadTarget(
             options=target,
             context=context,
@@ -175,7 +169,7 @@ class Search:
         )
         found = plan_caches(request, self.shared.margins, moves_experts=moves_experts)
         if not found:
-            self.progress.say(
+            self.shared.progress.say(
                 "moe_cache_mib changes nothing here: a cache takes experts in RAM, free memory of "
                 "a GPU and a llama.cpp that has it; the rest is searched"
             )
@@ -208,7 +202,7 @@ class Search:
             UsageError: there is nothing to search.
         """
         shared = self.shared
-        models = find_candidates(shared, self.progress)
+        models = find_candidates(shared)
         target = look_at(left_open(shared.target_options(models.target), shared.fit))
         drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
         alone = _alone(shared, target.options, shared.given.served_extra)
@@ -236,7 +230,7 @@ class Search:
             served = Served(backend, binary, target, drafts, forecasts=forecasts)
             tuning = Tuning(setup, served)
             result = self._run(tuning, why_not)
-            by_slots = slots_measured(self.options, setup, result, backend, self.progress)
+            by_slots = slots_measured(self.options, setup, result, backend, self.shared.progress)
         return Tuned(
             tuning=tuning,
             result=result,
@@ -266,12 +260,14 @@ class Search:
         widest = replace(off, n_slots=max(slots_of(options)))
         on = [request_of(widest).beside(draft) for draft in drafts.values()]
         stays = keeps_off(widest, on, wanted=options.keeps_both)
-        self.progress.say(_plan(options, off.target.path, keeps_off=stays, forecasts=forecasts))
+        self.shared.progress.say(
+            _plan(options, off.target.path, keeps_off=stays, forecasts=forecasts)
+        )
         return open_fleet(
             binary,
             keeps_off=stays,
             timeout_s=options.timeout,
-            say=self.progress.say,
+            say=self.shared.progress.say,
             name=lambda setup: _arm_of(setup, drafts).label,
             from_disk=self.shared.yes,
         )
@@ -310,7 +306,7 @@ class Search:
             n_predict=self.shared.n_predict,
             sampling=self.shared.sampling_for(off.target.path),
             n_ctx=off.context.ctx_size,
-            say=self.progress.say,
+            say=self.shared.progress.say,
         )
 
     def _setup(
@@ -417,16 +413,16 @@ class Search:
             if isinstance(event, SearchEnded):
                 interrupts.hold()
             if isinstance(event, StudyOpened):
-                self.progress.announce(self._plan(event.name, tuning.setup, why_not))
+                self.shared.progress.announce(self._plan(event.name, tuning.setup, why_not))
                 if (few := self._too_few(n, forecasts=self._forecasts(why_not))) is not None:
-                    self.progress.announce(few)
+                    self.shared.progress.announce(few)
             if isinstance(event, Notice):
-                self.progress.announce(event.text)
-            self.progress.on_tune(event)
+                self.shared.progress.announce(event.text)
+            self.shared.progress.on_tune(event)
 
         result = tuning.run(on_event)
         if result.not_kept is not None:
-            self.progress.announce(result.not_kept)
+            self.shared.progress.announce(result.not_kept)
         return result
 
 
