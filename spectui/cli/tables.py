@@ -6,7 +6,7 @@ from rich.table import Table
 
 from spectui.cli.drawing import Words, drawn, sentence, table, wrapped
 from spectui.commands.launch import placement_text
-from spectui.format import counted, factor, gain_percent, percent_text, rate_text, seconds_text
+from spectui.format import counted, factor, percent_text, rate_text, seconds_text, speedup_percent
 from spectui.measure.arm import Arm
 from spectui.measure.observed import totals
 from spectui.measure.promise import Promise
@@ -90,8 +90,8 @@ def _depth_row(one: Depth) -> tuple[str, ...]:
     told = one.speedup.capped
     return (
         f"{one.n_tokens:,}",
-        _gain(told.estimate),
-        _NONE if told.interval is None else " to ".join(map(_gain, told.interval)),
+        speedup_percent(told.estimate),
+        _NONE if told.interval is None else " to ".join(map(speedup_percent, told.interval)),
         percent_text(one.counters.acceptance_rate),
         _milliseconds(one.token_s),
         _milliseconds(one.round_s),
@@ -115,10 +115,6 @@ def _depth_legend(limit: int | None) -> str:
     return f"{legend}{stops}"
 
 
-def _gain(speedup: float) -> str:
-    return gain_percent(100 * (speedup - 1), 0)
-
-
 def _milliseconds(seconds: float | None) -> str:
     return _NONE if seconds is None else f"{1000 * seconds:.3g} ms"
 
@@ -139,22 +135,29 @@ def slots_lines(results: Sequence[SlotResult]) -> list[str]:
     return [drawn(table(_OF_SLOTS, map(_slot_row, results))), "", wrapped(by_slots(results))]
 
 
+def speedup_cells(speedup: Speedup | None) -> tuple[str, str]:
+    """A speedup, marked where it is noise, and its interval."""
+    if speedup is None:
+        return _NONE, _NONE
+    mark = " !" if speedup.is_noise else ""
+    return f"{factor(speedup.capped.estimate, 3)}{mark}", bounds(speedup)
+
+
+def bounds(speedup: Speedup) -> str:
+    """The interval of a speedup, such as ``1.250 to 1.310``."""
+    interval = speedup.capped.interval
+    return _NONE if interval is None else " to ".join(factor(end, 3) for end in interval)
+
+
 def _slot_row(one: SlotResult) -> tuple[str, ...]:
     found, (off, on) = one.found, one.all_tokens_per_s
-    speedup, interval = "–", "–"
-    if found.speedup is not None:
-        told = found.speedup.capped
-        speedup = f"{factor(told.estimate, 3)}{' !' if found.speedup.is_noise else ''}"
-        if told.interval is not None:
-            interval = " to ".join(factor(end, 3) for end in told.interval)
     return (
         str(one.n_slots),
         rate_text(found.baseline_tokens_per_s),
         rate_text(off),
         rate_text(found.speculative_tokens_per_s),
         rate_text(on),
-        speedup,
-        interval,
+        *speedup_cells(found.speedup),
         percent_text(found.counters.acceptance_rate, 1),
     )
 
