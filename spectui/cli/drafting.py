@@ -75,7 +75,7 @@ def take_drafting(given: Given) -> tuple[Speculation, Given]:
         UsageError: the setting would never draft.
     """
     speculation = speculation_of(given["spec_type"] or (MODEL_KIND,), given)
-    return speculation, given.without(("spec_type", *owners()))
+    return speculation, given.changed(spec_type=())
 
 
 def replayed_ngrams(parsed: Mapping[str, Any]) -> Iterator[Speculation]:

@@ -1,10 +1,11 @@
-"""What follows from a request of ``spectui tune``: servers, search space, what a study keeps."""
+"""What follows from a request of ``spectui tune``: servers, search space, plan in words."""
 
 import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from spectui.cli.given import Given
@@ -14,15 +15,20 @@ from spectui.cli.request import RunOptions
 from spectui.cli.served_session import wanted_binary, wanted_slots
 from spectui.cli.tune import Tune
 from spectui.errors import UsageError
+from spectui.format import bytes_text, counted, duration_text
 from spectui.interrupts import interrupts
+from spectui.measure.served_models import size_bytes
 from spectui.measure.server_backend import ServerBackend
+from spectui.measure.statistics import MIN_PROMPTS
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.candidates import Candidate
+from spectui.tune.division import FEWEST_FOR_BOTH
+from spectui.tune.evidence import FEW
 from spectui.tune.layouts import Layouts
 from spectui.tune.result import TuneResult
-from spectui.tune.setup import TuningSetup
+from spectui.tune.setup import MOST_TRIALS, TuningSetup
 from spectui.tune.slots import SlotsMeasured, measure_slots
 from spectui.tune.space import PLACING, Parameter, SearchSpace
 
@@ -211,3 +217,63 @@ def kept_options(given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("backend") != BackendKind.SERVER:
         found.pop("server_bin", None)
     return {**found, **({"from": True} if "command_line" in given else {})}
+
+
+def too_few(path: Path | None, n: int, *, forecasts: bool) -> str | None:
+    """Note on ``n`` prompts of a file that say little of others; None where they do."""
+    few = counted(n, "prompt")
+    if path is not None and path.suffix == ".txt":
+        few = f"{few} (a .txt file is one)"
+    if forecasts:
+        more = f"with more than {FEW} it is for prompts like them"
+        return f"{few}: the verdict will be for just these; {more}" if n <= FEW else None
+    if n < MIN_PROMPTS:
+        return (
+            f"{few} will not do for a verdict, which needs {MIN_PROMPTS} at least; "
+            f"{FEWEST_FOR_BOTH} or more are better"
+        )
+    if n < FEWEST_FOR_BOTH:
+        return (
+            f"{few} may be too few for a verdict: what chooses a setting cannot judge it; give "
+            f"{FEWEST_FOR_BOTH} or more"
+        )
+    return None
+
+
+def plan_text(
+    request: Tune, shared: RunOptions, study: str, setup: TuningSetup, why_not: str | None
+) -> str:
+    """Plan of the search: steps, time limit, and that it may be interrupted."""
+    limit = request.time_budget
+    sampling = setup.workload.sampling.label
+    origin = shared.temperature_origin(setup.off.target.path)
+    steps = ["the target alone"] if request.is_server else []
+    if not request.is_server:
+        steps.append("a recording to replay every setting on")
+    elif request.trials is None and why_not is None:
+        others = "--trials N tries other values, and n-gram drafters"
+        steps.append(f"a forecast of every draft length with draft_p_min 0 ({others})")
+    if request.trials is not None or why_not is not None:
+        because = f" ({why_not})" if request.trials is None else ""
+        steps.append(f"up to {counted(request.trials or MOST_TRIALS, 'trial')}{because}")
+    steps.append("the best against the target alone")
+    told = f"{', '.join(steps[:-1])}, and {steps[-1]}"
+    takes = "No limit of time (--time-budget sets one)"
+    if limit is not None:
+        takes = f"About {duration_text(limit)}: a step that has begun is finished"
+    return (
+        f"tuning on {counted(len(setup.workload.items), 'prompt')}, {sampling} ({origin}): "
+        f"{told}. {takes}; Ctrl+C keeps what is finished (study {study})"
+    )
+
+
+def cost_text(request: Tune, target: Path, *, keeps_off: bool, forecasts: bool) -> str:
+    """What a search through llama-server loads, and how often."""
+    size = bytes_text(size_bytes(target))
+    n_trials = request.trials or MOST_TRIALS
+    begun = f"up to {n_trials} trials through llama-server, and each new setting starts a server"
+    if forecasts:
+        begun = "two starts of llama-server for each draft, and one for the best setting"
+    if keeps_off:
+        return f"{begun} ({size} of target to load), beside the one without speculation"
+    return f"{begun} and then the one without speculation again ({size} of target to load each)"

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from spectui.cli.named_models import Models
 from spectui.cli.request import RunOptions
@@ -11,29 +10,30 @@ from spectui.cli.session import find_candidates, load_models, open_engine, place
 from spectui.cli.tune import Tune
 from spectui.cli.tune_present import arm_of, present_of
 from spectui.cli.tune_request import (
+    cost_text,
     kept_options,
     parameters_of,
+    plan_text,
     slots_measured,
     slots_of,
     space_of,
     takes_mtp,
+    too_few,
 )
 from spectui.cores import usable_processors
 from spectui.documents import Known
 from spectui.engine.commands import LoadTarget
 from spectui.engine.guard import request_of
 from spectui.engine.placing import has_devices, left_open
-from spectui.format import bytes_text, counted, duration_text
 from spectui.interrupts import interrupts
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import PlanRequest
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
 from spectui.measure.chats import MOST_ANSWERS
-from spectui.measure.served_models import ServedModel, keeps_off, look_at, size_bytes
+from spectui.measure.served_models import ServedModel, keeps_off, look_at
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import Fleet, measuring_arguments, open_fleet, served_by
-from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
 from spectui.options.dialect import Dialect
@@ -46,16 +46,14 @@ from spectui.server.binary import ServerBinary
 from spectui.server.client import LlamaClient
 from spectui.tune.backends import OwnEngine, Served
 from spectui.tune.candidates import Candidate
-from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
-from spectui.tune.evidence import FEW
 from spectui.tune.experts import ExpertPlan, plan_caches, plan_experts
 from spectui.tune.layouts import LayoutPlan, fit_layouts
 from spectui.tune.places import knobs_of
 from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
-from spectui.tune.setup import MOST_TRIALS, CommandOptions, Limits, TuningSetup
+from spectui.tune.setup import CommandOptions, Limits, TuningSetup
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.studies.study import StudyOptions
 from spectui.tune.tuning import Tuning
@@ -261,7 +259,7 @@ class Search:
         on = [request_of(widest).beside(draft) for draft in drafts.values()]
         stays = keeps_off(widest, on, wanted=options.keeps_both)
         self.shared.progress.say(
-            _plan(options, off.target.path, keeps_off=stays, forecasts=forecasts)
+            cost_text(options, off.target.path, keeps_off=stays, forecasts=forecasts)
         )
         return open_fleet(
             binary,
@@ -355,51 +353,6 @@ class Search:
         """Whether settings are forecast; a server forecasts in place of trials."""
         return not self.options.is_server or (why_not is None and self.options.trials is None)
 
-    def _too_few(self, n: int, *, forecasts: bool) -> str | None:
-        """Note on ``n`` prompts that say little of others; None where they do."""
-        path = self.shared.prompts
-        few = counted(n, "prompt")
-        if path is not None and path.suffix == ".txt":
-            few = f"{few} (a .txt file is one)"
-        if forecasts:
-            more = f"with more than {FEW} it is for prompts like them"
-            return f"{few}: the verdict will be for just these; {more}" if n <= FEW else None
-        if n < MIN_PROMPTS:
-            return (
-                f"{few} will not do for a verdict, which needs {MIN_PROMPTS} at least; "
-                f"{FEWEST_FOR_BOTH} or more are better"
-            )
-        if n < FEWEST_FOR_BOTH:
-            return (
-                f"{few} may be too few for a verdict: what chooses a setting cannot judge it; give "
-                f"{FEWEST_FOR_BOTH} or more"
-            )
-        return None
-
-    def _plan(self, study: str, setup: TuningSetup, why_not: str | None) -> str:
-        """Plan of the search: steps, time limit, and that it may be interrupted."""
-        options, limit = self.options, self.options.time_budget
-        sampling = setup.workload.sampling.label
-        origin = self.shared.temperature_origin(setup.off.target.path)
-        steps = ["the target alone"] if options.is_server else []
-        if not options.is_server:
-            steps.append("a recording to replay every setting on")
-        elif options.trials is None and why_not is None:
-            others = "--trials N tries other values, and n-gram drafters"
-            steps.append(f"a forecast of every draft length with draft_p_min 0 ({others})")
-        if options.trials is not None or why_not is not None:
-            because = f" ({why_not})" if options.trials is None else ""
-            steps.append(f"up to {counted(options.trials or MOST_TRIALS, 'trial')}{because}")
-        steps.append("the best against the target alone")
-        told = f"{', '.join(steps[:-1])}, and {steps[-1]}"
-        takes = "No limit of time (--time-budget sets one)"
-        if limit is not None:
-            takes = f"About {duration_text(limit)}: a step that has begun is finished"
-        return (
-            f"tuning on {counted(len(setup.workload.items), 'prompt')}, {sampling} ({origin}): "
-            f"{told}. {takes}; Ctrl+C keeps what is finished (study {study})"
-        )
-
     def _run(self, tuning: Tuning, why_not: str | None = None) -> TuneResult:
         """Search; say what happens.
 
@@ -407,22 +360,23 @@ class Search:
             tuning: the search.
             why_not: why nothing is forecast; None where something is.
         """
-        n = len(tuning.setup.workload.items)
+        shared, progress, setup = self.shared, self.shared.progress, tuning.setup
 
         def on_event(event: TuneEvent) -> None:
             if isinstance(event, SearchEnded):
                 interrupts.hold()
             if isinstance(event, StudyOpened):
-                self.shared.progress.announce(self._plan(event.name, tuning.setup, why_not))
-                if (few := self._too_few(n, forecasts=self._forecasts(why_not))) is not None:
-                    self.shared.progress.announce(few)
+                progress.announce(plan_text(self.options, shared, event.name, setup, why_not))
+                n, forecasts = len(setup.workload.items), self._forecasts(why_not)
+                if (few := too_few(shared.prompts, n, forecasts=forecasts)) is not None:
+                    progress.announce(few)
             if isinstance(event, Notice):
-                self.shared.progress.announce(event.text)
-            self.shared.progress.on_tune(event)
+                progress.announce(event.text)
+            progress.on_tune(event)
 
         result = tuning.run(on_event)
         if result.not_kept is not None:
-            self.shared.progress.announce(result.not_kept)
+            progress.announce(result.not_kept)
         return result
 
 
@@ -451,15 +405,3 @@ def _alone(shared: RunOptions, target: ModelOptions, extra: tuple[str, ...]) -> 
     """Setup of the target alone."""
     context = shared.context
     return Setup(target=target, draft=None, context=context, speculation=None, extra=extra)
-
-
-def _plan(options: Tune, target: Path, *, keeps_off: bool, forecasts: bool) -> str:
-    """Description of the search's cost."""
-    size = bytes_text(size_bytes(target))
-    n_trials = options.trials or MOST_TRIALS
-    begun = f"up to {n_trials} trials through llama-server, and each new setting starts a server"
-    if forecasts:
-        begun = "two starts of llama-server for each draft, and one for the best setting"
-    if keeps_off:
-        return f"{begun} ({size} of target to load), beside the one without speculation"
-    return f"{begun} and then the one without speculation again ({size} of target to load each)"
