@@ -13,7 +13,6 @@ from spectui.cli.tune_report import report
 from spectui.cli.tune_request import (
     check_request,
     measuring_binary,
-    parameters_of,
     slots_of,
     takes_mtp,
     verifying_binary,
@@ -48,7 +47,6 @@ def tune(request: Tune) -> None:
     )
     shared = with_candidates(RunOptions.of(given))
     check_request(options)
-    parameters_of(options)
     options, measuring, verifying = _binaries(shared, options)
     unmeasured = warn_of_unmeasured(given, through_server=options.is_server)
     takes_mtp(shared, options)
