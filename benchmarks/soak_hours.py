@@ -40,8 +40,8 @@ from textual import events
 from textual.pilot import Pilot
 
 from benchmarks.common import write_results
-from spectui.cli.cockpit import command
-from spectui.cli.given import Given
+from spectui.cli.click_options import request_of
+from spectui.cli.cockpit import Cockpit, command
 from spectui.cli.run_cockpit import make_launch
 from spectui.live.setup import Activity
 from spectui.monitor.readings import Snapshot
@@ -212,8 +212,8 @@ def inside(path: Path, arguments: argparse.Namespace) -> None:
     folder = path.parent
     models = ["-m", str(folder / "target.gguf"), "-md", str(folder / "draft.gguf")]
     sizes = ["-n", str(_N_PREDICT), "--ignore-eos", "-c", "4096", "-t", "1"]
-    given = Given.of(command.make_context("cockpit", [*models, *sizes]))
-    launch = make_launch(given, Settings())
+    request = request_of(Cockpit, command.make_context("cockpit", [*models, *sizes]))
+    launch = make_launch(request, Settings())
     log = ensure_dir(data_dir() / "logs") / "spectui.log"
     with private_terminal(log) as log_file:
 

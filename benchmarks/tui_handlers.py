@@ -25,8 +25,8 @@ from benchmarks.common import write_results
 from benchmarks.loop_probe import TICK_S, LoopProbe
 from benchmarks.tui_table import make_records
 from benchmarks.tui_throughput import QUESTION, arguments_of_the_app
-from spectui.cli.cockpit import command
-from spectui.cli.given import Given
+from spectui.cli.click_options import request_of
+from spectui.cli.cockpit import Cockpit, command
 from spectui.cli.run_cockpit import make_launch
 from spectui.live.setup import Activity, TuningChanged
 from spectui.paths import data_dir, ensure_dir
@@ -81,8 +81,8 @@ def main() -> None:
 
 def inside(path: Path, of_the_app: list[str]) -> None:
     """Be the app, measure it, write what was measured to ``path``, and end the process."""
-    given = Given.of(command.make_context("cockpit", of_the_app))
-    launch = make_launch(given, Settings())
+    request = request_of(Cockpit, command.make_context("cockpit", of_the_app))
+    launch = make_launch(request, Settings())
     log = ensure_dir(data_dir() / "logs") / "spectui.log"
     probe = LoopProbe()
     probe.install()

@@ -26,8 +26,8 @@ from textual.pilot import Pilot
 
 from benchmarks.common import write_results
 from benchmarks.tui_throughput import arguments_of_the_app
-from spectui.cli.cockpit import command
-from spectui.cli.given import Given
+from spectui.cli.click_options import request_of
+from spectui.cli.cockpit import Cockpit, command
 from spectui.cli.run_cockpit import make_launch
 from spectui.engine.commands import Generate
 from spectui.engine.driver import Engine
@@ -87,8 +87,8 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 def inside(path: Path, n_pairs: int, of_the_app: list[str]) -> None:
     """Be the app, measure it, write what was measured to ``path``, and end the process."""
-    given = Given.of(command.make_context("cockpit", of_the_app))
-    launch = make_launch(given, Settings())
+    request = request_of(Cockpit, command.make_context("cockpit", of_the_app))
+    launch = make_launch(request, Settings())
     log = ensure_dir(data_dir() / "logs") / "spectui.log"
     with private_terminal(log) as log_file:
 

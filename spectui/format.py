@@ -87,6 +87,11 @@ def gain_percent(gain: float, decimals: int) -> str:
     return f"{sign}{abs(rounded):.{decimals}f} %"
 
 
+def speedup_percent(speedup: float) -> str:
+    """A speedup as a gain, such as ``+27 %``."""
+    return gain_percent(100 * (speedup - 1), 0)
+
+
 def is_large(gain: float) -> bool:
     """Whether a gain in per cent is told as a speedup."""
     return gain >= _LARGE_PERCENT

@@ -20,8 +20,8 @@ from typing import Generic, TypeVar
 
 from textual.pilot import Pilot
 
-from spectui.cli.cockpit import command
-from spectui.cli.given import Given
+from spectui.cli.click_options import request_of
+from spectui.cli.cockpit import Cockpit, command
 from spectui.cli.run_cockpit import make_launch
 from spectui.demo import DemoModel
 from spectui.live.pair import SearchRequest
@@ -227,8 +227,8 @@ def run(
     Raises:
         RuntimeError: it is stuck.
     """
-    given = Given.of(command.make_context("cockpit", arguments))
-    app = SpectuiApp(make_launch(given, Settings(keep_sessions=False)))
+    request = request_of(Cockpit, command.make_context("cockpit", arguments))
+    app = SpectuiApp(make_launch(request, Settings(keep_sessions=False)))
 
     async def play() -> None:
         async with app.run_test(size=size) as pilot:

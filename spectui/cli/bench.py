@@ -1,27 +1,25 @@
 """``spectui bench``: one configuration against the baseline."""
 
-from typing import Any
-
-import click
-
-from spectui.cli.click_options import Repeatable, listed
+from spectui.cli.click_options import listed, option, request, request_command
 from spectui.cli.drafting import MEASURED
 from spectui.cli.given import Given
-from spectui.cli.options import add_options, sweep_options
-from spectui.cli.options_common import (
-    BACKEND,
+from spectui.cli.options import (
     CHATS,
+    OF_BACKEND,
+    OF_TEMPERATURES,
     PARALLEL,
     REQUEST,
     SERVER_BIN,
     BackendKind,
     check_no_servers,
     check_one_stream,
+    repeats_option,
 )
 from spectui.cli.values import ListOf, Value
 from spectui.errors import UsageError
 from spectui.options import catalogue
 from spectui.options.option import Whole
+from spectui.options.request import RequestShape
 from spectui.options.setup import SamplingConfig
 
 _OF_RUNNING = frozenset(
@@ -46,46 +44,8 @@ _EXAMPLES = (
 )
 
 
-@click.command(name="bench", cls=Repeatable, examples=_EXAMPLES)
-@sweep_options
-@add_options(CHATS, *MEASURED, *BACKEND, SERVER_BIN, PARALLEL)
-@click.option(
-    "--server-url",
-    metavar="ADDRESS",
-    help=(
-        "Measure a llama-server that runs already, here or elsewhere, as it stands: only prompts "
-        "are sent to it. Its API key is taken from SPECTUI_API_KEY or LLAMA_API_KEY, or asked for."
-    ),
-)
-@click.option(
-    "--baseline-url",
-    metavar="ADDRESS",
-    help="With --server-url: another one without speculation, to compare with.",
-)
-@listed(
-    catalogue.TEMPERATURE,
-    default=(SamplingConfig().temp,),
-    help_text="Temperatures to measure one after the other; 0 is greedy.",
-)
-@click.option(
-    "--prompt-length",
-    "lengths",
-    type=ListOf(Value(Whole(1))),
-    default=(),
-    metavar="N,...",
-    help="Lengths of prompt to measure one after the other: each prompt with others before it.",
-)
-@click.option(
-    "--repeats",
-    type=Value(Whole(1)),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Measure every prompt N times.",
-)
-@add_options(REQUEST)
-@click.pass_context
-def command(context: click.Context, /, **_parsed: Any) -> None:
+@request
+class Bench:
     """Measure one setting against the target alone.
 
     Every prompt is decoded without and with the draft, one right after the other. Prints the
@@ -93,17 +53,54 @@ def command(context: click.Context, /, **_parsed: Any) -> None:
     lengths of prompt it prints a table. With --backend server your own llama-server decodes, once
     without and once with the draft, in turns; with -np as many streams at once.
     """
-    from spectui.cli.run_bench import bench
-    from spectui.cli.served_session import with_backend
 
-    given = with_backend(Given.of(context))
-    _check_backend(given)
-    if given["server_url"] is not None:
-        _check_running(given)
-    bench(given)
+    given: Given
+    server_url: str | None = option(
+        "--server-url",
+        metavar="ADDRESS",
+        help=(
+            "Measure a llama-server that runs already, here or elsewhere, as it stands: only "
+            "prompts are sent to it. Its API key is taken from SPECTUI_API_KEY or LLAMA_API_KEY, "
+            "or asked for."
+        ),
+    )
+    baseline_url: str | None = option(
+        "--baseline-url",
+        metavar="ADDRESS",
+        help="With --server-url: another one without speculation, to compare with.",
+    )
+    lengths: tuple[int, ...] = option(
+        "--prompt-length",
+        default=(),
+        type=ListOf(Value(Whole(1))),
+        help="Lengths of prompt to measure one after the other: each prompt with others before it.",
+    )
+    repeats: int = repeats_option("Measure every prompt N times.")
+    requests: tuple[RequestShape, ...] = REQUEST
 
 
-def _check_backend(given: Given) -> None:
+command = request_command(
+    Bench,
+    "bench",
+    "run_bench:bench",
+    shared=(
+        *OF_TEMPERATURES,
+        CHATS,
+        *MEASURED,
+        *OF_BACKEND,
+        SERVER_BIN,
+        PARALLEL,
+        listed(
+            catalogue.TEMPERATURE,
+            default=(SamplingConfig().temp,),
+            help_text="Temperatures to measure one after the other; 0 is greedy.",
+        ),
+    ),
+    examples=_EXAMPLES,
+)
+
+
+def check_backend(given: Given) -> None:
     """Refuse options of the backend that contradict each other."""
     is_running = given["server_url"] is not None
     starts = given["backend"] == BackendKind.SERVER and not is_running
@@ -120,6 +117,8 @@ def _check_backend(given: Given) -> None:
         check_no_servers(given)
     if not starts and not is_running:
         check_one_stream(is_one={*given["parallel"]} <= {1})
+    if is_running:
+        _check_running(given)
 
 
 def _check_running(given: Given) -> None:

@@ -9,7 +9,7 @@ from rich.table import Table
 from spectui.cli.drawing import drawn, sentence, table, wrapped
 from spectui.cli.next_step import next_lines
 from spectui.cli.output import write_result
-from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
+from spectui.cli.tables import SLOTS_LEGEND, bounds, slots_lines, speedup_cells
 from spectui.documents import Json, Known, known, or_reason
 from spectui.format import counted, factor, percent_text
 from spectui.measure.backend import header
@@ -214,14 +214,13 @@ def _table(run: BenchRun) -> Table:
 
 
 def _row(one: Comparison, speedup: Speedup) -> tuple[str, ...]:
-    rate, length, told = one.counters.acceptance_rate, one.counters.tokens_per_round, speedup.capped
+    rate, length = one.counters.acceptance_rate, one.counters.tokens_per_round
     return (
         f"{one.workload.sampling.temp:g}",
         f"{median(len(item.tokens) for item in one.workload.items):.0f}",
         f"{one.baseline_tokens_per_s or 0:.2f}",
         f"{one.speculative_tokens_per_s or 0:.2f}",
-        f"{factor(told.estimate, 3)}{' !' if speedup.is_noise else ''}",
-        _bounds(told),
+        *speedup_cells(speedup),
         percent_text(rate, 1),
         "–" if length is None else f"{length:.2f}",
         _LOSSLESS[None if one.lossless is None else one.lossless.lossless],
@@ -255,7 +254,7 @@ def _summary(run: BenchRun, one: Comparison, speedup: Speedup) -> list[str]:
     interval = f"({speedup.interval_reason})"
     if speedup.interval is not None:
         prompts = f"{speedup.n_prompts} prompts, {one.workload.sampling.label}"
-        interval = f"(95 % interval {_bounds(told)}, {prompts})"
+        interval = f"(95 % interval {bounds(told)}, {prompts})"
     because = None
     if run.untold is None:
         because = doubt(speedup, run.cause)
@@ -281,13 +280,6 @@ def _requests(requests: Sequence[Request]) -> Iterator[str]:
 def _accepted(counters: Counters) -> str:
     rate = percent_text(counters.acceptance_rate, 1)
     return f"{rate} ({counters.n_accepted} of {counters.n_drafted})"
-
-
-def _bounds(speedup: Speedup) -> str:
-    if speedup.interval is None:
-        return "–"
-    low, high = speedup.interval
-    return f"{factor(low, 3)} to {factor(high, 3)}"
 
 
 def _lossless(one: Comparison) -> str:

@@ -1,13 +1,17 @@
 """``spectui`` without a command: the interactive screen."""
 
-from typing import Any
-
 import click
 
+from spectui.cli.click_options import option, request, request_command
+from spectui.cli.defaults import FromUserOnly
 from spectui.cli.drafting import DRAFTING
 from spectui.cli.given import Given
 from spectui.cli.help import Command
-from spectui.cli.options import COCKPIT, add_options, cockpit_options
+from spectui.cli.options import ASCII, COCKPIT, THEME, YES
+from spectui.options.option import Whole
+
+DEMO_TOKENS = 128
+"""Most tokens per answer of a demo model on the screen, unless the user says otherwise."""
 
 
 class _Context(click.Context):
@@ -31,15 +35,33 @@ _EXAMPLES = (
 )
 
 
-@click.command(name="cockpit", cls=_Command, examples=_EXAMPLES)
-@cockpit_options
-@add_options(*DRAFTING, *COCKPIT)
-@click.pass_context
-def command(context: click.Context, /, **_options: Any) -> None:
+@request
+class Cockpit:
     """Chat with a pair, and watch and tune what speculation does on this machine.
 
     This is what spectui does without a command. Without models it lets you choose.
     """
-    from spectui.cli.run_cockpit import run
 
-    run(Given.of(context))
+    given: Given
+    n_predict: int = option(
+        "-n",
+        "--n-predict",
+        default=-1,
+        cls=FromUserOnly,
+        type=Whole(-1),
+        help="Most tokens per answer (default: as many as the context holds; "
+        f"{DEMO_TOKENS} for the demo models).",
+    )
+    yes: bool = YES
+    theme: str | None = THEME
+    ascii: bool = ASCII
+
+
+command = request_command(
+    Cockpit,
+    "cockpit",
+    "run_cockpit:run",
+    shared=(*COCKPIT, *DRAFTING),
+    cls=_Command,
+    examples=_EXAMPLES,
+)

@@ -36,8 +36,9 @@ def _apply_preset(ctx: click.Context, preset: Preset) -> None:
 def presettable() -> frozenset[str]:
     """Long names, without dashes, of models, placement, context, sampling, drafting, lengths."""
     # Both define options whose callbacks are here.
+    from spectui.cli.click_options import add_options
     from spectui.cli.drafting import DRAFTING
-    from spectui.cli.options import OF_A_RUN, add_options
+    from spectui.cli.options import OF_A_RUN
 
     command = click.command()(add_options(*OF_A_RUN, *DRAFTING)(lambda: None))
     return frozenset(

@@ -1,27 +1,31 @@
-"""Drafting options of commands that run settings, under llama-server's own names."""
+"""Drafting options of commands that run settings: under llama-server's own names, and checked."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, product
 from typing import Any
 
 import click
 
-from spectui.cli.click_options import Decorator, listed, number_option
+from spectui.cli.click_options import Decorator, click_option, listed
 from spectui.cli.given import Given
 from spectui.cli.values import DrafterKind, ListOf
+from spectui.errors import UsageError
+from spectui.options import catalogue
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
     MTP_KIND,
     NGRAM_KINDS,
     NGRAMS,
+    ONLY_BY_SERVER,
     DrafterOptions,
-    DraftSimple,
+    DrafterSetting,
     Ngram,
     kind_of,
     numbers_of,
     owners,
 )
+from spectui.options.setup import ContextOptions
 from spectui.options.speculation import Speculation, speculation_of
 
 _WITH_SERVER = f" {', '.join(HIDDEN_STATE_KINDS)} with --backend server."
@@ -40,14 +44,9 @@ def _kinds(*more: str) -> Decorator:
     )
 
 
-_NUMBERS = (
-    *numbers_of(DraftSimple),
-    *(number for drafter in NGRAMS for number in numbers_of(drafter)),
-)
-"""Every number that is an option; MTP layers share those of a draft model."""
-
-DRAFTING: tuple[Decorator, ...] = (_kinds(), *map(number_option, _NUMBERS))
-MEASURED: tuple[Decorator, ...] = (_kinds(*HIDDEN_STATE_KINDS), *map(number_option, _NUMBERS))
+_NUMBERS = tuple(map(click_option, catalogue.NUMBERS))
+DRAFTING: tuple[Decorator, ...] = (_kinds(), *_NUMBERS)
+MEASURED: tuple[Decorator, ...] = (_kinds(*HIDDEN_STATE_KINDS), *_NUMBERS)
 """Drafting options of commands that can measure through llama-server."""
 
 LISTED_NGRAMS: tuple[Decorator, ...] = tuple(
@@ -76,7 +75,7 @@ def take_drafting(given: Given) -> tuple[Speculation, Given]:
         UsageError: the setting would never draft.
     """
     speculation = speculation_of(given["spec_type"] or (MODEL_KIND,), given)
-    return speculation, given.without(("spec_type", *owners()))
+    return speculation, given.changed(spec_type=())
 
 
 def replayed_ngrams(parsed: Mapping[str, Any]) -> Iterator[Speculation]:
@@ -122,3 +121,62 @@ def _combinations(
 def _ngram(drafter: type[Ngram], values: Mapping[str, float]) -> Ngram:
     (own,) = speculation_of((kind_of(drafter),), values).ngrams
     return own
+
+
+def check_drafting(context: ContextOptions, speculation: Speculation) -> None:
+    """Refuse options that the selected drafters do not have.
+
+    Raises:
+        UsageError: a draft is longer than a decode.
+    """
+    sizes = {"-c": context.ctx_size, "-b": context.batch_size}
+    for one in speculation.chain:
+        needed = one.longest + 1
+        short = {flag: size for flag, size in sizes.items() if size < needed}
+        if short:
+            given = " with ".join(f"{flag} {size}" for flag, size in short.items())
+            length, lower = _longest_draft(one)
+            raise UsageError(
+                f"{length} is verified in decodes of {needed} tokens, which {given} does not "
+                f"hold; raise {' and '.join(short)} to {needed} or more{lower}"
+            )
+
+
+def _longest_draft(one: DrafterSetting) -> tuple[str, str]:
+    """The length of a drafter's longest draft as it is given, and how to shorten it."""
+    bound = next((number for number in numbers_of(type(one)) if number.bounds_drafts), None)
+    if bound is None:
+        return f"{one.kind} with its drafts of up to {one.longest}", ""
+    default = ", the default," if one.longest == bound.default else ""
+    return f"{bound.flags[0]} {one.longest}{default}", ", or lower it"
+
+
+def check_engine(kinds: Iterable[str]) -> None:
+    """Refuse drafters that only llama-server runs.
+
+    Raises:
+        UsageError: one of ``kinds`` is such.
+    """
+    for kind in kinds:
+        if kind in HIDDEN_STATE_KINDS:
+            raise UsageError(
+                f"--spec-type {kind}: {ONLY_BY_SERVER}; add --backend server --server-bin PATH"
+            )
+
+
+def check_typed(given: Given) -> None:
+    """Refuse options that were typed for a drafter that is not selected.
+
+    A preset or a command that was taken over may hold more than is used.
+
+    Raises:
+        UsageError: there is such an option.
+    """
+    wanted = given["spec_type"] or (MODEL_KIND,)
+    for name, kinds in owners().items():
+        if name in given.typed and kinds.isdisjoint(wanted):
+            own = sorted(kinds.difference(HIDDEN_STATE_KINDS), reverse=True)
+            raise UsageError(
+                f"{given.flags[name]} is an option of {' and '.join(own)}, and who drafts here is "
+                f"{', '.join(wanted)}; leave it out, or name in --spec-type who takes it"
+            )

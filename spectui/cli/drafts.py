@@ -1,25 +1,20 @@
 """Drafts of ``--draft-dir``: usable models of a folder, judged without loading their weights."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spectui.cli.found_models import check_folder, is_same, or_why_not
 from spectui.engine.commands import ComparePair
 from spectui.engine.demand import Demand, free_memory
 from spectui.engine.driver import Engine
-from spectui.errors import BadInputError
+from spectui.errors import BadInputError, SpectuiError
 from spectui.format import bytes_text
 from spectui.llama.buffers import HOST
 from spectui.llama.devices import gpu_memories
 from spectui.models.facts import ModelFacts
 from spectui.models.files import FoundModel, Scan
-from spectui.models.ranking import (
-    DraftOption,
-    ModelInspected,
-    assess,
-    rank,
-)
+from spectui.models.ranking import DraftOption, ModelInspected, assess, rank
 
 Compare = Callable[[Path, Path], ModelInspected]
 """Looks at a target and a draft."""
@@ -177,3 +172,29 @@ def _models(scan: Scan, folders: Sequence[Path], target: Path) -> tuple[FoundMod
             "with drafts"
         )
     return found
+
+
+def check_folder(folder: Path, given: str) -> None:
+    """Refuse paths that cannot be searched for models; ``given`` is the user's spelling.
+
+    Raises:
+        BadInputError: there is no such folder.
+    """
+    if not os.path.isdir(folder):  # noqa: PTH112 - Path.is_dir raises on a forbidden parent
+        what = "is not a folder" if os.path.exists(folder) else "no such folder"  # noqa: PTH110
+        raise BadInputError(f"{given}: {what}; give a folder of GGUF models")
+
+
+def is_same(model: FoundModel, path: Path) -> bool:
+    """Whether ``model`` is the file at ``path``, perhaps through links."""
+    return model.path.exists() and model.path.samefile(path)
+
+
+def or_why_not(look: Callable[[FoundModel], DraftOption], model: FoundModel) -> DraftOption:
+    """Assess a model; any failure becomes its reason and does not end the search."""
+    try:
+        return look(model)
+    except Exception as error:  # noqa: BLE001 - told in its row: one odd file must not cost all others
+        kind = "" if isinstance(error, SpectuiError) else f"{type(error).__name__}: "
+        reason = f"cannot be examined ({kind}{error}); leave it out, or download it again"
+        return DraftOption(model=model, facts=None, reason=reason, memory_bytes=None)

@@ -1,16 +1,16 @@
 """``spectui export``: the flags that tuning advised, or a command in today's words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from spectui.cli.completing import files, studies
-from spectui.cli.help import Command
+from spectui.cli.click_options import argument, option, request, request_command, switch
+from spectui.cli.completion import files, studies
 from spectui.cli.judged import found_reader, given_reader, warn_of_silence
-from spectui.cli.options_common import STORAGE
-from spectui.cli.output import check_writable, complain, say_exactly
+from spectui.cli.options import DIALECTS, PIN, STORAGE, server_bin_option
+from spectui.cli.output import NewFile, complain, say_exactly
 from spectui.cli.taken import warn_of_secrets
 from spectui.commands.command import COMPOSE, INI, LLAMA_SWAP, ServerCommand
 from spectui.commands.container_formats import MOUNTED
@@ -24,11 +24,10 @@ from spectui.commands.sources.reading import read_command
 from spectui.commands.takeover import names_model
 from spectui.commands.translation import translated
 from spectui.errors import BadInputError, UsageError
-from spectui.files import write_file, write_new_file
 from spectui.format import printable
 from spectui.options.dialect import Dialect
+from spectui.options.option import File
 
-_DIALECTS = ("auto", "llama.cpp", "llama.cpp-legacy", "ik")
 _FORMATS = ("llama-server", "args", "env", "ini", "llama-swap", "compose", "json")
 _OF_SHELLS = frozenset({Format.LLAMA_SERVER, Format.ENV})
 _AUTO = "auto"
@@ -50,83 +49,76 @@ _EXAMPLES = (
 )
 
 
-@click.command(name="export", cls=Command, examples=_EXAMPLES)
-@click.argument("study", required=False, shell_complete=studies)
-@click.option(
-    "--from",
-    "command_line",
-    metavar="COMMAND",
-    shell_complete=files,
-    help='Rewrite an existing command instead: "llama-server -m ...".',
-)
-@click.option(
-    "--dialect",
-    type=click.Choice(_DIALECTS),
-    default="auto",
-    show_default=True,
-    help="Whose option names are written; auto asks --server-bin, else follows study or command.",
-)
-@click.option(
-    "--server-bin",
-    metavar="PATH",
-    shell_complete=files,
-    help="The llama-server that will read it: only what its --help lists is written.",
-)
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(_FORMATS),
-    default="llama-server",
-    show_default=True,
-    help="A command, its arguments, variables, or a file for what starts llama-server.",
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write it to FILE instead of stdout.",
-)
-@click.option("--force", is_flag=True, help="Let --out take the place of a file that exists.")
-@click.option(
-    "--pin",
-    is_flag=True,
-    help="Write the layers and experts that --fit has chosen, not leave them to the server.",
-)
-@STORAGE
-def command(
-    *,
-    study: str | None,
-    command_line: str | None,
-    dialect: str,
-    server_bin: str | None,
-    format_: str,
-    out: Path | None,
-    force: bool,
-    pin: bool,
-    storage: str | None,
-) -> None:
+@request
+class Export:
     """Write the flags that spectui tune printed in the end of STUDY, for a llama-server.
 
     STUDY is a name, or a part of one; without it, the latest study that has a verdict. Where that
     was to turn speculation off, no speculative flag is written.
     """
-    if command_line is not None and (study is not None or storage is not None):
+
+    study: str | None = argument(required=False, shell_complete=studies)
+    command_line: str | None = option(
+        "--from",
+        metavar="COMMAND",
+        shell_complete=files,
+        help='Rewrite an existing command instead: "llama-server -m ...".',
+    )
+    dialect: str = option(
+        "--dialect",
+        default=_AUTO,
+        type=click.Choice([_AUTO, *DIALECTS.choices]),
+        help=(
+            "Whose option names are written; auto asks --server-bin, else follows study or command."
+        ),
+    )
+    server_bin: str | None = server_bin_option(
+        "The llama-server that will read it: only what its --help lists is written."
+    )
+    format: str = option(
+        "--format",
+        default="llama-server",
+        type=click.Choice(_FORMATS),
+        help="A command, its arguments, variables, or a file for what starts llama-server.",
+    )
+    out: Path | None = option(
+        "--out", type=File(), metavar="FILE", help="Write it to FILE instead of stdout."
+    )
+    force: bool = switch("--force", help="Let --out take the place of a file that exists.")
+    pin: bool = PIN
+    storage: str | None = STORAGE
+
+
+command = request_command(Export, "export", "export:export", examples=_EXAMPLES)
+
+
+def export(request: Export) -> None:
+    """Print or write what is exported.
+
+    Raises:
+        BadInputError: there is nothing that can be exported so.
+        UsageError: options contradict each other.
+    """
+    names_study = request.study is not None or request.storage is not None
+    if request.command_line is not None and names_study:
         raise UsageError("--from rewrites a command, so there is no study to take; leave one out")
-    if force and out is None:
+    if request.force and request.out is None:
         raise UsageError("--force is for --out FILE; add it, or leave out --force")
-    if pin and command_line is not None:
+    if request.pin and request.command_line is not None:
         raise UsageError("--pin is for a study, which knows what was fitted; leave one out")
-    given = given_reader(None if dialect == _AUTO else dialect, server_bin)
-    if command_line is None:
-        setup, usual = _from_study(study, storage)
-        setup = setup.pinned() if pin else setup
-        _export(setup, usual, given, Format(format_), out, force=force)
+    dialect = None if request.dialect == _AUTO else request.dialect
+    given = given_reader(dialect, request.server_bin)
+    exported: ExportSetup | ServerCommand
+    if request.command_line is None:
+        setup, usual = _from_study(request.study, request.storage)
+        exported = setup.pinned() if request.pin else setup
     else:
-        existing = _from_command(command_line, format_)
-        own = recognise(existing)
-        if own.dialect is Dialect.IK and given is None:
-            complain(f"written for {own.dialect}, since {own.reason}")
-        _export(existing, own.dialect, given, Format(format_), out, force=force)
+        exported = _from_command(request.command_line, request.format)
+        own = recognise(exported)
+        usual = own.dialect
+        if usual is Dialect.IK and given is None:
+            complain(f"written for {usual}, since {own.reason}")
+    _export(exported, usual, given, request)
 
 
 def _from_study(name: str | None, storage: str | None) -> tuple[ExportSetup, Dialect]:
@@ -193,30 +185,25 @@ def _is_whole(command: ServerCommand, format_: str) -> bool:
 
 
 def _export(
-    exported: ExportSetup | ServerCommand,
-    usual: Dialect,
-    given: Reader | None,
-    format_: Format,
-    out: Path | None,
-    *,
-    force: bool,
+    exported: ExportSetup | ServerCommand, usual: Dialect, given: Reader | None, request: Export
 ) -> None:
-    """Print a setup or a command for its reader, or write it to ``out``.
+    """Print a setup or a command for its reader, or write it to a file.
 
     Args:
         exported: setup or command to export.
         usual: the dialect where no reader is named.
         given: the llama-server that was named.
-        format_: format of the export.
-        out: a file, None for stdout.
-        force: whether the file may exist.
+        request: format and place.
 
     Raises:
         BadInputError: dialect, format or program have no words for it, or the file exists or
             cannot be written.
     """
+    out, format_ = request.out, Format(request.format)
+    new_file = None
     if out is not None:
-        _check_free(out, exported.files, force=force)
+        new_file = NewFile(path=out, force=request.force, name=f"--out {out}")
+        new_file.check(exported.files)
     reader = Reader(dialect=usual) if given is None else replace(given, judge=None)
     if format_ is Format.COMPOSE:
         # A container has a program of its own.
@@ -227,8 +214,9 @@ def _export(
         _check_taken(launch, given)
     text = render(launch, format_)
     _tell(launch, format_)
-    if out is not None:
-        _write(text, out, force=force)
+    if new_file is not None:
+        new_file.write(text.encode())
+        complain(f"written to {out}")
     elif text:
         # A list of no arguments is no line.
         say_exactly(text.removesuffix("\n"))
@@ -302,25 +290,3 @@ def _check_taken(launch: Launch, given: Reader | None) -> None:
             printable(f"{judge.build} refuses it: {finding.what}: {finding.why}; {instead}{other}")
         )
     warn_of_silence(judge)
-
-
-def _check_free(out: Path, models: Sequence[Path], *, force: bool) -> None:
-    check_writable(str(out), models, option="--out", must_be_file=True)
-    if out.exists() and not force:
-        raise _taken(out)
-
-
-def _taken(out: Path) -> BadInputError:
-    return BadInputError(f"--out {out} exists; give another file, or add --force to overwrite it")
-
-
-def _write(text: str, out: Path, *, force: bool) -> None:
-    try:
-        (write_file if force else write_new_file)(out, text.encode())
-    except FileExistsError:
-        raise _taken(out) from None
-    except OSError as error:
-        raise BadInputError(
-            f"--out {out} cannot be written ({error.strerror}); give another file"
-        ) from error
-    complain(f"written to {out}")

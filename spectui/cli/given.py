@@ -1,6 +1,6 @@
 """Options of one command line, who gave each, and the command that was taken over."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +33,8 @@ class Given(Mapping[str, Any]):
     """First flag of each parameter."""
 
     @classmethod
-    def of(cls, context: click.Context, parsed: Mapping[str, Any] | None = None) -> "Given":
-        """Read the options of a command line.
-
-        Args:
-            context: context of the command, once it is parsed.
-            parsed: values of some parameters; None for all.
-        """
+    def of(cls, context: click.Context) -> "Given":
+        """Read the options of a command that was parsed."""
         flags = {one.name or "": one.opts[0] for one in context.command.params if one.opts}
         sources = {name: context.get_parameter_source(name) for name in flags}
         typed = frozenset(n for n, who in sources.items() if who is ParameterSource.COMMANDLINE)
@@ -48,7 +43,7 @@ class Given(Mapping[str, Any]):
             names = frozenset(name.replace("_", "-") for name in typed)
             takeover = replace(takeover, typed=names)
         return cls(
-            parsed=context.params if parsed is None else parsed,
+            parsed=context.params,
             typed=typed,
             inherited=frozenset(
                 n for n, who in sources.items() if who is ParameterSource.DEFAULT_MAP
@@ -78,13 +73,6 @@ class Given(Mapping[str, Any]):
     def changed(self, **values: object) -> "Given":
         """The same with other values."""
         return replace(self, parsed={**self.parsed, **values})
-
-    def without(self, names: Iterable[str]) -> "Given":
-        """The same without some parameters."""
-        left_out = set(names)
-        return replace(
-            self, parsed={n: value for n, value in self.parsed.items() if n not in left_out}
-        )
 
     @property
     def extra(self) -> tuple[str, ...]:

@@ -9,11 +9,12 @@ each start more time than the rest of the help.
 import inspect
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
+from spectui.cli.given import WORDS
 from spectui.cli.removed import removed_refused
 
 _BRIEF = "spectui.brief"
@@ -77,13 +78,17 @@ class _WithExamples(click.Command):
 
 
 class Command(_WithExamples):
-    """A command whose help has subjects and examples."""
+    """A command whose help has subjects and examples, and which keeps the words that were typed."""
+
+    without_effect: frozenset[str] = frozenset()
+    """Parameters that are accepted and do nothing."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse; where a file is left over, say which option takes it."""
         typed = tuple(args)
         try:
             with removed_refused(ctx):
+                ctx.meta[WORDS], _, _ = self.make_parser(ctx).parse_args(args=list(args))
                 return super().parse_args(ctx, args)
         except click.UsageError as error:
             takes = {option for param in self.params for option in param.opts}
@@ -97,19 +102,27 @@ class Command(_WithExamples):
                 raise
             raise click.UsageError(f"{error.message}; did you mean {option} {file}?", ctx) from None
 
-    def __init__(self, *arguments: Any, without_effect: Iterable[str] = (), **more: Any) -> None:
-        """Describe a command.
-
-        Args:
-            arguments: as click takes them.
-            without_effect: parameters that are accepted and do nothing.
-            more: examples, and what click takes.
-        """
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        """Describe a command, as click does, with examples."""
         super().__init__(*arguments, **more)
-        self.without_effect = frozenset(without_effect)
         if len(self.params) >= _FEW:
             # click gives it to --help otherwise.
             self.params.append(_brief_option())
+
+    def words(self, given: Mapping[str, Any]) -> list[str]:
+        """Command line that gives ``given``, as ``Given.words`` has it; the rest is passed over."""
+        found: list[str] = []
+        for parameter in self.params:
+            value = given.get(parameter.name or "")
+            if not isinstance(parameter, click.Option) or value is None:
+                continue
+            if parameter.is_flag:
+                names = parameter.opts if value is True else parameter.secondary_opts
+                found += names[-1:]
+                continue
+            for one in value if isinstance(value, list) else [value]:
+                found += [parameter.opts[0], str(one)]
+        return found
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what the command does: the first paragraph in the short help."""

@@ -9,9 +9,9 @@ from urllib.parse import unquote
 
 import psutil
 
-from spectui.cli.drafts import DraftSearch
+from spectui.cli.drafts import DraftSearch, or_why_not
 from spectui.cli.drawing import wrapped
-from spectui.cli.found_models import or_why_not
+from spectui.cli.models import Fetch, Find
 from spectui.cli.next_step import shell_line
 from spectui.cli.output import check_writable, complain, say, write_result
 from spectui.cli.progress import open_progress
@@ -112,35 +112,35 @@ def _without_file(repository: str, reason: str) -> DraftOption:
     return DraftOption(model=model, facts=None, reason=reason, memory_bytes=None)
 
 
-def find(target: Path, *, n_ctx: int, most: int, json_path: str | None, quiet: bool) -> None:
+def find(request: Find) -> None:
     """Ask the hub for drafts of a target, look at their headers, and print them, ranked.
 
     Raises:
         BadInputError: the target cannot be used.
         HubError: the hub cannot be reached, or fails.
-        UsageError: ``huggingface_hub`` is not installed.
+        UsageError: there is no target, or ``huggingface_hub`` is not installed.
     """
-    check_writable(json_path, (target,))
+    target = request.target
+    if target is None:
+        raise UsageError("models find looks for drafts of a target; give its file with -m FILE")
+    check_writable(request.json_path, (target,))
     check_file(target)
     hub = open_hub(shows_progress=False, instead="")
     own = target_header(target)
     origin = Origin.of(own.gguf, target.name)
-    progress = open_progress(quiet=quiet, verbose=False)
-    try:
+    with open_progress(quiet=request.quiet) as progress:
         progress.say(f"asking the hub for drafts of {shown(origin.names[-1])}")
-        drafts = _HubDrafts(hub, own, n_ctx)
+        drafts = _HubDrafts(hub, own, request.n_ctx)
         # Of a mixture of experts a token reads a small part.
         share = _read_bytes(own.facts) / max(own.facts.size_bytes, 1)
-        listed = candidates(origin, share * own.facts.n_params, hub.search, most)
+        listed = candidates(origin, share * own.facts.n_params, hub.search, request.limit)
         options = []
         for number, repository in enumerate(listed, start=1):
             progress.say(f"reading {shown(repository.name)} ({number} of {len(listed)})")
             options.append(drafts.look_at(repository))
-    finally:
-        progress.close()
     found = Findings(
         folders=(),
-        n_ctx=n_ctx,
+        n_ctx=request.n_ctx,
         target=own.facts,
         models=rank(own.facts, options),
         doubt=drafts.search.doubt,
@@ -151,7 +151,7 @@ def find(target: Path, *, n_ctx: int, most: int, json_path: str | None, quiet: b
     text = scan_view(found)
     if has_mtp_layers(own.gguf):
         text += f"\n\n{wrapped(_HAS_MTP)}"
-    write_result(models_document(found, this_machine()), text, json_path)
+    write_result(models_document(found, this_machine()), text, request.json_path)
 
 
 _HAS_MTP = (
@@ -159,20 +159,15 @@ _HAS_MTP = (
 )
 
 
-def fetch(what: str, file: str | None, *, quiet: bool) -> None:
+def fetch(request: Fetch) -> None:
     """Download a model, or a preset's target and its first draft, and print the paths.
-
-    Args:
-        what: a repository as ``OWNER/NAME`` or ``OWNER/NAME:QUANT``, an address of the hub, or a
-            preset's name or path.
-        file: the file's name in a repository.
-        quiet: whether nothing is drawn meanwhile.
 
     Raises:
         BadInputError: there is no such file or preset, or no room for it.
         HubError: the hub cannot be reached, or fails.
         UsageError: no file was named, or two, or ``huggingface_hub`` is not installed.
     """
+    what, file, quiet = request.what, request.file, request.quiet
     if what.endswith(".toml") or "/" not in what:
         _fetch_preset(find_preset(what), file, quiet=quiet)
         return

@@ -5,9 +5,10 @@ from pathlib import PurePath
 
 import click
 
-from spectui.cli.completing import files
+from spectui.cli.click_options import argument, option, request, request_command, switch
+from spectui.cli.completion import files
 from spectui.cli.help import Command
-from spectui.cli.options_common import QUIET, json_option
+from spectui.cli.options import DIALECTS, QUIET, json_option, server_bin_option
 
 
 class _Quoted(Command):
@@ -39,37 +40,8 @@ _EXAMPLES = (
 )
 
 
-@click.command(name="lint", cls=_Quoted, examples=_EXAMPLES)
-@click.argument("command_line", metavar="[COMMAND]", required=False, shell_complete=files)
-@click.option("--fix", is_flag=True, help="Print the corrected command alone on stdout.")
-@click.option(
-    "--dialect",
-    type=click.Choice(["llama.cpp", "llama.cpp-legacy", "ik"]),
-    help="Which llama-server will read it (default: that of --server-bin, or the command's own).",
-)
-@click.option(
-    "--server-bin",
-    metavar="PATH",
-    shell_complete=files,
-    help="The llama-server that will read it, and judges it (default: one that is found here).",
-)
-@click.option(
-    "--no-models", is_flag=True, help="Look at the arguments alone, though the models are here."
-)
-@json_option("Write the findings as JSON; - for stdout.")
-@QUIET
-@click.pass_context
-def command(
-    ctx: click.Context,
-    *,
-    command_line: str | None,
-    fix: bool,
-    dialect: str | None,
-    server_bin: str | None,
-    no_models: bool,
-    json_path: str | None,
-    quiet: bool,
-) -> None:
+@request
+class Lint:
     """Check an existing llama-server command, without running it.
 
     COMMAND is the command itself, quoted as one argument; a file that holds it (a shell script, a
@@ -87,15 +59,24 @@ def command(
     Exits with 3 if there are errors (with --fix: if any are left), with 0 otherwise, whatever
     warnings there are.
     """
-    from spectui.cli.run_lint import run
 
-    code = run(
-        command_line,
-        fix=fix,
-        dialect=dialect,
-        server_bin=server_bin,
-        with_models=not no_models,
-        json_path=json_path,
-        quiet=quiet,
+    command_line: str | None = argument(metavar="[COMMAND]", required=False, shell_complete=files)
+    fix: bool = switch("--fix", help="Print the corrected command alone on stdout.")
+    dialect: str | None = option(
+        "--dialect",
+        type=DIALECTS,
+        help=(
+            "Which llama-server will read it (default: that of --server-bin, or the command's own)."
+        ),
     )
-    ctx.exit(code)
+    server_bin: str | None = server_bin_option(
+        "The llama-server that will read it, and judges it (default: one that is found here)."
+    )
+    no_models: bool = switch(
+        "--no-models", help="Look at the arguments alone, though the models are here."
+    )
+    json_path: str | None = json_option("Write the findings as JSON; - for stdout.")
+    quiet: bool = QUIET
+
+
+command = request_command(Lint, "lint", "run_lint:lint", cls=_Quoted, examples=_EXAMPLES)

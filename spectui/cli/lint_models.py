@@ -172,27 +172,24 @@ def _of_models(
     setup: Setup, fit: Fit | None, *, is_drafting: bool, quiet: bool
 ) -> tuple[Finding, ...]:
     draft, speculation = setup.draft, setup.speculation
-    progress = open_progress(quiet=quiet, verbose=False)
-    try:
-        with Planner(rpc=setup.target.devices.rpc) as planner:
-            around = surroundings(planner, this_machine())
-            request = PlanRequest(
-                target=setup.target,
-                context=setup.context,
-                max_draft=0 if speculation is None else speculation.longest,
-            )
-            # What the command leaves to its server is where that puts it.
-            chosen = fitted(planner, replace(request, draft=draft), fit)
-            if chosen is not None:
-                request = replace(request, target=chosen.target)
-                draft = None if draft is None else chosen.beside(draft)
-            drafts = {} if draft is None else {draft.path.name: draft}
-            is_mtp = speculation is not None and speculation.is_mtp and draft is None
-            examination = examine(planner, around, request, drafts, say=progress.say, mtp=is_mtp)
-            found = findings(examination, is_drafting=is_drafting)
-            return tuple(replace(one, why=_WHY) for one in found)
-    finally:
-        progress.close()
+    rpc = setup.target.devices.rpc
+    with open_progress(quiet=quiet) as progress, Planner(rpc=rpc) as planner:
+        around = surroundings(planner, this_machine())
+        request = PlanRequest(
+            target=setup.target,
+            context=setup.context,
+            max_draft=0 if speculation is None else speculation.longest,
+        )
+        # What the command leaves to its server is where that puts it.
+        chosen = fitted(planner, replace(request, draft=draft), fit)
+        if chosen is not None:
+            request = replace(request, target=chosen.target)
+            draft = None if draft is None else chosen.beside(draft)
+        drafts = {} if draft is None else {draft.path.name: draft}
+        is_mtp = speculation is not None and speculation.is_mtp and draft is None
+        examination = examine(planner, around, request, drafts, say=progress.say, mtp=is_mtp)
+        found = findings(examination, is_drafting=is_drafting)
+        return tuple(replace(one, why=_WHY) for one in found)
 
 
 def _is_drafting(command: ServerCommand) -> bool:

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import click
 
-from spectui.cli.completing import presets
+from spectui.cli.click_options import argument, option, request, request_command
+from spectui.cli.completion import presets
 from spectui.cli.help import Group
-from spectui.cli.options_common import QUIET, json_option
-from spectui.cli.values import Value
-from spectui.errors import UsageError
-from spectui.options.option import Whole
+from spectui.cli.options import QUIET, json_option
+from spectui.options.option import File, Whole
 
 _EXAMPLES = (
     ("Which models are here", "spectui models scan"),
@@ -17,14 +16,12 @@ _EXAMPLES = (
     ("Which drafts Hugging Face's hub has for it", "spectui models find -m target.gguf"),
 )
 
-_CONTEXT = click.option(
+_JSON = json_option()
+_CONTEXT = option(
     "-c",
     "--ctx-size",
-    "n_ctx",
-    type=Value(Whole(1)),
+    type=Whole(1),
     default=4096,
-    show_default=True,
-    metavar="N",
     help="Tokens of context that memory is given for.",
 )
 
@@ -34,105 +31,69 @@ def command() -> None:
     """Find and fetch models and drafts for them, or build the demo models."""
 
 
-@command.command(name="scan")
-@click.argument("folders", nargs=-1, type=click.Path(path_type=Path), metavar="[DIR]...")
-@click.option(
-    "-m", "--model", "target", type=click.Path(path_type=Path), help="Rank drafts for it."
-)
-@_CONTEXT
-@json_option()
-@QUIET
-def scan(
-    *,
-    folders: tuple[Path, ...],
-    target: Path | None,
-    n_ctx: int,
-    json_path: str | None,
-    quiet: bool,
-) -> None:
+@request
+class Scan:
     """List the models in each DIR, or with -m rank them as drafts.
 
     Sub-folders count. Without a DIR, the folders in which models usually lie are searched. Of files
     only headers are read, with -m vocabularies as well.
     """
-    from spectui.cli.run_scan import run
 
-    run(folders, target=target, n_ctx=n_ctx, json_path=json_path, quiet=quiet)
+    folders: tuple[Path, ...] = argument(nargs=-1, type=File(), metavar="[DIR]...")
+    target: Path | None = option("-m", "--model", type=File(), help="Rank drafts for it.")
+    n_ctx: int = _CONTEXT
+    json_path: str | None = _JSON
+    quiet: bool = QUIET
 
 
-@command.command(name="find")
-@click.option(
-    "-m",
-    "--model",
-    "target",
-    type=click.Path(path_type=Path),
-    help="Find drafts for it. Has to be given.",
-)
-@_CONTEXT
-@click.option(
-    "--limit",
-    type=Value(Whole(1, 100)),
-    default=8,
-    show_default=True,
-    metavar="N",
-    help="Repositories to look into, the most promising first.",
-)
-@json_option()
-@QUIET
-def find(
-    *, target: Path | None, n_ctx: int, limit: int, json_path: str | None, quiet: bool
-) -> None:
+@request
+class Find:
     """Ask Hugging Face's hub for drafts that fit a target; fetch none.
 
     Smaller models of its family, and files of MTP layers, EAGLE-3 and DFlash that were made for it.
     Of each, the header is read: some megabytes. Needs huggingface_hub, as the extra hub brings it.
     """
-    from spectui.cli.hub import find
 
-    if target is None:
-        raise UsageError("models find looks for drafts of a target; give its file with -m FILE")
-    find(target, n_ctx=n_ctx, most=limit, json_path=json_path, quiet=quiet)
+    target: Path | None = option(
+        "-m", "--model", type=File(), help="Find drafts for it. Has to be given."
+    )
+    n_ctx: int = _CONTEXT
+    limit: int = option(
+        "--limit",
+        default=8,
+        type=Whole(1, 100),
+        help="Repositories to look into, the most promising first.",
+    )
+    json_path: str | None = _JSON
+    quiet: bool = QUIET
 
 
-@command.command(name="fetch")
-@click.argument("what", metavar="REPO|PRESET", shell_complete=presets)
-@click.argument("file", required=False)
-@QUIET
-def fetch(*, what: str, file: str | None, quiet: bool) -> None:
+@request
+class Fetch:
     """Fetch FILE of REPO, or the target and the first draft of PRESET, and print the paths.
 
     REPO is OWNER/NAME on Hugging Face's hub, OWNER/NAME:QUANT as llama-server's -hf takes it, or
     the address of a repository or of a file there. Files go to the hub's cache, a preset's to its
     folder; what is there already stays. Needs huggingface_hub, as the extra hub brings it.
     """
-    from spectui.cli.hub import fetch
 
-    fetch(what, file, quiet=quiet)
+    what: str = argument(metavar="REPO|PRESET", shell_complete=presets)
+    file: str | None = argument(required=False)
+    quiet: bool = QUIET
 
 
-@command.command(name="demo")
-@click.option(
-    "--seed",
-    type=Value(Whole(0)),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="Of the noise in their weights.",
-)
-@QUIET
-def demo(*, seed: int, quiet: bool) -> None:
+@request
+class Demo:
     """Build the demo models and print their paths.
 
     A dense and a mixture-of-experts target and two drafts, made from SmolLM2-135M.
     """
-    from spectui.cli.output import say
-    from spectui.cli.progress import open_progress
-    from spectui.demo import DemoModel, ensure_demo_models
 
-    progress = open_progress(quiet=quiet, verbose=False)
-    try:
-        built = ensure_demo_models(tuple(DemoModel), seed=seed, on_progress=progress.on_demo)
-    finally:
-        progress.close()
-    for model, path in built.items():
-        say(f"{model}\t{path}")
+    seed: int = option("--seed", default=0, type=Whole(0), help="Of the noise in their weights.")
+    quiet: bool = QUIET
+
+
+command.add_command(request_command(Scan, "scan", "run_scan:scan"))
+command.add_command(request_command(Find, "find", "hub:find"))
+command.add_command(request_command(Fetch, "fetch", "hub:fetch"))
+command.add_command(request_command(Demo, "demo", "run_scan:build_demo"))

@@ -54,7 +54,6 @@ class Models:
 
 def find_models(
     options: RunOptions,
-    progress: Progress,
     *,
     needs_draft: bool = True,
     reads_headers: bool = True,
@@ -63,7 +62,6 @@ def find_models(
 
     Args:
         options: as they were given.
-        progress: told what is built and found.
         needs_draft: False where n-gram drafters do as well.
         reads_headers: False where another process will; then the first bytes have to do.
 
@@ -72,7 +70,7 @@ def find_models(
             loaded.
         UsageError: no target or no draft, or ``--demo`` with a target.
     """
-    target, own = _given(options, progress, needs_draft=needs_draft)
+    target, own = _given(options, needs_draft=needs_draft)
     check = check_file if reads_headers else check_is_gguf
     if not options.demo:
         for path in (target, *options.model_draft):
@@ -81,7 +79,7 @@ def find_models(
             _mind_large(target, options.model_draft)
     if not options.draft_dirs:
         return Models(target=target, drafts=own)
-    return _with_folders(options, target, tuple(own.values()), progress)
+    return _with_folders(options, target, tuple(own.values()))
 
 
 def _mind_large(target: Path, drafts: Sequence[Path]) -> None:
@@ -96,13 +94,12 @@ def _mind_large(target: Path, drafts: Sequence[Path]) -> None:
 
 
 def find_pair(
-    options: RunOptions, progress: Progress, speculation: Speculation, *, several: str
+    options: RunOptions, speculation: Speculation, *, several: str
 ) -> tuple[Path, Path | None]:
     """Find the target and the one draft; None where no draft model is needed.
 
     Args:
         options: as they were given.
-        progress: told what is built and found.
         speculation: setting that is to run.
         several: what to say of several drafts.
 
@@ -110,14 +107,14 @@ def find_pair(
         BadInputError: a file is missing.
         UsageError: there are several drafts, or one that nobody asks.
     """
-    models = find_models(options, progress, needs_draft=speculation.needs_draft)
+    models = find_models(options, needs_draft=speculation.needs_draft)
     if not speculation.takes_draft and options.model_draft:
         raise UsageError(
             f"-md names a draft, and --spec-type does not: add {MODEL_KIND} to it, or leave out -md"
         )
     if len(models.drafts) > 1 and not options.demo:
         raise UsageError(several)
-    warn_of_sampling(models.target, progress)
+    warn_of_sampling(models.target, options.progress)
     has_draft = speculation.needs_draft or (speculation.takes_draft and options.model_draft)
     return models.target, next(iter(models.drafts.values())) if has_draft else None
 
@@ -130,7 +127,7 @@ def kind_of_file(path: Path) -> str:
         return MODEL_KIND
 
 
-def of_named_kinds(found: Models, options: RunOptions, progress: Progress) -> Models:
+def of_named_kinds(found: Models, options: RunOptions) -> Models:
     """The models without drafts of kinds that ``--spec-type`` does not name.
 
     Raises:
@@ -148,7 +145,7 @@ def of_named_kinds(found: Models, options: RunOptions, progress: Progress) -> Mo
             "draft"
         )
     for name in found.drafts.keys() - wanted.keys():
-        progress.say(
+        options.progress.say(
             f"left out {name}: it drafts as {kinds[name]}, which --spec-type does not name"
         )
     return replace(found, drafts=wanted)
@@ -192,16 +189,14 @@ def warn_of_sampling(target: Path, progress: Progress) -> None:
         progress.announce(f"note: {sentence}")
 
 
-def _given(
-    options: RunOptions, progress: Progress, *, needs_draft: bool
-) -> tuple[Path, dict[str, Path]]:
+def _given(options: RunOptions, *, needs_draft: bool) -> tuple[Path, dict[str, Path]]:
     brings_drafts = bool(options.model_draft or options.draft_dirs)
     if options.demo:
         if options.model is not None:
             raise UsageError("--demo brings its own target; leave out -m, or leave out --demo")
         target = DemoModel(options.target)
         wanted = (target, DemoModel.DRAFT, DemoModel.DRAFT_THIN)
-        built = ensure_demo_models(wanted, on_progress=progress.on_demo)
+        built = ensure_demo_models(wanted, on_progress=options.progress.on_demo)
         if brings_drafts:
             return built[target], named(options.model_draft)
         # By their files, as the screen names them.
@@ -213,9 +208,7 @@ def _given(
     return options.model, named(options.model_draft)
 
 
-def _with_folders(
-    options: RunOptions, target: Path, given: Sequence[Path], progress: Progress
-) -> Models:
+def _with_folders(options: RunOptions, target: Path, given: Sequence[Path]) -> Models:
     # It loads llama.cpp.
     from spectui.cli.drafts import look_into
     from spectui.llama.devices import use_rpc
@@ -223,9 +216,9 @@ def _with_folders(
     use_rpc(options.target_options(target).devices.rpc)
     found = look_into(options.draft_dirs, target, n_ctx=options.context.ctx_size)
     if found.doubt is not None:
-        progress.say(f"note: {found.doubt}")
+        options.progress.say(f"note: {found.doubt}")
     for reason in found.reasons:
-        progress.say(f"passed over: {reason}")
+        options.progress.say(f"passed over: {reason}")
     names = named((*given, *(one.model.path for one in found.options)))
     by_path = {path.resolve(): name for name, path in names.items()}
     refused, memory_bytes = [], {}
@@ -235,7 +228,7 @@ def _with_folders(
         if size_bytes:
             memory_bytes[name] = size_bytes
         if one.reason is None:
-            progress.say(f"candidate {name}: {bytes_text(size_bytes)} of memory")
+            options.progress.say(f"candidate {name}: {bytes_text(size_bytes)} of memory")
         elif one.model.path.resolve() not in {path.resolve() for path in given}:
             refused.append(_refused(name, options.draft_options(one.model.path), one.reason))
     left_out = {candidate.name for candidate in refused}

@@ -1,21 +1,207 @@
-"""Options shared by the commands that load models, under llama-server's own names."""
+"""Options that commands share: of runs, under llama-server's own names, output, and servers."""
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import reduce
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 import click
 
-from spectui.cli.click_options import Decorator, click_option
-from spectui.cli.completing import files, presets
+from spectui.cli.click_options import Decorator, click_option, option, switch
+from spectui.cli.completion import files, presets
 from spectui.cli.defaults import FromUserOnly, demo_option, from_option, preset_option
-from spectui.cli.options_common import LOOK, QUIET, YES, json_option
-from spectui.cli.values import DrafterKind, ListOf, Value
+from spectui.cli.values import DURATION, DrafterKind, ListOf, RequestLengths, Value
+from spectui.errors import UsageError
 from spectui.options import catalogue, context, placement
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
-from spectui.options.option import Whole
+from spectui.options.option import File, Whole
+from spectui.options.setup import MOST_SLOTS
+from spectui.paths import STORAGE_VARIABLE
+from spectui.secret import without_passwords
+
+
+def json_option(what: str = "Write the result as JSON; - for stdout.") -> Any:
+    """``--json``, with a description of the document."""
+    return option("--json", type=click.Path(allow_dash=True), metavar="FILE", help=what)
+
+
+JSON_FILE: Decorator = json_option().named("json_path")
+QUIET = switch("--quiet", help="Show no progress.")
+YES = switch(
+    "--yes",
+    help=(
+        "Load a pair even if RAM has no room for all of its weights, which are then read from disk "
+        "again and again."
+    ),
+)
+THEME = option("--theme", metavar="NAME", help="Look; the command palette lists them.")
+ASCII = switch("--ascii", help="Draw with ASCII characters only.")
+PIN = switch(
+    "--pin",
+    help="Write the layers and experts that --fit has chosen, not leave them to the server.",
+)
+DIALECTS = click.Choice([str(one) for one in Dialect])
+
+
+def repeats_option(what: str) -> Any:
+    """``--repeats``, with a description of what is repeated."""
+    return option("--repeats", type=Whole(1), default=1, help=what)
+
+
+class BackendKind(StrEnum):
+    """Values of ``--backend``."""
+
+    ENGINE = "engine"
+    """spectui's own engine, which sees every round."""
+    SERVER = "server"
+    """The user's own llama-server."""
+
+
+TIMEOUT = option(
+    "--timeout",
+    type=DURATION,
+    default="10m",
+    help="How long a server may take to load its models, or to answer.",
+)
+
+BACKEND = option(
+    "--backend",
+    type=click.Choice([str(kind) for kind in BackendKind]),
+    default=str(BackendKind.ENGINE),
+    help=(
+        "What decodes: spectui's own engine, or your llama-server (--server-bin), which also "
+        "runs what the engine cannot."
+    ),
+)
+KEEP_BOTH = switch(
+    "--keep-both/--one-at-a-time",
+    default=None,
+    help=(
+        "With --backend server: let the target alone run beside a server that speculates, or "
+        "end one before the other starts (default: both, where memory has room)."
+    ),
+)
+OF_BACKEND: tuple[Decorator, ...] = (BACKEND, KEEP_BOTH.named("keeps_both"), TIMEOUT)
+
+
+def _without_password(_ctx: click.Context, _param: click.Parameter, url: str | None) -> str | None:
+    if url is not None and without_passwords(url) != url:
+        raise UsageError(
+            "--storage: everybody on this machine can read the password of a command line; set "
+            f"{STORAGE_VARIABLE} to the address, or leave the password to ~/.pgpass"
+        )
+    return url
+
+
+STORAGE = option(
+    "--storage",
+    metavar="URL",
+    callback=_without_password,
+    help=(
+        "Where studies are: sqlite:///FILE, or postgresql://USER@HOST/NAME for several machines "
+        f"(default: {STORAGE_VARIABLE}, or a SQLite file of spectui's own)."
+    ),
+)
+
+
+def _preferring(_ctx: click.Context, _param: click.Parameter, server: str | None) -> str | None:
+    from spectui.llama.search import prefer
+
+    if server is not None and (found := shutil.which(server)) is not None:
+        prefer(Path(found))
+    return server
+
+
+def server_bin_option(what: str, **attributes: Any) -> Any:
+    """``--server-bin``, with a description of what the llama-server does."""
+    return option("--server-bin", metavar="PATH", shell_complete=files, help=what, **attributes)
+
+
+SERVER_BIN = server_bin_option(
+    "Your llama-server (default: one that is found). With --backend server it measures; else "
+    "the library beside it does, where it has one.",
+    callback=_preferring,
+)
+REQUEST = option(
+    "--request",
+    type=RequestLengths(),
+    multiple=True,
+    help=(
+        "Tokens of the prompt and of the answer of a request that you run, such as 4096+512, whose "
+        "seconds are told with the prompt's (default: the median prompt, and -n). May be repeated."
+    ),
+)
+
+
+CHATS = option(
+    "--chats",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help=(
+        "Chats as prompts, beside --prompts or in place of the built-in suite: an export of Open "
+        "WebUI, LM Studio, llama-server's page, SillyTavern or ShareGPT, a log of OpenAI-style "
+        "requests, or a folder of them. Answers that the target has written itself are recorded as "
+        "they are. May be repeated."
+    ),
+)
+
+
+PARALLEL = option(
+    "-np",
+    "--parallel",
+    type=ListOf(Value(Whole(1, MOST_SLOTS))),
+    default=(),
+    help=(
+        "With --backend server: as many streams at once, on servers with as many slots, each with "
+        "a context of -c (default: as the command of --from, else 1)."
+    ),
+)
+
+
+def check_one_stream(*, is_one: bool) -> None:
+    """Refuse several streams where nothing is served.
+
+    Raises:
+        UsageError: they were asked for.
+    """
+    if not is_one:
+        raise UsageError(
+            "-np: spectui's own engine has one stream; add --backend server --server-bin "
+            "PATH, or leave out -np"
+        )
+
+
+def _check_library_beside(server_bin: str) -> None:
+    """Refuse a llama-server without a library: the engine would take another one unasked."""
+    from spectui.llama.search import Origin, places
+
+    if (found := shutil.which(server_bin)) is None:
+        raise UsageError(f"--server-bin {server_bin}: no such program; give the path of one")
+    if Path(found) not in {place.server for place in places() if place.origin is Origin.SERVER}:
+        raise UsageError(
+            f"--server-bin {server_bin} has no llama.cpp library beside it, as a static build has "
+            "none; add --backend server to measure through it, or leave it out"
+        )
+
+
+def check_no_servers(parsed: Mapping[str, Any]) -> None:
+    """Refuse options of llama-servers for a run that starts none.
+
+    Raises:
+        UsageError: one was given, or a llama-server whose library cannot run the models instead.
+    """
+    if parsed["server_bin"] is not None:
+        _check_library_beside(parsed["server_bin"])
+    if parsed["keeps_both"] is not None:
+        raise UsageError(
+            "--keep-both and --one-at-a-time are for servers that spectui starts; add "
+            "--backend server --server-bin PATH, or leave them out"
+        )
+
 
 _MODEL = click_option(placement.MODEL)
 _DRAFT = click_option(replace(placement.MODEL_DRAFT, help="The draft, a GGUF file."))
@@ -23,9 +209,7 @@ _DRAFT = click_option(replace(placement.MODEL_DRAFT, help="The draft, a GGUF fil
 _DRAFTS = click_option(placement.MODEL_DRAFT)
 _PLACEMENT = tuple(map(click_option, placement.PLACEMENT))
 _CONTEXT = tuple(map(click_option, context.CONTEXT))
-_CONTEXT_OF_GRID = tuple(
-    click_option(option) for option in context.CONTEXT if option is not context.THREADS
-)
+_CONTEXT_OF_GRID = tuple(click_option(one) for one in context.CONTEXT if one is not context.THREADS)
 """Context options of a command to which threads are an axis."""
 
 _PRESET: Decorator = click.option(
@@ -60,11 +244,10 @@ _DEMO: tuple[Decorator, ...] = (
         callback=demo_option,
         help="Use the demo models; they are built on first use.",
     ),
-    click.option(
+    option(
         "--target",
         type=click.Choice(["dense", "moe"]),
         default="dense",
-        show_default=True,
         help="Which demo target.",
     ),
 )
@@ -102,18 +285,13 @@ def _drafters(*more: str) -> Decorator:
 
 _DRAFTERS = _drafters()
 
-_LENGTH: Decorator = click.option(
-    "-n",
-    "--n-predict",
-    type=Value(Whole(2)),
-    default=64,
-    show_default=True,
-    metavar="N",
-    help="Tokens to generate per prompt.",
+_LENGTH: Decorator = option(
+    "-n", "--n-predict", type=Whole(2), default=64, help="Tokens to generate per prompt."
 )
 
 
 OF_A_RUN: tuple[Decorator, ...] = (
+    _LENGTH,
     _MODEL,
     _DRAFTS,
     _DRAFT_DIR,
@@ -128,81 +306,44 @@ OF_A_RUN: tuple[Decorator, ...] = (
 """Options for the content of a run, which a preset may set; the others concern its output."""
 
 _RUN: tuple[Decorator, ...] = (
-    click.option(
+    _LENGTH,
+    option(
         "--prompts",
-        type=click.Path(path_type=Path),
+        type=File(),
         help="Your prompts: JSONL, JSON, CSV, text, or a folder of them (default: a suite).",
     ),
-    json_option(),
+    JSON_FILE,
     QUIET,
-    click.option("--verbose", is_flag=True, help="Show llama.cpp's log on stderr."),
+    switch("--verbose", help="Show llama.cpp's log on stderr."),
 )
 
 
 DEMO_TOKENS = 128
 """Most tokens per answer of a demo model on the screen, unless the user says otherwise."""
-COCKPIT: tuple[Decorator, ...] = (
-    click.option(
-        "-n",
-        "--n-predict",
-        cls=FromUserOnly,
-        type=Value(Whole(-1)),
-        default=-1,
-        metavar="N",
-        help=(
-            "Most tokens per answer (default: as many as the context holds; "
-            f"{DEMO_TOKENS} for the demo models)."
-        ),
-    ),
+COCKPIT: tuple[Decorator, ...] = (*_MODELS, *_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING)
+"""Options of the interactive screen that other commands have, too."""
+OF_TEMPERATURES: tuple[Decorator, ...] = (*_MODELS, *_PLACEMENT, *_CONTEXT, *_SAMPLING, *_RUN, YES)
+"""Shared options of a command that takes one draft, and has temperatures of its own."""
+OF_ONE_DRAFT: tuple[Decorator, ...] = (*OF_TEMPERATURES, _TEMPERATURE)
+OF_GRID: tuple[Decorator, ...] = (
+    *(_MODEL, _DRAFTS, _DRAFT_DIR, _PRESET, _FROM, *_DEMO),
+    *_PLACEMENT,
+    *_CONTEXT_OF_GRID,
+    *_SAMPLING,
+    *_RUN,
     YES,
-    *LOOK,
 )
+"""Shared options of a command whose axes are drafters, threads and temperatures."""
 
 
-def cockpit_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of the interactive screen."""
-    return add_options(*_MODELS, *_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING)(function)
-
-
-def shared_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add every shared option to a command that takes one draft."""
-    return _of_one_draft(_TEMPERATURE)(function)
-
-
-def sweep_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the shared options to a command that has temperatures of its own."""
-    return _of_one_draft()(function)
-
-
-def _of_one_draft(*temperature: Decorator) -> Decorator:
-    groups = (*_MODELS, *_PLACEMENT, *_CONTEXT, *temperature, *_SAMPLING, _LENGTH, *_RUN)
-    return add_options(*groups, YES)
-
-
-def candidate_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add every shared option to a command that takes several drafts."""
-    return _of_several_drafts(_DRAFTERS)(function)
-
-
-def search_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the shared options to a command that can measure through llama-server."""
-    return _of_several_drafts(_drafters(*HIDDEN_STATE_KINDS))(function)
-
-
-def _of_several_drafts(drafters: Decorator) -> Decorator:
-    models = (_MODEL, _DRAFTS, _DRAFT_DIR, drafters, _PRESET, _FROM, *_DEMO)
-    groups = (*models, *_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING, _LENGTH, *_RUN)
-    return add_options(*groups)
-
-
-def grid_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the shared options to a command whose axes are drafters, threads and temperatures."""
-    models = (_MODEL, _DRAFTS, _DRAFT_DIR, _PRESET, _FROM, *_DEMO)
-    return add_options(*models, *_PLACEMENT, *_CONTEXT_OF_GRID, *_SAMPLING, _LENGTH, *_RUN, YES)(
-        function
+def _of_several_drafts(drafters: Decorator) -> tuple[Decorator, ...]:
+    return (
+        *(_MODEL, _DRAFTS, _DRAFT_DIR, drafters, _PRESET, _FROM, *_DEMO),
+        *(*_PLACEMENT, *_CONTEXT, _TEMPERATURE, *_SAMPLING, *_RUN),
     )
 
 
-def add_options(*options: Decorator) -> Decorator:
-    """Add ``options`` in the order in which ``--help`` lists them."""
-    return lambda function: reduce(lambda f, option: option(f), reversed(options), function)
+OF_CANDIDATES = _of_several_drafts(_DRAFTERS)
+"""Shared options of a command that takes several drafts."""
+OF_SEARCH = _of_several_drafts(_drafters(*HIDDEN_STATE_KINDS))
+"""The same where a llama-server may measure."""

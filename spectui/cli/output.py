@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import click
 
 from spectui.cli.reader import discard, reader
 from spectui.errors import BadInputError
-from spectui.files import write_file
+from spectui.files import write_file, write_new_file
 from spectui.format import printable
 
 _MAGIC = b"GGUF"
@@ -242,6 +243,51 @@ def check_writable(
         )
     if _is_model(path):
         raise BadInputError(f"{json_path} is a model; give {option} another file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """A file of the user's that a command writes; without ``force`` it takes no other's place."""
+
+    path: Path
+    force: bool
+    name: str
+    """The file in errors."""
+    remedy: str = "give another file"
+
+    def check(self, inputs: Sequence[Path]) -> None:
+        """Check that it can be written.
+
+        Args:
+            inputs: files of the user's that must not be overwritten.
+
+        Raises:
+            BadInputError: it cannot.
+        """
+        check_writable(str(self.path), inputs, option="--out", must_be_file=True)
+        if self.path.exists() and not self.force:
+            raise self._taken
+
+    def write(self, content: bytes, *, is_private: bool = False) -> None:
+        """Write it.
+
+        Raises:
+            BadInputError: it exists by now, or cannot be written.
+        """
+        try:
+            (write_file if self.force else write_new_file)(
+                self.path, content, is_private=is_private
+            )
+        except FileExistsError:
+            raise self._taken from None
+        except OSError as error:
+            raise BadInputError(
+                f"{self.name} cannot be written ({error.strerror}); {self.remedy}"
+            ) from error
+
+    @property
+    def _taken(self) -> BadInputError:
+        return BadInputError(f"{self.name} exists; {self.remedy}, or add --force to overwrite it")
 
 
 def _is_model(path: Path) -> bool:

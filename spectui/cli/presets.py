@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import click
 
-from spectui.cli.completing import presets
+from spectui.cli.completion import presets
 from spectui.cli.help import Group
 from spectui.cli.output import complain, say
 from spectui.cli.request import RunOptions

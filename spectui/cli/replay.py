@@ -1,20 +1,16 @@
 """``spectui replay``: predicts settings from a recorded trace."""
 
 from pathlib import Path
-from typing import Any
 
-import click
-
-from spectui.cli.click_options import listed
-from spectui.cli.drafting import REPLAYED_NGRAMS, replayed_ahead, replayed_ngrams
-from spectui.cli.help import Command
-from spectui.cli.options import add_options
-from spectui.cli.options_common import json_option
+from spectui.cli.click_options import argument, listed, option, request, request_command
+from spectui.cli.drafting import REPLAYED_NGRAMS
+from spectui.cli.given import Given
+from spectui.cli.options import json_option
 from spectui.options.drafters import DraftSimple, numbers_of
+from spectui.options.option import File
 
-_MAX, *_OTHERS = numbers_of(DraftSimple)
-
-
+MAX, *OTHERS = numbers_of(DraftSimple)
+"""Numbers of a draft model."""
 _EXAMPLES = (
     (
         "Counts of a grid of settings",
@@ -27,41 +23,34 @@ _EXAMPLES = (
 )
 
 
-@click.command(name="replay", cls=Command, examples=_EXAMPLES)
-@click.argument("trace", type=click.Path(path_type=Path))
-@add_options(
-    listed(_MAX, default=None, means="1 to the longest that the trace knows"),
-    *(listed(number, default=(number.default,)) for number in _OTHERS),
-)
-@click.option(
-    "-md",
-    "--model-draft",
-    "drafts",
-    multiple=True,
-    metavar="NAME",
-    help="Only this draft of the trace. May be repeated (default: all).",
-)
-@add_options(*REPLAYED_NGRAMS)
-@json_option()
-def command(
-    *,
-    trace: Path,
-    drafts: tuple[str, ...],
-    json_path: str | None,
-    **numbers: Any,
-) -> None:
+@request
+class Replay:
     """Predict settings from a TRACE, without loading a model.
 
     Drafted and accepted counts are exact, as long as the output is the recorded one: greedy and
     seeded output does not depend on the draft, but for draws so close that batching moves them.
     """
-    from spectui.cli.run_replay import Wanted, replay
 
-    wanted = Wanted(
-        draft_max=numbers[_MAX.parameter],
-        others={number.name: numbers[number.parameter] for number in _OTHERS},
-        drafts=drafts,
-        ngrams=tuple(replayed_ngrams(numbers)),
-        ahead=tuple(replayed_ahead(numbers)),
+    given: Given
+    trace: Path = argument(type=File())
+    drafts: tuple[str, ...] = option(
+        "-md",
+        "--model-draft",
+        multiple=True,
+        metavar="NAME",
+        help="Only this draft of the trace. May be repeated (default: all).",
     )
-    replay(trace, wanted, json_path=json_path)
+    json_path: str | None = json_option()
+
+
+command = request_command(
+    Replay,
+    "replay",
+    "run_replay:replay",
+    shared=(
+        listed(MAX, default=None, means="1 to the longest that the trace knows"),
+        *(listed(number, default=(number.default,)) for number in OTHERS),
+        *REPLAYED_NGRAMS,
+    ),
+    examples=_EXAMPLES,
+)

@@ -1,11 +1,13 @@
 """Options of commands that run models, from what click parsed."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from spectui.cli.given import Given
+from spectui.cli.progress import Progress, open_progress
 from spectui.cores import threads_to_take
 from spectui.errors import UsageError
 from spectui.models.sampling import model_sampling
@@ -47,20 +49,28 @@ class RunOptions:
     """Folders of drafts, for commands that take several drafts."""
     spec_type: tuple[str, ...] = ()
     """Drafters for the same commands, by llama-server's names; empty for all that are available."""
+    progress: Progress = field(default_factory=Progress)
+    """Where the run says what it does; nowhere outside of ``shown``."""
 
     @classmethod
     def of(cls, given: Given) -> "RunOptions":
         """Take the options of a run from all that a command was given."""
-        own = {field.name for field in fields(cls)}
+        own = {one.name for one in fields(cls)}
         return cls(
             **{name: value for name, value in given.items() if name in own},
             given=given,
             placement={one.parameter: given[one.parameter] for one in placement.PLACEMENT},
             context=context_of({**given, "threads": given["threads"] or threads_to_take()}),
             sampling=SamplingConfig(
-                **{field.name: given[field.name] for field in fields(SamplingConfig)}
+                **{one.name: given[one.name] for one in fields(SamplingConfig)}
             ),
         )
+
+    @contextmanager
+    def shown(self) -> Iterator["RunOptions"]:
+        """The run with its progress on stderr, for the time of the block."""
+        with open_progress(quiet=self.quiet, verbose=self.verbose) as progress:
+            yield replace(self, progress=progress)
 
     @property
     def chosen_sampling(self) -> frozenset[str]:

@@ -5,6 +5,7 @@ from contextlib import closing
 from dataclasses import asdict
 
 from spectui import __version__
+from spectui.cli.attach import JSON_S, SCREEN_S, Attach
 from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, ignore_signals, in_child, take_back_greeting, writable_log
 from spectui.cli.output import check_writable, write_document
@@ -18,25 +19,28 @@ from spectui.server.watch.sample import HostState, ServerFacts
 from spectui.server.watch.tracker import AttachState, SlotState
 from spectui.settings import read_settings
 
+_SHORTEST_S = 0.1
 
-def attach(
-    address: str,
-    *,
-    model: str | None,
-    interval_s: float,
-    json_path: str | None,
-    theme: str | None,
-    ascii: bool,  # noqa: A002 - the option's name
-) -> None:
+
+def attach(request: Attach) -> None:
     """Watch a server, or write its present state.
 
     Raises:
         UsageError: the address is none, is that of a router of which no model was chosen, or there
-            is no terminal for the screen.
+            is no terminal for the screen; or options contradict each other.
         ServerError: with ``--json``, the server tells nothing.
     """
+    json_path, interval_s = request.json_path, request.interval_s
+    if json_path is not None and request.theme is not None:
+        raise UsageError("--theme is for the screen; leave it out, or leave out --json")
+    if json_path is None and interval_s is not None and interval_s < _SHORTEST_S:
+        raise UsageError(f"--interval {interval_s:g} is too short; give {_SHORTEST_S} or more")
+    if interval_s is None:
+        interval_s = SCREEN_S if json_path is None else JSON_S
     attachment = Attachment(
-        address=parse_address(address), api_key=api_key_from_environment(), model=model
+        address=parse_address(request.address),
+        api_key=api_key_from_environment(),
+        model=request.model,
     )
     if json_path is not None:
         check_writable(json_path, ())
@@ -44,7 +48,7 @@ def attach(
         snapshot = _read_machine() if state.host.is_here else None
         write_document(_document(state, snapshot, interval_s=interval_s), json_path)
         return
-    _show(unlocked(attachment), interval_s, theme=theme, is_ascii=ascii)
+    _show(unlocked(attachment), interval_s, request)
 
 
 def _read_machine() -> Snapshot:
@@ -55,7 +59,7 @@ def _read_machine() -> Snapshot:
         return source.read()
 
 
-def _show(attachment: Attachment, interval_s: float, *, theme: str | None, is_ascii: bool) -> None:
+def _show(attachment: Attachment, interval_s: float, request: Attach) -> None:
     """Show the screen until the user quits.
 
     Raises:
@@ -79,8 +83,8 @@ def _show(attachment: Attachment, interval_s: float, *, theme: str | None, is_as
         attachment=attachment,
         interval_s=interval_s,
         settings=settings,
-        theme=theme,
-        ascii=is_ascii,
+        theme=request.theme,
+        ascii=request.ascii,
     )
     with private_terminal(log):
         app = AttachApp(launch)

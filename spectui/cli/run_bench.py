@@ -5,22 +5,22 @@ from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
+from spectui.cli.bench import Bench, check_backend
 from spectui.cli.bench_report import BenchRun, report
-from spectui.cli.drafting import take_drafting
-from spectui.cli.drafting_checks import check_drafting, check_engine, check_typed
+from spectui.cli.drafting import check_drafting, check_engine, check_typed, take_drafting
 from spectui.cli.given import Given
 from spectui.cli.named_models import find_pair, with_kind_of_file
 from spectui.cli.next_step import tune_words
-from spectui.cli.options_common import BackendKind
+from spectui.cli.options import BackendKind
 from spectui.cli.output import check_writable
 from spectui.cli.presets import with_preset_models
-from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.running_server import api_key_from_environment, questioned
 from spectui.cli.served_session import (
     open_context,
     wanted_binary,
     wanted_slots,
+    with_backend,
     with_slot_context,
 )
 from spectui.cli.session import SUITE_PROMPTS, open_engine, read_chats, read_prompts, tokenized
@@ -50,17 +50,9 @@ from spectui.measure.streams import measurer_of
 from spectui.measure.workload import Workload, tokenize, variations
 from spectui.models.sampling import unmeasured_sentences
 from spectui.monitor.watch import MachineWatch
-from spectui.options.drafters import (
-    DraftSimple,
-    numbers_of,
-)
+from spectui.options.drafters import DraftSimple, numbers_of
 from spectui.options.reading import endpoints
-from spectui.options.setup import (
-    ContextOptions,
-    ModelOptions,
-    SamplingConfig,
-    Setup,
-)
+from spectui.options.setup import ContextOptions, ModelOptions, SamplingConfig, Setup
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt
 from spectui.prompts.chats import reasons_text
@@ -76,11 +68,8 @@ _ANY_LENGTH = 1 << 31
 """Context size for servers that do not report theirs: they refuse what does not fit."""
 
 
-def bench(given: Given) -> None:
+def bench(request: Bench) -> None:
     """Load the models, measure every temperature and length, and print.
-
-    Args:
-        given: options of the command.
 
     Raises:
         BadInputError: a file is missing or malformed, or there is nothing to measure; what was
@@ -89,7 +78,10 @@ def bench(given: Given) -> None:
         ServerError: a llama-server that measures failed; what was measured has been printed.
         UsageError: options that contradict each other.
     """
-    is_running = given["server_url"] is not None
+    given = with_backend(request.given)
+    request = replace(request, given=given)
+    check_backend(given)
+    is_running = request.server_url is not None
     is_server = given["backend"] == BackendKind.SERVER
     if not is_running:
         check_typed(given)
@@ -97,7 +89,7 @@ def bench(given: Given) -> None:
     options = RunOptions.of(shared.changed(temp=given["temp"][0]))
     unmeasured: tuple[str, ...] = ()
     if not is_running:
-        check_drafting(options, speculation)
+        check_drafting(options.context, speculation)
         if not is_server:
             check_engine({speculation.own.kind})
         unmeasured = warn_of_unmeasured(given, through_server=is_server)
@@ -105,18 +97,15 @@ def bench(given: Given) -> None:
     check_writable(options.json_path, options.input_files())
     read, chats = read_prompts(options, of_suite=SUITE_PROMPTS), read_chats(options)
     prompts = (*read.prompts, *(chats.prompts[:MOST_ANSWERS] if chats else ()))
-    progress = open_progress(quiet=options.quiet, verbose=options.verbose)
-    job = _Bench(options=options, given=given, prompts=prompts, progress=progress)
-    try:
+    with options.shown() as shown:
+        job = _Bench(request, shown, prompts)
         run = job.measured(speculation)
         interrupts.hold()
-    finally:
-        progress.close()
     left_out = dict.fromkeys(filter(None, (one.workload.note for one in run.comparisons)))
     if chats is not None and chats.left_out:
         left_out[f"chats: {reasons_text(chats.left_out)} left out"] = None
     said, notes = (*unmeasured, *read.notes), (*run.notes, *left_out)
-    run = replace(run, said=said, notes=notes, requests=given["requests"])
+    run = replace(run, said=said, notes=notes, requests=request.requests)
     if not is_running:
         run = replace(run, next_words=tuple(tune_words(given.words)))
     report(run, options.json_path, is_sweep=job.n_kinds > 1)
@@ -127,19 +116,23 @@ def bench(given: Given) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Bench:
     """Measures prompts with every temperature and length, by whoever decodes."""
 
+    request: Bench
     options: RunOptions
-    given: Given
     prompts: Sequence[Prompt]
-    progress: Progress
+
+    @property
+    def given(self) -> Given:
+        """The options as they were given."""
+        return self.request.given
 
     def measured(self, speculation: Speculation) -> BenchRun:
         """Measure where the options say."""
-        if self.given["server_url"] is not None:
-            return self.through_running()
+        if self.request.server_url is not None:
+            return self.through_running(self.request.server_url)
         if self.given["backend"] == BackendKind.SERVER:
             return self.through_server(speculation)
         return self.through_engine(speculation)
@@ -147,14 +140,16 @@ class _Bench:
     def through_engine(self, speculation: Speculation) -> BenchRun:
         """Measure with spectui's own engine."""
         asked = self._setup(speculation)
-        setup = placed(asked, self.options.fit, self.progress.announce, open_context(self.given))
+        setup = placed(
+            asked, self.options.fit, self.options.progress.announce, open_context(self.given)
+        )
         speculation = setup.speculation or speculation
-        with open_engine(self.options, self.progress) as engine:
+        with open_engine(self.options) as engine:
             target, draft = load_setup(engine, setup)
             if draft is not None and (why := unserved(target.rollback, draft.rollback)):
                 name = draft.info.path.name
-                self.progress.say(f"note: llama-server cannot run {name} here: {why}")
-            workload = tokenized(engine, self.prompts, self.options, target, self.progress.say)
+                self.options.progress.say(f"note: llama-server cannot run {name} here: {why}")
+            workload = tokenized(engine, self.prompts, self.options, target)
             workloads = self._varied(workload, target.n_ctx)
             found, ended = self._measure(_by(engine, workloads), speculation)
         return BenchRun(
@@ -215,28 +210,28 @@ class _Bench:
         widest = replace(setup, n_slots=max(slots))
         stays = keeps_off(widest.off, (request_of(widest),), wanted=self.given["keeps_both"])
         n_prompts, n_runs = self._plan
-        self.progress.say(plan(n_prompts, n_runs * len(slots), keeps_off=stays))
+        self.options.progress.say(plan(n_prompts, n_runs * len(slots), keeps_off=stays))
         return open_fleet(
             binary,
             keeps_off=stays,
             timeout_s=self.given["timeout"],
-            say=self.progress.say,
+            say=self.options.progress.say,
             name=lambda _: name,
             from_disk=self.options.yes,
         )
 
-    def through_running(self) -> BenchRun:
+    def through_running(self, url: str) -> BenchRun:
         """Measure a llama-server as it stands, beside another one if there is one."""
-        client, facts, where = self._connected(self.given["server_url"])
+        client, facts, where = self._connected(url)
         baseline, running = None, [where]
-        if self.given["baseline_url"] is not None:
-            baseline, _facts, where = self._connected(self.given["baseline_url"])
+        if self.request.baseline_url is not None:
+            baseline, _facts, where = self._connected(self.request.baseline_url)
             running.append(where)
         with RunningServers(client, baseline) as servers, server_devices_held(running):
             n_ctx = facts.n_ctx or _ANY_LENGTH
             workloads = self._served_workloads(client, n_ctx, self.options.sampling, remedy=_REMEDY)
             if baseline is not None:
-                self.progress.say(plan(*self._plan, keeps_off=True))
+                self.options.progress.say(plan(*self._plan, keeps_off=True))
             backend = ServerBackend(servers, _ANY_SETUP, {}, redoes_rounds=True)
             found, ended = self._measure(
                 _by(backend, workloads),
@@ -250,7 +245,7 @@ class _Bench:
             target=_running_model(facts),
             draft={**or_reason("kind", None, _OWN), **or_reason("path", None, _OWN)},
             setting=_UNKNOWN_SETTING,
-            backend=_running_by(self.given["server_url"], self.given["baseline_url"], facts),
+            backend=_running_by(url, self.request.baseline_url, facts),
             alteration=None,
             cause="the machine's noise, or what else the servers differ in",
             untold=untold,
@@ -259,7 +254,6 @@ class _Bench:
     def _setup(self, speculation: Speculation) -> Setup:
         target, draft = find_pair(
             self.options,
-            self.progress,
             speculation,
             several="bench measures one draft; give one -md, or use spectui tune",
         )
@@ -276,12 +270,12 @@ class _Bench:
     @property
     def n_kinds(self) -> int:
         """Number of combinations of temperature and length."""
-        return len(self.given["temp"]) * max(1, len(self.given["lengths"]))
+        return len(self.given["temp"]) * max(1, len(self.request.lengths))
 
     @property
     def _plan(self) -> tuple[int, int]:
         """Number of prompts, and of the times that all of them are measured."""
-        return len(self.prompts), self.n_kinds * int(self.given["repeats"])
+        return len(self.prompts), self.n_kinds * self.request.repeats
 
     def _served_workloads(
         self,
@@ -298,14 +292,14 @@ class _Bench:
             sampling=sampling,
             n_ctx=n_ctx,
             remedy=remedy,
-            say=self.progress.say,
+            say=self.options.progress.say,
         )
         return self._varied(workload, n_ctx, remedy=remedy)
 
     def _varied(
         self, workload: Workload, n_ctx: int, *, remedy: str = "raise -c"
     ) -> list[Workload]:
-        temps, lengths = self.given["temp"], self.given["lengths"]
+        temps, lengths = self.given["temp"], self.request.lengths
         if "temp" not in self.options.chosen_sampling:
             temps = (workload.sampling.temp,)
         return variations(workload, temps, lengths, n_ctx=n_ctx, remedy=remedy)
@@ -330,8 +324,8 @@ class _Bench:
                 one = compare(
                     measurer_of(backend, workload),
                     speculation,
-                    repeats=self.given["repeats"],
-                    on_run=self.progress.on_run,
+                    repeats=self.request.repeats,
+                    on_run=self.options.progress.on_run,
                     watch=_watch(running, endpoints(self.given["rpc"])),
                 )
             except (KeyboardInterrupt, SpectuiError) as error:

@@ -2,20 +2,19 @@
 
 import gc
 import os
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from msgspec import structs
 
-from spectui.cli.click_options import HELP_NAMES
-from spectui.cli.drafting import take_drafting
-from spectui.cli.drafting_checks import check_drafting, check_typed
+from spectui.cli.click_options import HELP_NAMES, request_of
+from spectui.cli.cockpit import DEMO_TOKENS, Cockpit
+from spectui.cli.cockpit import command as cockpit
+from spectui.cli.drafting import check_drafting, check_typed, take_drafting
 from spectui.cli.failure import report_failure
-from spectui.cli.given import Given
 from spectui.cli.guard import greet, ignore_signals, in_child, take_back_greeting, writable_log
-from spectui.cli.options import DEMO_TOKENS
 from spectui.cli.output import complain, complaints
 from spectui.cli.presets import with_preset_models
 from spectui.cli.request import RunOptions
@@ -35,19 +34,11 @@ if TYPE_CHECKING:
     from spectui.commands.takeover import Takeover
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CockpitOptions:
-    """The options that only the screen has, by click's parameter names."""
-
-    theme: str | None
-    ascii: bool
-
-
-def run(given: Given) -> None:
+def run(request: Cockpit) -> None:
     """Show the screen until the user quits."""
-    check_typed(given)
+    check_typed(request.given)
     settings = read_settings()
-    launch = make_launch(given, settings)
+    launch = make_launch(request, settings)
     log, problem = writable_log()
     if problem is not None:
         launch = replace(
@@ -83,18 +74,16 @@ def run(given: Given) -> None:
     os._exit(code)
 
 
-def make_launch(given: Given, settings: Settings) -> Launch:
+def make_launch(request: Cockpit, settings: Settings) -> Launch:
     """Convert options, and the command of ``--from``, into the screen's launch parameters.
 
     Raises:
         BadInputError: a model file is missing or no GGUF, those of a preset included.
         UsageError: options that contradict each other.
     """
-    own = {field.name for field in fields(CockpitOptions)}
-    speculation, others = take_drafting(given)
-    options = CockpitOptions(**{key: value for key, value in others.items() if key in own})
-    shared = RunOptions.of(others.without(own))
-    check_drafting(shared, speculation)
+    speculation, others = take_drafting(request.given)
+    shared = RunOptions.of(others)
+    check_drafting(shared.context, speculation)
     shared = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
 
     def make_setup(pair: Pair) -> LiveSetup:
@@ -103,13 +92,13 @@ def make_launch(given: Given, settings: Settings) -> Launch:
     def with_preset(name: str) -> Launch:
         # What a preset says of the sampling is chosen, which the context knows.
         with _context("--preset", name) as context:
-            return make_launch(Given.of(context), settings)
+            return make_launch(request_of(Cockpit, context), settings)
 
     def with_command(text: str) -> Launch:
         with complaints() as said, _context("--from", text) as context:
-            command = Given.of(context)
+            command = request_of(Cockpit, context)
             launch = make_launch(command, settings)
-            _complain_of_late_variables(command.takeover)
+            _complain_of_late_variables(command.given.takeover)
             notice = "\n".join(filter(None, (*map(_sentence, said), launch.notice)))
             return replace(launch, notice=notice or None)
 
@@ -122,9 +111,9 @@ def make_launch(given: Given, settings: Settings) -> Launch:
         n_ctx=shared.context.ctx_size,
         pair=pair,
         demo=demo,
-        theme=options.theme,
-        ascii=options.ascii,
-        from_disk=shared.yes,
+        theme=request.theme,
+        ascii=request.ascii,
+        from_disk=request.yes,
     )
 
 
@@ -201,6 +190,4 @@ def _sentence(text: str) -> str:
 
 def _context(*words: str) -> click.Context:
     """The command as if only these words had been typed."""
-    from spectui.cli.cockpit import command
-
-    return command.make_context("cockpit", list(words), help_option_names=HELP_NAMES)
+    return cockpit.make_context("cockpit", list(words), help_option_names=HELP_NAMES)

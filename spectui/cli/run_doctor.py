@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
+from spectui.cli.doctor import Doctor
 from spectui.cli.doctor_view import diagnosis
 from spectui.cli.drawing import drawn
-from spectui.cli.given import Given
 from spectui.cli.named_models import find_models, of_named_kinds
 from spectui.cli.next_step import next_lines, shell_line, tune_words
 from spectui.cli.output import check_writable, write_result
 from spectui.cli.presets import with_preset_models
-from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.commands.finding import Finding, Severity
@@ -50,14 +49,12 @@ from spectui.presets import Preset, find_preset
 LookedAt = Examination | HeaderLook | None
 
 
-def doctor(planner: Planner, shared: Given, *, draft_max: int, prices_libraries: bool) -> None:
+def doctor(planner: Planner, request: Doctor) -> None:
     """Examine the machine and the models, and print the diagnosis.
 
     Args:
         planner: still starting, perhaps.
-        shared: the options as they were given.
-        draft_max: longest draft to make room for.
-        prices_libraries: whether to examine every llama.cpp library.
+        request: what to examine.
 
     Raises:
         BadInputError: a file is unusable, or none of the drafts can serve; what was found has been
@@ -65,8 +62,8 @@ def doctor(planner: Planner, shared: Given, *, draft_max: int, prices_libraries:
         DoesNotFitError: there is no room; what was found has been printed.
         UsageError: options that contradict each other.
     """
-    given = RunOptions.of(shared)
-    warn_of_unmeasured(shared, done="examined")
+    given = RunOptions.of(request.given)
+    warn_of_unmeasured(request.given, done="examined")
     has_target = given.demo or given.model is not None or given.preset is not None
     if not has_target and (given.model_draft or given.draft_dirs):
         raise UsageError("-md and --draft-dir need a target: give it with -m, or --demo")
@@ -74,18 +71,15 @@ def doctor(planner: Planner, shared: Given, *, draft_max: int, prices_libraries:
     check_writable(given.json_path, given.input_files())
     options = _with_models(given)
     preset = None if given.preset is None else find_preset(given.preset)
-    progress = open_progress(quiet=given.quiet, verbose=given.verbose)
-    try:
+    with options.shown() as shown:
         around = surroundings(planner, this_machine())
-        looked_at, notes = _look(planner, options, draft_max, around, progress)
+        looked_at, notes = _look(planner, shown, request.draft_max, around)
         libraries: tuple[FoundLibrary, ...] = ()
-        if prices_libraries:
-            libraries = look_at_libraries(_priced(looked_at, options), progress.say)
-    finally:
-        progress.close()
+        if request.libraries:
+            libraries = look_at_libraries(_priced(looked_at, options), shown.progress.say)
     found = (*(findings(looked_at) if isinstance(looked_at, Examination) else ()), *notes)
     document = _document(around, looked_at, found, preset)
-    if prices_libraries:
+    if request.libraries:
         document["libraries"] = [one.document() for one in libraries]
     text = drawn(*diagnosis(around, looked_at, found, preset, libraries))
     error = _verdict(looked_at, found)
@@ -101,15 +95,14 @@ def _look(
     options: RunOptions,
     draft_max: int,
     around: Surroundings,
-    progress: Progress,
 ) -> tuple[LookedAt, tuple[Finding, ...]]:
     """Examine the models, by their headers where there is no library; nothing without a target."""
     if not options.demo and options.model is None:
         return None, ()
     try:
-        return _examine(planner, options, draft_max, around, progress)
+        return _examine(planner, options, draft_max, around)
     except MissingLibraryError as missing:
-        return _by_headers(options, missing, progress)
+        return _by_headers(options, missing)
 
 
 def _priced(looked_at: LookedAt, options: RunOptions) -> PlanRequest | None:
@@ -153,12 +146,11 @@ def _examine(
     options: RunOptions,
     draft_max: int,
     around: Surroundings,
-    progress: Progress,
 ) -> tuple[Examination, tuple[Finding, ...]]:
     """Examine; return what --fit has chosen as well."""
     # Their headers are read where they can do no harm.
-    models = find_models(options, progress, needs_draft=False, reads_headers=False)
-    models = of_named_kinds(models, options, progress)
+    models = find_models(options, needs_draft=False, reads_headers=False)
+    models = of_named_kinds(models, options)
     request = PlanRequest(
         target=options.target_options(models.target),
         context=options.context,
@@ -175,15 +167,15 @@ def _examine(
     notes = () if text is None else (finding(Severity.NOTE, text),)
     devices, gpus = request.target.devices, around.backend.gpus
     around = replace(around, free=around.free.with_margins(options.margins, devices, gpus))
-    found = examine(planner, around, request, drafts, say=progress.say, mtp=_mtp(options))
+    found = examine(planner, around, request, drafts, say=options.progress.say, mtp=_mtp(options))
     return found, notes
 
 
 def _by_headers(
-    options: RunOptions, missing: MissingLibraryError, progress: Progress
+    options: RunOptions, missing: MissingLibraryError
 ) -> tuple[HeaderLook, tuple[Finding, ...]]:
     """Look at the headers alone; return why no more was done as well."""
-    models = find_models(options, progress, needs_draft=False)
+    models = find_models(options, needs_draft=False)
     look = look_at_headers(models.target, models.drafts)
     findings_ = [
         finding(Severity.ERROR, f"{name} cannot be the draft: {one.reason}", "-md")

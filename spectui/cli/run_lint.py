@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
+import click
 from rich.cells import cell_len
 from rich.console import RenderableType
 from rich.text import Text
@@ -14,6 +15,7 @@ from rich.text import Text
 from spectui import __version__
 from spectui.cli.drawing import drawn, page_width
 from spectui.cli.judged import found_reader, given_reader
+from spectui.cli.lint import Lint
 from spectui.cli.next_step import next_lines
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.taken import warn_of_secrets
@@ -72,47 +74,29 @@ class Checked:
     """Whether the models should be examined."""
 
 
-def run(
-    command_line: str | None,
-    *,
-    fix: bool,
-    dialect: str | None,
-    server_bin: str | None,
-    with_models: bool,
-    json_path: str | None,
-    quiet: bool,
-) -> int:
-    """Check the commands, print the report, and return the exit code.
-
-    Args:
-        command_line: the command, or where it is; None for what stdin holds.
-        fix: whether the corrected command is printed alone.
-        dialect: of the llama-server that will read it; None for that of ``server_bin``, or the
-            command's own.
-        server_bin: that llama-server; None for any of the dialect.
-        with_models: whether the models are examined where they are present.
-        json_path: file for the findings; ``-`` for stdout.
-        quiet: whether nothing is said meanwhile.
+def lint(request: Lint) -> None:
+    """Check the commands, and print the report.
 
     Raises:
         BadInputError: there is no command, or the JSON file cannot be written.
+        Exit: there are errors.
         ServerError: the binary cannot be asked.
         UsageError: options that contradict each other.
     """
-    if fix and json_path == "-":
+    if request.fix and request.json_path == "-":
         raise UsageError("--fix and --json - both want stdout; the JSON has the corrected command")
-    check_writable(json_path, ())
-    given = given_reader(dialect, server_bin)
+    check_writable(request.json_path, ())
+    given = given_reader(request.dialect, request.server_bin)
     reports = [
-        examine(command, name, given, with_models=with_models, quiet=quiet)
-        for name, command in _commands(command_line, is_one=fix).items()
+        examine(command, name, given, request)
+        for name, command in _commands(request.command_line, is_one=request.fix).items()
     ]
-    if fix:
+    if request.fix:
         reports = [_with_new_errors(report) for report in reports]
-    _print(reports, json_path, _next(reports[0], command_line), fix=fix)
-    decisive = (one.left if fix else one.findings for one in reports)
-    has_errors = any(finding.severity is Severity.ERROR for found in decisive for finding in found)
-    return BadInputError.exit_code if has_errors else 0
+    _print(reports, request)
+    decisive = (one.left if request.fix else one.findings for one in reports)
+    if any(finding.severity is Severity.ERROR for found in decisive for finding in found):
+        raise click.exceptions.Exit(BadInputError.exit_code)
 
 
 def _commands(command_line: str | None, *, is_one: bool) -> dict[str | None, ServerCommand]:
@@ -157,12 +141,7 @@ def _with_new_errors(report: Checked) -> Checked:
 
 
 def examine(
-    command: ServerCommand,
-    name: str | None,
-    given: Reader | None,
-    *,
-    with_models: bool,
-    quiet: bool,
+    command: ServerCommand, name: str | None, given: Reader | None, request: Lint
 ) -> Checked:
     """Check a command, and its models if they are present.
 
@@ -170,9 +149,9 @@ def examine(
         command: the command.
         name: its name, where there are several.
         given: which llama-server will read it; None for one of its own dialect.
-        with_models: whether models are looked at.
-        quiet: whether nothing is said meanwhile.
+        request: whether models are looked at.
     """
+    with_models = not request.no_models
     warn_of_secrets(command)
     reader, chosen_by = _own_reader(command) if given is None else _named_reader(given)
     unseen = _missing(command) if with_models else "--no-models was given"
@@ -184,7 +163,7 @@ def examine(
     report = check(command, reader)
     of_models: tuple[Finding, ...] = ()
     if unseen is None:
-        of_models, unseen = model_findings(report.corrected, quiet=quiet)
+        of_models, unseen = model_findings(report.corrected, quiet=request.quiet)
     if with_models:
         of_models = (*of_models, *_missing_files(command))
     return Checked(
@@ -276,15 +255,16 @@ def _next(report: Checked, given: str | None) -> list[str]:
     return next_lines(does, words)
 
 
-def _print(reports: list[Checked], json_path: str | None, next_: list[str], *, fix: bool) -> None:
-    first = reports[0]
+def _print(reports: list[Checked], request: Lint) -> None:
+    first, json_path = reports[0], request.json_path
+    next_ = _next(first, request.command_line)
     documents = [_lint_document(report) for report in reports]
     document = documents[0] if len(documents) == 1 else _of_several(reports, documents)
-    if fix and text_of(first.fixed.text) != first.fixed.text:
+    if request.fix and text_of(first.fixed.text) != first.fixed.text:
         raise BadInputError(
             "a value of the command is not valid UTF-8, which cannot be printed; rename the file"
         )
-    if not fix:
+    if not request.fix:
         text = "\n".join((_render(reports), *(["", *next_] if next_ else [])))
         write_result(document, text, json_path)
         return

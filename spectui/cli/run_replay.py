@@ -12,8 +12,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from spectui.cli.drafting import replayed_ahead, replayed_ngrams
 from spectui.cli.drawing import Words, drawn, page_width, table, width_of, wrapped
 from spectui.cli.output import check_writable, write_result
+from spectui.cli.replay import MAX, OTHERS, Replay
 from spectui.documents import head
 from spectui.errors import UsageError
 from spectui.format import counted, percent_text
@@ -66,13 +68,21 @@ class Wanted:
     """Sequences of n-gram drafters to ask before every draft."""
 
 
-def replay(path: Path, wanted: Wanted, *, json_path: str | None) -> None:
+def replay(request: Replay) -> None:
     """Read the trace, replay it, and print the results.
 
     Raises:
         UsageError: the trace does not know a draft, not for drafts that long, or not the tokens
             that an n-gram drafter needs.
     """
+    given, path, json_path = request.given, request.trace, request.json_path
+    wanted = Wanted(
+        draft_max=given[MAX.parameter],
+        others={number.name: given[number.parameter] for number in OTHERS},
+        drafts=request.drafts,
+        ngrams=tuple(replayed_ngrams(given)),
+        ahead=tuple(replayed_ahead(given)),
+    )
     check_writable(json_path, (path,))
     trace = read_trace(path)
     wanted = _with_what_there_is(wanted, trace)

@@ -1,12 +1,16 @@
 """Runs ``spectui report`` with parsed options."""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from spectui.cli.output import check_writable, complain, say_exactly
+from spectui.cli.output import NewFile, complain, say_exactly
+from spectui.cli.removed import reason_of
+from spectui.cli.report import Report
 from spectui.cli.tune import command as tune_command
 from spectui.commands.launch import slug
-from spectui.errors import BadInputError
-from spectui.files import write_file, write_new_file
+from spectui.errors import UsageError
 from spectui.format import bytes_text
 from spectui.report.content import Content, content_of
 from spectui.tune.studies.listing import stored_study
@@ -16,39 +20,53 @@ _STDOUT = Path("-")
 _LONGEST_NAME = 80
 
 
-def run_report(
-    name: str | None, storage: str | None, *, format_: str, out: Path | None, force: bool
-) -> None:
+def report(request: Report) -> None:
     """Read a study, and write its report.
-
-    Args:
-        name: name or file of the study; None for the latest one.
-        storage: storage of a study that is named.
-        format_: ``html``, ``md`` or ``row``.
-        out: where the report goes; None for the usual place.
-        force: whether a file that exists may be replaced.
 
     Raises:
         BadInputError: the storage or a file cannot be used, or the report's file exists.
         UsageError: there is no such study, or more than one.
     """
+    if len(request.studies) > 1:
+        raise UsageError(reason_of("report", "OTHER") or "")
+    with _nothing_collected():
+        _write(request, next(iter(request.studies), None))
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Let the garbage collector rest while all is read: nothing of it is garbage before the end.
+
+    Of ten thousand trials it would take a third of the time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _write(request: Report, name: str | None) -> None:
     file = None if name is None else Path(name)
     is_exported = file is not None and file.is_file()
-    study = exported_study(file) if file and is_exported else stored_study(storage, name)
+    study = exported_study(file) if file and is_exported else stored_study(request.storage, name)
     page = Path(f"spectui-report-{slug(study.name)[:_LONGEST_NAME]}.html")
-    place = out or (page if format_ == "html" else _STDOUT)
+    place = request.out or (page if request.format == "html" else _STDOUT)
+    new_file = NewFile(
+        path=place, force=request.force, name=str(place), remedy="give another file with -o"
+    )
     if place != _STDOUT:
-        check_writable(
-            str(place), [] if file is None else [file], option="--out", must_be_file=True
-        )
-        if place.exists() and not force:
-            raise _taken(place)
+        new_file.check([] if file is None else [file])
     searched_by = tune_command.words(study.arguments)
-    text = _rendered(content_of(study, searched_by=searched_by), format_)
+    text = _rendered(content_of(study, searched_by=searched_by), request.format)
     if place == _STDOUT:
         say_exactly(text.removesuffix("\n"))
     else:
-        _write(text, place, force=force)
+        content = text.encode()
+        new_file.write(content, is_private=True)
+        complain(f"written to {place} ({bytes_text(len(content))})")
 
 
 def _rendered(content: Content, format_: str) -> str:
@@ -60,22 +78,3 @@ def _rendered(content: Content, format_: str) -> str:
     from spectui.report.markdown import render_markdown, render_row
 
     return render_markdown(content) if format_ == "md" else render_row(content)
-
-
-def _taken(place: Path) -> BadInputError:
-    return BadInputError(
-        f"{place} exists; give another file with -o, or add --force to overwrite it"
-    )
-
-
-def _write(text: str, place: Path, *, force: bool) -> None:
-    content = text.encode()
-    try:
-        (write_file if force else write_new_file)(place, content, is_private=True)
-    except FileExistsError:
-        raise _taken(place) from None
-    except OSError as error:
-        raise BadInputError(
-            f"{place} cannot be written ({error.strerror}); give another file with -o"
-        ) from error
-    complain(f"written to {place} ({bytes_text(len(content))})")

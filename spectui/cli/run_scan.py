@@ -1,6 +1,5 @@
 """Runs ``spectui models scan`` with parsed options."""
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -8,18 +7,21 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from spectui.cli.found_models import check_folder, is_same, or_why_not
-from spectui.cli.output import check_writable, write_result
+from spectui.cli.drafts import check_folder, is_same, or_why_not
+from spectui.cli.models import Demo, Scan
+from spectui.cli.output import check_writable, say, write_result
 from spectui.cli.progress import Progress, open_progress
 from spectui.cli.scan_view import Findings, next_command, scan_view, shown
+from spectui.demo import DemoModel, ensure_demo_models
 from spectui.documents import Json, or_reason
 from spectui.format import counted
 from spectui.llama.architectures import inspect_header
 from spectui.llama.library import has_library
 from spectui.measure.backend import header
+from spectui.models import files
 from spectui.models.beside import compare_headers
 from spectui.models.facts import ModelFacts
-from spectui.models.files import FoundModel, Scan, expand_home, usual_folders
+from spectui.models.files import FoundModel, expand_home, usual_folders
 from spectui.models.gguf import check_file
 from spectui.models.ranking import DraftOption, needed_memory, rank, read_share
 from spectui.monitor.machine import Machine, this_machine
@@ -34,33 +36,33 @@ _NO_CACHE = "its layers differ, or it has no attention"
 _NO_WEIGHTS = "there are no weights in the file"
 
 
-def run(
-    folders: Sequence[Path],
-    *,
-    target: Path | None,
-    n_ctx: int,
-    json_path: str | None,
-    quiet: bool,
-) -> None:
+def scan(request: Scan) -> None:
     """Search for models, rank them for a target if one is given, and print.
 
     Raises:
         BadInputError: a folder does not exist, or the target cannot be used.
     """
-    check_writable(json_path, (target,))
-    for folder in folders:
+    target = request.target
+    check_writable(request.json_path, (target,))
+    for folder in request.folders:
         check_folder(folder, str(folder))
     if target is not None:
         check_file(target)
-    places = tuple(folders) or _usual()
-    progress = open_progress(quiet=quiet, verbose=False)
-    try:
+    places = request.folders or _usual()
+    with open_progress(quiet=request.quiet) as progress:
         progress.say(f"looking for models in {counted(len(places), 'folder')}")
-        found = _search(places, target, n_ctx, progress)
-    finally:
-        progress.close()
-    document = models_document(found, this_machine())
-    write_result(document, scan_view(found), json_path)
+        found = _search(places, target, request.n_ctx, progress)
+    write_result(models_document(found, this_machine()), scan_view(found), request.json_path)
+
+
+def build_demo(request: Demo) -> None:
+    """Build the demo models and print their paths."""
+    with open_progress(quiet=request.quiet) as progress:
+        built = ensure_demo_models(
+            tuple(DemoModel), seed=request.seed, on_progress=progress.on_demo
+        )
+    for model, path in built.items():
+        say(f"{model}\t{path}")
 
 
 def _usual() -> tuple[Path, ...]:
@@ -70,7 +72,7 @@ def _usual() -> tuple[Path, ...]:
 def _search(
     folders: tuple[Path, ...], target: Path | None, n_ctx: int, progress: Progress
 ) -> Findings:
-    disk = Scan(folders)
+    disk = files.Scan(folders)
     with ExitStack() as stack:
         search = None
         if target is not None:

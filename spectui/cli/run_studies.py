@@ -2,14 +2,14 @@
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 from rich.table import Table
 
+from spectui.cli import studies
 from spectui.cli.drawing import Words, drawn, is_terminal, sentence, table
-from spectui.cli.machines_table import machine_lines
 from spectui.cli.output import check_writable, complain, say, write_result
+from spectui.cli.tables import machine_lines
 from spectui.documents import Json, encoded, head, or_reason
 from spectui.errors import CancelledError, UsageError
 from spectui.format import counted, rate_text, times_text
@@ -54,22 +54,23 @@ _PARTS = (
 """Fields of tune's document that a study without its report does not keep."""
 
 
-def run_list(storage: str | None, json_path: str | None) -> None:
+def list_all(request: studies.List) -> None:
     """Print all studies.
 
     Raises:
         BadInputError: the storage cannot be used.
     """
+    storage, json_path = request.storage, request.json_path
     check_writable(json_path, (file_of(storage),))
-    studies = list_studies(storage)
-    trials = kept_trials(storage, [one.name for one in studies if one.problem is None])
-    rows = [(one, one.state(storage), trials.get(one.name, ())) for one in studies]
+    every = list_studies(storage)
+    trials = kept_trials(storage, [one.name for one in every if one.problem is None])
+    rows = [(one, one.state(storage), trials.get(one.name, ())) for one in every]
     document = {
         **head("studies"),
         "studies": [_row_document(*row) for row in rows],
     }
     text = drawn(_table(rows)) if rows else _NOTHING
-    problems = [one.problem for one in studies if one.problem is not None]
+    problems = [one.problem for one in every if one.problem is not None]
     write_result(
         document, "\n".join([text, *(sentence(f"note: {one}") for one in problems)]), json_path
     )
@@ -127,16 +128,17 @@ def _verdict(outcome: Outcome | None) -> str:
     return f"{word}, {times_text(outcome.gain.speedup)}" if outcome.gain else word
 
 
-def run_show(name: str | None, storage: str | None, json_path: str | None) -> None:
+def show(request: studies.Show) -> None:
     """Print what ``tune`` printed, or the trials of a study without that.
 
     Raises:
         BadInputError: the storage cannot be used, or a newer spectui made the study.
         UsageError: there is no such study.
     """
+    storage, json_path = request.storage, request.json_path
     check_writable(json_path, (file_of(storage),))
-    studies = list_studies(storage)
-    study = find_study(studies, name)
+    every = list_studies(storage)
+    study = find_study(every, request.study)
     kept = stored_study(storage, study.name)
     trials, report = kept.trials, kept.report
     document = _bare_document(study, trials) if report is None else report.document
@@ -148,7 +150,7 @@ def run_show(name: str | None, storage: str | None, json_path: str | None) -> No
             "command again for a verdict on all"
         )
     text = (report and report.text) or _bare_text(study, trials, study.state(storage))
-    machines = machine_lines(machines_of(study.name, studies))
+    machines = machine_lines(machines_of(study.name, every))
     write_result(document, "\n".join([*machines, text]), json_path)
 
 
@@ -202,38 +204,38 @@ def _state(one: TrialRecord) -> str:
     return str(one.state) if is_told or not one.error else f"{one.state}: {one.error}"
 
 
-def run_export(name: str, path: Path, storage: str | None) -> None:
+def export(request: studies.Export) -> None:
     """Write one study to a file.
 
     Raises:
         BadInputError: the storage or the file cannot be used.
         UsageError: there is no such study.
     """
-    study = find_study(list_studies(storage), name)
-    found = export_study(storage, study.name, path)
-    say(sentence(f"{path}: {study.name}, {counted(len(found.trials), 'trial')}"))
+    study = find_study(list_studies(request.storage), request.study)
+    found = export_study(request.storage, study.name, request.file)
+    say(sentence(f"{request.file}: {study.name}, {counted(len(found.trials), 'trial')}"))
     if paths := paths_in(found):
         complain(f"it says where your models are: {', '.join(paths)}")
 
 
-def run_import(path: Path, name: str | None, storage: str | None) -> None:
+def import_(request: studies.Import) -> None:
     """Store the study of a file.
 
     Raises:
         BadInputError: the storage or the file cannot be used.
         UsageError: there is a study of that name.
     """
-    found = read_study(path)
-    wanted = found.name if name is None else name
+    found = read_study(request.file)
+    wanted = found.name if request.name is None else request.name
     try:
         check_name(wanted)
     except ValueError as error:
         raise UsageError(f"--as {wanted!r}: {error}") from error
-    import_study(storage, found, wanted)
-    say(f"{wanted}: {counted(len(found.trials), 'trial')} of {path}")
+    import_study(request.storage, found, wanted)
+    say(f"{wanted}: {counted(len(found.trials), 'trial')} of {request.file}")
 
 
-def run_delete(names: Sequence[str], storage: str | None, *, is_sure: bool) -> None:
+def delete(request: studies.Delete) -> None:
     """Delete studies, once the user is sure.
 
     Raises:
@@ -241,18 +243,18 @@ def run_delete(names: Sequence[str], storage: str | None, *, is_sure: bool) -> N
         CancelledError: the user is not.
         UsageError: there is no such study, a process works on it, or nobody can be asked.
     """
-    known = {one.name for one in list_studies(storage)}
-    names = tuple(dict.fromkeys(names))
+    known = {one.name for one in list_studies(request.storage)}
+    names = tuple(dict.fromkeys(request.studies))
     for name in names:
         if name not in known:
             raise UsageError(
                 f"there is no study {name}; give whole names, as spectui studies list prints them"
             )
-    if not is_sure:
+    if not request.yes:
         if sys.stdin is None or not sys.stdin.isatty() or not sys.stderr.isatty():
             raise UsageError("nobody can be asked here whether to delete; add --yes")
         if not click.confirm(f"Delete {', '.join(names)} with all trials?", err=True):
             raise CancelledError("nothing was deleted")
     interrupts.hold()
-    delete_studies(storage, names)
+    delete_studies(request.storage, names)
     say("\n".join(f"deleted {name}" for name in names))

@@ -7,21 +7,16 @@ from typing import Any
 
 import msgspec
 
-from spectui.cli.drafting_checks import check_engine
+from spectui.cli.drafting import check_engine
 from spectui.cli.given import Given
 from spectui.cli.named_models import Models, find_models, warn_of_sampling
-from spectui.cli.options_common import BackendKind, check_no_servers, check_one_stream
+from spectui.cli.options import BackendKind, check_no_servers, check_one_stream
 from spectui.cli.output import check_writable, write_all, write_result
 from spectui.cli.presets import with_preset_models
-from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import (
-    wanted_binary,
-    wanted_slots,
-    with_backend,
-    with_slot_context,
-)
+from spectui.cli.served_session import wanted_binary, wanted_slots, with_backend, with_slot_context
 from spectui.cli.session import SUITE_PROMPTS, open_engine, place_target, read_prompts
+from spectui.cli.sweep import Sweep as Request
 from spectui.cli.sweep_report import (
     check_folder,
     first_clause,
@@ -35,13 +30,7 @@ from spectui.cli.sweep_report import (
 from spectui.cli.taken import warn_of_unmeasured
 from spectui.documents import head
 from spectui.engine.placing import left_open
-from spectui.errors import (
-    BadInputError,
-    CancelledError,
-    ServerError,
-    SpectuiError,
-    UsageError,
-)
+from spectui.errors import BadInputError, CancelledError, ServerError, SpectuiError, UsageError
 from spectui.interrupts import interrupts
 from spectui.measure.arm import Arm
 from spectui.measure.backend import header
@@ -67,7 +56,7 @@ _AXES = tuple(
 """Axes that are options of the command line."""
 
 
-def list_all(json_path: str | None) -> None:
+def _list_all(json_path: str | None) -> None:
     """Print the named grids."""
     grids = shipped_grids()
     document = {
@@ -77,13 +66,8 @@ def list_all(json_path: str | None) -> None:
     write_result(document, grid_list(grids), json_path)
 
 
-def run(given: Given) -> None:
+def run(request: Request) -> None:
     """Measure the cells that are left, and print all results.
-
-    Args:
-        given: values by click's names.
-        typed: names that stood on the command line: they replace a grid's axes.
-        set_by_preset: names that a preset says: they are what axes have that a grid leaves open.
 
     Raises:
         BadInputError: a file is missing or malformed, or no cell could be measured.
@@ -91,42 +75,45 @@ def run(given: Given) -> None:
         ServerError: the user's llama-server cannot be used at all.
         UsageError: options that contradict each other, or no grid.
     """
+    given = request.given
+    if request.list_grids or request.grid == "list":
+        _list_all(given["json_path"])
+        return
     # Of --spec-type each value is a list itself.
     axes = {
         name: tuple(",".join(one) if name == "spec_type" else one for one in given[name] or ())
         for name in _AXES
     }
     replaced = {name: values for name, values in axes.items() if name in given.typed}
-    if given["grid"] is not None:
+    if request.grid is not None:
         replaced |= {name: (given[name],) for name in _PLACEMENT_AXES if name in given.typed}
-    grid = given_grid(given["grid"], replaced)
+    grid = given_grid(request.grid, replaced)
     if grid.n_predict is not None and "n_predict" not in given.chosen:
         given = given.changed(n_predict=grid.n_predict)
     given = with_backend(given)
+    request = replace(request, given=given)
     shared = _shared(given, axes)
     is_server = given["backend"] == BackendKind.SERVER
     _check(given, grid, is_server=is_server)
     notes = warn_of_unmeasured(given, through_server=is_server)
     check_writable(shared.json_path, shared.input_files())
     read = read_prompts(shared)
-    progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
-    try:
+    with shared.shown() as shown:
+        progress = shown.progress
         default = _default(axes, shared, given)
-        setup = _setup(given, grid, default, shared, progress, prompts=read.prompts)
+        setup = _setup(request, grid, default, shown, read.prompts)
         sweep = Sweep(setup)
         for sentence in sweep.left_out:
             progress.announce(f"left out: {sentence}")
-        if given["dry_run"]:
-            _show_plan(sweep, given)
+        if request.dry_run:
+            _show_plan(sweep, request)
             return
-        check_folder(given["out"])
-        with sweep.open(restart=given["restart"], say=progress.say):
-            ended = _measure(sweep, shared, given, progress)
+        check_folder(request.out)
+        with sweep.open(restart=request.restart, say=progress.say):
+            ended = _measure(sweep, shown, request)
             interrupts.hold()
-    finally:
-        progress.close()
     asked = unmeasured_sentences(setup.base.target.path)
-    _report(sweep, given, (*notes, *read.notes, *asked), ended)
+    _report(sweep, request, (*notes, *read.notes, *asked), ended)
 
 
 def _shared(given: Given, axes: Mapping[str, tuple[Any, ...]]) -> RunOptions:
@@ -168,15 +155,14 @@ def _check(given: Given, grid: Grid, *, is_server: bool) -> None:
 
 
 def _setup(
-    given: Given,
+    request: Request,
     grid: Grid,
     default: Cell,
     shared: RunOptions,
-    progress: Progress,
-    *,
     prompts: Sequence[Prompt],
 ) -> SweepSetup:
     """Find models; nothing is loaded."""
+    given = request.given
     is_server = given["backend"] == BackendKind.SERVER
     binary = wanted_binary(given["server_bin"]) if is_server else None
     needs_models = not grid.kinds.isdisjoint(MODEL_KINDS)
@@ -187,14 +173,14 @@ def _setup(
             f"-md names a draft, and no cell drafts with one: add --spec-type {MODEL_KIND}, or "
             "leave out -md"
         )
-    models = find_models(shared, progress, needs_draft=needs_models, reads_headers=binary is None)
+    models = find_models(shared, needs_draft=needs_models, reads_headers=binary is None)
     for refused in models.refused:
-        progress.say(f"left out {refused.name}: {refused.reason}")
-    warn_of_sampling(models.target, progress)
+        shared.progress.say(f"left out {refused.name}: {refused.reason}")
+    warn_of_sampling(models.target, shared.progress)
     sampling = shared.sampling_for(models.target)
     of_suite = None if shared.prompts is not None else grid.n_prompts or SUITE_PROMPTS
     drafts = models.drafts if takes_models else {}
-    shared, target = _placed(shared, models, progress, is_server=is_server)
+    shared, target = _placed(shared, models, is_server=is_server)
     base = Setup(
         target=target,
         draft=None,
@@ -208,56 +194,52 @@ def _setup(
         base=with_slot_context(base, 1, given) if is_server else base,
         drafts={name: shared.draft_options(path) for name, path in drafts.items()},
         sampling=sampling,
-        prompts=prompts[: given["n_prompts"] or of_suite],
+        prompts=prompts[: request.n_prompts or of_suite],
         machine=this_machine(),
         binary=binary,
-        repeats=given["repeats"] or grid.repeats or 1,
-        name=given["name"],
-        retry_failed=given["retry_failed"],
+        repeats=request.repeats or grid.repeats or 1,
+        name=request.name,
+        retry_failed=request.retry_failed,
     )
 
 
 def _placed(
-    shared: RunOptions, models: Models, progress: Progress, *, is_server: bool
+    shared: RunOptions, models: Models, *, is_server: bool
 ) -> tuple[RunOptions, ModelOptions]:
     """Options of drafts, and the target where it is loaded; open where a server fits it."""
     if is_server:
         return shared, left_open(shared.target_options(models.target), shared.fit)
-    return place_target(shared, models, progress, max_draft=MAX_DRAFT)
+    return place_target(shared, models, max_draft=MAX_DRAFT)
 
 
-def _show_plan(sweep: Sweep, given: Given) -> None:
+def _show_plan(sweep: Sweep, request: Request) -> None:
     """Print the plan."""
-    if sweep.is_stored and not given["restart"]:
+    if sweep.is_stored and not request.restart:
         with sweep.open():
             pass
     document = {**header("sweep-plan", sweep.setup.machine), **sweep.plan_document()}
-    write_result(document, whole_plan(sweep), given["json_path"])
+    write_result(document, whole_plan(sweep), request.given["json_path"])
 
 
-def _measure(
-    sweep: Sweep, shared: RunOptions, given: Given, progress: Progress
-) -> BaseException | None:
+def _measure(sweep: Sweep, shared: RunOptions, request: Request) -> BaseException | None:
     """Measure what is pending; return the reason for an early end."""
     if not sweep.pending:
-        progress.say(f"the sweep {sweep.name} is complete: nothing is left to measure")
+        shared.progress.say(f"the sweep {sweep.name} is complete: nothing is left to measure")
         return None
     try:
-        with _opened(sweep, shared, given, progress) as measurer:
-            progress.announce(plan_text(sweep))
-            sweep.run(measurer, lambda record: progress.say(progress_line(record, sweep)))
+        with _opened(sweep, shared, request.given) as measurer:
+            shared.progress.announce(plan_text(sweep))
+            sweep.run(measurer, lambda record: shared.progress.say(progress_line(record, sweep)))
     except (KeyboardInterrupt, SpectuiError) as error:
         return error
     return None
 
 
 @contextmanager
-def _opened(
-    sweep: Sweep, shared: RunOptions, given: Given, progress: Progress
-) -> Iterator[CellMeasurer]:
+def _opened(sweep: Sweep, shared: RunOptions, given: Given) -> Iterator[CellMeasurer]:
     """Yield what measures; free its models or end its servers on exit."""
     if sweep.setup.binary is None:
-        with open_engine(shared, progress) as engine:
+        with open_engine(shared) as engine:
             yield EngineMeasurer(engine, sweep.setup, longest=sweep.longest)
         return
     with open_servers(
@@ -265,14 +247,14 @@ def _opened(
         sweep.setup.binary,
         keeps_both=given["keeps_both"],
         timeout_s=given["timeout"],
-        say=progress.say,
+        say=shared.progress.say,
         from_disk=shared.yes,
     ) as measurer:
         yield measurer
 
 
 def _report(
-    sweep: Sweep, given: Given, notes: tuple[str, ...], ended: BaseException | None
+    sweep: Sweep, request: Request, notes: tuple[str, ...], ended: BaseException | None
 ) -> None:
     """Write the results; raise what has ended the sweep early."""
     is_interrupted = isinstance(ended, KeyboardInterrupt | CancelledError)
@@ -282,8 +264,8 @@ def _report(
             **header("sweep", sweep.setup.machine),
             **sweep.document(summaries, notes, interrupted=is_interrupted),
         }
-        text, out = summary_text(sweep, summaries), given["out"]
-        writers = [lambda: write_result(document, text, given["json_path"])]
+        text, out = summary_text(sweep, summaries), request.out
+        writers = [lambda: write_result(document, text, request.given["json_path"])]
         if out is not None:
             writers.append(lambda: write_folder(out, sweep, summaries, document))
         write_all(writers)

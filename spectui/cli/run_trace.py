@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from spectui.cli.drawing import sentence
-from spectui.cli.given import Given
 from spectui.cli.output import check_writable, complain, write_result
-from spectui.cli.progress import Progress, open_progress, words
+from spectui.cli.progress import words
 from spectui.cli.request import RunOptions
 from spectui.cli.session import (
     find_candidates,
@@ -20,42 +19,36 @@ from spectui.cli.session import (
     with_candidates,
 )
 from spectui.cli.taken import warn_of_unmeasured
+from spectui.cli.trace import Trace
 from spectui.documents import or_reason
 from spectui.engine.commands import LoadTarget
 from spectui.errors import BadInputError, CancelledError, UsageError
 from spectui.format import counted
 from spectui.interrupts import interrupts
 from spectui.paths import data_dir, ensure_dir
-from spectui.prompts import Prompt
-from spectui.prompts.chats import Chats
 from spectui.trace.file import SUFFIX, write_beside, write_trace
 from spectui.trace.ngrams import NGRAM_COSTS
-from spectui.trace.record import Trace, bare
+from spectui.trace.record import Trace as Recorded
+from spectui.trace.record import bare
 from spectui.tune.loading import Loader
 from spectui.tune.tracing import Tracer, Tracing, trace_of
 
 
-def trace(given: Given, *, depth: int, out: Path | None, costs: bool, keep_text: bool) -> None:
+def trace(request: Trace) -> None:
     """Load the models, record, and write the trace.
 
     Raises:
         CancelledError: it was interrupted; what was complete has been written.
     """
-    options = with_candidates(RunOptions.of(given))
-    warn_of_unmeasured(given)
-    _check_files(options, out)
-    _check_depth(depth, options)
-    read, chats = read_prompts(options), read_chats(options)
-    progress = open_progress(quiet=options.quiet, verbose=options.verbose)
-    try:
-        tracing, recorded, notes = _recorded(
-            options, read.prompts, chats, progress, depth=depth, costs=costs
-        )
-    finally:
-        progress.close()
-    if costs:
+    options = with_candidates(RunOptions.of(request.given))
+    warn_of_unmeasured(request.given)
+    _check_files(options, request.out)
+    _check_depth(request.depth, options)
+    with options.shown() as shown:
+        tracing, recorded, notes = _recorded(request, shown)
+    if request.costs:
         notes = (*_without_costs(recorded), *notes)
-    _write(recorded, tracing, out, notes, keep_text=keep_text, options=options)
+    _write(recorded, tracing, notes, request)
 
 
 def _check_files(options: RunOptions, out: Path | None) -> None:
@@ -69,36 +62,29 @@ def _check_files(options: RunOptions, out: Path | None) -> None:
         check_writable(str(out), taken, option="--out", must_be_file=True)
 
 
-def _recorded(
-    options: RunOptions,
-    prompts: Sequence[Prompt],
-    chats: Chats | None,
-    progress: Progress,
-    *,
-    depth: int,
-    costs: bool,
-) -> tuple[Tracing, Trace, tuple[str, ...]]:
+def _recorded(request: Trace, options: RunOptions) -> tuple[Tracing, Recorded, tuple[str, ...]]:
     """Record; return the tracing, the trace to store, and notes on what was recorded."""
-    models = find_candidates(options, progress)
-    options, placement = place_target(options, models, progress, max_draft=depth)
-    with open_engine(options, progress) as engine:
+    read, chats, depth = read_prompts(options), read_chats(options), request.depth
+    models = find_candidates(options)
+    options, placement = place_target(options, models, max_draft=depth)
+    with open_engine(options) as engine:
         command = LoadTarget(
             options=placement,
             context=options.context,
             max_draft=depth,
             mtp_file=bool(models.mtp_files),
         )
-        target, found = load_models(engine, options, models, progress, command)
+        target, found = load_models(engine, options, models, command)
         candidates = tuple(c for c in found if c.error is None)
-        workload = tokenized(engine, prompts, options, target, progress.say, chats=chats)
+        workload = tokenized(engine, read.prompts, options, target, chats)
         tracing = Tracer(
             workload,
             Loader(engine, candidates),
             depth=depth,
             n_ctx=target.n_ctx,
             rollback=target.rollback,
-            with_costs=costs,
-            on_event=lambda event: progress.say(words.traced(event)),
+            with_costs=request.costs,
+            on_event=lambda event: options.progress.say(words.traced(event)),
         ).run()
         interrupts.hold()
     recorded = trace_of(
@@ -125,20 +111,13 @@ def _check_depth(depth: int, options: RunOptions) -> None:
             )
 
 
-def _write(
-    recorded: Trace,
-    tracing: Tracing,
-    out: Path | None,
-    notes: Sequence[str],
-    *,
-    keep_text: bool,
-    options: RunOptions,
-) -> None:
+def _write(recorded: Recorded, tracing: Tracing, notes: Sequence[str], request: Trace) -> None:
+    out = request.out
     if not tracing.recordings:
         if tracing.error is not None:
             raise tracing.error
         raise CancelledError("interrupted before a recording was complete; nothing was written")
-    if not keep_text:
+    if not request.keep_text:
         recorded = bare(recorded)
     path, problem = _keep(recorded, out, whole=not tracing.interrupted)
     n_prompts = len(recorded.recordings)
@@ -158,7 +137,7 @@ def _write(
     }
     told = (*notes, _summary(tracing, n_tokens))
     text = "\n".join((*map(sentence, told), *([] if problem else [str(path)])))
-    write_result(document, text, options.json_path)
+    write_result(document, text, request.given["json_path"])
     if problem is not None:
         raise problem
     if tracing.interrupted:
@@ -169,7 +148,9 @@ def _write(
         raise CancelledError(_interrupted(out or path, path, written))
 
 
-def _keep(recorded: Trace, out: Path | None, *, whole: bool) -> tuple[Path, BadInputError | None]:
+def _keep(
+    recorded: Recorded, out: Path | None, *, whole: bool
+) -> tuple[Path, BadInputError | None]:
     """Write a trace; return where it is, or should be, and why it could not be written.
 
     The error is returned so that the figures can be printed before it is raised.
@@ -197,7 +178,7 @@ def _interrupted(path: Path, kept: Path, written: str) -> str:
     )
 
 
-def _without_costs(recorded: Trace) -> Iterator[str]:
+def _without_costs(recorded: Recorded) -> Iterator[str]:
     """Yield the reason why a drafter has no costs."""
     for name in recorded.drafts or (NGRAM_COSTS,):
         if name not in recorded.costs:
@@ -216,7 +197,7 @@ def _summary(tracing: Tracing, n_tokens: int) -> str:
     return f"{told}, the drafts {tracing.draft_s:.1f} s to go along them, {cost:.2f} times as long"
 
 
-def _new_file(recorded: Trace) -> Path:
+def _new_file(recorded: Recorded) -> Path:
     stamp = "".join(digit for digit in recorded.recorded[:19] if digit.isdigit())
     stem = Path(recorded.target.file).stem
     return _folder() / f"{stem}-{stamp}-{os.getpid()}{SUFFIX}"

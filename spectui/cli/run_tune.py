@@ -2,24 +2,18 @@
 
 from dataclasses import replace
 
-from spectui.cli.drafting_checks import check_engine
-from spectui.cli.given import Given
+from spectui.cli.drafting import check_engine
 from spectui.cli.output import check_writable
-from spectui.cli.progress import open_progress
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import (
-    with_backend,
-)
-from spectui.cli.session import (
-    read_chats,
-    read_prompts,
-    with_candidates,
-)
+from spectui.cli.served_session import with_backend
+from spectui.cli.session import read_chats, read_prompts, with_candidates
 from spectui.cli.taken import warn_of_unmeasured
+from spectui.cli.tune import Tune
 from spectui.cli.tune_report import report
 from spectui.cli.tune_request import (
-    TuneOptions,
+    check_request,
     measuring_binary,
+    slots_of,
     takes_mtp,
     verifying_binary,
 )
@@ -41,50 +35,45 @@ _PLACES_SHARE = 0.3
 """Share of the time budget in which the target's place is searched."""
 
 
-def tune(given: Given) -> None:
+def tune(request: Tune) -> None:
     """Load the models, search, confirm, and print.
-
-    Args:
-        given: options of the command.
 
     Raises:
         CancelledError: it was interrupted; what was measured has been printed and kept.
     """
-    given = with_backend(given)
-    shared, options = with_candidates(RunOptions.of(given)), TuneOptions.of(given)
-    options.check()
-    options.parameters()
+    given = with_backend(request.given)
+    options = replace(
+        request, given=given, backend=given["backend"], server_bin=given["server_bin"]
+    )
+    shared = with_candidates(RunOptions.of(given))
+    check_request(options)
     options, measuring, verifying = _binaries(shared, options)
     unmeasured = warn_of_unmeasured(given, through_server=options.is_server)
     takes_mtp(shared, options)
     check_writable(shared.json_path, shared.input_files())
     check_storage(options.storage)
     read, chats = read_prompts(shared), read_chats(shared)
-    progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
-    search = Search(
-        shared=shared,
-        options=options,
-        limits=_limits(options, verifying),
-        prompts=read.prompts,
-        chats=chats,
-        progress=progress,
-    )
-    try:
+    with shared.shown() as shown:
+        search = Search(
+            shared=shown,
+            options=options,
+            limits=_limits(options, verifying),
+            prompts=read.prompts,
+            chats=chats,
+        )
         found = search.served(measuring) if measuring is not None else search.here()
         served = None
         is_done = found.result.error is None and not found.result.interrupted
         if verifying is not None and is_done:
             served = _finalists_served(found, verifying, search)
             found = _ranked(found, served, search)
-    finally:
-        progress.close()
     asked = unmeasured_sentences(found.tuning.setup.off.target.path)
     report(found, served, (*unmeasured, *read.notes, *asked), shared.json_path)
     _raise_ended(found, served)
 
 
-def _limits(options: TuneOptions, verifying: ServerBinary | None) -> Limits:
-    has_server = verifying is not None or len(options.slots) > 1
+def _limits(options: Tune, verifying: ServerBinary | None) -> Limits:
+    has_server = verifying is not None or len(slots_of(options)) > 1
     budget_s = options.time_budget
     return Limits(
         places_s=None if budget_s is None else _PLACES_SHARE * budget_s,
@@ -96,8 +85,8 @@ def _limits(options: TuneOptions, verifying: ServerBinary | None) -> Limits:
 
 
 def _binaries(
-    shared: RunOptions, options: TuneOptions
-) -> tuple[TuneOptions, ServerBinary | None, ServerBinary | None]:
+    shared: RunOptions, options: Tune
+) -> tuple[Tune, ServerBinary | None, ServerBinary | None]:
     """The llama-server that measures, or the one that checks what the engine has measured."""
     if options.is_server:
         measuring, options = measuring_binary(options, shared.given)
@@ -112,9 +101,9 @@ def _finalists_served(found: Tuned, binary: ServerBinary, search: Search) -> Fin
     interrupts.install()
     serving = Serving(
         binary=binary,
-        say=search.progress.say,
-        announce=search.progress.announce,
-        on_run=search.progress.on_run,
+        say=search.shared.progress.say,
+        announce=search.shared.progress.announce,
+        on_run=search.shared.progress.on_run,
         timeout_s=search.options.timeout,
         seed=search.shared.sampling.seed,
         from_disk=search.shared.yes,
@@ -133,7 +122,7 @@ def _ranked(found: Tuned, served: Finalists | None, search: Search) -> Tuned:
     if ranked is not found.result:
         ranked = found.tuning.keep(ranked)
         if ranked.not_kept is not None:
-            search.progress.announce(ranked.not_kept)
+            search.shared.progress.announce(ranked.not_kept)
     served_s = 0.0 if served is None else served.took_s
     return replace(found, result=with_time(ranked, search.options.time_budget, served_s))
 

@@ -6,18 +6,17 @@ from pathlib import Path
 
 from rich.table import Table
 
-from spectui.cli.drafting import take_drafting
-from spectui.cli.drafting_checks import check_drafting
+from spectui.cli.drafting import check_drafting, take_drafting
 from spectui.cli.drawing import Words, drawn, table, wrapped
 from spectui.cli.given import Given
 from spectui.cli.named_models import find_pair, with_kind_of_file
 from spectui.cli.output import check_writable, complain, write_result
 from spectui.cli.presets import with_preset_models
-from spectui.cli.progress import Progress, open_progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import wanted_binary
 from spectui.cli.session import SUITE_PROMPTS, open_engine, own_prompts, read_prompts
 from spectui.cli.taken import set_variables_of, warn_of_unmeasured
+from spectui.cli.verify import Verify
 from spectui.engine.placing import left_open
 from spectui.errors import BadInputError, UsageError
 from spectui.format import counted, percent_text
@@ -48,7 +47,7 @@ _OF_A_STUDY = (_OF_VERIFY - {"no_promise"}) | {
 _NONE = "–"
 
 
-def run(given: Given, study: str | None) -> None:
+def run(request: Verify) -> None:
     """Obtain the promise, serve the prompts, compare, and print.
 
     Raises:
@@ -56,37 +55,36 @@ def run(given: Given, study: str | None) -> None:
         ServerError: the binary is no llama-server, or failed; what was measured has been printed.
         UsageError: options that contradict each other.
     """
+    given, study = request.given, request.study
     speculation, rest = take_drafting(given)
     shared = RunOptions.of(rest)
     direct = _is_direct(given, study)
     unmeasured = warn_of_unmeasured(given)
-    binary = wanted_binary(given["server_bin"])
+    binary = wanted_binary(request.server_bin)
     check_writable(shared.json_path, (*shared.input_files(), Path(binary.path)))
-    progress = open_progress(quiet=shared.quiet, verbose=shared.verbose)
-    serving = Serving(
-        binary=binary,
-        say=progress.say,
-        announce=progress.announce,
-        on_run=progress.on_run,
-        timeout_s=given["timeout"],
-        seed=shared.sampling.seed,
-        repeats=given["repeats"],
-        keeps_both=given["keeps_both"],
-        from_disk=shared.yes,
-    )
-    try:
+    with shared.shown() as shown:
+        progress = shown.progress
+        serving = Serving(
+            binary=binary,
+            say=progress.say,
+            announce=progress.announce,
+            on_run=progress.on_run,
+            timeout_s=request.timeout,
+            seed=shared.sampling.seed,
+            repeats=request.repeats,
+            keeps_both=request.keeps_both,
+            from_disk=shared.yes,
+        )
         if direct:
             read = read_prompts(shared, of_suite=SUITE_PROMPTS)
             unmeasured += read.notes
-            claim = _of_options(shared, speculation, read.prompts, progress)
-            measures_promise = not given["no_promise"] and has_library()
+            claim = _of_options(shown, speculation, read.prompts)
+            measures_promise = not request.no_promise and has_library()
         else:
-            claim, measures_promise = _of_study(study, given["storage"], shared.prompts), False
-        opens = partial(open_engine, shared, progress) if measures_promise else None
+            claim, measures_promise = _of_study(study, request.storage, shared.prompts), False
+        opens = partial(open_engine, shown) if measures_promise else None
         found = verify(claim, serving, opens)
         interrupts.hold()
-    finally:
-        progress.close()
     _report(found, shared.json_path, unmeasured)
     raise_ended(
         found.ended,
@@ -180,7 +178,6 @@ def _of_options(
     shared: RunOptions,
     speculation: Speculation,
     prompts: tuple[Prompt, ...],
-    progress: Progress,
 ) -> Claim:
     """The models and the setting that were given; nothing is measured yet.
 
@@ -188,11 +185,9 @@ def _of_options(
         BadInputError: a file is missing.
         UsageError: options that contradict each other.
     """
-    check_drafting(shared, speculation)
+    check_drafting(shared.context, speculation)
     options = with_preset_models(shared, most_drafts=int(speculation.needs_draft))
-    path, draft = find_pair(
-        options, progress, speculation, several="verify runs one draft; give one -md"
-    )
+    path, draft = find_pair(options, speculation, several="verify runs one draft; give one -md")
     target = left_open(options.target_options(path), options.fit)
     case = Case(
         baseline=target,

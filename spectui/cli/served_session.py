@@ -4,7 +4,7 @@ import os
 from dataclasses import replace
 
 from spectui.cli.given import Given
-from spectui.cli.options_common import BackendKind
+from spectui.cli.options import BackendKind
 from spectui.cli.output import complain
 from spectui.commands.items import divide, words_of
 from spectui.commands.measured import beyond_engine

@@ -1,6 +1,6 @@
 """Preparation of ``bench``, ``tune`` and ``trace``: prompts, engine, candidates."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +8,6 @@ from pathlib import Path
 from spectui.cli.named_models import Models, find_models, of_named_kinds, warn_of_sampling
 from spectui.cli.output import complain
 from spectui.cli.presets import with_preset_models
-from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import open_context
 from spectui.commands.rendering import rendering_of
@@ -39,8 +38,8 @@ user's own prompts are all taken."""
 
 
 @contextmanager
-def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
-    """Yield an engine whose events go to ``progress``; close it whatever happens.
+def open_engine(options: RunOptions) -> Iterator[Engine]:
+    """Yield an engine whose events the run shows; close it whatever happens.
 
     Raises:
         UsageError: another spectui measures on the same cores or GPUs.
@@ -51,7 +50,9 @@ def open_engine(options: RunOptions, progress: Progress) -> Iterator[Engine]:
     gate = MemoryGate(from_disk=options.yes)
     with (
         held_devices(options),
-        Engine(progress.on_engine, worker=worker, from_disk=options.yes, gate=gate) as engine,
+        Engine(
+            options.progress.on_engine, worker=worker, from_disk=options.yes, gate=gate
+        ) as engine,
     ):
         engine.rendering = rendering_of(options.given.extra)
         try:
@@ -105,8 +106,6 @@ def tokenized(
     prompts: Sequence[Prompt],
     options: RunOptions,
     target: ModelLoaded,
-    say: Callable[[str], None],
-    *,
     chats: Chats | None = None,
 ) -> Workload:
     """The prompts as tokens for this run; see ``tokenize_with_chats``."""
@@ -117,7 +116,7 @@ def tokenized(
         n_predict=options.n_predict,
         sampling=options.sampling_for(target.info.path),
         target=target,
-        say=say,
+        say=options.progress.say,
     )
 
 
@@ -134,14 +133,13 @@ def with_candidates(options: RunOptions) -> RunOptions:
 
 
 def place_target(
-    options: RunOptions, models: Models, progress: Progress, *, max_draft: int
+    options: RunOptions, models: Models, *, max_draft: int
 ) -> tuple[RunOptions, ModelOptions]:
     """Place the target as ``--fit`` does beside the largest draft.
 
     Args:
         options: as they were given.
         models: as they were found.
-        progress: told what was chosen.
         max_draft: longest draft.
 
     Returns:
@@ -163,24 +161,23 @@ def place_target(
         beside = replace(setup, draft=draft, speculation=drafts)
     elif options.takes_mtp and read_gguf(models.target).mtp_layers:
         beside = replace(setup, speculation=Speculation(DraftMtp(draft_max=max_draft)))
-    found = placed(beside, options.fit, progress.announce, open_context(options.given))
+    found = placed(beside, options.fit, options.progress.announce, open_context(options.given))
     shares = ",".join(f"{share:g}" for share in found.target.devices.split)
     split = {placement.TENSOR_SPLIT.parameter: shares} if shares else {}
     return replace(options, placement={**options.placement, **split}), found.target
 
 
-def find_candidates(options: RunOptions, progress: Progress) -> Models:
+def find_candidates(options: RunOptions) -> Models:
     """Like ``find_models``, with the drafts that ``--spec-type`` requires."""
-    found = find_models(options, progress, needs_draft=options.needs_models)
-    warn_of_sampling(found.target, progress)
-    return of_named_kinds(found, options, progress)
+    found = find_models(options, needs_draft=options.needs_models)
+    warn_of_sampling(found.target, options.progress)
+    return of_named_kinds(found, options)
 
 
 def load_models(
     engine: Engine,
     shared: RunOptions,
     models: Models,
-    progress: Progress,
     command: LoadTarget,
     *,
     takes_mtp: bool = True,
@@ -191,7 +188,6 @@ def load_models(
         engine: nothing is loaded yet.
         shared: as they were given.
         models: as they were found.
-        progress: told who is left out, and why.
         command: loads the target, without its MTP layers.
         takes_mtp: False where the target's MTP layers may not draft.
 
@@ -205,8 +201,8 @@ def load_models(
     """
     target, mtp = _load_target(engine, shared, command, takes_mtp=takes_mtp, drafts=models.drafts)
     if mtp is not None and mtp.reason is not None:
-        progress.say(f"left out {mtp.name}: {mtp.reason}")
-    candidates = _load_drafts(engine, shared, models, target, progress)
+        shared.progress.say(f"left out {mtp.name}: {mtp.reason}")
+    candidates = _load_drafts(engine, shared, models, target)
     # The target's own layers come first: nothing has to be loaded for them.
     return target, candidates if mtp is None else (mtp, *candidates)
 
@@ -248,7 +244,7 @@ def _load_target(
 
 
 def _load_drafts(
-    engine: Engine, shared: RunOptions, models: Models, target: ModelLoaded, progress: Progress
+    engine: Engine, shared: RunOptions, models: Models, target: ModelLoaded
 ) -> tuple[Candidate, ...]:
     """Load every draft once; return those that fit the target, and the reasons against the others.
 
@@ -264,7 +260,7 @@ def _load_drafts(
     found += models.refused
     for candidate in found:
         if candidate.reason is not None:
-            progress.say(f"left out {candidate.name}: {candidate.reason}")
+            shared.progress.say(f"left out {candidate.name}: {candidate.reason}")
     if shared.model_draft and all(candidate.error is not None for candidate in found):
         raise _none_fits(found)
     return tuple(found)

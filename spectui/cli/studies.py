@@ -4,9 +4,11 @@ from pathlib import Path
 
 import click
 
-from spectui.cli import completing
+from spectui.cli.click_options import argument, option, request, request_command, switch
+from spectui.cli.completion import studies
 from spectui.cli.help import Group
-from spectui.cli.options_common import STORAGE, json_option
+from spectui.cli.options import STORAGE, json_option
+from spectui.options.option import File
 
 _EXAMPLES = (
     ("What was tuned", "spectui studies list"),
@@ -15,69 +17,73 @@ _EXAMPLES = (
 )
 
 
+_FILE = argument(type=File())
+
+
 @click.group(name="studies", cls=Group, examples=_EXAMPLES)
 def command() -> None:
     """List, show, move and delete the studies that tuning keeps."""
 
 
-@command.command(name="list")
-@STORAGE
-@json_option()
-def list_(*, storage: str | None, json_path: str | None) -> None:
+@request
+class List:
     """List all studies, the latest first: state, trials, verdict, model."""
-    from spectui.cli.run_studies import run_list
 
-    run_list(storage, json_path)
+    storage: str | None = STORAGE
+    json_path: str | None = json_option()
 
 
-@command.command(name="show")
-@click.argument("study", required=False, shell_complete=completing.studies)
-@STORAGE
-@json_option("Write the document that tune writes with --json; - for stdout.")
-def show(*, study: str | None, storage: str | None, json_path: str | None) -> None:
+@request
+class Show:
     """Print again what tune printed in the end of STUDY.
 
     STUDY is a name, or a part of one; the latest study without it. Of a study that ended early, its
     trials.
     """
-    from spectui.cli.run_studies import run_show
 
-    run_show(study, storage, json_path)
+    study: str | None = argument(required=False, shell_complete=studies)
+    storage: str | None = STORAGE
+    json_path: str | None = json_option(
+        "Write the document that tune writes with --json; - for stdout."
+    )
 
 
-@command.command(name="export")
-@click.argument("study", shell_complete=completing.studies)
-@click.argument("file", type=click.Path(path_type=Path))
-@STORAGE
-def export(*, study: str, file: Path, storage: str | None) -> None:
+@request
+class Export:
     """Write STUDY to FILE, which may not exist: all trials, and what was found.
 
     It says where your models and prompts are.
     """
-    from spectui.cli.run_studies import run_export
 
-    run_export(study, file, storage)
+    study: str = argument(shell_complete=studies)
+    file: Path = _FILE
+    storage: str | None = STORAGE
 
 
-@command.command(name="import")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--as", "name", metavar="NAME", help="Name of the study (default: that in FILE).")
-@STORAGE
-def import_(*, file: Path, name: str | None, storage: str | None) -> None:
+@request
+class Import:
     """Store the study that FILE holds, which studies export wrote."""
-    from spectui.cli.run_studies import run_import
 
-    run_import(file, name, storage)
+    file: Path = _FILE
+    name: str | None = option(
+        "--as", metavar="NAME", help="Name of the study (default: that in FILE)."
+    )
+    storage: str | None = STORAGE
 
 
-@command.command(name="delete")
-@click.argument(
-    "studies", nargs=-1, required=True, metavar="STUDY...", shell_complete=completing.studies
-)
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@STORAGE
-def delete(*, studies: tuple[str, ...], yes: bool, storage: str | None) -> None:
+@request
+class Delete:
     """Delete each STUDY, by its whole name, with its trials and its verdict."""
-    from spectui.cli.run_studies import run_delete
 
-    run_delete(studies, storage, is_sure=yes)
+    studies: tuple[str, ...] = argument(
+        nargs=-1, required=True, metavar="STUDY...", shell_complete=studies
+    )
+    yes: bool = switch("--yes", help="Do not ask.")
+    storage: str | None = STORAGE
+
+
+command.add_command(request_command(List, "list", "run_studies:list_all"))
+command.add_command(request_command(Show, "show", "run_studies:show"))
+command.add_command(request_command(Export, "export", "run_studies:export"))
+command.add_command(request_command(Import, "import", "run_studies:import_"))
+command.add_command(request_command(Delete, "delete", "run_studies:delete"))

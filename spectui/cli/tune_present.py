@@ -9,7 +9,7 @@ from spectui.cli.request import RunOptions
 from spectui.cli.taken import taken_setup, warn_of_changed_defaults
 from spectui.commands.takeover import Takeover
 from spectui.documents import Known
-from spectui.format import gain_percent
+from spectui.format import speedup_percent
 from spectui.measure.arm import OFF, Arm
 from spectui.measure.speedup import gain_text
 from spectui.options.drafters import MODEL_KIND, MTP_KIND
@@ -115,7 +115,7 @@ def _line(present: Known[Arm], result: TuneResult) -> str:
     estimate = _estimate(arm, result) if raced is None else raced.estimate
     if estimate is None:
         forecast = [one.speedup for one in result.outlook.forecasts if one.arm == arm]
-        told = f"is forecast at {_gain(forecast[0])}" if forecast else "was not measured"
+        told = f"is forecast at {speedup_percent(forecast[0])}" if forecast else "was not measured"
         return f"Your present setting ({arm.label}) {told}; {found}."
     if is_best and estimate >= 1:
         return f"Your present setting is the best that was found: {arm.label}."
@@ -144,13 +144,9 @@ def _in_its_trial(arm: Arm, result: TuneResult) -> str:
     if trial is None or estimate is None:
         return "not measured"
     noisy = ", while the machine was disturbed" if trial.noisy else ""
-    return f"{_gain(estimate)} in its trial{noisy}"
+    return f"{speedup_percent(estimate)} in its trial{noisy}"
 
 
 def _estimate(arm: Arm, result: TuneResult) -> float | None:
     trial = result.last_trial(arm)
     return None if trial is None else speedup_estimate(trial, result.trials)
-
-
-def _gain(speedup: float) -> str:
-    return gain_percent(100 * (speedup - 1), 0)

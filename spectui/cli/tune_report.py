@@ -7,12 +7,9 @@ import click
 from rich.table import Table
 
 from spectui.cli.drawing import Words, drawn, sentence, table, wrapped
-from spectui.cli.machines_table import machine_lines
 from spectui.cli.next_step import described
 from spectui.cli.output import complain, write_result
-from spectui.cli.slots_report import SLOTS_LEGEND, slots_lines
-from spectui.cli.tune_depths import depth_lines
-from spectui.cli.tune_places import place_lines
+from spectui.cli.tables import SLOTS_LEGEND, depth_lines, machine_lines, place_lines, slots_lines
 from spectui.cli.tune_present import present_lines
 from spectui.commands.launch import OFF
 from spectui.cores import default_threads, threads_to_take

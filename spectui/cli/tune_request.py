@@ -1,115 +1,95 @@
-"""Request of ``spectui tune``, and the search space that follows from it."""
+"""What follows from a request of ``spectui tune``: servers, search space, plan in words."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
+from pathlib import Path
+from typing import Any
 
 from spectui.cli.given import Given
-from spectui.cli.options_common import BackendKind, check_one_stream
+from spectui.cli.options import BackendKind, check_one_stream
+from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
 from spectui.cli.served_session import wanted_binary, wanted_slots
+from spectui.cli.tune import Tune
 from spectui.errors import UsageError
+from spectui.format import bytes_text, counted, duration_text
+from spectui.interrupts import interrupts
+from spectui.measure.served_models import size_bytes
+from spectui.measure.server_backend import ServerBackend
+from spectui.measure.statistics import MIN_PROMPTS
 from spectui.options.dialect import NGRAM_DIALECTS, Dialect
 from spectui.options.drafters import MTP_KIND
-from spectui.options.request import RequestShape
 from spectui.server.binary import ServerBinary, examine
 from spectui.tune.candidates import Candidate
+from spectui.tune.division import FEWEST_FOR_BOTH
+from spectui.tune.evidence import FEW
 from spectui.tune.layouts import Layouts
+from spectui.tune.result import TuneResult
+from spectui.tune.setup import MOST_TRIALS, TuningSetup
+from spectui.tune.slots import SlotsMeasured, measure_slots
 from spectui.tune.space import PLACING, Parameter, SearchSpace
 
 _ALL = "all"
 """``--tune`` for every parameter."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneOptions:
-    """The options that only ``tune`` has, by click's parameter names."""
-
-    trials: int | None
-    time_budget: float | None
-    study: str | None
-    storage: str | None
-    resume: bool
-    tuned: str
-    min_gain: float
-    until: str
-    dialect: str
-    repeats: int
-    server_bin: str | None
-    backend: str
-    keeps_both: bool | None
-    timeout: float
-    requests: tuple[RequestShape, ...]
-    depths: tuple[int, ...]
-    parallel: tuple[int, ...]
-    slots: tuple[int, ...]
+def slots_of(request: Tune) -> tuple[int, ...]:
     """Numbers of slots to measure with; that of the race first."""
-    pin: bool
+    return wanted_slots(request.given) if request.is_server else (1,)
 
-    @classmethod
-    def of(cls, given: Given) -> "TuneOptions":
-        """Take them from all that the command was given."""
-        own = {field.name for field in fields(cls)}
-        is_server = given["backend"] == BackendKind.SERVER
-        return cls(
-            **{name: value for name, value in given.items() if name in own},
-            slots=wanted_slots(given) if is_server else (1,),
+
+def check_request(request: Tune) -> None:
+    """Refuse options that no search supports.
+
+    Raises:
+        UsageError: such an option was given.
+    """
+    if request.keeps_both is not None and not request.is_server:
+        raise UsageError(
+            "--keep-both and --one-at-a-time are for --backend server; add that, or leave them out"
+        )
+    if request.pin and request.is_server:
+        raise UsageError(
+            "--pin writes what spectui's own engine has fitted; leave it out with --backend "
+            "server, where llama-server fits by itself"
+        )
+    if not request.is_server:
+        check_one_stream(is_one={*request.parallel} <= {1})
+    moving = [str(one) for one in PLACING if one in parameters_of(request)]
+    if request.is_server and moving:
+        raise UsageError(
+            f"--tune {','.join(moving)} moves the target in spectui's own engine; leave it out "
+            "with --backend server"
         )
 
-    @property
-    def is_server(self) -> bool:
-        """Whether a llama-server measures."""
-        return self.backend == BackendKind.SERVER
 
-    def check(self) -> None:
-        """Refuse options that no search supports.
+def parameters_of(request: Tune) -> frozenset[Parameter]:
+    """Parse ``--tune``.
 
-        Raises:
-            UsageError: such an option was given.
-        """
-        if self.keeps_both is not None and not self.is_server:
-            raise UsageError(
-                "--keep-both and --one-at-a-time are for --backend server; add that, or leave them "
-                "out"
-            )
-        if self.pin and self.is_server:
-            raise UsageError(
-                "--pin writes what spectui's own engine has fitted; leave it out with --backend "
-                "server, where llama-server fits by itself"
-            )
-        if not self.is_server:
-            check_one_stream(is_one={*self.parallel} <= {1})
-        moving = [str(one) for one in PLACING if one in self.parameters()]
-        if self.is_server and moving:
-            raise UsageError(
-                f"--tune {','.join(moving)} moves the target in spectui's own engine; leave it out "
-                "with --backend server"
-            )
-
-    def parameters(self) -> frozenset[Parameter]:
-        """Parse ``--tune``.
-
-        Raises:
-            UsageError: it names an unknown parameter, or none in some place.
-        """
-        wanted = [name.strip() for name in self.tuned.split(",")]
-        if wanted == [_ALL]:
-            return frozenset(Parameter)
-        known = [str(parameter) for parameter in Parameter]
-        if not any(wanted):
-            raise UsageError(f"--tune names nothing; choose among {', '.join(known)}, or {_ALL}")
-        if not all(wanted):
-            raise UsageError(
-                f"--tune {self.tuned!r} has an empty place; write one or more of "
-                f"{', '.join(known)}, with commas between them"
-            )
-        for name in wanted:
-            if name not in known:
-                raise UsageError(f"--tune {name}: unknown; choose among {', '.join(known)}")
-        return frozenset(Parameter(name) for name in wanted)
+    Raises:
+        UsageError: it names an unknown parameter, or none in some place.
+    """
+    wanted = [name.strip() for name in request.tuned.split(",")]
+    if wanted == [_ALL]:
+        return frozenset(Parameter)
+    known = [str(parameter) for parameter in Parameter]
+    if not any(wanted):
+        raise UsageError(f"--tune names nothing; choose among {', '.join(known)}, or {_ALL}")
+    if not all(wanted):
+        raise UsageError(
+            f"--tune {request.tuned!r} has an empty place; write one or more of "
+            f"{', '.join(known)}, with commas between them"
+        )
+    for name in wanted:
+        if name not in known:
+            raise UsageError(f"--tune {name}: unknown; choose among {', '.join(known)}")
+    return frozenset(Parameter(name) for name in wanted)
 
 
-def takes_mtp(shared: RunOptions, options: TuneOptions) -> bool:
+def takes_mtp(shared: RunOptions, options: Tune) -> bool:
     """Whether the target's MTP layers may draft.
 
     Raises:
@@ -122,7 +102,7 @@ def takes_mtp(shared: RunOptions, options: TuneOptions) -> bool:
             f"--dialect {options.dialect} has no flags for {MTP_KIND} that spectui knows; leave "
             "one of them out"
         )
-    if is_named and Parameter.N_CPU_MOE in options.parameters():
+    if is_named and Parameter.N_CPU_MOE in parameters_of(options):
         raise UsageError(
             f"--tune {Parameter.N_CPU_MOE} plans for draft models alone; leave it out, or "
             f"{MTP_KIND} of --spec-type"
@@ -131,7 +111,7 @@ def takes_mtp(shared: RunOptions, options: TuneOptions) -> bool:
 
 
 def space_of(
-    options: TuneOptions,
+    options: Tune,
     mtp_layers: int,
     candidates: Sequence[Candidate],
     *,
@@ -154,7 +134,7 @@ def space_of(
         )
     return SearchSpace(
         drafts=usable,
-        tuned=options.parameters(),
+        tuned=parameters_of(options),
         mtp_layers=mtp_layers,
         mtp_files=tuple(chain.from_iterable(c.mtp_file for c in candidates)),
         with_ngrams=with_ngrams,
@@ -164,7 +144,7 @@ def space_of(
     )
 
 
-def measuring_binary(options: TuneOptions, given: Given) -> tuple[ServerBinary, TuneOptions]:
+def measuring_binary(options: Tune, given: Given) -> tuple[ServerBinary, Tune]:
     """The llama-server that measures, and the options in its dialect.
 
     Raises:
@@ -177,7 +157,7 @@ def measuring_binary(options: TuneOptions, given: Given) -> tuple[ServerBinary, 
     return binary, replace(options, dialect=str(binary.dialect))
 
 
-def verifying_binary(options: TuneOptions) -> ServerBinary | None:
+def verifying_binary(options: Tune) -> ServerBinary | None:
     """The user's llama-server; None if it was not given.
 
     Raises:
@@ -193,3 +173,107 @@ def verifying_binary(options: TuneOptions) -> ServerBinary | None:
             f"--dialect {binary.dialect}"
         )
     return binary
+
+
+def slots_measured(
+    options: Tune,
+    setup: TuningSetup,
+    result: TuneResult,
+    backend: ServerBackend,
+    progress: Progress,
+) -> SlotsMeasured:
+    """Measure the best with the other numbers of slots, unless the search was ended."""
+    if result.interrupted or result.error is not None:
+        return SlotsMeasured()
+    began_s = time.monotonic()
+    budget_s = math.inf if options.time_budget is None else options.time_budget
+    # What was found is kept by now: this may be interrupted as well.
+    interrupts.install()
+    found = measure_slots(
+        result,
+        setup.workload,
+        slots_of(options),
+        backend.with_slots,
+        min_gain=setup.min_gain,
+        on_run=progress.on_run,
+        left_s=lambda: budget_s - result.spent.took_s - (time.monotonic() - began_s),
+    )
+    interrupts.hold()
+    return found
+
+
+_OWN = frozenset(
+    {
+        *("study", "storage", "resume", "trials", "time_budget", "json_path", "quiet", "verbose"),
+        *("yes", "min_gain", "until", "repeats", "requests", "depths", "pin", "command_line"),
+        "timeout",
+    }
+)
+
+
+def kept_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The typed options of a command that its study keeps."""
+    found = {name: value for name, value in given.items() if name not in _OWN}
+    if given.get("backend") != BackendKind.SERVER:
+        found.pop("server_bin", None)
+    return {**found, **({"from": True} if "command_line" in given else {})}
+
+
+def too_few(path: Path | None, n: int, *, forecasts: bool) -> str | None:
+    """Note on ``n`` prompts of a file that say little of others; None where they do."""
+    few = counted(n, "prompt")
+    if path is not None and path.suffix == ".txt":
+        few = f"{few} (a .txt file is one)"
+    if forecasts:
+        more = f"with more than {FEW} it is for prompts like them"
+        return f"{few}: the verdict will be for just these; {more}" if n <= FEW else None
+    if n < MIN_PROMPTS:
+        return (
+            f"{few} will not do for a verdict, which needs {MIN_PROMPTS} at least; "
+            f"{FEWEST_FOR_BOTH} or more are better"
+        )
+    if n < FEWEST_FOR_BOTH:
+        return (
+            f"{few} may be too few for a verdict: what chooses a setting cannot judge it; give "
+            f"{FEWEST_FOR_BOTH} or more"
+        )
+    return None
+
+
+def plan_text(
+    request: Tune, shared: RunOptions, study: str, setup: TuningSetup, why_not: str | None
+) -> str:
+    """Plan of the search: steps, time limit, and that it may be interrupted."""
+    limit = request.time_budget
+    sampling = setup.workload.sampling.label
+    origin = shared.temperature_origin(setup.off.target.path)
+    steps = ["the target alone"] if request.is_server else []
+    if not request.is_server:
+        steps.append("a recording to replay every setting on")
+    elif request.trials is None and why_not is None:
+        others = "--trials N tries other values, and n-gram drafters"
+        steps.append(f"a forecast of every draft length with draft_p_min 0 ({others})")
+    if request.trials is not None or why_not is not None:
+        because = f" ({why_not})" if request.trials is None else ""
+        steps.append(f"up to {counted(request.trials or MOST_TRIALS, 'trial')}{because}")
+    steps.append("the best against the target alone")
+    told = f"{', '.join(steps[:-1])}, and {steps[-1]}"
+    takes = "No limit of time (--time-budget sets one)"
+    if limit is not None:
+        takes = f"About {duration_text(limit)}: a step that has begun is finished"
+    return (
+        f"tuning on {counted(len(setup.workload.items), 'prompt')}, {sampling} ({origin}): "
+        f"{told}. {takes}; Ctrl+C keeps what is finished (study {study})"
+    )
+
+
+def cost_text(request: Tune, target: Path, *, keeps_off: bool, forecasts: bool) -> str:
+    """What a search through llama-server loads, and how often."""
+    size = bytes_text(size_bytes(target))
+    n_trials = request.trials or MOST_TRIALS
+    begun = f"up to {n_trials} trials through llama-server, and each new setting starts a server"
+    if forecasts:
+        begun = "two starts of llama-server for each draft, and one for the best setting"
+    if keeps_off:
+        return f"{begun} ({size} of target to load), beside the one without speculation"
+    return f"{begun} and then the one without speculation again ({size} of target to load each)"

@@ -2,47 +2,38 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from spectui.cli.kept_options import kept_options
 from spectui.cli.named_models import Models
-from spectui.cli.progress import Progress
 from spectui.cli.request import RunOptions
-from spectui.cli.served_session import (
-    open_context,
-    with_slot_context,
-    with_slots,
-)
-from spectui.cli.session import (
-    find_candidates,
-    load_models,
-    open_engine,
-    place_target,
-    tokenized,
-)
+from spectui.cli.served_session import open_context, with_slot_context, with_slots
+from spectui.cli.session import find_candidates, load_models, open_engine, place_target, tokenized
+from spectui.cli.tune import Tune
 from spectui.cli.tune_present import arm_of, present_of
 from spectui.cli.tune_request import (
-    TuneOptions,
+    cost_text,
+    kept_options,
+    parameters_of,
+    plan_text,
+    slots_measured,
+    slots_of,
     space_of,
     takes_mtp,
+    too_few,
 )
-from spectui.cli.tune_slots import slots_measured
 from spectui.cores import usable_processors
 from spectui.documents import Known
 from spectui.engine.commands import LoadTarget
 from spectui.engine.guard import request_of
 from spectui.engine.placing import has_devices, left_open
-from spectui.format import bytes_text, counted, duration_text
 from spectui.interrupts import interrupts
 from spectui.llama.buffers import HOST
 from spectui.llama.planned import PlanRequest
 from spectui.measure.arm import Arm
 from spectui.measure.backend import ENGINE
 from spectui.measure.chats import MOST_ANSWERS
-from spectui.measure.served_models import ServedModel, keeps_off, look_at, size_bytes
+from spectui.measure.served_models import ServedModel, keeps_off, look_at
 from spectui.measure.server_backend import ServerBackend
 from spectui.measure.servers import Fleet, measuring_arguments, open_fleet, served_by
-from spectui.measure.statistics import MIN_PROMPTS
 from spectui.measure.workload import Workload, tokenize
 from spectui.models.gguf import read_gguf
 from spectui.options.dialect import Dialect
@@ -55,16 +46,14 @@ from spectui.server.binary import ServerBinary
 from spectui.server.client import LlamaClient
 from spectui.tune.backends import OwnEngine, Served
 from spectui.tune.candidates import Candidate
-from spectui.tune.division import FEWEST_FOR_BOTH
 from spectui.tune.document import Tuned
 from spectui.tune.events import Notice, SearchEnded, StudyOpened, TuneEvent
-from spectui.tune.evidence import FEW
 from spectui.tune.experts import ExpertPlan, plan_caches, plan_experts
 from spectui.tune.layouts import LayoutPlan, fit_layouts
 from spectui.tune.places import knobs_of
 from spectui.tune.result import TuneResult
 from spectui.tune.served_forecast import why_unforecast
-from spectui.tune.setup import MOST_TRIALS, CommandOptions, Limits, TuningSetup
+from spectui.tune.setup import CommandOptions, Limits, TuningSetup
 from spectui.tune.space import Parameter, SearchSpace, longest_draft
 from spectui.tune.studies.study import StudyOptions
 from spectui.tune.tuning import Tuning
@@ -75,11 +64,10 @@ class Search:
     """A search on prompts, before its models are found."""
 
     shared: RunOptions
-    options: TuneOptions
+    options: Tune
     limits: Limits
     prompts: Sequence[Prompt]
     chats: Chats | None
-    progress: Progress
 
     @property
     def all_prompts(self) -> tuple[Prompt, ...]:
@@ -88,17 +76,15 @@ class Search:
 
     def here(self) -> Tuned:
         """Load the models and search with spectui's own engine."""
-        shared, models = self.shared, find_candidates(self.shared, self.progress)
+        shared, models = self.shared, find_candidates(self.shared)
         asked = present_of(shared.given.takeover)
         longest = 0 if asked is None else asked.longest
         shared, models, plan, command = self._placed(models, longest)
         experts = plan if isinstance(plan, ExpertPlan) else None
         caches_mib = self._moe_caches_mib(command, moves_experts=experts is not None)
         with_mtp = takes_mtp(shared, self.options) and experts is None
-        with open_engine(shared, self.progress) as engine:
-            target, candidates = load_models(
-                engine, shared, models, self.progress, command, takes_mtp=with_mtp
-            )
+        with open_engine(shared) as engine:
+            target, candidates = load_models(engine, shared, models, command, takes_mtp=with_mtp)
             self._check_lengths(target.n_ctx, target.remedy)
             space = space_of(
                 self.options,
@@ -112,13 +98,11 @@ class Search:
                 _alone(shared, command.options, shared.given.extra),
                 candidates,
                 _beginning_with(present, space),
-                tokenized(
-                    engine, self.prompts, shared, target, self.progress.say, chats=self.chats
-                ),
+                tokenized(engine, self.prompts, shared, target, self.chats),
             )
             given = self._given_place(command, plan, models)
             knobs = knobs_of(
-                self.options.parameters(),
+                parameters_of(self.options),
                 given,
                 n_processors=usable_processors(),
                 n_devices=len({one.memory for one in target.memory.buffers} - {HOST}),
@@ -155,17 +139,17 @@ class Search:
         )
         drafts = {name: shared.draft_options(path) for name, path in models.drafts.items()}
         plan: LayoutPlan | None = None
-        if Parameter.N_CPU_MOE in self.options.parameters():
-            plan, refused = plan_experts(request, drafts, self.progress.say, shared.margins)
+        if Parameter.N_CPU_MOE in parameters_of(self.options):
+            plan, refused = plan_experts(request, drafts, self.shared.progress.say, shared.margins)
             models = models.without(refused)
             target = request.target if plan is None else plan.loaded
         elif drafts and self._may_move(request.target, models) and shared.fit is not None:
             plan = fit_layouts(
-                request, drafts, shared.fit, self.progress.say, open_context(shared.given)
+                request, drafts, shared.fit, self.shared.progress.say, open_context(shared.given)
             )
             target = request.target if plan is None else plan.loaded
         else:
-            shared, target = place_target(shared, models, self.progress, max_draft=max_draft)
+            shared, target = place_target(shared, models, max_draft=max_draft)
         command = LoadTarget(
             options=target,
             context=context,
@@ -176,14 +160,14 @@ class Search:
 
     def _moe_caches_mib(self, command: LoadTarget, *, moves_experts: bool) -> tuple[int, ...]:
         """Caches of experts to try, planned before anything is loaded."""
-        if Parameter.MOE_CACHE_MIB not in self.options.parameters():
+        if Parameter.MOE_CACHE_MIB not in parameters_of(self.options):
             return ()
         request = PlanRequest(
             target=command.options, context=command.context, max_draft=command.max_draft
         )
         found = plan_caches(request, self.shared.margins, moves_experts=moves_experts)
         if not found:
-            self.progress.say(
+            self.shared.progress.say(
                 "moe_cache_mib changes nothing here: a cache takes experts in RAM, free memory of "
                 "a GPU and a llama.cpp that has it; the rest is searched"
             )
@@ -216,11 +200,11 @@ class Search:
             UsageError: there is nothing to search.
         """
         shared = self.shared
-        models = find_candidates(shared, self.progress)
+        models = find_candidates(shared)
         target = look_at(left_open(shared.target_options(models.target), shared.fit))
         drafts = {n: look_at(shared.draft_options(path)) for n, path in models.drafts.items()}
         alone = _alone(shared, target.options, shared.given.served_extra)
-        off = with_slot_context(alone, self.options.slots[0], shared.given)
+        off = with_slot_context(alone, slots_of(self.options)[0], shared.given)
         # What the binary has no words for is said before anything is started.
         measuring_arguments(off, binary)
         candidates, space = self._served_space(binary, target, drafts)
@@ -244,7 +228,7 @@ class Search:
             served = Served(backend, binary, target, drafts, forecasts=forecasts)
             tuning = Tuning(setup, served)
             result = self._run(tuning, why_not)
-            by_slots = slots_measured(self.options, setup, result, backend, self.progress)
+            by_slots = slots_measured(self.options, setup, result, backend, self.shared.progress)
         return Tuned(
             tuning=tuning,
             result=result,
@@ -271,15 +255,17 @@ class Search:
     ) -> Fleet:
         """The servers, of which none is started yet; says what they cost."""
         options = self.options
-        widest = replace(off, n_slots=max(options.slots))
+        widest = replace(off, n_slots=max(slots_of(options)))
         on = [request_of(widest).beside(draft) for draft in drafts.values()]
         stays = keeps_off(widest, on, wanted=options.keeps_both)
-        self.progress.say(_plan(options, off.target.path, keeps_off=stays, forecasts=forecasts))
+        self.shared.progress.say(
+            cost_text(options, off.target.path, keeps_off=stays, forecasts=forecasts)
+        )
         return open_fleet(
             binary,
             keeps_off=stays,
             timeout_s=options.timeout,
-            say=self.progress.say,
+            say=self.shared.progress.say,
             name=lambda setup: _arm_of(setup, drafts).label,
             from_disk=self.shared.yes,
         )
@@ -318,7 +304,7 @@ class Search:
             n_predict=self.shared.n_predict,
             sampling=self.shared.sampling_for(off.target.path),
             n_ctx=off.context.ctx_size,
-            say=self.progress.say,
+            say=self.shared.progress.say,
         )
 
     def _setup(
@@ -367,51 +353,6 @@ class Search:
         """Whether settings are forecast; a server forecasts in place of trials."""
         return not self.options.is_server or (why_not is None and self.options.trials is None)
 
-    def _too_few(self, n: int, *, forecasts: bool) -> str | None:
-        """Note on ``n`` prompts that say little of others; None where they do."""
-        path = self.shared.prompts
-        few = counted(n, "prompt")
-        if path is not None and path.suffix == ".txt":
-            few = f"{few} (a .txt file is one)"
-        if forecasts:
-            more = f"with more than {FEW} it is for prompts like them"
-            return f"{few}: the verdict will be for just these; {more}" if n <= FEW else None
-        if n < MIN_PROMPTS:
-            return (
-                f"{few} will not do for a verdict, which needs {MIN_PROMPTS} at least; "
-                f"{FEWEST_FOR_BOTH} or more are better"
-            )
-        if n < FEWEST_FOR_BOTH:
-            return (
-                f"{few} may be too few for a verdict: what chooses a setting cannot judge it; give "
-                f"{FEWEST_FOR_BOTH} or more"
-            )
-        return None
-
-    def _plan(self, study: str, setup: TuningSetup, why_not: str | None) -> str:
-        """Plan of the search: steps, time limit, and that it may be interrupted."""
-        options, limit = self.options, self.options.time_budget
-        sampling = setup.workload.sampling.label
-        origin = self.shared.temperature_origin(setup.off.target.path)
-        steps = ["the target alone"] if options.is_server else []
-        if not options.is_server:
-            steps.append("a recording to replay every setting on")
-        elif options.trials is None and why_not is None:
-            others = "--trials N tries other values, and n-gram drafters"
-            steps.append(f"a forecast of every draft length with draft_p_min 0 ({others})")
-        if options.trials is not None or why_not is not None:
-            because = f" ({why_not})" if options.trials is None else ""
-            steps.append(f"up to {counted(options.trials or MOST_TRIALS, 'trial')}{because}")
-        steps.append("the best against the target alone")
-        told = f"{', '.join(steps[:-1])}, and {steps[-1]}"
-        takes = "No limit of time (--time-budget sets one)"
-        if limit is not None:
-            takes = f"About {duration_text(limit)}: a step that has begun is finished"
-        return (
-            f"tuning on {counted(len(setup.workload.items), 'prompt')}, {sampling} ({origin}): "
-            f"{told}. {takes}; Ctrl+C keeps what is finished (study {study})"
-        )
-
     def _run(self, tuning: Tuning, why_not: str | None = None) -> TuneResult:
         """Search; say what happens.
 
@@ -419,22 +360,23 @@ class Search:
             tuning: the search.
             why_not: why nothing is forecast; None where something is.
         """
-        n = len(tuning.setup.workload.items)
+        shared, progress, setup = self.shared, self.shared.progress, tuning.setup
 
         def on_event(event: TuneEvent) -> None:
             if isinstance(event, SearchEnded):
                 interrupts.hold()
             if isinstance(event, StudyOpened):
-                self.progress.announce(self._plan(event.name, tuning.setup, why_not))
-                if (few := self._too_few(n, forecasts=self._forecasts(why_not))) is not None:
-                    self.progress.announce(few)
+                progress.announce(plan_text(self.options, shared, event.name, setup, why_not))
+                n, forecasts = len(setup.workload.items), self._forecasts(why_not)
+                if (few := too_few(shared.prompts, n, forecasts=forecasts)) is not None:
+                    progress.announce(few)
             if isinstance(event, Notice):
-                self.progress.announce(event.text)
-            self.progress.on_tune(event)
+                progress.announce(event.text)
+            progress.on_tune(event)
 
         result = tuning.run(on_event)
         if result.not_kept is not None:
-            self.progress.announce(result.not_kept)
+            progress.announce(result.not_kept)
         return result
 
 
@@ -463,15 +405,3 @@ def _alone(shared: RunOptions, target: ModelOptions, extra: tuple[str, ...]) -> 
     """Setup of the target alone."""
     context = shared.context
     return Setup(target=target, draft=None, context=context, speculation=None, extra=extra)
-
-
-def _plan(options: TuneOptions, target: Path, *, keeps_off: bool, forecasts: bool) -> str:
-    """Description of the search's cost."""
-    size = bytes_text(size_bytes(target))
-    n_trials = options.trials or MOST_TRIALS
-    begun = f"up to {n_trials} trials through llama-server, and each new setting starts a server"
-    if forecasts:
-        begun = "two starts of llama-server for each draft, and one for the best setting"
-    if keeps_off:
-        return f"{begun} ({size} of target to load), beside the one without speculation"
-    return f"{begun} and then the one without speculation again ({size} of target to load each)"

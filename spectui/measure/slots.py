@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from spectui.documents import Json, or_reason
 from spectui.engine.events import GenerationResult
-from spectui.format import counted, gain_percent
+from spectui.format import counted, speedup_percent
 from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Pair
 from spectui.measure.verdict import Answer, Basis, judge
@@ -61,7 +61,7 @@ class SlotResult:
         """The gain and the answer."""
         if self.found.speedup is None:
             return f"with {counted(self.n_slots, 'slot')} nothing was measured"
-        gain = gain_percent(100 * (self.found.speedup.capped.estimate - 1), 0)
+        gain = speedup_percent(self.found.speedup.capped.estimate)
         return f"with {counted(self.n_slots, 'slot')} {gain}, {_WORDS[self.answer]}"
 
     def document(self) -> Json:

@@ -4,11 +4,8 @@ The names are those of llama.cpp's ``common/arg.cpp``, old and current ones. Def
 the configuration that an option fills, so that each stands in one place.
 """
 
-from dataclasses import replace
-
 from spectui.options.context import CONTEXT
 from spectui.options.drafters import NGRAMS, DraftSimple, numbers_of
-from spectui.options.number import Number
 from spectui.options.option import Decimal, Option, Switch, Values, Whole, default_of
 from spectui.options.placement import MODEL, MODEL_DRAFT, PLACEMENT
 from spectui.options.setup import SamplingConfig
@@ -61,13 +58,10 @@ SHARED_BY_NGRAMS = tuple(
 """Former options of n-gram drafters alone; draft lengths applied to models, too."""
 
 
-def _number(number: Number) -> Option:
-    found = Option(flags=number.flags, values=number.values, help=number.help)
-    return replace(found, default=number.default)
-
-
 NUMBERS = tuple(
-    _number(number) for drafter in (DraftSimple, *NGRAMS) for number in numbers_of(drafter)
+    Option(flags=one.flags, values=one.values, help=one.help, default=one.default)
+    for drafter in (DraftSimple, *NGRAMS)
+    for one in numbers_of(drafter)
 )
 """Numbers of drafters; MTP layers share those of a draft model."""
 RUN = (MODEL, MODEL_DRAFT, *PLACEMENT, *CONTEXT, TEMPERATURE, *SAMPLING)

@@ -16,34 +16,24 @@ THREADS = Option(
     values=Whole(0, MAX_THREADS),
     help="Compute threads (default: one per physical core, efficiency cores left out).",
     default=default_of(ContextOptions, "threads"),
-    metavar="N",
-    shows_default=False,
 )
-THREADS_BATCH = Option(
+THREADS_BATCH = replace(
+    THREADS,
     flags=("-tb", "--threads-batch"),
-    values=Whole(0, MAX_THREADS),
     help="Compute threads for batches (default: as -t).",
     default=default_of(ContextOptions, "threads_batch"),
-    metavar="N",
-    shows_default=False,
 )
-THREADS_DRAFT = Option(
+THREADS_DRAFT = replace(
+    THREADS,
     flags=("-td", "--threads-draft", "--spec-draft-threads"),
-    values=Whole(0, MAX_THREADS),
     help="Compute threads of the draft (default: as -t).",
     default=default_of(ContextOptions, "threads_draft"),
-    metavar="N",
-    shows_default=False,
-    written="--spec-draft-threads",
 )
-THREADS_BATCH_DRAFT = Option(
+THREADS_BATCH_DRAFT = replace(
+    THREADS,
     flags=("-tbd", "--threads-batch-draft", "--spec-draft-threads-batch"),
-    values=Whole(0, MAX_THREADS),
     help="Compute threads of the draft for batches (default: as the target's).",
     default=default_of(ContextOptions, "threads_batch_draft"),
-    metavar="N",
-    shows_default=False,
-    written="--spec-draft-threads-batch",
 )
 THREAD_COUNTS = (THREADS, THREADS_BATCH, THREADS_DRAFT, THREADS_BATCH_DRAFT)
 CPU_MASK = Option(
@@ -71,7 +61,6 @@ PRIO = Option(
     values=Whole(-1, 3),
     help="Priority of the compute threads: -1 low, 0 normal, 1 medium, 2 high, 3 real-time.",
     default=default_of(CpuOptions, "prio"),
-    metavar="N",
     shows_default=False,
 )
 POLL = Option(
@@ -79,7 +68,6 @@ POLL = Option(
     values=Whole(0),
     help="How long they wait awake for work, from 0 to 100.",
     default=default_of(CpuOptions, "poll"),
-    metavar="N",
 )
 
 
@@ -111,7 +99,6 @@ CTX_SIZE = Option(
     values=Whole(1),
     help="Tokens that the context holds.",
     default=default_of(ContextOptions, "ctx_size"),
-    metavar="N",
 )
 CONTEXT = (
     CTX_SIZE,
@@ -120,14 +107,12 @@ CONTEXT = (
         values=Whole(1),
         help="Most tokens per decode.",
         default=default_of(ContextOptions, "batch_size"),
-        metavar="N",
     ),
     Option(
         flags=("-ub", "--ubatch-size"),
         values=Whole(1),
         help="Most tokens computed at once.",
         default=default_of(ContextOptions, "ubatch_size"),
-        metavar="N",
     ),
     Option(
         flags=("-fa", "--flash-attn"),

@@ -65,10 +65,9 @@ class Option:
     help: str = ""
     metavar: str | None = None
     shows_default: bool = True
+    """Whether the help shows the default, where its text does not."""
     repeats: bool = False
     """Whether it may be given several times."""
-    written: str = ""
-    """Flag that exports write for current llama.cpp; empty for the first, as for other builds."""
     is_ours: bool = True
     """spectui's command line has it, under ``name``."""
     is_written: bool = True
@@ -88,6 +87,11 @@ class Option:
     def long_flag(self) -> str:
         """The long spelling that old and current builds share."""
         return next(flag for flag in self.flags if flag.startswith("--"))
+
+    @property
+    def written(self) -> str:
+        """Flag that exports write for current llama.cpp; empty for the first that it takes."""
+        return next((flag for flag in self.flags if flag.startswith("--spec-draft-")), "")
 
     @property
     def is_switch(self) -> bool:

@@ -3,6 +3,8 @@
 Names as in ``options.catalogue``.
 """
 
+from dataclasses import replace
+
 from spectui.options.option import File, Layers, Option, Switch, Whole, Words, default_of
 from spectui.options.setup import (
     CACHE_TYPES,
@@ -17,17 +19,9 @@ from spectui.options.setup import (
 _MAX_LAYERS = 1024
 
 
-def _cache_type(flags: str, what: str, *, written: str = "", more: str = "") -> Option:
-    # Target and draft have the same defaults.
-    key = "cache_type_k" if what.endswith("K") else "cache_type_v"
-    return Option(
-        flags=tuple(flags.split()),
-        values=Words(CACHE_TYPES),
-        help=f"Type of the {what} cache{more}.",
-        metavar="TYPE",
-        default=default_of(ModelOptions, key),
-        written=written,
-    )
+def _draft(own: Option, flags: str, help_text: str) -> Option:
+    """The draft's twin of an option of the target."""
+    return replace(own, flags=tuple(flags.split()), help=help_text)
 
 
 MODEL = Option(
@@ -40,22 +34,17 @@ MODEL_DRAFT = Option(
     values=File(),
     help="A draft, a GGUF file. May be repeated: each is a candidate.",
     repeats=True,
-    written="--spec-draft-model",
 )
 GPU_LAYERS = Option(
     flags=("-ngl", "--gpu-layers", "--n-gpu-layers"),
     values=Layers(),
     help="Layers of the target on the GPU (default: all that fit, see --fit).",
     default=default_of(ModelOptions, "n_gpu_layers"),
-    shows_default=False,
 )
-GPU_LAYERS_DRAFT = Option(
-    flags=("-ngld", "--gpu-layers-draft", "--n-gpu-layers-draft", "--spec-draft-ngl"),
-    values=Layers(),
-    help="Layers of the draft on the GPU (default: all).",
-    default=default_of(ModelOptions, "n_gpu_layers"),
-    shows_default=False,
-    written="--spec-draft-ngl",
+GPU_LAYERS_DRAFT = _draft(
+    GPU_LAYERS,
+    "-ngld --gpu-layers-draft --n-gpu-layers-draft --spec-draft-ngl",
+    "Layers of the draft on the GPU (default: all).",
 )
 RPC = Option(
     flags=("--rpc",),
@@ -67,11 +56,10 @@ DEVICE = Option(
     help="Devices for the target, such as CUDA0,RPC0, or none (default: all).",
     metavar="NAME,...",
 )
-DEVICE_DRAFT = Option(
-    flags=("-devd", "--device-draft", "--spec-draft-device"),
-    help="Devices for the draft (default: those of the target).",
-    metavar="NAME,...",
-    written="--spec-draft-device",
+DEVICE_DRAFT = _draft(
+    DEVICE,
+    "-devd --device-draft --spec-draft-device",
+    "Devices for the draft (default: those of the target).",
 )
 TENSOR_SPLIT = Option(
     flags=("-ts", "--tensor-split"),
@@ -118,7 +106,6 @@ N_CPU_MOE = Option(
     values=Whole(0, _MAX_LAYERS),
     help="Keep the expert weights of the first N layers in RAM.",
     default=default_of(ModelOptions, "n_cpu_moe"),
-    metavar="N",
     shows_default=False,
 )
 MOE_CACHE_MIB = Option(
@@ -126,30 +113,21 @@ MOE_CACHE_MIB = Option(
     values=Whole(0, 1 << 20),
     help="MiB of GPU memory for the experts in RAM that were used last (default: none).",
     default=default_of(ContextOptions, "moe_cache_mib"),
-    metavar="N",
-    shows_default=False,
 )
-OVERRIDE_TENSOR_DRAFT = Option(
-    flags=("-otd", "--override-tensor-draft", "--spec-draft-override-tensor"),
-    help="As -ot, for the draft.",
-    metavar="PATTERN=BUFFER",
-    repeats=True,
-    written="--spec-draft-override-tensor",
+OVERRIDE_TENSOR_DRAFT = _draft(
+    OVERRIDE_TENSOR,
+    "-otd --override-tensor-draft --spec-draft-override-tensor",
+    "As -ot, for the draft.",
 )
-CPU_MOE_DRAFT = Option(
-    flags=("--cpu-moe-draft", "-cmoed", "--spec-draft-cpu-moe"),
-    values=Switch(),
-    help="Keep all expert weights of the draft in RAM.",
-    written="--spec-draft-cpu-moe",
+CPU_MOE_DRAFT = _draft(
+    CPU_MOE,
+    "--cpu-moe-draft -cmoed --spec-draft-cpu-moe",
+    "Keep all expert weights of the draft in RAM.",
 )
-N_CPU_MOE_DRAFT = Option(
-    flags=("--n-cpu-moe-draft", "-ncmoed", "--spec-draft-n-cpu-moe", "--spec-draft-ncmoe"),
-    values=Whole(0, _MAX_LAYERS),
-    help="Keep the expert weights of the draft's first N layers in RAM.",
-    default=default_of(ModelOptions, "n_cpu_moe"),
-    metavar="N",
-    shows_default=False,
-    written="--spec-draft-n-cpu-moe",
+N_CPU_MOE_DRAFT = _draft(
+    N_CPU_MOE,
+    "--n-cpu-moe-draft -ncmoed --spec-draft-n-cpu-moe --spec-draft-ncmoe",
+    "Keep the expert weights of the draft's first N layers in RAM.",
 )
 OVERRIDE_KV = Option(
     flags=("--override-kv", "-okv"),
@@ -170,7 +148,6 @@ N_CPU_FFN = Option(
     values=Whole(0, _MAX_LAYERS),
     help="Keep the dense FFN weights of the target's first N layers in RAM.",
     default=default_of(ModelOptions, "n_cpu_ffn"),
-    metavar="N",
     shows_default=False,
 )
 MLOCK = Option(
@@ -215,21 +192,24 @@ NO_HOST = Option(
 )
 LOADING = (NO_MMAP, MLOCK, DIRECT_IO, LOAD_MODE)
 """How weights come into RAM: the first three, or the last for all of them."""
-CACHE_TYPE_K = _cache_type(
-    "-ctk --cache-type-k",
-    "target's K",
-    more=f": {', '.join(CACHE_TYPES)}",
+CACHE_TYPE_K = Option(
+    flags=("-ctk", "--cache-type-k"),
+    values=Words(CACHE_TYPES),
+    help=f"Type of the target's K cache: {', '.join(CACHE_TYPES)}.",
+    metavar="TYPE",
+    default=default_of(ModelOptions, "cache_type_k"),
 )
-CACHE_TYPE_V = _cache_type("-ctv --cache-type-v", "target's V")
-CACHE_TYPE_K_DRAFT = _cache_type(
-    "-ctkd --cache-type-k-draft --spec-draft-type-k",
-    "draft's K",
-    written="--spec-draft-type-k",
+CACHE_TYPE_V = replace(
+    CACHE_TYPE_K,
+    flags=("-ctv", "--cache-type-v"),
+    help="Type of the target's V cache.",
+    default=default_of(ModelOptions, "cache_type_v"),
 )
-CACHE_TYPE_V_DRAFT = _cache_type(
-    "-ctvd --cache-type-v-draft --spec-draft-type-v",
-    "draft's V",
-    written="--spec-draft-type-v",
+CACHE_TYPE_K_DRAFT = _draft(
+    CACHE_TYPE_K, "-ctkd --cache-type-k-draft --spec-draft-type-k", "Type of the draft's K cache."
+)
+CACHE_TYPE_V_DRAFT = _draft(
+    CACHE_TYPE_V, "-ctvd --cache-type-v-draft --spec-draft-type-v", "Type of the draft's V cache."
 )
 FIT = Option(
     flags=("-fit", "--fit"),
@@ -249,7 +229,6 @@ FIT_CTX = Option(
     values=Whole(1),
     help="Shortest context to which --fit shortens one whose size is not given.",
     default=default_of(Fit, "min_ctx"),
-    metavar="N",
     is_written=False,
 )
 FITTING = (FIT, FIT_TARGET, FIT_CTX)

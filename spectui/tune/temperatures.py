@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from spectui.documents import Json, Known, or_reason
-from spectui.format import counted, gain_percent
+from spectui.format import counted, speedup_percent
 from spectui.measure.measurer import NOTHING_DRAFTED
 from spectui.options.setup import GREEDY, SamplingConfig
 from spectui.speculative.counters import Tally
@@ -64,7 +64,7 @@ def temperatures_sentence(found: Temperatures) -> str | None:
     if not found.value:
         return None
     told = ", ".join(
-        f"{gain_percent(100 * (one.speedup - 1), 0)} "
+        f"{speedup_percent(one.speedup)} "
         f"{'with greedy output' if one.sampling.is_greedy else f'at {one.sampling.label}'}"
         for one in found.value
     )

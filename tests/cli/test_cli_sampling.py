@@ -7,9 +7,9 @@ from shutil import copyfile
 import click
 import pytest
 
+from spectui.cli.click_options import request_of
+from spectui.cli.cockpit import DEMO_TOKENS, Cockpit
 from spectui.cli.cockpit import command as cockpit
-from spectui.cli.given import Given
-from spectui.cli.options import DEMO_TOKENS
 from spectui.cli.run_cockpit import make_launch
 from spectui.live.setup import Pair
 from spectui.options.setup import SamplingConfig
@@ -70,7 +70,7 @@ def test_answers_of_a_demo_model_have_a_limit_on_the_screen(tiny: TinyPath, home
     copyfile(own, demo)
     for arguments, of_demo, of_own in (([], DEMO_TOKENS, -1), (["-n", "500"], 500, 500)):
         with cockpit.make_context("cockpit", list(arguments)) as context:
-            launch = make_launch(Given.of(context), Settings())
+            launch = make_launch(request_of(Cockpit, context), Settings())
             for target, n_predict in ((demo, of_demo), (own, of_own)):
                 assert launch.make_setup(Pair(target=target, draft=None)).n_predict == n_predict
 
@@ -120,7 +120,7 @@ def test_the_screen_samples_so_too(
         (["--preset", preset], (0.8, 7)),
     ):
         with cockpit.make_context("cockpit", list(arguments)) as context:
-            launch = make_launch(Given.of(context), Settings())
+            launch = make_launch(request_of(Cockpit, context), Settings())
             found = launch.make_setup(pair).sampling
             # A preset that is chosen on the screen says the same as one that was typed.
             chosen = launch.with_preset(preset).make_setup(pair).sampling

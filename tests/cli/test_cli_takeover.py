@@ -11,8 +11,9 @@ import optuna
 import pytest
 from msgspec import structs
 
+from spectui.cli.click_options import request_of
+from spectui.cli.cockpit import Cockpit
 from spectui.cli.cockpit import command as cockpit
-from spectui.cli.given import Given
 from spectui.cli.run_cockpit import make_launch
 from spectui.commands.command import Start
 from spectui.commands.measured import unmeasured
@@ -50,7 +51,7 @@ DRAFTED = ("--spec-type", "draft-simple", *TUNED)
 
 def test_the_screen_hands_a_command_over_in_its_own_form(line: str) -> None:
     with cockpit.make_context("cockpit", []) as context:
-        launch = make_launch(Given.of(context), Settings()).with_command(line)
+        launch = make_launch(request_of(Cockpit, context), Settings()).with_command(line)
     assert launch.pair is not None
     setup = launch.make_setup(launch.pair)
     live, off = export_choices(setup, None, has_gpu=False)

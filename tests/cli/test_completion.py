@@ -12,7 +12,7 @@ import optuna
 import pexpect
 import pytest
 
-from spectui.cli import completing
+from spectui.cli import completion
 from spectui.cli.cockpit import command
 from spectui.tune.studies.storage import own_storage
 
@@ -90,4 +90,4 @@ def test_a_storage_that_cannot_be_read_completes_nothing(
     monkeypatch.setenv("SPECTUI_HOME", str(tmp_path))
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "studies.sqlite3").write_text("no database")
-    assert completing.studies(command.context_class(command), command.params[0], "") == []
+    assert completion.studies(command.context_class(command), command.params[0], "") == []

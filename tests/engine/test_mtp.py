@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spectui.cli.click_options import HELP_NAMES
+from spectui.cli.click_options import HELP_NAMES, request_of
+from spectui.cli.cockpit import Cockpit
 from spectui.cli.cockpit import command as cockpit_command
-from spectui.cli.given import Given
 from spectui.cli.run_cockpit import make_launch
 from spectui.engine.commands import ComparePair, Generate, RecordChains
 from spectui.engine.driver import Engine
@@ -313,7 +313,7 @@ def launch(*arguments: object) -> Launch:
     context = cockpit_command.make_context(
         "cockpit", [str(argument) for argument in arguments], help_option_names=HELP_NAMES
     )
-    return make_launch(Given.of(context), Settings())
+    return make_launch(request_of(Cockpit, context), Settings())
 
 
 def test_the_screen_drafts_with_what_is_chosen(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.cli.click_options import HELP_NAMES
+from spectui.cli.click_options import HELP_NAMES, request_of
+from spectui.cli.cockpit import Cockpit
 from spectui.cli.cockpit import command as cockpit
-from spectui.cli.given import Given
 from spectui.cli.run_cockpit import make_launch
 from spectui.errors import BadInputError
 from spectui.live.setup import Pair
@@ -168,7 +168,7 @@ def test_a_preset_is_ready_once_all_of_its_target_and_a_draft_are_there(
     def pair(preset: object) -> Pair | None:
         arguments = ["--preset", str(preset)]
         context = cockpit.make_context("cockpit", arguments, help_option_names=HELP_NAMES)
-        return make_launch(Given.of(context), Settings()).pair
+        return make_launch(request_of(Cockpit, context), Settings()).pair
 
     assert ready() == DEMOS
     put(models, "Target-00002-of-00002.gguf", "Other.gguf")

@@ -6,8 +6,9 @@ import subprocess
 import sys
 from typing import Any
 
+from spectui.cli.click_options import request_of
+from spectui.cli.cockpit import Cockpit
 from spectui.cli.cockpit import command as cockpit
-from spectui.cli.given import Given
 from spectui.cli.run_cockpit import make_launch
 from spectui.engine.commands import Generate, Tokenize
 from spectui.engine.driver import Engine
@@ -63,8 +64,8 @@ def screen(card: Card) -> dict[str, Any]:
 
 async def _answered(card: Card, size: tuple[int, int]) -> float | None:
     """Answer a question under the screen; tokens/s of the turn."""
-    given = Given.of(cockpit.make_context("cockpit", [*card.options, "--temp", "0"]))
-    app = SpectuiApp(make_launch(given, Settings(keep_sessions=False)))
+    request = request_of(Cockpit, cockpit.make_context("cockpit", [*card.options, "--temp", "0"]))
+    app = SpectuiApp(make_launch(request, Settings(keep_sessions=False)))
     try:
         async with app.run_test(size=size) as pilot:
             session = Session(app, pilot)

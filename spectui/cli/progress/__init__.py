@@ -1,6 +1,8 @@
 """Progress on stderr: a live display on a terminal, plain lines elsewhere, or nothing."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO, cast
 
 if TYPE_CHECKING:
@@ -84,10 +86,17 @@ class LastingStderr:
         return self._file.fileno()
 
 
-def open_progress(*, quiet: bool, verbose: bool) -> Progress:
-    """Choose a display for stderr. llama.cpp's log would tear a live one."""
-    if quiet:
-        return Progress()
+@contextmanager
+def open_progress(*, quiet: bool, verbose: bool = False) -> Iterator[Progress]:
+    """A display on stderr for the time of the block. llama.cpp's log would tear a live one."""
+    progress = Progress() if quiet else _display(verbose=verbose)
+    try:
+        yield progress
+    finally:
+        progress.close()
+
+
+def _display(*, verbose: bool) -> Progress:
     # They know all that can be told of, which takes time to load.
     from rich.console import Console
 
