@@ -26,6 +26,7 @@ import pytest
 
 from spectui import __version__
 from spectui.engine.host_memory import HostMemory
+from spectui.engine.thread import EngineThread
 from spectui.llama.library import C, library, llama_cpp_version
 from spectui.server.process import LlamaServer
 from tests.support import attached
@@ -146,6 +147,10 @@ class VirtualTime:
         monkeypatch.setattr(C, "llama_init_from_model", begun)
         monkeypatch.setattr(C, "llama_decode", decoded)
         monkeypatch.setattr(time, "perf_counter", self)
+        # What a thread waits for another is the machine's.
+        defaults = EngineThread.__init__.__kwdefaults__
+        assert defaults is not None
+        monkeypatch.setitem(defaults, "clock", self)
 
 
 def _address(pointer: Foreign) -> int:
