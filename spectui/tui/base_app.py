@@ -151,6 +151,8 @@ class BaseApp(OrderedApp[None]):
         self.settings = settings
         is_ascii = ascii or settings.ascii
         self._own_filters = (SanitisingFilter(), *((AsciiFilter(),) if is_ascii else ()))
+        # Digits of box drawings, for one, are not told apart in ASCII.
+        self.set_class(is_ascii, "-ascii")
         # A class attribute: there is one app in a process, but tests make several.
         ScrollBar.renderer = AsciiScrollBars if is_ascii else ScrollBarRender
         wanted = theme or settings.theme
@@ -210,6 +212,9 @@ class BaseApp(OrderedApp[None]):
         selection = self.screen.get_selected_text()
         if selection:
             self.copy_to_clipboard(selection)
+            # The key stops and quits as well: the next time it does.
+            self.screen.clear_selection()
+            self.notify("Copied what was selected.")
         return bool(selection)
 
     @property

@@ -15,13 +15,13 @@ from spectui.format import printable
 _OTHER = re.compile(r"[^\x00-\x7f]")
 _IN_ASCII = {
     "▁▂▃▄▅▆▇█": ".:-=+**#",
-    "▏▎▍▌▋▊▉": "----===",
+    "▏▎▍▌▋▊▉▔": "||||||| ",
     "▓▒░▚▞": "=+:%o",
     # Ends of lines: the digits that are drawn of these stay apart.
     "╺╸╶╴": "    ",
     "■□▪•◆●": "#x+*=o",
     "⟨⟩↑↓▲": "[]^v!",
-    "–−…×·±’°αγ": "--~x.~'oag",
+    "–−…×·±’°αγ": "--.x.~'oag",
 }
 _TABLE = {
     one: other

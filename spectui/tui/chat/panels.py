@@ -75,7 +75,7 @@ def _headline(state: ThroughputState, pen: Pen) -> Block:
     )
     arrowed, look = pen.factor(factor)
     one = pen.spread(speed, ((arrowed, look),))
-    if factor is None:
+    if factor is None or not pen.has_digits:
         return block((0, (one,)))
     beside: Lines = (speed, (), ((f"{_compared(factor)} the target alone", look),))
     large = pen.large(f"{factor:.2f}x", look)

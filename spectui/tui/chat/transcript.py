@@ -1,6 +1,7 @@
 """The transcript: every token shows whether the draft or the target produced it."""
 
 import codecs
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import ClassVar, Literal
 
@@ -79,7 +80,13 @@ class Paragraph(Widget):
         if self._parts and self._parts[-1][1] == kind:
             text = self._parts.pop()[0] + text
         self._parts.append((text, kind))
-        self.refresh(layout=True)
+
+    def fit(self) -> None:
+        """Show what was added; the screen is laid out anew only where that takes another line."""
+        size = self.content_size
+        is_known = size.width > 0
+        height = self.render().get_height(self.styles.get_rules(), size.width) if is_known else 0
+        self.refresh(layout=height != size.height or not is_known)
 
     @property
     def text(self) -> Content:
@@ -129,6 +136,7 @@ class Transcript(VerticalScroll):
         self.paragraphs: list[Paragraph] = []
         self._said: list[tuple[Role, list[str]]] = []
         self._is_open = False
+        self._place: tuple[Paragraph, float] | None = None
         self._placeholder.display = True
 
     def compose(self) -> ComposeResult:
@@ -139,6 +147,25 @@ class Transcript(VerticalScroll):
         """Show what was said before, and follow what comes."""
         self._turns.mount_all(self.paragraphs)
         self.anchor()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Keep which text is on top, for a change of the width."""
+        super().watch_scroll_y(old_value, new_value)
+        at = bisect_right(self.paragraphs, new_value, key=lambda one: one.virtual_region.y) - 1
+        self._place = None
+        if at >= 0 and not self.is_vertical_scroll_end:
+            top = self.paragraphs[at]
+            region = top.virtual_region
+            self._place = top, (new_value - region.y) / max(region.height, 1)
+
+    def on_resize(self) -> None:
+        """Keep the text on top that was there, unless the end is followed."""
+        if self._place is not None:
+            self.call_after_refresh(self._come_back, *self._place)
+
+    def _come_back(self, top: Paragraph, share: float) -> None:
+        region = top.virtual_region
+        self.scroll_to(y=round(region.y + share * region.height), animate=False, immediate=True)
 
     def clear(self) -> None:
         """Forget everything that was said."""
@@ -163,6 +190,8 @@ class Transcript(VerticalScroll):
         self._is_open = True
 
     def _begin_paragraph(self, mark: str = "", classes: str = "") -> None:
+        if self.paragraphs:
+            self.paragraphs[-1].fit()
         paragraph = Paragraph(mark, show_rejected=self.show_rejected, classes=classes)
         self.paragraphs.append(paragraph)
         if self.is_mounted:
@@ -173,6 +202,7 @@ class Transcript(VerticalScroll):
         if not self._is_open:
             self.start_turn("notice")
         self._say(text, self._kind)
+        self.paragraphs[-1].fit()
 
     def append_tokens(self, tokens: Iterable[Token]) -> None:
         """Add tokens to the open turn; with none open, to a new answer."""
@@ -181,6 +211,7 @@ class Transcript(VerticalScroll):
         for piece, from_draft in tokens:
             self._kind = "draft" if from_draft else "target"
             self._say(self._decoder.decode(piece), self._kind)
+        self.paragraphs[-1].fit()
 
     def append_rejected(self, pieces: Sequence[bytes]) -> None:
         """Add the draft tokens that the target refused at this point of the answer."""
@@ -192,6 +223,7 @@ class Transcript(VerticalScroll):
         # They stay in the line, whatever they hold.
         one_line = refused.replace("\n", shown("\n"))
         self.paragraphs[-1].add(f"{_OPEN}{one_line}{_CLOSE}", "rejected")
+        self.paragraphs[-1].fit()
 
     def end_turn(self, note: str) -> None:
         """End the open turn, with a note below it unless that is empty; else do nothing."""
@@ -203,6 +235,7 @@ class Transcript(VerticalScroll):
             if not self.paragraphs[-1].is_empty:
                 self._begin_paragraph()
             self._show(displayed(note), "note")
+        self.paragraphs[-1].fit()
 
     def _say(self, text: str, kind: Kind) -> None:
         self._said[-1][1].append(text)

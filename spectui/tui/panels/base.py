@@ -137,6 +137,8 @@ class Pen:
     """Lays text out in lines of a panel's width."""
 
     width: int
+    has_digits: bool = True
+    """Whether large digits can be read: not in ASCII."""
 
     def sentence(self, text: str, look: str = Look.MUTED) -> Lines:
         """Break a sentence into lines."""
@@ -309,7 +311,8 @@ class Panel(Widget, Generic[State]):
         """Return the lines to show, in the details that fit."""
         if self._lines is None:
             width, height = self.size
-            blocks = () if self.state is None else self.blocks(self.state, Pen(width))
+            pen = Pen(width, has_digits=not self.app.has_class("-ascii"))
+            blocks = () if self.state is None else self.blocks(self.state, pen)
             self._lines = [crop(line, width) for line in fit(blocks, height)]
         return self._lines
 

@@ -339,6 +339,9 @@ class TuneScreen(Screen[Filled]):
     def action_view(self, view: str) -> None:
         """Show one of the views."""
         self.query_one(Tabs).active = f"tab-{view}"
+        # Rows are chosen and applied in the table.
+        if view == "settings":
+            self.call_after_refresh(self.query_one(TrialsTable).focus)
 
     def action_sort(self, reverse: bool = False) -> None:  # noqa: FBT001, FBT002 - of a binding
         """Sort the settings by the next column, or reverse their order."""

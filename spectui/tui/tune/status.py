@@ -49,7 +49,7 @@ class VerdictBox(Horizontal):
         self.set_class(is_decided and bool(told.pays), "-gain")
         self.set_class(is_decided and (told.speedup or 1.0) < 1, "-loss")
         is_large = told.is_decided and told.speedup is not None
-        is_roomy = self.app.size.height >= _ROOMY
+        is_roomy = self.app.size.height >= _ROOMY and not self.app.has_class("-ascii")
         self.set_class(is_large and is_roomy, "-large")
         if told.speedup is not None:
             self.query_one(Digits).update(f"{told.speedup:.2f}x")

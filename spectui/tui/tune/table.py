@@ -226,7 +226,12 @@ class TrialsTable(DataTable[Text]):
             titles = {one: one.narrow if is_narrow and one.narrow else one.title for one in COLUMNS}
             widths = {one: max(len(title), one.width) for one, title in titles.items()}
             widths[self.column] += len(arrow)
-            room = self.size.width - sum(widths.values()) + widths[DRAFT] - _PADDING * len(widths)
+            room = (
+                self.scrollable_content_region.width
+                - sum(widths.values())
+                + widths[DRAFT]
+                - _PADDING * len(widths)
+            )
             if room >= min(longest, 2 * _MIN_DRAFT):
                 break
         widths[DRAFT] = max(_MIN_DRAFT, min(room, longest))
