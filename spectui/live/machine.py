@@ -235,6 +235,9 @@ def _spill(host: HostReading, swap_before_bytes: float | None, *, is_decoding: b
     disk = host.disk_read_bytes_per_s.value
     if is_decoding and disk is not None and disk > _NOTABLE_READS_BYTES_PER_S:
         return f"weights are read from disk, {disk / 1e6:.0f} MB/s"
+    faults = host.major_faults_per_s.value
+    if is_decoding and disk is None and faults:
+        return f"weights are read from disk, {faults:.0f} page faults/s"
     if swap_before_bytes is not None:
         grown_bytes = host.swap_used_bytes - swap_before_bytes
         if grown_bytes > _SWAP_GROWTH_BYTES:

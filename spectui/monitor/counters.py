@@ -111,8 +111,13 @@ class Counters:
         if self._cores is None:
             n_cores, cpu = stat.count(b"\ncpu"), whole_times(stat)
         else:
+            # Where /proc belongs to a container, cores may have other numbers there.
             own = [times for core, times in core_times(stat).items() if core in self._cores]
-            n_cores, cpu = len(own), CpuTimes(*map(sum, zip(*own, strict=True)))
+            n_cores, cpu = (
+                len(own),
+                CpuTimes(*map(sum, zip(*own or [whole_times(stat)], strict=True))),
+            )
+        n_cores = n_cores or len(self._cores or ()) or os.cpu_count() or 1
         return Mark(
             clocks=self._clocks(),
             n_cores=n_cores,

@@ -42,8 +42,12 @@ def measured_bytes(caches: Path = _CACHES) -> int:
     # Processors share caches: the name of the group tells which are the same.
     found = {}
     for index in caches.glob("cpu[0-9]*/cache/index3"):
-        group = (index / "shared_cpu_list").read_text().strip()
-        found[group] = int((index / "size").read_text().strip().removesuffix("K")) << 10
+        try:
+            group = (index / "shared_cpu_list").read_text().strip()
+            found[group] = int((index / "size").read_text().strip().removesuffix("K")) << 10
+        except (OSError, ValueError):
+            # Some virtual machines and boards do not tell.
+            return MEASURED_BYTES
     wanted = _TIMES_THE_CACHES * sum(found.values()) or MEASURED_BYTES
     return min(max(wanted, _LEAST_BYTES), MEASURED_BYTES)
 

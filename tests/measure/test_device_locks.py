@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from spectui.documents import Known
@@ -108,6 +109,9 @@ def state_of(pid: int) -> HostState:
         pid=pid,
         name="llama-server",
         rss_bytes=1,
+        n_threads=1,
+        cpu_s=0.0,
+        started_s=psutil.Process(pid).create_time(),
     )
     return HostState(is_here=True, process=Known(sample))
 

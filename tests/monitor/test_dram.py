@@ -29,6 +29,9 @@ def test_several_times_what_caches_hold_is_read(tmp_path: Path) -> None:
             (folder / "shared_cpu_list").write_text(f"{group}\n")
             (folder / "size").write_text(f"{size}\n")
         assert dram.measured_bytes(tmp_path / name) == n_bytes
+    # Not every machine tells.
+    (tmp_path / "small" / "cpu0" / "cache" / "index3" / "size").unlink()
+    assert dram.measured_bytes(tmp_path / "small") == 512 << 20
 
 
 def test_the_best_pass_over_ram_counts() -> None:

@@ -95,6 +95,11 @@ def test_only_the_cores_that_we_may_use_count(
         found = during(machine, 1.0, unseen_s=0.7)
         assert found.n_cores == 1
         assert found.others_s.value == pytest.approx(others_s)
+    # A container's /proc may number its cores anew: the whole machine of that counts then.
+    monkeypatch.setattr("spectui.monitor.counters._affinity", lambda: frozenset({70, 71}))
+    found = during(machine, 1.0, unseen_s=0.7)
+    assert found.n_cores == 2
+    assert found.others_s.value == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize(

@@ -115,8 +115,11 @@ class Container(msgspec.Struct, frozen=True, kw_only=True):
         settings = {k: v for k, v in service.items() if v and k not in {*_WRITTEN, *_OF_OTHERS}}
         if volumes := _volumes(service):
             settings["volumes"] = [_kept_volume(volume, folder) for volume in volumes]
-        if isinstance(service.get("build"), str):
-            settings["build"] = _absolute(service["build"], folder)
+        build = service.get("build")
+        if isinstance(build, str):
+            settings["build"] = _absolute(build, folder)
+        elif isinstance(build, dict) and "context" in build:
+            settings["build"] = {**build, "context": _absolute(str(build["context"]), folder)}
         return Entry(
             format=COMPOSE,
             name=self.name,

@@ -127,8 +127,12 @@ async def is_this_machine(host: str) -> bool:
 
 
 def _sampled(process: psutil.Process) -> ProcessSample:
+    times = process.cpu_times()
     return ProcessSample(
         pid=process.pid,
         name=process.name(),
         rss_bytes=process.memory_info().rss,
+        n_threads=process.num_threads(),
+        cpu_s=times.user + times.system,
+        started_s=process.create_time(),
     )

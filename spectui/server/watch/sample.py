@@ -112,6 +112,11 @@ class ProcessSample:
     pid: int
     name: str
     rss_bytes: int
+    n_threads: int
+    cpu_s: float
+    """Time of all cores since it was started."""
+    started_s: float
+    """Seconds since the epoch."""
 
 
 _NOT_SOUGHT = "the server has not been looked for yet"
