@@ -108,7 +108,6 @@ class Context(Closing):
         abort: AbortFlag | None = None,
         n_snapshots: int = 0,
         n_slots: int = 1,
-        n_sequences: int | None = None,
     ) -> None:
         """Allocate caches and compute buffers.
 
@@ -120,7 +119,6 @@ class Context(Closing):
             abort: ends a decode when set; None for one that nobody ends.
             n_snapshots: of a recurrent state, where the architecture can; each is as large as that.
             n_slots: of a llama-server that is planned; what decodes here has one.
-            n_sequences: to decode at once; None for as many as cost no memory.
 
         Raises:
             CancelledError: ``abort`` is set.
@@ -131,8 +129,6 @@ class Context(Closing):
         self.abort = AbortFlag() if abort is None else abort
         self.n_slots = n_slots
         params = self._params(options, max_outputs, n_snapshots)
-        if n_sequences is not None:
-            params.n_seq_max = n_sequences
         native_log.mark()
         self.c: Any = C.llama_init_from_model(model.c, params)
         """The ``llama_context`` pointer, valid until ``close``."""

@@ -171,16 +171,15 @@ class AnswersContext(Context):
             DoesNotFitError: caches or buffers could not be allocated.
         """
         sizes = replace(options, ctx_size=n_cells, batch_size=n_answers, ubatch_size=n_answers)
-        super().__init__(
-            model,
-            sizes,
-            max_outputs=n_answers,
-            abort=None if target is None else target.abort,
-            n_sequences=n_answers,
-        )
+        abort = None if target is None else target.abort
+        super().__init__(model, sizes, max_outputs=n_answers, abort=abort)
 
         if target is not None:
             target.lend_threads(self.c)
+
+    def _n_sequences(self, params: Any) -> int:  # noqa: ANN401 - a C structure
+        # As large as a micro-batch, of which llama.cpp makes a multiple of their number.
+        return int(params.n_ubatch)
 
 
 def check_moe_cache(size_mib: int) -> None:
