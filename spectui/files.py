@@ -97,7 +97,7 @@ def named_toml(folders: Iterable[Path]) -> dict[str, Path]:
     """TOML files by their names without the ending; those of the first folder hide others."""
     found: dict[str, Path] = {}
     for folder in folders:
-        for path in filter(Path.is_file, sorted(folder.glob("*.toml"))):
+        for path in sorted(folder.glob("*.toml")):
             found.setdefault(path.stem, path)
     return found
 
