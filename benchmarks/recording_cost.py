@@ -1,101 +1,130 @@
-"""What a recording costs, in passes of the target alone over the same text.
+"""What the recording of a search takes: prompts read, answers written, drafts taken along them.
 
-Each output is recorded once; then each draft goes along it for several depths, in turn, so that the
-machine's drift is common to them. A draft that is right costs a step per token, one that is wrong a
-tail of up to ``depth`` - 1 more: 1 + (1 - a)(K - 1) steps per token.
+As ``tune`` records: the dense demo target answers the built-in prompts, several at once, and each
+draft goes along the answers. Of some prompts the target writes the answers one by one as well,
+behind a prompt that it has read, in turns with eight at once.
 """
 
 import argparse
+import itertools
 import statistics
 import sys
-from typing import Any
+import time
+from collections.abc import Iterator, Sequence
 
 from benchmarks.common import CONTEXT, write_results
 from spectui.demo import DemoModel, ensure_demo_models
-from spectui.engine.commands import Generate, RecordChains
+from spectui.engine.commands import Generate, RecordChains, WriteAnswers
 from spectui.engine.driver import Engine
-from spectui.engine.events import GenerationResult
-from spectui.measure.workload import WorkItem, tokenize
+from spectui.engine.events import AnswerWritten
+from spectui.measure.workload import WorkItem, Workload, tokenize
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.prompts import builtin_suite
 
 DRAFTS = (DemoModel.DRAFT, DemoModel.DRAFT_THIN)
-DEPTHS = (4, 8, 16, 32)
+DEPTH = 16
+FLOOR = 0.3
+"""``draft_p_min`` from which on a search records chains."""
+AT_ONCE = 16
+"""Prompts of one command, as of a search."""
+N_BESIDE = 8
+"""Prompts whose answers are written one by one as well."""
 
 
 def main() -> None:
     """Measure and write ``results/recording_cost.json``."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--prompts", type=int, default=8)
-    parser.add_argument("--n-predict", type=int, nargs="+", default=[32, 64])
+    parser.add_argument("--prompts", type=int, default=48)
+    parser.add_argument("--n-predict", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=3, help="of the comparison one by one")
     arguments = parser.parse_args()
-    rows = []
+    built = ensure_demo_models((DemoModel.DENSE, *DRAFTS))
     with Engine() as engine:
-        built = ensure_demo_models((DemoModel.DENSE, *DRAFTS))
-        loaded = engine.load_target(
-            ModelOptions(path=built[DemoModel.DENSE]), CONTEXT, max_draft=max(DEPTHS)
+        target = ModelOptions(path=built[DemoModel.DENSE])
+        loaded = engine.load_target(target, CONTEXT, max_draft=DEPTH)
+        workload = tokenize(
+            engine,
+            builtin_suite()[: arguments.prompts],
+            n_predict=arguments.n_predict,
+            sampling=SamplingConfig(temp=0.0),
+            n_ctx=loaded.n_ctx,
         )
+        text, answers = written(engine, workload, workload.items)
+        drafts = {}
         for draft in DRAFTS:
             engine.load_draft(ModelOptions(path=built[draft]))
-            for n_predict in arguments.n_predict:
-                workload = tokenize(
-                    engine,
-                    builtin_suite()[: arguments.prompts],
-                    n_predict=n_predict,
-                    sampling=SamplingConfig(temp=0.0),
-                    n_ctx=loaded.n_ctx,
-                )
-                found = [measure(engine, item, n_predict) for item in workload.items]
-                rows += [
-                    {"draft": str(draft), "n_predict": n_predict, **row} for row in summary(found)
-                ]
-                print(rows[-len(DEPTHS) :], file=sys.stderr, flush=True)
-    write_results("recording_cost", {"n_prompts": arguments.prompts, "rows": rows})
+            drafts[str(draft)] = along(engine, workload, answers)
+            print(drafts, file=sys.stderr, flush=True)
+        engine.unload_draft()
+        ratios = [beside(engine, workload) for _ in range(arguments.repeats)]
+    parts = (text, *drafts.values())
+    write_results(
+        "recording_cost",
+        {
+            "n_prompts": len(workload.items),
+            "n_predict": arguments.n_predict,
+            "n_tokens": sum(len(one.tokens) for one in answers),
+            "n_prompt_tokens": sum(len(one.tokens) for one in workload.items),
+            "total_s": sum(one["wall_s"] for one in parts),
+            "read_s": sum(one["read_s"] for one in parts),
+            "text": text,
+            "drafts": drafts,
+            "one_by_one_over_at_once": statistics.median(ratios),
+        },
+    )
 
 
-def measure(engine: Engine, item: WorkItem, n_predict: int) -> dict[str, Any]:
-    """Passes, share of wrong tokens, and cost of a step, on one prompt."""
-    generate = Generate(prompt=item.tokens, n_predict=n_predict, reuse_prompt=True)
-    engine.generate(generate)
-    baseline: GenerationResult = engine.generate(generate)
-    seconds, steps, wrong = {}, {}, 0.0
-    for depth in DEPTHS:
+def written(
+    engine: Engine, workload: Workload, items: Sequence[WorkItem]
+) -> tuple[dict[str, float], list[AnswerWritten]]:
+    """Seconds of writing answers, of which those of reading prompts; and the answers, in order."""
+    found: list[AnswerWritten] = []
+    began = time.perf_counter()
+    for some in batches(items):
+        command = WriteAnswers(
+            prompts=tuple(one.tokens for one in some),
+            n_predict=workload.n_predict,
+            sampling=workload.sampling,
+        )
+        told: list[AnswerWritten] = []
+        engine.write_answers(command, told.append)
+        found += sorted(told, key=lambda one: one.index)
+    wall_s = time.perf_counter() - began
+    return {"wall_s": wall_s, "read_s": sum(one.read_s or 0.0 for one in found)}, found
+
+
+def batches(items: Sequence[WorkItem]) -> Iterator[tuple[WorkItem, ...]]:
+    """Items by ``AT_ONCE``."""
+    rest = iter(items)
+    while some := tuple(itertools.islice(rest, AT_ONCE)):
+        yield some
+
+
+def along(engine: Engine, workload: Workload, answers: Sequence[AnswerWritten]) -> dict[str, float]:
+    """Seconds of taking the loaded draft along the answers, of which those of reading prompts."""
+    began, read_s = time.perf_counter(), 0.0
+    for item, answer in zip(workload.items, answers, strict=True):
         command = RecordChains(
-            prompt=item.tokens, output=baseline.tokens, depth=depth, reuse_prompt=True
+            prompt=item.tokens, output=answer.tokens, depth=DEPTH, floor=FLOOR, reuse_prompt=True
         )
-        engine.record_chains(command)
-        told = engine.record_chains(command)
-        seconds[depth] = told.seconds
-        tails = told.chains.tails
-        steps[depth] = len(baseline.tokens) + sum(len(tail.tokens) for tail in tails)
-        wrong = len(tails) / len(baseline.tokens)
-    return {
-        "baseline_s": baseline.decode_s,
-        "n_decoded": baseline.n_decoded,
-        "seconds": seconds,
-        "steps": steps,
-        "wrong": wrong,
-    }
+        read_s += engine.record_chains(command).read_s or 0.0
+    return {"wall_s": time.perf_counter() - began, "read_s": read_s}
 
 
-def summary(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row per depth, over all prompts."""
-    baseline_s = sum(one["baseline_s"] for one in found)
-    n_decoded = sum(one["n_decoded"] for one in found)
-    rows = []
-    for depth in DEPTHS:
-        seconds = sum(one["seconds"][depth] for one in found)
-        steps = sum(one["steps"][depth] for one in found)
-        rows.append(
-            {
-                "depth": depth,
-                "passes": seconds / baseline_s,
-                "steps_per_token": steps / n_decoded,
-                "wrong": statistics.fmean(one["wrong"] for one in found),
-                "c": (seconds / steps) / (baseline_s / n_decoded),
-            }
+def beside(engine: Engine, workload: Workload) -> float:
+    """Seconds of answers written one by one over those of eight at once, behind read prompts."""
+    items = workload.items[:N_BESIDE]
+    alone_s = 0.0
+    for item in items:
+        command = Generate(
+            prompt=item.tokens,
+            n_predict=workload.n_predict,
+            sampling=workload.sampling,
+            reuse_prompt=True,
         )
-    return rows
+        alone_s += engine.generate(command).decode_s
+    seconds, _answers = written(engine, workload, items)
+    return alone_s / (seconds["wall_s"] - seconds["read_s"])
 
 
 if __name__ == "__main__":
