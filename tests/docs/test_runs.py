@@ -6,6 +6,7 @@ What needs a terminal, a network or devices that are not here is refused as it h
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -97,12 +98,6 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def has_run() -> set[tuple[str, ...]]:
-    """Commands that another page has as well, once they were run."""
-    return set()
-
-
 _PAGES = [page for page in written() if spectui_commands(page)]
 
 
@@ -112,11 +107,14 @@ def test_the_commands_of_a_page_run_in_their_order(
     page: Document,
     spectui: Spectui,
     furnished: Path,
-    has_run: set[tuple[str, ...]],
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(furnished)
-    monkeypatch.setenv("SPECTUI_HOME", str(furnished.with_name("home")))
+    # The latest study is not to be another page's.
+    home = shutil.copytree(furnished.with_name("home"), tmp_path / "home", symlinks=True)
+    monkeypatch.setenv("SPECTUI_HOME", str(home))
+    has_run = set[tuple[str, ...]]()
     for arguments in spectui_commands(page):
         words = _short(arguments)
         if arguments[:2] in _ELSEWHERE or tuple(words) in has_run:
