@@ -8,8 +8,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
+
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Severity
+from spectui.commands.items import divide
 from spectui.commands.programs import is_server_today, starts_server
 from spectui.commands.sources.files import MOST_BYTES, SeveralError, text_of_file
 from spectui.commands.sources.pasted import as_typed, unfenced
@@ -26,6 +29,11 @@ _FILE = re.compile(
 )
 """Text that is meant as a file even if there is none."""
 _SCRIPT = "#!"
+_SET = r"[A-Za-z_]\w*=(?:[^\s;&|()<>$`'\"\\]|\\.|'[^']*'|\"[^\"$`]*\")*[ \t]*"
+_VARIABLES = re.compile(rf"(?:[ \t]*(?:#.*)?\n|{_SET}\n)*{_SET}\n?")
+"""A file of variables alone, as ``export --format env`` writes it."""
+_VARIABLE = re.compile(r"(?m)^(?=[A-Za-z_]\w*=)")
+_QUOTED = re.compile(r"'.*'\Z|\".*\"\Z")
 _YAML = re.compile(r"(?m)^(services|models)[ \t]*:")
 _PASTE = Path("the paste")
 """Stands for the file of a text that was pasted."""
@@ -118,6 +126,8 @@ def _of_text(text: str, path: Path | None, wanted: str | None) -> ServerCommand:
     """The command in what is typed, or in a file's text."""
     if not text.startswith(_SCRIPT):
         text = unfenced(text)
+        if text.lstrip().startswith("{") and (exported := _of_document(text)) is not None:
+            return exported
         check_file(text, "it" if path is None else str(path))
         found = None if path is None else _of_file(text, path, wanted)
         if found is not None:
@@ -156,7 +166,44 @@ def _of_file(text: str, path: Path, wanted: str | None) -> ServerCommand | None:
             if found is not None:
                 return read(found, path, wanted)
     presets = read_presets(text, path)
-    return None if presets is None else preset_command(presets, path, wanted)
+    if presets is not None:
+        return preset_command(presets, path, wanted)
+    if _VARIABLES.fullmatch(text):
+        return read_shell(_VARIABLE.sub("export ", text) + "\nllama-server", script=path)
+    return _of_arguments(text)
+
+
+class _Document(msgspec.Struct):
+    """The part of ``export --format json`` that is a command."""
+
+    program: list[str]
+    arguments: list[str]
+    environment: dict[str, str] = {}
+
+
+def _of_document(text: str) -> ServerCommand | None:
+    """The command of a document that ``export`` wrote; None for any other JSON."""
+    try:
+        found = msgspec.json.decode(text, type=_Document)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return replace(
+        ServerCommand.of(divide(found.arguments)),
+        prelude=tuple(found.program),
+        environment=tuple(found.environment.items()),
+    )
+
+
+def _of_arguments(text: str) -> ServerCommand | None:
+    """Arguments of a file that holds one per line; None for any other file.
+
+    A line of a shell script holds an option with its value, which is no option's name.
+    """
+    lines = text.removesuffix("\n").split("\n")
+    if not lines[0].startswith("-") or len(lines) > _MOST_WORDS or any(map(_QUOTED.match, lines)):
+        return None
+    items = tuple(divide(lines))
+    return ServerCommand.of(items) if all(item.server is not None for item in items) else None
 
 
 def _file_and_name(text: str) -> tuple[Path, str | None] | None:
