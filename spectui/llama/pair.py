@@ -173,7 +173,6 @@ class AnswersContext(Context):
         sizes = replace(options, ctx_size=n_cells, batch_size=n_answers, ubatch_size=n_answers)
         abort = None if target is None else target.abort
         super().__init__(model, sizes, max_outputs=n_answers, abort=abort)
-
         if target is not None:
             target.lend_threads(self.c)
 

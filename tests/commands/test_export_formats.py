@@ -19,6 +19,9 @@ from spectui import __version__
 from spectui.commands.formats import Format, render
 from spectui.commands.items import divide
 from spectui.commands.launch import ExportSetup
+from spectui.commands.reader import Reader
+from spectui.commands.sources.reading import read_command
+from spectui.commands.translation import translated
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DraftSimple
@@ -346,3 +349,15 @@ def test_the_real_server_takes_the_models_preset_file(
         for g in divide(served.arguments(Dialect.LLAMA_CPP))
     }
     assert completion.n_drafted > 0
+
+
+@table("format_", [Format.LLAMA_SERVER, Format.ARGS, Format.ENV, Format.JSON])
+def test_what_is_written_is_read(format_: Format, tmp_path: Path) -> None:
+    command = "llama-server -m '/my models/it'\"'\"'s $5.gguf' -md d.gguf --alias 'a b' -c 512"
+    command += " --spec-type draft-simple"
+    file = tmp_path / "written"
+    file.write_text(render(translated(read_command(command), Reader()), format_), "utf-8")
+    # Variables come back with long names.
+    values = {one.values for one in read_command(str(file)).items if one.values}
+    target = "/my models/it's $5.gguf"
+    assert values == {(target,), ("d.gguf",), ("a b",), ("512",), ("draft-simple",)}
