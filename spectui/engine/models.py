@@ -148,8 +148,8 @@ class LoadedModels:
         free[HOST] = (free[HOST] - mapped) // 2
         options = self.context_options
         with (
-            # A library for other compilers has no such breakdown.
-            suppress(DoesNotFitError, AttributeError),
+            # llama.cpp may make no such context, and a library of another compiler no breakdown.
+            suppress(DoesNotFitError, UsageError, AttributeError),
             Model(target.model.options, no_alloc=True) as model,
             AnswersContext(model, options, n_answers=n_answers, n_cells=n_cells) as planned,
         ):

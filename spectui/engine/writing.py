@@ -21,7 +21,7 @@ from spectui.engine.commands import Generate, WriteAnswers
 from spectui.engine.events import AnswersWritten, AnswerWritten, TokenEmitted
 from spectui.engine.generation import Emit, Generation, check_request
 from spectui.engine.models import LoadedModels
-from spectui.errors import CancelledError, DoesNotFitError
+from spectui.errors import CancelledError, DoesNotFitError, UsageError
 from spectui.llama.context import Context
 from spectui.llama.pair import AnswersContext
 from spectui.llama.sampling import SamplerChain
@@ -123,7 +123,7 @@ class Writing:
         n = min(_MOST_AT_ONCE, len(most))
         while n > 1:
             if self._models.has_room_for_answers(n, sum(most[:n])):
-                with suppress(DoesNotFitError):
+                with suppress(DoesNotFitError, UsageError):
                     return AnswersContext(
                         target.model, options, n_answers=n, n_cells=sum(most[:n]), target=target
                     )
