@@ -87,7 +87,6 @@ UNREADABLE = [
     ("a.bat", "@echo off\nllama-server ^\n -m a\n", "a shell of Windows, which .* pid:NUMB"),
     ("a.ps1", "$m = 'a'\nllama-server -m $m\n", "a shell of Windows, which .* pid:NUMBER"),
     ("a.json", '{"command": "llama-server", "args": ["-m", "a"]}', "is JSON, .* pid:NUMBER"),
-    ("a.env", "LLAMA_ARG_MODEL=m\n", "the command has no arguments"),
     ("a.yaml", f"{IMAGE}volumes: 5}}}}", "names no model"),
     ("a.yaml", f"{IMAGE}extends: b}}}}", "has extends, .* docker compose config"),
     ("a.yaml", f"{IMAGE}env_file: b}}}}", "has env_file, .* docker compose config"),
