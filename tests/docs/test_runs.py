@@ -80,7 +80,7 @@ def _code(arguments: tuple[str, ...]) -> int:
 
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with all that pages name, and a home with a study, for all pages."""
+    """A folder with all that pages name, beside a home with a study; each page has a copy."""
     folder = tmp_path_factory.mktemp("pages") / "place"
     (folder / "models").mkdir(parents=True)
     texts = " ".join(" ".join(one) for one in spectui_commands(*written()))
@@ -110,10 +110,10 @@ def test_the_commands_of_a_page_run_in_their_order(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(furnished)
-    # The latest study is not to be another page's.
-    home = shutil.copytree(furnished.with_name("home"), tmp_path / "home", symlinks=True)
-    monkeypatch.setenv("SPECTUI_HOME", str(home))
+    # Neither the latest study nor a file in the way is another page's.
+    copy = shutil.copytree(furnished.parent, tmp_path / "own", symlinks=True)
+    monkeypatch.chdir(copy / furnished.name)
+    monkeypatch.setenv("SPECTUI_HOME", str(copy / "home"))
     has_run = set[tuple[str, ...]]()
     for arguments in spectui_commands(page):
         words = _short(arguments)
