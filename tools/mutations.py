@@ -54,7 +54,7 @@ MUTATIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("max(0.0, emitted - 1 - self.drafted * p_full)", "max(0.0, emitted - 1)"),
     ),
     "trace/fit": (
-        ("cut = len(ordered) // _TRIMMED", "cut = 0"),
+        ("rest.clip(-reach, reach)", "rest"),
         ("weights=weights[i:j]", "weights=None"),
         ("return self.is_repeat and not self.round.n_drafted", "return not self.round.n_drafted"),
         ("far = np.abs(depth[second] - depth[first]) >= apart", "far = first != second"),

@@ -3,8 +3,9 @@
 A decode measured alone costs more than the same decode inside the loop, so nothing is measured
 alone: the rounds come from generations in which the longest draft changes from round to round.
 Each generation has its own level, since machines drift; what counts is how lengths compare within
-one, and the mean level of all. Predictions are of sums, so means are what is fitted. The outermost
-rounds are left out of them, lest one slow round bend a curve, and put back into the level of all.
+one. A machine may stand still for a second in a round, and there are only a few rounds of a length:
+so levels are medians, and means are of what is usual (Huber 1964, "Robust Estimation of a Location
+Parameter"): a round that stands out counts as the edge of that.
 
 A token of the target alone costs what a round that drafts nothing costs it behind another such one.
 Behind a batch of another size llama.cpp builds its graph anew (``llama_context::process_ubatch``),
@@ -13,14 +14,14 @@ a machine that changes within seconds, and every forecast with them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from spectui.speculative.counters import Round, RoundEnd
-from spectui.trace.costs import Costs, Prices, Vector, along
+from spectui.trace.costs import Costs, Vector, along
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +61,12 @@ _Index = npt.NDArray[np.intp]
 
 _POLISH = 10
 """Sweeps of the polish: it has settled long before."""
-_TRIMMED = 8
-"""One in so many values is left out at either end of a mean."""
+_EDGE = 1.5
+"""Standard deviations from the median beyond which a value stands out."""
+_SIGMA_PER_MAD = 1.4826
+"""Standard deviation over the median absolute deviation, of a normal distribution."""
+_LEAST_SPREAD = 0.01
+"""Relative standard deviation that is usual at least."""
 _MIN_COMPARED = 3
 """Generations that can be compared; fewer do not tell how steady a machine is."""
 _APART = 256
@@ -75,8 +80,7 @@ _LEAST_FLAT = 0.25
 class Curve:
     """Seconds by drafted tokens at one depth, freed of the generations' levels, and their growth.
 
-    Levels by a polish of logarithms (Tukey 1977, Exploratory Data Analysis, chapter 11), with
-    trimmed means for medians.
+    Levels by a polish of logarithms (Tukey 1977, Exploratory Data Analysis, chapter 11).
     """
 
     def __init__(
@@ -88,13 +92,11 @@ class Curve:
         groups, column = np.unique([o.group for o in observed], return_inverse=True)
         growth_s = _growth_by_length(lengths, row, more, values)
         flat = flattened(values, growth_s[row] * more)
-        levels = _levels(np.log(flat), row, column)
-        weights = np.bincount(row).astype(float)
-        means = _means(flat / np.exp(levels[column]), row, len(lengths))
+        logarithms, levels = _polished(np.log(flat), row, column)
         self.lengths = tuple(map(int, lengths))
-        self.seconds = floats(rising(means, weights))
+        self.seconds = floats(rising(np.exp(logarithms), np.bincount(row).astype(float)))
         self.growth_s = floats(growth_s)
-        deviation = float(np.median(np.abs(levels))) * 1.4826
+        deviation = float(np.median(np.abs(levels))) * _SIGMA_PER_MAD
         self.spread = deviation if _n_compared(row, column) >= _MIN_COMPARED else None
         self._levels = dict(zip(map(int, groups), np.exp(levels), strict=True))
 
@@ -113,14 +115,21 @@ def _n_compared(row: _Index, column: _Index) -> int:
     return int(has_drafted[has_drafted.sum(axis=1) > 1].any(axis=0).sum())
 
 
-def _levels(values: Vector, row: _Index, column: _Index) -> Vector:
-    """Logarithms of the columns' levels."""
+def _polished(values: Vector, row: _Index, column: _Index) -> tuple[Vector, Vector]:
+    """What rows and columns add to logarithms: usual means of the rows, medians of the columns."""
     rows, levels = np.zeros(row.max() + 1), np.zeros(column.max() + 1)
     for _ in range(_POLISH):
-        rows = _means(values - levels[column], row, len(rows))
-        levels = _means(values - rows[row], column, len(levels))
+        rows = _by_group(np.median, values - levels[column], row)
+        levels = _by_group(np.median, values - rows[row], column)
         levels -= levels.mean()
-    return levels
+    rest = values - rows[row] - levels[column]
+    # Of a few values their own spread is chance: that of all is taken.
+    reach = _EDGE * max(_SIGMA_PER_MAD * float(np.median(np.abs(rest))), _LEAST_SPREAD)
+    return rows + _by_group(np.mean, rest.clip(-reach, reach), row), levels
+
+
+def _by_group(statistic: Callable[[Vector], Any], values: Vector, group: _Index) -> Vector:
+    return np.array([statistic(values[group == index]) for index in range(group.max() + 1)])
 
 
 def _growth_by_length(lengths: Vector, row: _Index, depth: Vector, seconds: Vector) -> Vector:
@@ -154,10 +163,6 @@ def growth(depth: Vector, seconds: Vector, *, apart: int = _APART) -> tuple[floa
     return float(np.median(slopes)), float(np.sqrt(far.sum()))
 
 
-def _means(values: Vector, group: _Index, n_groups: int) -> Vector:
-    return np.array([mean(values[group == index]) for index in range(n_groups)])
-
-
 def rising(values: Vector, weights: Vector) -> Vector:
     """Nearest curve that never falls, by weighted least squares.
 
@@ -172,11 +177,14 @@ def rising(values: Vector, weights: Vector) -> Vector:
     return np.array([max(min(row[at:]) for row in means[: at + 1]) for at in range(n)])
 
 
-def mean(values: Sequence[float] | Vector) -> float:
-    """Mean without the outermost eighths; 0 of nothing."""
-    ordered = np.sort(np.asarray(values, float))
-    cut = len(ordered) // _TRIMMED
-    return float(ordered[cut : len(ordered) - cut].mean()) if len(ordered) else 0.0
+def usual(values: Sequence[float] | Vector) -> float:
+    """Mean of values, of which those that stand out count as the edge; 0 of nothing."""
+    found = np.asarray(values, float)
+    if not len(found):
+        return 0.0
+    middle = float(np.median(found))
+    reach = _EDGE * _SIGMA_PER_MAD * float(np.median(np.abs(found - middle)))
+    return float(found.clip(middle - reach, middle + reach).mean())
 
 
 def floats(values: Iterable[float]) -> tuple[float, ...]:
@@ -224,7 +232,7 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
     step_s, step_growth_s = _chain_costs(probed, n_past)
     rejected = [o.round for o in probed if o.round.end is RoundEnd.MISMATCH]
     upheld = [o.round for o in probed if o.round.end is not RoundEnd.MISMATCH]
-    undone = mean([_rewinding_s(one) for one in upheld])
+    undone = usual([_rewinding_s(one) for one in upheld])
     rollback_s, rollback_token_s = _rollback_costs(rejected, undone)
     costs = Costs(
         n_past=n_past,
@@ -239,16 +247,15 @@ def fit_costs(probed: Probed, others: Sequence[Probed] = ()) -> Costs:
         step_growth_s=step_growth_s / level,
         token_s=sum(o.round.times.sample_s for o in probed)
         / sum(len(o.round.tokens) for o in probed),
-        fixed_s=mean([o.round.times.other_s for o in probed]) + undone,
+        fixed_s=usual([o.round.times.other_s for o in probed]) + undone,
         rollback_s=rollback_s / level,
         rollback_token_s=rollback_token_s / level,
         off_s=0.0,
         off_growth_s=0.0,
         spread=verify.spread,
-        mark_s=mean([o.round.mark_s for o in probed if o.round.n_drafted]) / level,
+        mark_s=usual([o.round.mark_s for o in probed if o.round.n_drafted]) / level,
     )
-    costs = _levelled(_bounded(costs), own, verify)
-    return _with_off(costs, whole, verify)
+    return _with_off(_bounded(costs), whole, verify)
 
 
 def _without_alone(observed: Sequence[Observed]) -> Sequence[Observed]:
@@ -259,33 +266,6 @@ def _without_alone(observed: Sequence[Observed]) -> Sequence[Observed]:
     return mixed if has_none and groups == {one.group for one in observed} else observed
 
 
-def _levelled(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Costs:
-    """Costs that add up to what the rounds of a generation took together."""
-    # A chain may have been longer than the draft that came of it.
-    prices = costs.prices(max(max(one.round.n_drafted, one.round.n_steps) for one in observed))
-    shares = []
-    for group in {one.group for one in observed}:
-        own = [one for one in observed if one.group == group]
-        taken_s = sum(one.round.times.total_s for one in own) / verify.level(group)
-        shares.append(taken_s / sum(_price(one, prices) for one in own))
-    # Of a generation every round counts; a machine that stood still in one of them does not.
-    share = mean(shares)
-    # Those of the target alone come later.
-    scaled: dict[str, Any] = {
-        one.name: tuple(share * s for s in found) if isinstance(found, tuple) else share * found
-        for one in fields(costs)
-        if one.name.endswith("_s") and not one.name.startswith("off_")
-        for found in [getattr(costs, one.name)]
-    }
-    return replace(costs, **scaled)
-
-
-def _price(one: Observed, prices: Prices) -> float:
-    round_, is_wrong = one.round, one.round.end is RoundEnd.MISMATCH
-    counts = round_.n_steps, round_.n_drafted, round_.n_accepted, len(round_.tokens)
-    return float(prices.at(one.n_past).seconds(*counts, is_wrong))
-
-
 def _with_off(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Costs:
     """Costs with those of the target alone, which grow as a round that drafts nothing does."""
     alone = [one for one in observed if one.is_alone]
@@ -294,7 +274,7 @@ def _with_off(costs: Costs, observed: Sequence[Observed], verify: Curve) -> Cost
     more = np.array([one.n_past - costs.n_past for one in alone])
     levels = np.array([verify.level(one.group) for one in alone])
     # As robust as the level of the rounds, which it is compared with.
-    off_s = mean(flattened(token_s, growth_s * more) / levels)
+    off_s = usual(flattened(token_s, growth_s * more) / levels)
     # A round that drafts nothing does the same and more: the machine was busier meanwhile.
     round_s = costs.verify_s[0] + costs.token_s + costs.fixed_s
     return _bounded(replace(costs, off_s=min(off_s, round_s), off_growth_s=growth_s))
@@ -321,7 +301,7 @@ def _chain_costs(observed: Sequence[Observed], n_past: float) -> tuple[float, fl
     more = np.array([o.n_past - n_past for o in chains], float)
     seconds = np.array([o.round.chain_s / o.round.n_steps for o in chains])
     growth_s = max(0.0, growth(more, seconds)[0])
-    return max(0.0, mean(seconds - growth_s * more)), growth_s
+    return max(0.0, usual(seconds - growth_s * more)), growth_s
 
 
 def _rollback_costs(rejected: Sequence[Round], undone_s: float) -> tuple[float, float]:
@@ -329,7 +309,7 @@ def _rollback_costs(rejected: Sequence[Round], undone_s: float) -> tuple[float, 
     accepted = np.array([one.n_accepted for one in rejected], float)
     seconds = np.array([_rewinding_s(one) - undone_s for one in rejected])
     slope = max(0.0, growth(accepted, seconds, apart=1)[0])
-    return max(0.0, mean(seconds - slope * accepted)), slope
+    return max(0.0, usual(seconds - slope * accepted)), slope
 
 
 def _rewinding_s(one: Round) -> float:
