@@ -22,7 +22,7 @@ from spectui.measure.workload import Workload
 from spectui.options.drafters import NgramSimple
 from spectui.options.speculation import Speculation
 from spectui.tune.race import BASELINE_SHARE, Race
-from spectui.tune.race_runs import RaceLegs
+from spectui.tune.race_runs import RaceRuns
 
 MIN_GAIN = 0.02
 SETTING = Speculation(NgramSimple(size_n=256, size_m=256))
@@ -70,10 +70,10 @@ def main() -> None:
 
 def _raced(engine: Engine, workload: Workload, number: int) -> dict[str, Any]:
     measurer = Measurer(engine, workload, seed=number, baseline_share=BASELINE_SHARE)
-    runs = RaceLegs(measurer, [NEVER], load=lambda _arm: None, on_pair=lambda _pair: None)
+    runs = RaceRuns(measurer, NEVER, load=lambda _arm: None, on_pair=lambda _pair: None)
     race = Race(runs, workload.items, min_gain=MIN_GAIN)
     race.run()
-    leader = race.conclude()[0]
+    leader = race.conclude()
     if leader.speedup is None or leader.speedup.interval is None:
         raise RuntimeError("nothing was decoded")
     if any(pair.speculative.counters.n_drafted for pair in leader.pairs):

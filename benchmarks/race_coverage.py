@@ -51,7 +51,7 @@ from spectui.tune.forecast import Answers, Forecast, promising
 from spectui.tune.forecasting import STAGE
 from spectui.tune.looks import ERROR
 from spectui.tune.race import Race, Standing
-from spectui.tune.race_runs import RaceLegs
+from spectui.tune.race_runs import RaceRuns
 
 MIN_GAIN = 0.02
 TASTE = 0.06
@@ -307,7 +307,7 @@ def run(
     """One search: its leader, the verdict, what is true, and what is said of other prompts."""
     simulated = Simulated(rng, setting)
     arm = simulated.forecasts[simulated.best].arm
-    runs = RaceLegs(simulated, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None)
+    runs = RaceRuns(simulated, arm, load=lambda _arm: None, on_pair=lambda _pair: None)
     evidence, names = None, list[tuple[str, str]]()
     whole = workload(setting.n_prompts, setting.n_categories)
     items, basis = setting.judged
@@ -353,8 +353,8 @@ def run(
         race.extend(evidence, whole.items[stage])
         if not race.is_decided:
             race.run()
-    leader = race.conclude()[0]
-    others = None if evidence is None else evidence.of_others(arm, measurements(leader.pairs))
+    leader = race.conclude()
+    others = None if evidence is None else evidence.of_others(measurements(leader.pairs))
     if leader.speedup is None:
         raise RuntimeError("the leader was not timed")
     return leader, judge(leader.speedup, min_gain=MIN_GAIN, basis=basis), simulated, others

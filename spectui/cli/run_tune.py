@@ -24,8 +24,7 @@ from spectui.interrupts import interrupts
 from spectui.models.sampling import unmeasured_sentences
 from spectui.server.binary import ServerBinary
 from spectui.tune.document import Tuned
-from spectui.tune.served import Served as Finalists
-from spectui.tune.served import failure_of, search_budget_s, serve, with_server_ranking, with_time
+from spectui.tune.served import Served, failure_of, search_budget_s, serve
 from spectui.tune.setup import Limits
 from spectui.tune.studies.storage import check_writable as check_storage
 from spectui.tune.trials import n_measured
@@ -65,8 +64,9 @@ def tune(request: Tune) -> None:
         served = None
         is_done = found.result.error is None and not found.result.interrupted
         if verifying is not None and is_done:
-            served = _finalists_served(found, verifying, search)
-            found = _ranked(found, served, search)
+            served = _served(found, verifying, search)
+        if served is not None:
+            found = _judged(found, served, search)
     asked = unmeasured_sentences(found.tuning.setup.off.target.path)
     report(found, served, (*unmeasured, *read.notes, *asked), shared.json_path)
     _raise_ended(found, served)
@@ -95,8 +95,8 @@ def _binaries(
     return options, None, verifying_binary(options)
 
 
-def _finalists_served(found: Tuned, binary: ServerBinary, search: Search) -> Finalists | None:
-    """Measure the best on the user's llama-server."""
+def _served(found: Tuned, binary: ServerBinary, search: Search) -> Served | None:
+    """Check the best setting on the user's llama-server."""
     # What was found is kept by now: this may be interrupted as well.
     interrupts.install()
     serving = Serving(
@@ -116,18 +116,17 @@ def _finalists_served(found: Tuned, binary: ServerBinary, search: Search) -> Fin
     return served
 
 
-def _ranked(found: Tuned, served: Finalists | None, search: Search) -> Tuned:
-    """The result in llama-server's ranking, stored with the study."""
-    ranked = with_server_ranking(found.result, served)
-    if ranked is not found.result:
-        ranked = found.tuning.keep(ranked)
-        if ranked.not_kept is not None:
-            search.shared.progress.announce(ranked.not_kept)
-    served_s = 0.0 if served is None else served.took_s
-    return replace(found, result=with_time(ranked, search.options.time_budget, served_s))
+def _judged(found: Tuned, served: Served, search: Search) -> Tuned:
+    """The result with llama-server's verdict, stored with the study where that is another one."""
+    result = served.judged(found.result, search.options.time_budget)
+    if served.verdict != found.result.verdict:
+        result = found.tuning.keep(result)
+        if result.not_kept is not None:
+            search.shared.progress.announce(result.not_kept)
+    return replace(found, result=result)
 
 
-def _raise_ended(found: Tuned, served: Finalists | None) -> None:
+def _raise_ended(found: Tuned, served: Served | None) -> None:
     """Raise the error that ended the search, once the findings are printed.
 
     Raises:

@@ -1,8 +1,9 @@
-"""Confirmation of what trials and forecasts leave open: its finalists, its text and its time."""
+"""Confirmation of what trials and forecasts chose: its text and its time."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 
 from spectui.engine.events import GenerationResult
 from spectui.format import counted
@@ -21,7 +22,7 @@ from spectui.tune.forecasting import Forecasting
 from spectui.tune.looks import ERROR
 from spectui.tune.pace import RESERVED, OutOfTimeError, Pace
 from spectui.tune.race import LOOK_EVERY, Race, Standing, choosable, finalist
-from spectui.tune.race_runs import RaceLegs
+from spectui.tune.race_runs import RaceRuns
 from spectui.tune.setup import SearchSetup
 from spectui.tune.trialing import TrialRunner
 from spectui.tune.trials import TrialRecord
@@ -32,7 +33,7 @@ _PRECISE = 0.07
 
 @dataclass(eq=False)
 class Confirmation:
-    """Races what trials and forecasts leave open. Use it once."""
+    """Races what trials and forecasts chose. Use it once."""
 
     setup: SearchSetup
     """Setup of the search."""
@@ -49,7 +50,8 @@ class Confirmation:
     def __post_init__(self) -> None:
         self._items = self._repeated(self.setup.division.planned)
         """Text to race on; until the race, as far as it is known."""
-        self._race: Race | None = None
+        self._races: list[Race] = []
+        """Of the winner, and of the user's own setting where only a race tells of it."""
         self._decided_s: float | None = None
         """Seconds from the search's start to the first look that decided."""
         self.basis: Basis | None = None
@@ -61,11 +63,11 @@ class Confirmation:
         Args:
             records: trials of arms that may be recommended.
         """
-        arms = self._finalists(records)
-        if not arms:
+        arm = self._winner(records)
+        if arm is None:
             return
         forecasts = choosable(records, self.forecasting.forecasts)
-        evidence = self.forecasting.evidence(arms[0], forecasts)
+        evidence = self.forecasting.evidence(arm, forecasts)
         if evidence is None:
             self._find_text()
         else:
@@ -73,37 +75,46 @@ class Confirmation:
             items = self._recorded(evidence.prompts)
             self._items = self._repeated(items, evidence.n_passes)
             self.basis = evidence.basis
-        # The user's own setting is worth less than what its time adds to the verdict's precision.
-        if self.race_s(arms, RESERVED) > self.pace.left_s:
-            arms = arms[:1]
-        self._run_race(arms, evidence)
+        self._run_race(arm, evidence)
+        own = self._own
+        if own is None or own == arm or (evidence is not None and evidence.covers(own)):
+            return
+        is_tried = any(one.arm == own and one.state.is_tried for one in records)
+        # Nobody wants to hear of a setting of their own that it was not measured.
+        if not is_tried and self.pace.race_s(own, self._items[:RESERVED]) <= self.pace.left_s:
+            self._run_race(own, None)
 
-    def _run_race(self, arms: tuple[Arm, ...], evidence: Evidence | None) -> None:
-        n = min(len(self._items), max(LOOK_EVERY, self.pace.n_affordable(arms, self._items)))
+    @property
+    def _own(self) -> Arm | None:
+        """The user's present setting."""
+        return self.setup.study.space.present
+
+    def _run_race(self, arm: Arm, evidence: Evidence | None) -> None:
+        n = min(len(self._items), max(LOOK_EVERY, self._n_affordable(arm, self._items)))
         until_decided = not self.setup.limits.until_precise
-        names = " and ".join(arm.label for arm in arms)
         until = ", until it is decided" if until_decided else ""
-        text = f"confirming {names} against off{until}, on {counted(n, 'prompt')} at most"
-        self.setup.on_event(RunsStarted(text=text, arm=arms[0], n_runs=n * len(arms)))
-        runs = RaceLegs(
+        text = f"confirming {arm.label} against off{until}, on {counted(n, 'prompt')} at most"
+        self.setup.on_event(RunsStarted(text=text, arm=arm, n_runs=n))
+        runs = RaceRuns(
             self.setup.measurer,
-            arms,
+            arm,
             off=self.setup.study.space.off,
-            load=lambda arm: self.setup.loader.load(arm.draft),
+            load=lambda side: self.setup.loader.load(side.draft),
             on_pair=lambda pair: self.on_decoded(pair.item, pair.speculative),
             check_time=self.pace.check_race,
         )
         error = LATER_ERROR if self.basis is Basis.LATER else ERROR
-        self._race = race = Race(
+        race = Race(
             runs,
             self._items,
             min_gain=self.setup.min_gain,
-            n_affordable=self.pace.n_affordable,
+            n_affordable=partial(self._n_affordable, arm),
             requests=self._requests,
             basis=self.basis,
             evidence=evidence,
             error=error if evidence is None else evidence.error,
         )
+        self._races.append(race)
         with suppress(OutOfTimeError):
             race.run(until_decided=until_decided)
             while self._goes_on(race, until_decided=until_decided):
@@ -111,10 +122,13 @@ class Confirmation:
         if race.is_decided and runs.n_items < n:
             self.setup.on_event(RaceDecided(n_prompts=runs.n_items, n_planned=n))
 
+    def _n_affordable(self, arm: Arm, items: Sequence[WorkItem]) -> int:
+        return self.pace.n_affordable(arm, items)
+
     def _goes_on(self, race: Race, *, until_decided: bool) -> bool:
         """Look again with further prompts; False where no more are needed, or to be had."""
         evidence = race.evidence
-        if evidence is None or race.leader != evidence.chosen:
+        if evidence is None:
             return False
         is_decided = until_decided and race.is_decided
         if is_decided and self._is_precise(race):
@@ -136,9 +150,9 @@ class Confirmation:
         is_known = found.high - found.low <= 2 * _PRECISE * found.estimate
         return is_known or self.pace.took_s >= 2 * self._decided_s
 
-    def _requests(self, standings: Sequence[Standing]) -> tuple[Request, ...]:
+    def _requests(self, standing: Standing) -> tuple[Request, ...]:
         """Whole requests that the verdict takes in, as far as they are known before the depths."""
-        return raced_requests(standings, self.setup.requests, Depths()).value or ()
+        return raced_requests(standing, self.setup.requests, Depths()).value or ()
 
     def _recorded(self, prompts: Sequence[tuple[str, str]]) -> Sequence[WorkItem]:
         """Prompts by their names and categories, of all categories in turn."""
@@ -162,55 +176,77 @@ class Confirmation:
         n_passes = max(self.setup.limits.n_confirmations, n_passes)
         return tuple(self.setup.workload.passes(items, range(n_passes)))
 
-    def _finalists(self, records: Sequence[TrialRecord]) -> tuple[Arm, ...]:
-        """The arm to confirm, by trials and forecasts; a default if there was no time for those.
+    def _winner(self, records: Sequence[TrialRecord]) -> Arm | None:
+        """The setting to confirm, by trials and forecasts.
 
-        And the user's own, of which nobody wants to hear that it was not measured.
+        Without either it is the user's own, or a default where there was no time to try any.
         """
         best = finalist(records, self.forecasting.forecasts)
-        tried = any(not one.arm.is_off and one.state.is_tried for one in records)
-        own = self.setup.study.space.present
-        arms: tuple[Arm, ...] = () if best is None else (best,)
-        if not (arms or tried or not self.pace.trial_s or not self.pace.is_bounded):
-            arms = self.setup.study.space.defaults[:1] if own is None else (own,)
-        is_known = own in arms or any(o.arm == own and o.state.is_tried for o in records)
-        return arms if own is None or is_known else (*arms, own)
+        if best is not None or any(not o.arm.is_off and o.state.is_tried for o in records):
+            return best
+        was_short = self.pace.trial_s and self.pace.is_bounded
+        return self._own or next(iter(self.setup.study.space.defaults if was_short else ()), None)
 
     def check_lossless(self) -> LosslessCheck | None:
         """Whether the leader wrote what the target alone did; None where that cannot be asked."""
-        race = self._race
+        race = self._leader
         pairs = self.pairs_where_target_moved() or self.pairs()
         if race is None or not pairs or not self.setup.workload.sampling.is_greedy:
             return None
         if any(map(differs, pairs)):
             # What batching moves is asked where it was seen.
-            self.setup.loader.load(race.leader.draft)
+            self.setup.loader.load(race.arm.draft)
         return check_lossless(self.setup.engine, pairs)
 
+    @property
+    def _leader(self) -> Race | None:
+        """The winner's race, unless the user's own setting was shown to be faster."""
+        if not self._races:
+            return None
+        first, last = self._races[0].speedup, self._races[-1].speedup
+        is_slower = (
+            first is not None
+            and last is not None
+            and first.high is not None
+            and last.low is not None
+            and first.high < last.low
+        )
+        return self._races[-1 if is_slower else 0]
+
     def conclude(self) -> tuple[Standing, ...]:
-        """End the race; its standings, the leader first, or empty if there was none."""
-        return () if self._race is None else self._race.conclude()
+        """End the races; how the winner and the user's own setting stand, the leader first."""
+        found = [race.conclude() for race in self._races]
+        leader = self._leader
+        if leader is None:
+            return ()
+        found.sort(key=lambda one: one.arm != leader.arm)
+        own, evidence, timed = self._own, leader.evidence, measurements(leader.pairs)
+        if own is None or own == leader.arm or evidence is None or not timed:
+            return tuple(found)
+        if evidence.covers(own):
+            found.append(Standing(arm=own, speedup=evidence.beside(own, timed), n_pairs=0))
+        return tuple(found)
 
     def pairs(self) -> tuple[Pair, ...]:
         """Paired measurements of the leader against off."""
-        return () if self._race is None else self._race.pairs(self._race.leader)
+        return () if self._leader is None else self._leader.pairs
 
     @property
     def categories(self) -> tuple[CategoryGain, ...]:
         """Gains of the leader by category of prompt; empty without a race."""
-        timed, race = measurements(self.pairs()), self._race
-        evidence = None if race is None or not timed else race.evidence
-        if race is None or evidence is None or not evidence.covers(race.leader):
-            return by_category(self.pairs())
-        return evidence.by_category(race.leader, timed)
+        pairs, race = self.pairs(), self._leader
+        timed = measurements(pairs)
+        if race is None or race.evidence is None or not timed:
+            return by_category(pairs)
+        return race.evidence.by_category(timed)
 
     @property
     def of_others(self) -> Speedup | None:
         """Gain on other prompts, where the verdict is on just these; else None."""
-        timed, race = measurements(self.pairs()), self._race
+        timed, race = measurements(self.pairs()), self._leader
         if race is None or race.evidence is None or not timed:
             return None
-        return race.evidence.of_others(race.leader, timed)
+        return race.evidence.of_others(timed)
 
     @property
     def prompt_s(self) -> float | None:
@@ -222,21 +258,21 @@ class Confirmation:
 
     def pairs_where_target_moved(self) -> tuple[Pair, ...]:
         """The leader against the target alone as it lies beside the leader's draft, if moved."""
-        return () if self._race is None else self._race.pairs_where_target_moved(self._race.leader)
+        return () if self._leader is None else self._leader.pairs_where_target_moved
 
-    def left_s(self, favourites: Sequence[Arm]) -> float:
-        """Estimate of what is left of the race, or of all of it with ``favourites``."""
-        if self._race is not None:
-            return self.race_s([self._race.leader], self._race.n_left)
-        return self.race_s(favourites, len(self._items))
+    def left_s(self, favourite: Arm | None) -> float:
+        """Estimate of what is left of the race, or of all of it with ``favourite``."""
+        if self._races:
+            race = self._races[-1]
+            return self.race_s(race.arm, race.n_left)
+        return 0.0 if favourite is None else self.race_s(favourite, len(self._items))
 
-    def race_s(self, arms: Sequence[Arm], n_prompts: int) -> float:
+    def race_s(self, arm: Arm, n_prompts: int) -> float:
         """Estimate of a race on the next prompts."""
-        n_done = 0 if self._race is None else len(self._items) - self._race.n_left
-        items = self._items[n_done : n_done + n_prompts]
-        return self.pace.race_s(arms, items)
+        n_done = len(self._items) - self._races[-1].n_left if self._races else 0
+        return self.pace.race_s(arm, self._items[n_done : n_done + n_prompts])
 
     @property
     def has_begun(self) -> bool:
         """Whether trials are over."""
-        return self._race is not None
+        return bool(self._races)

@@ -171,14 +171,13 @@ class DepthRuns:
                 kept_s += needed_s
         self.pace.reserved_s = kept_s
 
-    def run(self, standings: Sequence[Standing]) -> None:
+    def run(self, leader: Standing) -> None:
         """Measure the leader at every length for which there is time. May be interrupted."""
-        self.pace.reserved_s = 0.0
-        if not standings or standings[0].speedup is None:
+        self.pace.reserved_s, race = 0.0, leader.speedup
+        if race is None:
             return
-        leader, race = standings[0], standings[0].speedup
         if self.setup.depths:
-            times = raced_times(standings)
+            times = raced_times(leader)
             self._found.append(Depth(n_tokens=0, pairs=leader.pairs, speedup=race, prompts=times))
         runs = [run for pair in leader.pairs for run in (pair.baseline, pair.speculative)]
         block_s = 2 * sum(run.decode_s for run in runs) / len(runs)
@@ -275,41 +274,32 @@ def _ceiling(race: Speedup, deep: Speedup, own: Speedup) -> float | None:
     return max(1.0, race.ceiling * deep.ceiling / own.ceiling)
 
 
-def raced_times(standings: Sequence[Standing]) -> Known[PromptTimes]:
-    """Seconds of prompts with the leader of a race.
+def raced_times(leader: Standing) -> Known[PromptTimes]:
+    """Seconds of prompts with the leader of a race."""
+    reads = leader.arm.reader is not None
+    return prompt_times(leader.pairs, apart=leader.apart, reads=reads)
 
-    A prompt is evaluated once: by the target in the run of whichever finalist came first, and by
-    the leader's draft in that of the first finalist that drafts with it.
-    """
-    leader, *others = standings
-    beside = [one for one in others if one.arm.layout == leader.arm.layout]
-    alike = [one for one in beside if one.arm.reader == leader.arm.reader]
-    return prompt_times(
-        leader.pairs,
-        beside=[pair for one in beside for pair in one.pairs],
-        alike=[pair for one in alike for pair in one.pairs],
-        apart=leader.apart,
-        reads=leader.arm.reader is not None,
-    )
+
+NOT_CONFIRMED = Known[tuple[Request, ...]](None, "no setting was confirmed")
 
 
 def raced_requests(
-    standings: Sequence[Standing], shapes: Sequence[RequestShape], depths: Depths
+    leader: Standing, shapes: Sequence[RequestShape], depths: Depths
 ) -> Known[tuple[Request, ...]]:
     """Requests with the leader: at the depth of their prompts, where that was measured.
 
     Args:
-        standings: of the race, the leader first.
+        leader: of the race.
         shapes: lengths of the requests.
         depths: what was measured at depth.
     """
-    race = standings[0].speedup if standings else None
+    race = leader.speedup
     if race is None:
-        return Known(None, "no setting was confirmed")
+        return NOT_CONFIRMED
     found = list[Request]()
     for shape in shapes:
         deep = depths.at(shape.n_prompt)
-        speedup, pairs, times = race, standings[0].pairs, raced_times(standings)
+        speedup, pairs, times = race, leader.pairs, raced_times(leader)
         if deep is not None:
             # Drafts find text that repeats: that may cost a gain, and not show one.
             known = [deep.speedup, *([race] if deep.repeats_text else [])]

@@ -169,41 +169,46 @@ class Evidence:
         """Whether the recording holds what the setting would do."""
         return self.answers(arm) is not None
 
-    def speedup(
-        self, arm: Arm, timed: Sequence[PairedMeasurement], *, level: float = _LEVEL
-    ) -> Speedup:
+    def speedup(self, timed: Sequence[PairedMeasurement], *, level: float = _LEVEL) -> Speedup:
         """The speedup that the verdict is on.
 
         Args:
-            arm: the setting that was timed.
             timed: of recorded prompts.
             level: of the interval.
 
         Raises:
-            ValueError: none of these prompts was recorded, or not with the setting.
+            ValueError: none of these prompts was recorded.
         """
-        return self._changed(self._counted(arm, level), arm, timed)
+        return self._changed(self._counted(self.chosen, level), timed)
 
-    def reading_of(self, arm: Arm) -> Readings:
-        """Prompts that the target and the setting's draft have evaluated; none where it moves."""
-        moves, draft = arm.layout is not None, arm.draft or NGRAM_COSTS
+    def beside(self, arm: Arm, timed: Sequence[PairedMeasurement]) -> Speedup:
+        """The speedup of another setting, at the prices of the timed runs of ``chosen``.
+
+        Raises:
+            ValueError: as ``speedup`` does; or the setting was not recorded.
+        """
+        return self._changed(self._counted(arm, _LEVEL), timed)
+
+    @property
+    def reading(self) -> Readings:
+        """Prompts that target and draft have evaluated for this; none where the target moves."""
+        moves, draft = self.chosen.layout is not None, self.chosen.draft or NGRAM_COSTS
         return Readings() if moves else self.readings.get(draft, Readings())
 
-    def of_others(self, arm: Arm, timed: Sequence[PairedMeasurement]) -> Speedup | None:
+    def of_others(self, timed: Sequence[PairedMeasurement]) -> Speedup | None:
         """Gain on prompts like these, where the verdict is on just these; else None."""
-        if not self.is_of_few or not self.covers(arm):
+        if not self.is_of_few:
             return None
-        whole = paired_speedup(self._judged(arm), level=1 - CROSSED_ERROR)
-        return replace(self._changed(whole, arm, timed), level=_LEVEL)
+        whole = paired_speedup(self._wholes(self.by_prompts), level=1 - CROSSED_ERROR)
+        return replace(self._changed(whole, timed), level=_LEVEL)
 
-    def by_category(self, arm: Arm, timed: Sequence[PairedMeasurement]) -> tuple[CategoryGain, ...]:
-        """The recorded answers with a setting, at the prices that the timed runs had."""
-        own = self._own(arm).whole
+    def by_category(self, timed: Sequence[PairedMeasurement]) -> tuple[CategoryGain, ...]:
+        """The recorded answers, at the prices that the timed runs had."""
+        own = self._own(self.chosen).whole
         whole = paired_speedup(self._wholes(own), n_resamples=1)
-        factor = self._changed(whole, arm, timed).estimate / whole.estimate
+        factor = self._changed(whole, timed).estimate / whole.estimate
         found: dict[str, list[int]] = {}
-        # Of another setting than the chosen one, those of the first stage are known.
-        for index, (_name, category) in enumerate(self.prompts[: len(own.on_s)]):
+        for index, (_name, category) in enumerate(self.prompts):
             if own.on_s[index] > 0:
                 found.setdefault(category, []).append(index)
         return tuple(
@@ -217,14 +222,14 @@ class Evidence:
             for category, rows in found.items()
         )
 
-    def progress(self, arm: Arm, timed: Sequence[PairedMeasurement], n_planned: int) -> float:
+    def progress(self, timed: Sequence[PairedMeasurement], n_planned: int) -> float:
         """Share of the information that ``n_planned`` timed runs will have; 1 for all of it.
 
         More of them would hardly narrow the interval where timing is a small part of it: then that
         is all as well.
         """
         share = len(timed) / max(n_planned, len(timed))
-        counted, both = self._counted(arm, _LEVEL), self.speedup(arm, timed)
+        counted, both = self._counted(self.chosen, _LEVEL), self.speedup(timed)
         if counted.low is None or both.low is None or both.low == both.estimate:
             return share
         of_counts, of_all = (math.log(one.estimate / (one.low or 1)) for one in (counted, both))
@@ -232,14 +237,14 @@ class Evidence:
         return 1.0 if timing <= _TIMED_SHARE else 1 - timing * (1 - share)
 
     def _counted(self, arm: Arm, level: float) -> Speedup:
+        """The speedup by counts and prices: of ``chosen`` with what other text has chosen."""
+        is_chosen = arm == self.chosen
         if self.is_of_few:
-            parts = self.by_parts if arm == self.chosen else self._own(arm)
-            return speedup_within(self._rows(parts), level=level)
-        return paired_speedup(self._judged(arm), level=level, n_resamples=self.n_resamples)
-
-    def _judged(self, arm: Arm) -> list[PairedMeasurement]:
-        """Each prompt with the setting that the others chose; with any other arm, with that."""
-        return self._wholes(self.by_prompts if arm == self.chosen else self._own(arm))
+            return speedup_within(
+                self._rows(self.by_parts if is_chosen else self._own(arm)), level=level
+            )
+        rows = self._wholes(self.by_prompts if is_chosen else self._own(arm))
+        return paired_speedup(rows, level=level, n_resamples=self.n_resamples)
 
     def _own(self, arm: Arm) -> Answers:
         found = self.answers(arm)
@@ -247,12 +252,12 @@ class Evidence:
             raise ValueError(f"{arm.label} was not recorded")
         return found
 
-    def _changed(self, whole: Speedup, arm: Arm, timed: Sequence[PairedMeasurement]) -> Speedup:
-        """``whole`` as the timed runs change it.
+    def _changed(self, whole: Speedup, timed: Sequence[PairedMeasurement]) -> Speedup:
+        """``whole`` as the timed runs of ``chosen`` change it.
 
         Few prompts are timed several times, and each run tells of the prices for itself.
         """
-        expected = {one.prompt_id: one for one in self._wholes(self._own(arm))}
+        expected = {one.prompt_id: one for one in self._wholes(self._own(self.chosen))}
         ours = [one for one in timed if one.prompt_id in expected]
         theirs = [expected[one.prompt_id] for one in ours]
         n_timed = len({one.prompt_id for one in ours})

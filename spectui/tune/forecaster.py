@@ -148,7 +148,7 @@ class Forecaster:
         tracing = self._traced(
             replace(workload, n_predict=n_tokens),
             recordings=self.taken,
-            depth=self.space.max_draft,
+            depth=self.space.depth,
             floor=self.space.floor,
             on_event=on_event,
             until=until,
@@ -180,7 +180,7 @@ class Forecaster:
     def _is_enough(self, n_prompts: int, n_tokens: int, recordings: Sequence[Recording]) -> bool:
         space = self.space
         every = [chains for one in recordings for chains in one.chains.values()]
-        covers = all(one.depth >= space.max_draft and one.floor <= space.floor for one in every)
+        covers = all(one.depth >= space.depth and one.floor <= space.floor for one in every)
         return covers and sum(one.n_predict >= n_tokens for one in recordings) >= n_prompts
 
     def _may_take(self, recordings: Sequence[Recording]) -> bool:

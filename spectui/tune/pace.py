@@ -120,7 +120,7 @@ class Pace:
         """As ``check`` for a race, the first prompts of which may end later.
 
         Args:
-            n_done: prompts that a finalist has decoded.
+            n_done: prompts that were decoded with the setting.
         """
         self.check(-_GRACE * (self.budget_s or 0.0) if n_done < LOOK_EVERY else 0.0)
 
@@ -134,42 +134,41 @@ class Pace:
         """Whether one more trial leaves ``race_s``."""
         return not self.trial_s or self.left_s > max(self.trial_s) + race_s
 
-    def race_s(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> float:
-        """Estimate of a race of ``arms`` against off on ``items``."""
-        records, prompts = self.records(), self.prompts
+    def race_s(self, arm: Arm, items: Sequence[WorkItem]) -> float:
+        """Estimate of a race of ``arm`` against off on ``items``."""
+        prompts = self.prompts
         timed = {
             record.arm: sum(p.decode_s for p in record.prompts) / len(record.prompts)
-            for record in records
+            for record in self.records()
             if record.prompts
         }
         # Of a setting that was neither timed nor forecast a prompt is taken to last as long as off.
         known = {**self.expected_s, **timed}
-        off_s = next((seconds for arm, seconds in known.items() if arm.is_off), 0.0)
-        places = [one.arm.layout for one in records if one.arm.is_off][:1]
-        # Each time the target lies elsewhere it is measured alone, too.
-        n_places = len({*places, *(arm.layout for arm in arms)} or {None})
-        block_s = n_places * off_s + sum(known.get(arm, off_s) for arm in arms)
+        off = next((one for one in known if one.is_off), None)
+        off_s = 0.0 if off is None else known[off]
+        on_s = known.get(arm, off_s)
         n_looks = -(-len(items) // LOOK_EVERY)
         if prompts.n_beside_off is not None:
             # Every request evaluates its prompt.
-            n_tokens = sum(len(item.tokens) for item in items) * (1 + len(arms))
-            n_servers = len(arms) + (prompts.n_beside_off == 0)
-            stays = len(arms) == 1 and prompts.n_beside_off
-            n_moves = 1 if stays else n_servers * n_looks
+            n_tokens = 2 * sum(len(item.tokens) for item in items)
+            n_moves = 1 if prompts.n_beside_off else 2 * n_looks
+            block_s = off_s + on_s
+        elif off is not None and off.layout != arm.layout:
+            # The target alone is measured in both places, and a load forgets what was evaluated.
+            n_tokens = 2 * sum(map(len, {item.tokens for item in items}))
+            n_moves = n_looks
+            block_s = (1 + BASELINE_SHARE) * off_s + on_s
         else:
-            # A load forgets what was evaluated.
-            seen = set[tuple[int, ...]]() if n_places > 1 else self._seen
-            new = {item.tokens: item for item in items if item.tokens not in seen}.values()
-            n_tokens = sum(len(one.tokens) - (n_places == 1) * one.n_prefix for one in new)
-            n_tokens, n_moves = n_tokens * n_places, (n_places - 1) * n_looks
-            # Each finalist has a share of a run without speculation of its own.
-            block_s += (BASELINE_SHARE * len(arms) - 1) * off_s
+            new = {item.tokens: item for item in items if item.tokens not in self._seen}.values()
+            n_tokens = sum(len(one.tokens) - one.n_prefix for one in new)
+            n_moves = 0
+            block_s = BASELINE_SHARE * off_s + on_s
         reading_s, moving_s = prompts.prompt_token_s * n_tokens, self.move_s() * n_moves
         return len(items) * block_s + reading_s + moving_s
 
-    def n_affordable(self, arms: Sequence[Arm], items: Sequence[WorkItem]) -> int:
+    def n_affordable(self, arm: Arm, items: Sequence[WorkItem]) -> int:
         """Number of ``items``, from the first, that there is time to race on."""
         n = len(items)
-        while n and self.race_s(arms, items[:n]) > self.left_s:
+        while n and self.race_s(arm, items[:n]) > self.left_s:
             n -= 1
         return n

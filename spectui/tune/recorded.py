@@ -98,7 +98,7 @@ class Recorded:
             return None
         model = speculation.model
         # Longer than what was recorded, and than what costs are known for.
-        is_beyond = speculation.longest > self.space.max_draft
+        is_beyond = speculation.longest > self.space.depth
         is_below = model is not None and 0 < model.draft_p_min < self.space.floor
         if is_beyond or is_below or (hashes_tokens(speculation) and not self.has_text):
             return None

@@ -20,7 +20,7 @@ from spectui.measure.speedup import Speedup
 from spectui.measure.verdict import Verdict, judge, on_others, undecided
 from spectui.measure.workload import WorkItem
 from spectui.tune.confirmation import Confirmation
-from spectui.tune.depths import DepthRuns, raced_requests
+from spectui.tune.depths import NOT_CONFIRMED, DepthRuns, raced_requests
 from spectui.tune.events import PromptMeasured, StudyResumed
 from spectui.tune.expert_use import Experts, read_experts
 from spectui.tune.forecast import in_order
@@ -84,7 +84,7 @@ class Search:
             self._setup.study.begin()
             self._forecasting.look_ahead()
             self._pace.expected_s = self._forecasting.seconds(self._setup.study.space.off)
-            self._depths.reserve(self._confirmation.race_s(self._favourites(), 1))
+            self._depths.reserve(self._race_s(1))
             try:
                 self._search()
             except OutOfTimeError:
@@ -92,9 +92,10 @@ class Search:
             self._trials.check_measured()
             self._confirmation.run(self._allowed)
             lossless = self._confirmation.check_lossless()
-            standings = self._confirmation.conclude()
-            self._depths.run(standings)
-            for found in predicted(self._setup, self._pace, self._recorder, standings):
+            leader = next(iter(self._confirmation.conclude()), None)
+            if leader is not None:
+                self._depths.run(leader)
+            for found in predicted(self._setup, self._pace, self._recorder, leader):
                 self._temperatures = found
             self._experts = read_experts(self._setup, self._pace, self._recorder)
         except (KeyboardInterrupt, CancelledError):
@@ -111,10 +112,12 @@ class Search:
         standings = self._confirmation.conclude()
         tried, speedup = best_trial(self._allowed), None
         best = None if tried is None else tried.arm
-        if standings and standings[0].speedup is not None:
-            best, speedup = standings[0].arm, standings[0].speedup
-        depths = self._depths.conclude()
-        requests = raced_requests(standings, self._setup.requests, depths)
+        depths, requests = self._depths.conclude(), NOT_CONFIRMED
+        if standings:
+            leader = standings[0]
+            requests = raced_requests(leader, self._setup.requests, depths)
+            if leader.speedup is not None:
+                best, speedup = leader.arm, leader.speedup
         return TuneResult(
             trials=records,
             best=best,
@@ -179,8 +182,7 @@ class Search:
             self._trials.look_around()
             if self._trials.n_tried >= self._n_trials:
                 return
-            race_s = self._confirmation.race_s(self._favourites(), RESERVED)
-            if not self._pace.has_time_for_trial(race_s):
+            if not self._pace.has_time_for_trial(self._race_s(RESERVED)):
                 raise OutOfTimeError
             self._pace.trial(self._trials.run)
             self._forecasting.forecast_tried()
@@ -195,25 +197,29 @@ class Search:
 
     def _check_trial(self) -> None:
         """End a trial that takes the time of the race's first prompts; off goes on to the end."""
-        best = self._favourites()
-        self._pace.check(self._confirmation.race_s(best, LOOK_EVERY) if best else 0.0)
+        self._pace.check(self._race_s(LOOK_EVERY))
 
     @property
     def _allowed(self) -> list[TrialRecord]:
         """Trials of arms that may be recommended: a study may know more than this run may use."""
         return [one for one in self._trials.records if self._setup.study.space.allows(one.arm)]
 
-    def _favourites(self) -> list[Arm]:
-        """The setting that would be raced now; empty as long as none is known."""
-        best = finalist(self._allowed, self._forecasting.forecasts)
-        return [] if best is None else [best]
+    @property
+    def _favourite(self) -> Arm | None:
+        """The setting that would be raced now; None as long as none is known."""
+        return finalist(self._allowed, self._forecasting.forecasts)
+
+    def _race_s(self, n_prompts: int) -> float:
+        """Estimate of a race of the favourite; 0 without one."""
+        arm = self._favourite
+        return 0.0 if arm is None else self._confirmation.race_s(arm, n_prompts)
 
     def _seconds_left(self) -> float | None:
         """Most seconds until the end, by what trials took; before the first, by the budget."""
         trial_s = self._pace.trial_s
         if not (trial_s or self._forecasting.forecasts):
             return max(0.0, self._pace.left_s) if self._pace.is_bounded else None
-        left = self._confirmation.left_s(self._favourites())
+        left = self._confirmation.left_s(self._favourite)
         if trial_s and not self._confirmation.has_begun:
             n_left = max(0, self._n_trials - self._trials.n_tried)
             left = n_left * sum(trial_s) / len(trial_s) + left

@@ -43,6 +43,9 @@ P_MINS = tuple(
 )
 """Values of ``draft_p_min`` that are forecast."""
 _NO_FLOOR = 2.0
+_LONGEST_PRESENT = 64
+"""Longest draft of the user's present setting that is recorded for it: n-gram drafters of
+llama-server draft as many by default."""
 SERVER_DEFAULTS = DraftSimple()
 """Defaults of current llama-server."""
 OLD_DEFAULTS = old_defaults(DraftSimple)
@@ -185,6 +188,13 @@ class SearchSpace:
         if Parameter.DRAFT_P_MIN in self.tuned:
             lists[Parameter.DRAFT_P_MIN] = P_MINS
         return Grid(**lists)
+
+    @property
+    def depth(self) -> int:
+        """Longest draft that a recording has to answer for."""
+        present = None if self.present is None else self.present.speculation
+        longest = 0 if present is None else present.longest
+        return max(self.max_draft, longest if longest <= _LONGEST_PRESENT else 0)
 
     @property
     def floor(self) -> float:

@@ -7,7 +7,7 @@ the recording are. These few prompts may gain more or less than all do, at any t
 compared with themselves, and the race's gain changes by that factor.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from spectui.documents import Json, Known, or_reason
@@ -73,7 +73,7 @@ def temperatures_sentence(found: Temperatures) -> str | None:
 
 
 def predicted(
-    setup: SearchSetup, pace: Pace, forecaster: Forecaster | None, standings: Sequence[Standing]
+    setup: SearchSetup, pace: Pace, forecaster: Forecaster | None, raced: Standing | None
 ) -> Iterator[Temperatures]:
     """Record what there is time for; yield the predictions so far, or why there can be none.
 
@@ -81,13 +81,12 @@ def predicted(
         setup: setup of the search.
         pace: time keeper of the search.
         forecaster: has recorded the prompts; None where nothing was, or a server did.
-        standings: of the race, the leader first.
+        raced: leader of the race; None without one.
     """
-    if not standings or standings[0].speedup is None or standings[0].arm.is_off:
+    if raced is None or raced.speedup is None:
         yield Known(None, _NONE_CONFIRMED)
         return
-    leader, raced = standings[0].arm, standings[0].speedup.estimate
-    if forecaster is None or forecaster.forecast(leader) is None:
+    if forecaster is None or forecaster.forecast(raced.arm) is None:
         yield Known(None, _NOT_RECORDED)
         return
     own, known = setup.workload.sampling, list[Predicted]()
@@ -101,10 +100,10 @@ def predicted(
         sampling = replace(own, temp=temp)
         text = f"counting what is accepted of {counted(n, 'prompt')} ({sampling.label})"
         setup.on_event(RunsStarted(text=text, n_runs=n))
-        found = forecaster.resampled(leader, sampling, n)
+        found = forecaster.resampled(raced.arm, sampling, n)
         if found is not None:
             total, change = found
             # A round takes at least as long as a token of the target alone.
-            speedup = min(raced * change, total.n_decoded / total.n_rounds)
+            speedup = min(raced.speedup.estimate * change, total.n_decoded / total.n_rounds)
             known.append(Predicted(sampling=sampling, n_prompts=n, counts=total, speedup=speedup))
             yield Known(tuple(known))

@@ -6,19 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectui.measure.arm import OFF, Arm
 from spectui.measure.speedup import PairedMeasurement, Speedup, gain_text
 from spectui.measure.statistics import paired_speedup
-from spectui.measure.verdict import Answer, Verdict, doubt, judge
-from spectui.options.drafters import DraftSimple
-from spectui.options.speculation import Speculation
-from spectui.tune.served import preferred
+from spectui.measure.verdict import Answer, doubt, judge
 from spectui.verify.comparison import Agreement, agreement, verdict
-
-BEST = Arm(draft=None, speculation=Speculation(DraftSimple(draft_max=8)))
-RIVAL = Arm(draft=None, speculation=Speculation(DraftSimple(draft_max=4)))
-LEAVE = Verdict(use_speculation=False, reason="Turn it off: in-process.")
-USE = Verdict(use_speculation=True, reason="Use it: in-process.")
 
 
 def pair(
@@ -136,16 +127,6 @@ def test_noise_advises_nothing() -> None:
         "were accepted can give +1.1 % at most, and all of the interval is above that: this is the "
         "machine's noise."
     )
-
-
-@pytest.mark.parametrize("before", [USE, LEAVE], ids=["use", "leave"])
-def test_noise_of_a_server_overturns_nothing(before: Verdict) -> None:
-    found = preferred(before, BEST, {BEST: NOISE}, min_gain=0.02)
-    assert (found.verdict, found.is_other) == (before, False)
-    assert found.arm == (BEST if before.use_speculation else OFF)
-    # Only what can be is ranked.
-    both = preferred(LEAVE, BEST, {BEST: NOISE, RIVAL: measured(1.2, 1.1, 1.3, 2.0)}, min_gain=0.02)
-    assert (both.arm, both.verdict.use_speculation) == (RIVAL, True)
 
 
 def test_noise_leaves_open_whether_a_promise_holds() -> None:

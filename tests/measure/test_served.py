@@ -36,7 +36,7 @@ from spectui.server.binary import ServerBinary, examine
 from spectui.server.client import Completion
 from spectui.speculative.counters import Counters, Detail
 from spectui.tune.backends import served_spec
-from spectui.tune.race_runs import RaceLegs
+from spectui.tune.race_runs import RaceRuns
 from tests.support.locks import HOLD
 from tests.support.memory import GIB, Scripted
 from tests.support.scripted_server import LAST_WORDS, write_server
@@ -58,10 +58,7 @@ NGRAM = replace(
     OFF_SETUP,
     speculation=Speculation(NgramMapK(size_n=4, size_m=8)),
 )
-ARMS = tuple(
-    Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=longest)))
-    for longest in (4, 8, 12)
-)
+ARM = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=4)))
 
 
 def completion(**changes: object) -> Completion:
@@ -368,42 +365,39 @@ class Recorder(ScriptedMeasurer):
         return super().decode(item, speculation)
 
 
-def legs(sizes: Sequence[int]) -> Iterator[tuple[int, tuple[WorkItem, ...]]]:
+def legs(sizes: Sequence[int]) -> Iterator[tuple[WorkItem, ...]]:
     every, start = items(sum(sizes)), 0
     for size in sizes:
-        yield start, every[start : start + size]
+        yield every[start : start + size]
         start += size
 
 
 @given(
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4),
-    n_arms=st.integers(1, 3),
     interrupt_at=st.integers(1, 80),
 )
 def test_a_race_apart_pairs_every_prompt_with_its_own_run_of_off(
-    sizes: list[int], n_arms: int, interrupt_at: int
+    sizes: list[int], interrupt_at: int
 ) -> None:
     measurer, told = Recorder(0), list[Pair]()
     measurer.interrupt_at = interrupt_at
-    arms = ARMS[:n_arms]
-    runs = RaceLegs(
-        cast("Measurer", measurer), arms, off=OFF, load=lambda _arm: None, on_pair=told.append
+    runs = RaceRuns(
+        cast("Measurer", measurer), ARM, off=OFF, load=lambda _arm: None, on_pair=told.append
     )
     done = 0
     try:
-        for start, leg in legs(sizes):
-            runs.measure(arms, start, leg)
+        for leg in legs(sizes):
+            runs.measure(leg)
             done += len(leg)
     except KeyboardInterrupt:
         pass
-    for arm in arms:
-        pairs = runs.pairs(arm)
-        assert [pair.item.id for pair in pairs] == [f"p{i}" for i in range(len(pairs))]
-        assert done <= len(pairs) <= runs.n_items
-        assert all(pair.speculative.counters.n_drafted for pair in pairs)
-    assert len(told) == runs.n_pairs
+    pairs = runs.pairs
+    assert [pair.item.id for pair in pairs] == [f"p{i}" for i in range(len(pairs))]
+    assert done <= len(pairs) <= runs.n_items
+    assert all(pair.speculative.counters.n_drafted for pair in pairs)
+    assert len(told) == len(pairs)
     changes = sum(one[1] != two[1] for one, two in itertools.pairwise(measurer.order))
-    assert changes <= n_arms * len(sizes), "the next leg begins with what is loaded"
+    assert changes <= len(sizes), "the next leg begins with what is loaded"
 
 
 MACHINE = Machine(cpu="c", n_cores=2, memory_bytes=1, gpus=())

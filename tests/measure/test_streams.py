@@ -22,7 +22,7 @@ from spectui.measure.streams import StreamMeasurer, measurer_of
 from spectui.options.drafters import NgramMod
 from spectui.options.setup import ModelOptions, SamplingConfig
 from spectui.options.speculation import Speculation
-from spectui.tune.race_runs import RaceLegs
+from spectui.tune.race_runs import RaceRuns
 from tests.support.models import Tiny, write_tiny
 from tests.support.streams import (
     BASE,
@@ -69,12 +69,12 @@ def test_a_race_measures_every_request_in_flight(*, keeps_off: bool) -> None:
         list[Pair](),
     )
     measurer = measurer_of(backend(servers, 3), WORKLOAD)
-    runs = RaceLegs(measurer, (arm,), load=lambda _arm: None, on_pair=told.append)
-    for start, leg in ((0, ITEMS[:4]), (4, ITEMS[4:])):
-        runs.measure((arm,), start, leg)
-    assert [pair.item.id for pair in runs.pairs(arm)] == list("abcdefg")
-    assert all(pair.whole_s is not None for pair in runs.pairs(arm))
-    assert tuple(told) == runs.pairs(arm)
+    runs = RaceRuns(measurer, arm, load=lambda _arm: None, on_pair=told.append)
+    for leg in (ITEMS[:4], ITEMS[4:]):
+        runs.measure(leg)
+    assert [pair.item.id for pair in runs.pairs] == list("abcdefg")
+    assert all(pair.whole_s is not None for pair in runs.pairs)
+    assert tuple(told) == runs.pairs
     assert runs.n_items == 7
     measured = [one.partition("|")[0] for one in servers.asked]
     expected = ["abc", "d", "ABC", "D", "EFG", "efg"]
@@ -93,12 +93,12 @@ def test_a_race_apart_that_is_interrupted_keeps_whole_pairs() -> None:
         if len(servers.asked) == 5:
             raise KeyboardInterrupt
 
-    runs = RaceLegs(
-        measurer, (arm,), load=lambda _arm: None, on_pair=lambda _pair: None, check_time=check
+    runs = RaceRuns(
+        measurer, arm, load=lambda _arm: None, on_pair=lambda _pair: None, check_time=check
     )
     with pytest.raises(KeyboardInterrupt):
-        runs.measure((arm,), 0, ITEMS)
-    assert [pair.item.id for pair in runs.pairs(arm)] == ["a", "b"]
+        runs.measure(ITEMS)
+    assert [pair.item.id for pair in runs.pairs] == ["a", "b"]
 
 
 def test_one_slot_is_measured_prompt_by_prompt_and_a_promise_in_company() -> None:

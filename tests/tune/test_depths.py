@@ -147,7 +147,7 @@ class Ground:
         self.runs = DepthRuns(setup, self.pace, lambda item, _result: self.decoded.append(item.id))
 
     def run(self, leader: Standing | None = None) -> Depths:
-        self.runs.run([standing() if leader is None else leader])
+        self.runs.run(leader or standing())
         return self.runs.conclude()
 
 
@@ -194,7 +194,6 @@ def test_nothing_is_measured_unless_asked_for_and_confirmed(*, is_asked: bool) -
     ground = Ground(*[400] * is_asked, requests=(RequestShape(n_prompt=125, n_answer=33),))
     leader = replace(standing(), speedup=None) if is_asked else standing()
     assert ground.run(leader) == Depths(min_gain=0.02)
-    ground.runs.run([])
     assert ground.measurer.measured == []
 
 
@@ -310,7 +309,7 @@ def test_a_long_request_rests_on_its_depth() -> None:
     ground = Ground(requests=(near, far))
     depths = ground.run()
     assert ground.measurer.measured == [(800, 4)]
-    found = raced_requests([standing()], (near, far), depths).value
+    found = raced_requests(standing(), (near, far), depths).value
     assert found is not None
     assert [one.is_covered for one in found] == [True, True]
     assert found[0].decoding == standing().speedup
@@ -324,15 +323,16 @@ def test_a_depth_whose_prompts_were_known_still_tells_of_decoding() -> None:
     depths = Ground(requests=(far,)).run()
     (deep,) = depths.found
     unread = replace(depths, found=(replace(deep, prompts=Known(None, "nothing new")),))
-    (found,) = known(raced_requests([standing()], (far,), unread).value)
+    (found,) = known(raced_requests(standing(), (far,), unread).value)
     assert found.decoding == deep.speedup
     assert found.token_s == pytest.approx(0.1 * 1.25)
     # Without its depth a request is extrapolated, and without a race there is none.
-    (alone,) = known(raced_requests([standing()], (far,), Depths()).value)
+    (alone,) = known(raced_requests(standing(), (far,), Depths()).value)
     for one in (found, alone):
         assert one.prompt_on_s == pytest.approx(2000 * 0.015, rel=1e-3)
         assert not one.is_covered
-    assert raced_requests([], (far,), Depths()).value is None
+    unconfirmed = replace(standing(), speedup=None)
+    assert raced_requests(unconfirmed, (far,), Depths()).value is None
 
 
 def test_text_that_repeats_shows_no_gain_of_a_request() -> None:
@@ -343,28 +343,13 @@ def test_text_that_repeats_shows_no_gain_of_a_request() -> None:
     race = known(standing().speedup)
     for speedup, kept in ((deep.speedup, deep.speedup), (replace(race, estimate=9.0), race)):
         told = replace(depths, found=(replace(deep, speedup=speedup),))
-        (found,) = known(raced_requests([standing()], (far,), told).value)
+        (found,) = known(raced_requests(standing(), (far,), told).value)
         assert found.decoding == kept
         assert not found.is_covered
 
 
-def test_a_rivals_run_may_have_read_the_prompts() -> None:
-    """With the same draft, whoever came first had both models evaluate it."""
-
-    def recalled(one: GenerationResult) -> GenerationResult:
-        return replace(one, prompt_s=0.01, n_evaluated=0, n_read=0, prompt_draft_s=0.0)
-
-    rival = standing(replace(LEADER, speculation=Speculation(DraftSimple(draft_max=8))))
-    own = tuple(
-        replace(one, baseline=recalled(one.baseline), speculative=recalled(one.speculative))
-        for one in standing().pairs
-    )
-    leader = replace(standing(), pairs=own)
-    assert known(raced_times([leader, rival]).value).on_s(100) == pytest.approx(1.5)
-    stranger = replace(rival, arm=replace(rival.arm, draft="other"))
-    assert raced_times([leader, stranger]).value is None
-    # N-gram drafters read no prompt.
-    times = known(raced_times([standing(NGRAM), standing()]).value)
+def test_ngram_drafters_read_no_prompt() -> None:
+    times = known(raced_times(standing(NGRAM)).value)
     assert times.on_s(100) == times.off.seconds(100)
 
 

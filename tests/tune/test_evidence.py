@@ -99,8 +99,8 @@ def test_prices_that_are_wrong_by_a_factor_cost_nothing(
     rng = np.random.default_rng(n)
     gains = np.exp(rng.normal(0.3, 0.1, (n, N_PARTS)))
     one = evidence(gains, gains * 0.8)
-    expected = one.speedup(arm(1), timed(one, arm(1), *[1.0] * min(n, n_timed)))
-    found = one.speedup(arm(1), timed(one, arm(1), *[factor] * min(n, n_timed)))
+    expected = one.speedup(timed(one, arm(1), *[1.0] * min(n, n_timed)))
+    found = one.speedup(timed(one, arm(1), *[factor] * min(n, n_timed)))
     assert found.estimate == pytest.approx(expected.estimate / factor)
     assert found.n_prompts == n
     if n * one.n_passes >= 3 and expected.interval is not None and min(n, n_timed) > 2:
@@ -114,7 +114,7 @@ def test_few_prompts_are_told_of_with_what_others_gain() -> None:
         np.repeat(by_prompt, N_PARTS, axis=1) * np.exp(rng.normal(0, 0.05, (8, N_PARTS)))
     )
     runs = timed(one, arm(1), *np.exp(rng.normal(0, 0.01, 8)))
-    these, others = one.speedup(arm(1), runs), known(one.of_others(arm(1), runs))
+    these, others = one.speedup(runs), known(one.of_others(runs))
     assert these.estimate == pytest.approx(others.estimate)
     (low, high), (wide_low, wide_high) = known(these.interval), known(others.interval)
     assert wide_low < low < high < wide_high
@@ -127,12 +127,12 @@ def test_more_timing_is_worth_it_while_it_is_much_of_the_width() -> None:
     noisy, quiet = (
         timed(one, arm(1), *np.exp(rng.normal(0, spread, 8))) for spread in (0.1, 0.005)
     )
-    assert one.progress(arm(1), quiet, 24) == 1.0
+    assert one.progress(quiet, 24) == 1.0
     # What counts have is there from the first run on; timing comes by its share.
-    assert 8 / 24 < one.progress(arm(1), noisy, 24) < 0.8
-    assert one.progress(arm(1), noisy, 8) == 1.0
+    assert 8 / 24 < one.progress(noisy, 24) < 0.8
+    assert one.progress(noisy, 8) == 1.0
     # Before anything is known of the width, it is the share of the runs.
-    assert one.progress(arm(1), noisy[:2], 24) == pytest.approx(2 / 24)
+    assert one.progress(noisy[:2], 24) == pytest.approx(2 / 24)
 
 
 @given(st.integers(FEW + 1, 30), st.integers(1, 30))
@@ -145,14 +145,14 @@ def test_further_prompts_are_judged_by_a_choice_that_they_had_no_part_in(n: int,
     both = one.followed_by([(f"p{n + index}", "") for index in range(more)], further)
     assert both.share == min(1.0, (n + more) / (2 * n)) or n + more > 2 * n
     runs = timed(both, arm(1), *[1.0] * 8)
-    found = both.speedup(arm(1), runs)
-    whole = known(evidence(gains, gains * 0.8).speedup(arm(1), runs))
+    found = both.speedup(runs)
+    whole = known(evidence(gains, gains * 0.8).speedup(runs))
     # Here all of them chose alike, so that it is what all together would say.
     assert found.estimate == pytest.approx(whole.estimate)
     assert found.n_prompts == n + more
     assert found.interval == pytest.approx(whole.interval)
     assert [known(both.answers(arm(index))).on_s.shape[0] for index in (1, 2)] == [n + more, n]
-    (category,) = both.by_category(arm(1), runs)
+    (category,) = both.by_category(runs)
     assert category.n_prompts == n + more
 
 
@@ -163,9 +163,9 @@ def test_the_answer_for_few_prompts_takes_in_those_that_were_recorded_later() ->
     both = one.followed_by([("p4", ""), ("p5", "")], further)
     runs = timed(both, arm(1), *[1.0] * 6)
     assert both.basis is Basis.THESE
-    assert both.speedup(arm(1), runs).n_prompts == 6
-    assert both.speedup(arm(1), runs).estimate == pytest.approx(
-        one.speedup(arm(1), timed(one, arm(1), *[1.0] * 4)).estimate
+    assert both.speedup(runs).n_prompts == 6
+    assert both.speedup(runs).estimate == pytest.approx(
+        one.speedup(timed(one, arm(1), *[1.0] * 4)).estimate
     )
 
 
@@ -174,9 +174,10 @@ def test_a_setting_of_the_users_is_counted_as_it_is() -> None:
     one = evidence(gains, replay=lambda asked: forecast(9, own) if asked == arm(9) else None)
     assert one.covers(arm(9))
     assert not one.covers(arm(12))
-    assert one.speedup(arm(9), timed(one, arm(9), 1.0, 1.0, 1.0)).estimate == pytest.approx(1.2)
+    slower = timed(one, arm(1), 1.1, 1.1, 1.1)
+    assert one.beside(arm(9), slower).estimate == pytest.approx(1.2 / 1.1)
     with pytest.raises(ValueError, match="max 12"):
-        one.speedup(arm(12), timed(one, arm(1), 1.0))
+        one.beside(arm(12), slower)
 
 
 def test_a_round_that_emits_all_of_an_answer_leaves_nothing_to_its_other_parts() -> None:
@@ -186,7 +187,7 @@ def test_a_round_that_emits_all_of_an_answer_leaves_nothing_to_its_other_parts()
     long = replace(forecast(16, np.full((1, N_PARTS), 2.0)), answers=answers)
     short = forecast(1, np.full((1, N_PARTS), 1.1))
     one = known(found_in(long.arm, [long, short], [("p0", "")]))
-    assert one.speedup(long.arm, timed(one, long.arm, 1.0)).n_prompts == 1
+    assert one.speedup(timed(one, long.arm, 1.0)).n_prompts == 1
 
 
 def test_answers_in_which_nothing_was_decoded_are_no_evidence() -> None:
@@ -225,13 +226,13 @@ def test_answers_in_which_nothing_was_decoded_are_no_evidence() -> None:
         )
     )
     full = evidence(gains)
-    assert one.speedup(arm(1), timed(full, arm(1), *[1.0] * 4)).n_prompts == 13
+    assert one.speedup(timed(full, arm(1), *[1.0] * 4)).n_prompts == 13
 
 
 def test_categories_are_of_all_recorded_prompts_at_the_prices_of_the_timed_ones() -> None:
     gains = np.repeat([[1.5]] * 7 + [[1.2]] * 7, N_PARTS, axis=1)
     one = replace(evidence(gains), prompts=tuple((f"p{i}", "ab"[i // 7]) for i in range(14)))
-    code, prose = one.by_category(arm(1), timed(one, arm(1), 1.1, 1.1, 1.1))
+    code, prose = one.by_category(timed(one, arm(1), 1.1, 1.1, 1.1))
     assert (code.category, code.n_prompts, prose.n_prompts) == ("a", 7, 7)
     assert code.speedup == pytest.approx(1.5 / 1.1)
     assert prose.speedup == pytest.approx(1.2 / 1.1)
@@ -243,7 +244,7 @@ def test_of_many_prompts_a_few_that_time_allowed_are_not_the_answer() -> None:
     gains = np.full((8, N_PARTS), 1.4)
     names = [(f"p{i}", "") for i in range(8)]
     one = known(evidence_of(arm(1), [forecast(1, gains)], names, lambda _arm: None, {}, n_given=48))
-    assert (one.basis, one.of_others(arm(1), timed(one, arm(1), 1.0, 1.0, 1.0))) == (
+    assert (one.basis, one.of_others(timed(one, arm(1), 1.0, 1.0, 1.0))) == (
         Basis.CROSSED,
         None,
     )

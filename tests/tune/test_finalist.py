@@ -89,14 +89,12 @@ def test_a_race_of_what_no_trial_has_timed_takes_what_its_forecast_says() -> Non
     records = [off]
     pace = Pace(100.0, lambda: 0.0, cast("Measurer", Free()), items(4), records=lambda: records)
     per_prompt_s = off.prompts[0].decode_s
-    assert pace.race_s([arm(3)], items(4)) == pytest.approx(4 * (1 + BASELINE_SHARE) * per_prompt_s)
+    assert pace.race_s(arm(3), items(4)) == pytest.approx(4 * (1 + BASELINE_SHARE) * per_prompt_s)
     pace.expected_s = {arm(3): 0.5 * per_prompt_s}
-    assert pace.race_s([arm(3)], items(4)) == pytest.approx(
-        4 * (0.5 + BASELINE_SHARE) * per_prompt_s
-    )
+    assert pace.race_s(arm(3), items(4)) == pytest.approx(4 * (0.5 + BASELINE_SHARE) * per_prompt_s)
     # A trial says it better.
     records.append(trial(arm(3), 4.0))
-    assert pace.race_s([arm(3)], items(4)) == pytest.approx(
+    assert pace.race_s(arm(3), items(4)) == pytest.approx(
         4 * (0.25 + BASELINE_SHARE) * per_prompt_s
     )
 

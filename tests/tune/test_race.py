@@ -1,4 +1,4 @@
-"""The race of the finalists against off, on a measurer whose speeds are known."""
+"""The race of a setting against off, on a measurer whose speeds are known."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ import pytest
 from spectui.engine.events import GenerationResult
 from spectui.errors import EngineDiedError
 from spectui.measure.arm import Arm
-from spectui.measure.measurer import Measurer, Pair, measurements
+from spectui.measure.measurer import Measurer, measurements
 from spectui.measure.requests import Request
 from spectui.measure.speedup import Speedup
 from spectui.measure.statistics import paired_speedup
@@ -20,13 +20,10 @@ from spectui.options.request import RequestShape
 from spectui.options.speculation import Speculation
 from spectui.tune.looks import ERROR
 from spectui.tune.race import LOOK_EVERY, Race, Standing
-from spectui.tune.race_runs import RaceLegs
+from spectui.tune.race_runs import RaceRuns
 from tests.support.search import Mortal, ScriptedMeasurer, items, known
 
 BEST = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=6)))
-NEAR = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=7)))
-FAR = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=16)))
-OTHER = Arm(draft="other", speculation=Speculation(DraftSimple(draft_max=7)))
 
 
 class Wild(ScriptedMeasurer):
@@ -49,57 +46,44 @@ class Scattered(Wild):
 
 
 def test_a_prompt_is_measured_again_where_the_process_ended_once() -> None:
-    (standing,) = raced(Mortal(6), BEST)
+    standing = raced(Mortal(6))
     assert standing.n_pairs == LOOK_EVERY
     assert [pair.item.id for pair in standing.pairs] == [one.id for one in items(LOOK_EVERY)]
-    one = race(Mortal(6, 8), BEST)
+    one = race(Mortal(6, 8))
     with pytest.raises(EngineDiedError):
         one.run()
-    (standing,) = one.conclude()
+    standing = one.conclude()
     assert standing.n_pairs == 2
-
-
-def interrupt_after(n_pairs: int) -> Callable[[Pair], None]:
-    seen = []
-
-    def interrupt(pair: Pair) -> None:
-        seen.append(pair)
-        if len(seen) == n_pairs:
-            raise KeyboardInterrupt
-
-    return interrupt
 
 
 def race(
     measurer: ScriptedMeasurer,
-    *arms: Arm,
+    *,
     n_items: int = 24,
-    load: Callable[[Arm], None] = lambda _arm: None,
-    on_pair: Callable[[Pair], None] = lambda _pair: None,
     n_affordable: Callable[[int], int] = lambda n_left: n_left,
-    requests: Callable[[Sequence[Standing]], Sequence[Request]] = lambda _standings: (),
+    requests: Callable[[Standing], Sequence[Request]] = lambda _standing: (),
     basis: Basis | None = None,
 ) -> Race:
     decodes = cast("Measurer", measurer)
     return Race(
-        RaceLegs(decodes, arms, load=load, on_pair=on_pair),
+        RaceRuns(decodes, BEST, load=lambda _arm: None, on_pair=lambda _pair: None),
         [replace(item, category="") for item in items(n_items)],
         min_gain=0.02,
-        n_affordable=lambda _arms, rest: min(n_affordable(len(rest)), len(rest)),
+        n_affordable=lambda rest: min(n_affordable(len(rest)), len(rest)),
         requests=requests,
         basis=basis,
     )
 
 
-def raced(measurer: ScriptedMeasurer, *arms: Arm, **options: Any) -> Sequence[Standing]:  # noqa: ANN401 - as ``race`` has them
-    one = race(measurer, *arms, **options)
+def raced(measurer: ScriptedMeasurer, **options: Any) -> Standing:  # noqa: ANN401 - as ``race`` has them
+    one = race(measurer, **options)
     one.run()
     return one.conclude()
 
 
 @pytest.mark.parametrize("gain", [1.4, 0.7])
 def test_what_is_clear_is_decided_at_the_first_look(gain: float) -> None:
-    (standing,) = raced(ScriptedMeasurer(gain=gain), BEST)
+    standing = raced(ScriptedMeasurer(gain=gain))
     speedup = known(standing.speedup)
     assert standing.n_pairs == LOOK_EVERY
     assert speedup.estimate == pytest.approx(gain, rel=0.02)
@@ -108,13 +92,13 @@ def test_what_is_clear_is_decided_at_the_first_look(gain: float) -> None:
 
 def test_the_last_look_spends_what_is_left_where_time_ends_before_the_next() -> None:
     measurer = Scattered(gain=1.03)
-    one = race(measurer, BEST)
+    one = race(measurer)
     # Each prompt is two runs; this is the first one after a look.
     measurer.interrupt_at = 2 * LOOK_EVERY + 1
     with pytest.raises(KeyboardInterrupt):
         one.run()
     assert not one.is_decided
-    (standing,) = one.conclude()
+    standing = one.conclude()
     found, pairs = known(standing.speedup), measurements(standing.pairs)
     assert (found.n_pairs, found.n_looks) == (LOOK_EVERY, 1)
     whole = paired_speedup(pairs, level=1 - ERROR, n_resamples=40_000)
@@ -122,9 +106,9 @@ def test_the_last_look_spends_what_is_left_where_time_ends_before_the_next() -> 
 
 
 def test_a_race_that_is_to_be_precise_goes_on_with_all_prompts() -> None:
-    one = race(ScriptedMeasurer(gain=1.4), BEST)
+    one = race(ScriptedMeasurer(gain=1.4))
     one.run(until_decided=False)
-    (standing,) = one.conclude()
+    standing = one.conclude()
     assert one.is_decided
     assert standing.n_pairs == 24
     assert known(standing.speedup).n_looks == 3
@@ -135,11 +119,11 @@ def test_prompts_that_chose_and_texts_that_end_at_once_decide_nothing() -> None:
         def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
             return replace(super().decode(item, speculation), tokens=(1,), decode_s=0.0)
 
-    one = race(ScriptedMeasurer(gain=1.4), BEST, n_items=10, basis=Basis.SAME)
+    one = race(ScriptedMeasurer(gain=1.4), n_items=10, basis=Basis.SAME)
     one.run()
     assert not one.is_decided
-    assert len(one.pairs(BEST)) == 10
-    (standing,) = raced(Silent(), BEST)
+    assert len(one.pairs) == 10
+    standing = raced(Silent())
     assert (standing.speedup, standing.n_pairs) == (None, 24)
 
 
@@ -161,12 +145,12 @@ def test_what_is_open_is_measured_as_long_as_there_is_time(
 ) -> None:
     told = iter(affordable or [])
     options = {"n_affordable": lambda _left: next(told)} if affordable else {}
-    (standing,) = raced(Wild(gain=1.0), BEST, n_items=n_items, **options)
+    standing = raced(Wild(gain=1.0), n_items=n_items, **options)
     assert (standing.n_pairs, known(standing.speedup).n_looks) == (n_pairs, n_looks)
 
 
 def test_what_is_decided_is_measured_no_further() -> None:
-    (standing,) = raced(Scattered(gain=1.3), BEST, n_items=40)
+    standing = raced(Scattered(gain=1.3), n_items=40)
     assert standing.n_pairs == LOOK_EVERY
     low, high = known(known(standing.speedup).interval)
     assert low > 1.02
@@ -174,85 +158,30 @@ def test_what_is_decided_is_measured_no_further() -> None:
     assert high - low > 0.1 * known(standing.speedup).estimate
 
 
-def test_a_leader_that_does_not_pay_leaves_the_question_to_the_others() -> None:
-    leader, other = raced(Uneven(gain=1.0), BEST, NEAR, n_items=40)
-    assert known(known(leader.speedup).high) < 1.02
-    assert other.n_pairs == 40
-
-
 def test_requests_that_are_not_decided_are_measured_on() -> None:
     """A prompt that takes as long as its answer leaves half of decoding's gain."""
     shape, pairs = RequestShape(n_prompt=10, n_answer=33), list[int]()
 
-    def requests(standings: Sequence[Standing]) -> tuple[Request, ...]:
-        leader = standings[0]
+    def requests(leader: Standing) -> tuple[Request, ...]:
         pairs.append(leader.n_pairs)
         decoding = known(leader.speedup)
         seconds = {"prompt_off_s": 9.0, "prompt_on_s": 9.0, "token_s": 0.1}
         return (Request(shape=shape, decoding=decoding, is_covered=True, **seconds),)
 
-    (standing,) = raced(Scattered(gain=1.3), BEST, n_items=40, requests=requests)
+    standing = raced(Scattered(gain=1.3), n_items=40, requests=requests)
     looks = list(dict.fromkeys(pairs))
     assert looks == [8, 16, 24, 32, 40][: len(looks)]
     assert standing.n_pairs == pairs[-1] > LOOK_EVERY
 
 
 def test_time_ends_it_and_spends_what_is_left_of_the_error() -> None:
-    cut = raced(Wild(gain=1.0), BEST, n_affordable=lambda _n_left: 0)
-    whole = raced(Wild(gain=1.0), BEST, n_items=LOOK_EVERY)
+    cut = raced(Wild(gain=1.0), n_affordable=lambda _n_left: 0)
+    whole = raced(Wild(gain=1.0), n_items=LOOK_EVERY)
     assert cut == whole
 
 
-def test_a_finalist_that_is_behind_is_dropped_and_a_faster_one_wins() -> None:
-    leader, behind = raced(Wild(gain=1.1), BEST, FAR)
-    assert (leader.arm, behind.arm) == (BEST, FAR)
-    assert behind.n_pairs == LOOK_EVERY
-    assert leader.n_pairs > LOOK_EVERY
-    measurer = ScriptedMeasurer(gain=1.4)
-    leader, behind = raced(measurer, FAR, BEST)
-    assert (leader.arm, behind.arm, leader.n_pairs) == (BEST, FAR, LOOK_EVERY)
-    # Finalists of one draft share the runs without speculation.
-    assert measurer.n_runs == 3 * LOOK_EVERY
-
-
-class Uneven(ScriptedMeasurer):
-    """On prompts of which each prefers another setting, ``NEAR`` a little more often."""
-
-    def decode(self, item: WorkItem, speculation: Speculation | None) -> GenerationResult:
-        done = super().decode(item, speculation)
-        if speculation != NEAR.speculation:
-            return done
-        return replace(done, decode_s=done.decode_s / (1.45, 0.85)[item.tokens[-1] % 2])
-
-
-def test_the_favourite_leads_until_another_was_shown_to_be_faster() -> None:
-    leader, other = raced(Uneven(gain=1.4), BEST, NEAR, n_items=40)
-    assert known(other.speedup).estimate > known(leader.speedup).estimate
-    assert leader.arm == BEST
-    # It does not hold a leader that pays.
-    assert leader.n_pairs == other.n_pairs == LOOK_EVERY
-
-
-def test_finalists_of_two_drafts_load_each_once_per_look() -> None:
-    measurer = ScriptedMeasurer(gain=1.4)
-    loaded: list[str | None] = []
-    one = race(measurer, BEST, OTHER, load=lambda arm: loaded.append(arm.draft))
-    one.run()
-    assert loaded == ["good", "other"]
-    assert measurer.n_runs == 4 * LOOK_EVERY
-    assert one.leader == BEST
-
-
-def test_drift_between_drafts_does_not_choose_the_leader() -> None:
-    # The second draft is measured when the machine is a third slower.
-    measurer = ScriptedMeasurer(gain=1.4, drift_per_run=0.02)
-    one = race(measurer, NEAR, replace(BEST, draft="other"))
-    one.run()
-    assert one.leader.draft == "other"
-
-
 def test_an_interrupt_inside_the_last_look_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    cut, whole = (race(Wild(gain=1.0), BEST, n_items=LOOK_EVERY) for _ in range(2))
+    cut, whole = (race(Wild(gain=1.0), n_items=LOOK_EVERY) for _ in range(2))
     whole.run()
 
     def interrupted(*_arguments: object, **_options: object) -> Speedup:
@@ -263,16 +192,3 @@ def test_an_interrupt_inside_the_last_look_costs_nothing(monkeypatch: pytest.Mon
         with pytest.raises(KeyboardInterrupt):
             cut.run()
     assert cut.conclude() == whole.conclude()
-
-
-@pytest.mark.parametrize("after", [LOOK_EVERY, LOOK_EVERY + 3])
-def test_an_interrupt_between_two_drafts_still_tells_how_they_stand(after: int) -> None:
-    # The other is faster, but three prompts are no reason to lead.
-    measurer = ScriptedMeasurer(gain=1.4, peak=7)
-    one = race(measurer, BEST, OTHER, on_pair=interrupt_after(after))
-    with pytest.raises(KeyboardInterrupt):
-        one.run()
-    leader, other = one.conclude()
-    assert (leader.arm, leader.n_pairs) == (BEST, LOOK_EVERY)
-    assert other.n_pairs == after - LOOK_EVERY
-    assert leader.speedup is not None

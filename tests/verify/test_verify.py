@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from spectui.engine.events import GenerationResult
 from spectui.engine.guard import request_of
-from spectui.measure.arm import OFF, Arm
 from spectui.measure.comparison import Comparison
 from spectui.measure.measurer import Pair
 from spectui.measure.observed import Observed, observed_of
@@ -20,7 +19,7 @@ from spectui.measure.promise import Case, Promise, lasting
 from spectui.measure.served_models import keeps_off
 from spectui.measure.speedup import PairedMeasurement, Speedup
 from spectui.measure.statistics import paired_ratio, paired_speedup
-from spectui.measure.verdict import Answer, Basis, Verdict
+from spectui.measure.verdict import Basis
 from spectui.measure.workload import WorkItem, Workload
 from spectui.monitor.machine import Machine
 from spectui.options.drafters import DraftSimple, NgramSimple
@@ -36,7 +35,6 @@ from spectui.options.speculation import Speculation
 from spectui.server.binary import ServerBinary
 from spectui.speculative.counters import Counters
 from spectui.speculative.decoder import Stop
-from spectui.tune.served import preferred
 from spectui.tune.studies.records import from_plain, to_plain
 from spectui.verify.claim import Claim
 from spectui.verify.comparison import Agreement, agreement, ratio_of
@@ -280,55 +278,6 @@ def test_two_servers_of_unknown_models_need_room(
         off = Setup(target=target, draft=None, context=context, speculation=None)
         on = replace(request_of(off), draft=draft)
         assert keeps_off(off, (on,), wanted=None) is fits
-
-
-BEST = Arm(draft="d", speculation=GOOD)
-RIVAL = Arm(draft="d", speculation=Speculation(DraftSimple(draft_max=8)))
-USE = Verdict(use_speculation=True, reason="Use it: in-process.")
-LEAVE = Verdict(use_speculation=False, reason="Turn it off: in-process.")
-
-
-@pytest.mark.parametrize(
-    ("before", "best", "rival", "arm", "said"),
-    [
-        (USE, (1.3, 1.2, 1.4), None, BEST, None),
-        (USE, (1.1, 0.9, 1.3), None, BEST, None),
-        (USE, (1.3, 1.2, 1.4), (1.2, 1.1, 1.3), BEST, None),
-        (USE, (1.2, 1.1, 1.3), (1.3, 1.2, 1.4), RIVAL, "In spectui's own engine d: max 4"),
-        (USE, (0.9, 0.8, 0.99), None, OFF, "Turn it off: d: max 4"),
-        (USE, None, None, BEST, None),
-        (LEAVE, (0.9, 0.8, 0.99), None, OFF, None),
-        (LEAVE, (1.1, 0.9, 1.3), None, OFF, None),
-        (LEAVE, (1.3, 1.2, 1.4), None, BEST, "in spectui's own engine it was to leave it off"),
-    ],
-)
-def test_the_servers_ranking_counts(
-    before: Verdict,
-    best: tuple[float, float, float] | None,
-    rival: tuple[float, float, float] | None,
-    arm: Arm,
-    said: str | None,
-) -> None:
-    deliveries = {
-        one: speedup(*numbers)
-        for one, numbers in ((BEST, best), (RIVAL, rival))
-        if numbers is not None
-    }
-    found = preferred(before, BEST, deliveries, min_gain=0.02)
-    assert found.arm == arm
-    assert found.verdict.use_speculation is not arm.is_off
-    assert found.is_other is (said is not None)
-    assert found.verdict == before if said is None else said in found.verdict.reason
-
-
-@pytest.mark.parametrize("basis", [Basis.LATER, Basis.SAME])
-def test_servers_that_ran_what_chose_a_setting_can_only_turn_it_off(basis: Basis) -> None:
-    fast, slow = speedup(1.3, 1.2, 1.4), speedup(0.9, 0.8, 0.99)
-    leave = replace(LEAVE, basis=basis)
-    assert preferred(leave, BEST, {BEST: fast}, min_gain=0.02).verdict == leave
-    if basis is Basis.LATER:
-        found = preferred(replace(USE, basis=basis), BEST, {BEST: slow}, min_gain=0.02)
-        assert (found.arm, found.verdict.answer) == (OFF, Answer.OFF)
 
 
 # What a verification says besides its numbers
