@@ -652,16 +652,22 @@ def test_forecasts_choose_without_trials(tmp_path: Path) -> None:
     assert (result.trials, result.spent.n_tried, result.spent.n_trials) == ((), 0, 0)
     # Every prompt was recorded, and all of so few are timed.
     assert {pair.item.id for pair in result.pairs} == {item.id for item in items(8)}
-    # The user's own setting is raced beside it.
+
+
+def test_a_setting_of_the_users_is_counted_or_raced(tmp_path: Path) -> None:
+    measurer = ScriptedMeasurer(peak=6, gain=1.4)
     own = Arm(draft="good", speculation=Speculation(DraftSimple(draft_max=2)))
-    space = replace(SPACE, present=own)
-    result = run(
-        open_study(tmp_path, name="own", space=space),
-        measurer,
-        n_trials=None,
-        forecaster=ScriptedForecaster((6, 5), measurer),
-    )
-    assert [one.arm for one in result.finalists][1:] == [own]
+    for lengths, is_raced in (((6, 5, 2), False), ((6, 5), True)):
+        result = run(
+            open_study(tmp_path, name=f"{is_raced}", space=replace(SPACE, present=own)),
+            measurer,
+            n_trials=None,
+            forecaster=ScriptedForecaster(lengths, measurer),
+        )
+        (standing,) = result.finalists[1:]
+        assert (standing.arm, standing.n_pairs > 0) == (own, is_raced)
+        expected = measurer.speedup(known(own.speculation))
+        assert known(standing.speedup).estimate == pytest.approx(expected, rel=0.02)
 
 
 def test_where_nothing_is_drafted_there_is_nothing_to_race(tmp_path: Path) -> None:
