@@ -49,12 +49,11 @@ of them without a token; the first round of each generation is left out."""
 
 def pooled(all_probed: Sequence[Probed]) -> Probed:
     """All together; generations of different drafters are different ones."""
-    observed: list[Observed] = []
-    first = 0
+    found: list[Observed] = []
     for probed in all_probed:
-        observed += [replace(one, group=first + one.group) for one in probed]
-        first += 1 + max((one.group for one in probed), default=0)
-    return observed
+        n_before = 1 + max((one.group for one in found), default=-1)
+        found += [replace(one, group=n_before + one.group) for one in probed]
+    return found
 
 
 _Index = npt.NDArray[np.intp]
@@ -67,8 +66,8 @@ _SIGMA_PER_MAD = 1.4826
 """Standard deviation over the median absolute deviation, of a normal distribution."""
 _LEAST_SPREAD = 0.01
 """Relative standard deviation that is usual at least."""
-_MIN_COMPARED = 3
-"""Generations that can be compared; fewer do not tell how steady a machine is."""
+_FEWEST_GROUPS = 3
+"""Generations; fewer do not tell how steady a machine is."""
 _APART = 256
 """Tokens between two depths, below which comparing them tells nothing of growth."""
 _MAX_COMPARED = 256
@@ -97,22 +96,12 @@ class Curve:
         self.seconds = floats(rising(np.exp(logarithms), np.bincount(row).astype(float)))
         self.growth_s = floats(growth_s)
         deviation = float(np.median(np.abs(levels))) * _SIGMA_PER_MAD
-        self.spread = deviation if _n_compared(row, column) >= _MIN_COMPARED else None
+        self.spread = deviation if len(groups) >= _FEWEST_GROUPS else None
         self._levels = dict(zip(map(int, groups), np.exp(levels), strict=True))
 
     def level(self, group: int) -> float:
         """Return the machine's slowness in a generation, 1 in the mean."""
         return float(self._levels[group])
-
-
-def _n_compared(row: _Index, column: _Index) -> int:
-    """Generations (columns) that share a length of drafts (row) with another one.
-
-    Levels of generations that have nothing in common cannot be told from what the lengths cost.
-    """
-    has_drafted = np.zeros((row.max() + 1, column.max() + 1), np.bool_)
-    has_drafted[row, column] = True
-    return int(has_drafted[has_drafted.sum(axis=1) > 1].any(axis=0).sum())
 
 
 def _polished(values: Vector, row: _Index, column: _Index) -> tuple[Vector, Vector]:
