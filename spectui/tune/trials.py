@@ -114,15 +114,19 @@ class TrialRecord:
         }
 
 
+LEFT = "its process ended before it was measured"
+"""Error of a trial that nobody measures any more."""
 _MOST_DEATHS = 2
 
 
 def deadly(records: Sequence[TrialRecord]) -> frozenset[Arm]:
     """Arms whose process has ended twice while they were measured: they are tried no more.
 
-    Not off: without it nothing can be compared, so that every run tries it once.
+    It may be the arm that ends the process, the one with the models or all of spectui. Not off:
+    without it nothing can be compared, so that every run tries it once.
     """
-    deaths = Counter(one.arm for one in records if one.died and not one.arm.is_off)
+    ended = (one.arm for one in records if one.died or one.error == LEFT)
+    deaths = Counter(arm for arm in ended if not arm.is_off)
     return frozenset(arm for arm, n in deaths.items() if n >= _MOST_DEATHS)
 
 
