@@ -7,7 +7,7 @@ import pytest
 from spectui.files import write_file
 from spectui.live.sessions import UserTurn, recent_sessions
 from spectui.tune.studies.listing import StudyState, delete_studies, list_studies
-from spectui.tune.studies.transfer import export_study, import_study, read_study
+from spectui.tune.studies.transfer import export_study, import_study, read_exported
 from tests.golden import commands_support as inside
 from tests.golden.make_stored import STORED
 from tests.support.disk import killed_while_writing
@@ -74,8 +74,8 @@ def test_a_file_of_results_is_whole(tmp_path: Path) -> None:
 
 STUDIES = f"""{LOOP}
 from spectui.tune.studies.listing import keep_report
-from spectui.tune.studies.transfer import import_study, read_study
-found = read_study(Path(sys.argv[1]))
+from spectui.tune.studies.transfer import import_study, read_exported
+found = read_exported(Path(sys.argv[1]))
 for n in count():
     import_study(None, found, f"{{sys.argv[2]}}-{{n}}")
     keep_report(None, f"{{sys.argv[2]}}-{{n}}", "text" * 5000, {{}})
@@ -89,7 +89,7 @@ def test_an_import_is_whole_or_no_study_and_can_be_done_again(home: Path) -> Non
     inside.restored((STORED / "studies.sql").read_text("utf-8"), file)
     export_study(None, STUDY, exported)
     file.unlink()
-    n_trials = len(read_study(exported).trials)
+    n_trials = len(read_exported(exported).trials)
     said: set[str] = set()
     n_half = 0
     for seed in range(N_KILLS):
@@ -100,7 +100,7 @@ def test_an_import_is_whole_or_no_study_and_can_be_done_again(home: Path) -> Non
             if found[name].state(None) is StudyState.UNREADABLE:
                 n_half += 1
                 delete_studies(None, [name])
-                import_study(None, read_study(exported), name)
+                import_study(None, read_exported(exported), name)
             said.add(name)
     for name in said:
         again = export_study(None, name, home / f"{name}.json")

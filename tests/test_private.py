@@ -10,7 +10,7 @@ from spectui.cli.failure import report_failure
 from spectui.live.sessions import Header, SessionLog, UserTurn, now
 from spectui.paths import data_dir, ensure_dir
 from spectui.sweep.store import SweepStore
-from spectui.tune.studies.storage import close_storage, open_storage, own_storage
+from spectui.tune.studies.storage import address_of, close_storage, open_storage
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def test_sessions_studies_sweeps_and_logs(home: Path, capsys: pytest.CaptureFixt
         log = SessionLog(Header(started=now(), target="/t", draft=None))
         log.append(UserTurn(text="secret"))
         log.close()
-        close_storage(open_storage(own_storage()))
+        close_storage(open_storage(address_of(None)))
         SweepStore("a", {}).close()
         report_failure(ZeroDivisionError("\x1b]0;title\x07"))
     finally:

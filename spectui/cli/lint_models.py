@@ -29,7 +29,7 @@ from spectui.options.setup import Fit, ModelOptions, Setup
 
 if TYPE_CHECKING:
     from spectui.tune.outcome import Outcome
-    from spectui.tune.studies.listing import StudyEntry
+    from spectui.tune.studies.listing import StoredStudy
 
 _WHY = "found as spectui doctor does, by headers and a plan of memory; no weight was loaded"
 
@@ -144,7 +144,7 @@ def _absolute(path: str) -> Path:
     return ModelOptions(path=Path(path)).absolute().path
 
 
-def _confirmed_studies(target: Path) -> Iterator[tuple["StudyEntry", "Outcome"]]:
+def _confirmed_studies(target: Path) -> Iterator[tuple["StoredStudy", "Outcome"]]:
     """Yield studies of a target that ended with measurements of their own, the latest first."""
     from spectui.tune.studies.listing import list_studies
 
@@ -161,7 +161,7 @@ def _confirmed_studies(target: Path) -> Iterator[tuple["StudyEntry", "Outcome"]]
             yield study, outcome
 
 
-def _drafts(study: "StudyEntry") -> set[Path | None]:
+def _drafts(study: "StoredStudy") -> set[Path | None]:
     """Drafts of a study's verdict: what it advises, and what it measured if it advises none."""
     setups = (study.outcome, None if study.promise is None else study.promise.case)
     drafts = (one.draft for one in setups if one is not None)

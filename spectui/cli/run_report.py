@@ -14,7 +14,7 @@ from spectui.errors import UsageError
 from spectui.format import bytes_text
 from spectui.report.content import Content, content_of
 from spectui.tune.studies.listing import stored_study
-from spectui.tune.studies.transfer import exported_study
+from spectui.tune.studies.transfer import read_exported
 
 _STDOUT = Path("-")
 _LONGEST_NAME = 80
@@ -51,7 +51,7 @@ def _nothing_collected() -> Iterator[None]:
 def _write(request: Report, name: str | None) -> None:
     file = None if name is None else Path(name)
     is_exported = file is not None and file.is_file()
-    study = exported_study(file) if file and is_exported else stored_study(request.storage, name)
+    study = read_exported(file) if file and is_exported else stored_study(request.storage, name)
     page = Path(f"spectui-report-{slug(study.name)[:_LONGEST_NAME]}.html")
     place = request.out or (page if request.format == "html" else _STDOUT)
     new_file = NewFile(
@@ -59,7 +59,7 @@ def _write(request: Report, name: str | None) -> None:
     )
     if place != _STDOUT:
         new_file.check([] if file is None else [file])
-    searched_by = tune_command.words(study.arguments)
+    searched_by = tune_command.words(study.arguments or {})
     text = _rendered(content_of(study, searched_by=searched_by), request.format)
     if place == _STDOUT:
         say_exactly(text.removesuffix("\n"))

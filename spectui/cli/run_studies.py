@@ -17,22 +17,20 @@ from spectui.interrupts import interrupts
 from spectui.measure.verdict import Answer
 from spectui.tune.outcome import Outcome
 from spectui.tune.studies.listing import (
-    StudyEntry,
+    StoredStudy,
     StudyState,
     delete_studies,
     find_study,
-    kept_trials,
     list_studies,
     machines_of,
-    stored_study,
+    read_study,
 )
 from spectui.tune.studies.storage import file_of
 from spectui.tune.studies.transfer import (
     check_name,
     export_study,
     import_study,
-    paths_in,
-    read_study,
+    read_exported,
 )
 from spectui.tune.trials import TrialRecord, TrialState, n_measured, speedup_estimate
 
@@ -62,9 +60,8 @@ def list_all(request: studies.List) -> None:
     """
     storage, json_path = request.storage, request.json_path
     check_writable(json_path, (file_of(storage),))
-    every = list_studies(storage)
-    trials = kept_trials(storage, [one.name for one in every if one.problem is None])
-    rows = [(one, one.state(storage), trials.get(one.name, ())) for one in every]
+    every = list_studies(storage, with_trials=True)
+    rows = [(one, one.state(storage)) for one in every]
     document = {
         **head("studies"),
         "studies": [_row_document(*row) for row in rows],
@@ -76,25 +73,22 @@ def list_all(request: studies.List) -> None:
     )
 
 
-_Row = tuple[StudyEntry, StudyState, Sequence[TrialRecord]]
-
-
-def _row_document(study: StudyEntry, state: StudyState, trials: Sequence[TrialRecord]) -> Json:
+def _row_document(study: StoredStudy, state: StudyState) -> Json:
     verdict = None if study.outcome is None else study.outcome.verdict.document()
     return {
         "name": study.name,
         "state": str(state),
         "problem": study.problem,
-        "n_trials": n_measured(trials),
+        "n_trials": n_measured(study.trials),
         **or_reason("verdict", verdict, study.problem or _UNKNOWN),
         **or_reason("target", study.target, "the study does not say"),
         "changed": study.changed.isoformat(),
     }
 
 
-def _table(rows: Sequence[_Row]) -> Table:
+def _table(rows: Sequence[tuple[StoredStudy, StudyState]]) -> Table:
     # In a pipe a name stays in one piece: other commands take it whole.
-    longest = 0 if is_terminal() else max(len(study.name) for study, _state, _trials in rows)
+    longest = 0 if is_terminal() else max(len(study.name) for study, _state in rows)
     columns = (
         Words(head="study", width=longest),
         Words(head="state", is_whole=True),
@@ -107,12 +101,12 @@ def _table(rows: Sequence[_Row]) -> Table:
         (
             study.name,
             str(state),
-            str(n_measured(trials)),
+            str(n_measured(study.trials)),
             _verdict(study.outcome),
             study.target or "-",
             f"{study.changed.astimezone():%Y-%m-%d %H:%M}" if study.changed.year > _EPOCH else "-",
         )
-        for study, state, trials in rows
+        for study, state in rows
     )
     return table(columns, cells)
 
@@ -138,23 +132,22 @@ def show(request: studies.Show) -> None:
     storage, json_path = request.storage, request.json_path
     check_writable(json_path, (file_of(storage),))
     every = list_studies(storage)
-    study = find_study(every, request.study)
-    kept = stored_study(storage, study.name)
-    trials, report = kept.trials, kept.report
-    document = _bare_document(study, trials) if report is None else report.document
+    study = read_study(storage, find_study(every, request.study).name)
+    report = study.report
+    document = _bare_document(study) if report is None else report.document
     before = document.get("trials")
-    n_later = len(trials) - (len(before) if isinstance(before, list) else 0)
+    n_later = len(study.trials) - (len(before) if isinstance(before, list) else 0)
     if n_later > 0:
         complain(
             f"since then the study has got {counted(n_later, 'trial')} more; run its spectui tune "
             "command again for a verdict on all"
         )
-    text = (report and report.text) or _bare_text(study, trials, study.state(storage))
+    text = (report and report.text) or _bare_text(study, study.state(storage))
     machines = machine_lines(machines_of(study.name, every))
     write_result(document, "\n".join([*machines, text]), json_path)
 
 
-def _bare_document(study: StudyEntry, trials: Sequence[TrialRecord]) -> Json:
+def _bare_document(study: StoredStudy) -> Json:
     """``spectui.tune/1`` of a study without a report; what is not kept is null with a reason."""
     outcome, document = study.outcome, head("tune")
     for part in _PARTS:
@@ -165,14 +158,15 @@ def _bare_document(study: StudyEntry, trials: Sequence[TrialRecord]) -> Json:
         **document,
         "study": study.name,
         **or_reason("target", study.target and {"file": study.target}, "the study does not say"),
-        "trials": [record.document(trials) for record in trials],
+        "trials": [record.document(study.trials) for record in study.trials],
         **or_reason("verdict", outcome and outcome.verdict.document(), _UNKNOWN),
         "interrupted": outcome is None or outcome.interrupted,
     }
 
 
-def _bare_text(study: StudyEntry, trials: Sequence[TrialRecord], state: StudyState) -> str:
-    outcome, n = study.outcome, counted(n_measured(trials), "measured trial")
+def _bare_text(study: StoredStudy, state: StudyState) -> str:
+    outcome, trials = study.outcome, study.trials
+    n = counted(n_measured(trials), "measured trial")
     if outcome is None and state is StudyState.WORKED_ON:
         head = f"The study {study.name} is being worked on, with {n} so far."
     elif outcome is None:
@@ -214,8 +208,9 @@ def export(request: studies.Export) -> None:
     study = find_study(list_studies(request.storage), request.study)
     found = export_study(request.storage, study.name, request.file)
     say(sentence(f"{request.file}: {study.name}, {counted(len(found.trials), 'trial')}"))
-    if paths := paths_in(found):
-        complain(f"it says where your models are: {', '.join(paths)}")
+    if found.outcome is not None:
+        models = filter(None, (found.outcome.target, found.outcome.draft))
+        complain(f"it says where your models are: {', '.join(str(one.path) for one in models)}")
 
 
 def import_(request: studies.Import) -> None:
@@ -225,7 +220,7 @@ def import_(request: studies.Import) -> None:
         BadInputError: the storage or the file cannot be used.
         UsageError: there is a study of that name.
     """
-    found = read_study(request.file)
+    found = read_exported(request.file)
     wanted = found.name if request.name is None else request.name
     try:
         check_name(wanted)

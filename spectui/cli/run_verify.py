@@ -31,7 +31,7 @@ from spectui.monitor.machine import this_machine
 from spectui.options.speculation import Speculation
 from spectui.prompts import Prompt, builtin_suite
 from spectui.tune.outcome import advice_of
-from spectui.tune.studies.listing import StudyEntry, decided, find_study, list_studies
+from spectui.tune.studies.listing import StoredStudy, decided, find_study, list_studies
 from spectui.verify.claim import Claim
 from spectui.verify.result import Verified, notes, warnings
 from spectui.verify.verification import Serving, verify
@@ -147,7 +147,7 @@ def _of_study(name: str | None, storage: str | None, given: Path | None) -> Clai
     )
 
 
-def _promise_of(entry: StudyEntry) -> Promise:
+def _promise_of(entry: StoredStudy) -> Promise:
     if entry.promise is None:
         raise BadInputError(
             f"the study {entry.name} has confirmed no setting, or an older spectui made it, so "

@@ -18,7 +18,7 @@ from spectui.options.drafters import MTP_KIND
 from spectui.tune.depths import Depth, Depths
 from spectui.tune.document import Tuned
 from spectui.tune.places import Placing, text_of
-from spectui.tune.studies.listing import StudyEntry
+from spectui.tune.studies.listing import StoredStudy
 
 
 def place_lines(found: Tuned) -> list[str]:
@@ -162,7 +162,7 @@ def _slot_row(one: SlotResult) -> tuple[str, ...]:
     )
 
 
-def machine_lines(machines: Sequence[StudyEntry]) -> list[str]:
+def machine_lines(machines: Sequence[StoredStudy]) -> list[str]:
     """The table, with an empty line behind it; nothing where fewer than two have a verdict.
 
     It has neither names of hosts nor addresses.
@@ -177,7 +177,7 @@ def machine_lines(machines: Sequence[StudyEntry]) -> list[str]:
     return [drawn(table(columns, _machine_rows(machines))), ""]
 
 
-def _machine_rows(machines: Sequence[StudyEntry]) -> Iterator[tuple[str, ...]]:
+def _machine_rows(machines: Sequence[StoredStudy]) -> Iterator[tuple[str, ...]]:
     for one in machines:
         setup = one.outcome if one.promise is None else one.promise.case
         if one.outcome is not None and setup is not None:

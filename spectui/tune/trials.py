@@ -1,7 +1,7 @@
 """Trials: the arm that ran, and its results. Plain data, stored with the study."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -114,15 +114,19 @@ class TrialRecord:
         }
 
 
+LEFT = "its process ended before it was measured"
+"""Error of a trial that nobody measures any more."""
 _MOST_DEATHS = 2
 
 
 def deadly(records: Sequence[TrialRecord]) -> frozenset[Arm]:
     """Arms whose process has ended twice while they were measured: they are tried no more.
 
-    Not off: without it nothing can be compared, so that every run tries it once.
+    It may be the arm that ends the process, the one with the models or all of spectui. Not off:
+    without it nothing can be compared, so that every run tries it once.
     """
-    deaths = Counter(one.arm for one in records if one.died and not one.arm.is_off)
+    ended = (one.arm for one in records if one.died or one.error == LEFT)
+    deaths = Counter(arm for arm in ended if not arm.is_off)
     return frozenset(arm for arm, n in deaths.items() if n >= _MOST_DEATHS)
 
 
@@ -172,12 +176,23 @@ def _shares(records: Sequence[TrialRecord]) -> dict[str | None, float]:
 
 def speedup_estimate(record: TrialRecord, records: Sequence[TrialRecord]) -> float | None:
     """Throughput over the off arm's, drift taken out by the anchors. No interval: for ranking."""
-    level = off_level(records)
+    return _estimate(record, off_level(records), _shares(records))
+
+
+def speedup_estimates(records: Sequence[TrialRecord]) -> list[float | None]:
+    """The estimate of every trial."""
+    level, shares = off_level(records), _shares(records)
+    return [_estimate(one, level, shares) for one in records]
+
+
+def _estimate(
+    record: TrialRecord, level: float | None, shares: Mapping[str | None, float]
+) -> float | None:
     if not (record.relative and level):
         return None
     if record.arm.is_off and record.noisy:
         return 1.0
-    return record.relative * _shares(records).get(record.arm.layout, 1.0) / level
+    return record.relative * shares.get(record.arm.layout, 1.0) / level
 
 
 def best_trial(records: Sequence[TrialRecord]) -> TrialRecord | None:

@@ -32,7 +32,7 @@ from spectui.tune.search import Search
 from spectui.tune.setup import SearchSetup, TuningSetup
 from spectui.tune.space import Parameter
 from spectui.tune.studies.listing import (
-    StudyEntry,
+    StoredStudy,
     has_study,
     keep_report,
     list_studies,
@@ -157,7 +157,7 @@ class Tuning:
             return f"spectui studies show will not know of this report: {error}"
         return None
 
-    def machines(self) -> Sequence[StudyEntry]:
+    def machines(self) -> Sequence[StoredStudy]:
         """The studies of all machines that share a database's; none of a file."""
         storage = self.setup.study.storage
         with suppress(BadInputError):

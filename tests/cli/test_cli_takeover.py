@@ -24,7 +24,7 @@ from spectui.settings import Settings
 from spectui.tui.export import export_choices
 from spectui.tune.setup import CommandOptions
 from spectui.tune.studies.records import OUTCOME, to_plain
-from spectui.tune.studies.storage import own_storage
+from spectui.tune.studies.storage import address_of
 from tests.support.binaries import CURRENT, write_binary
 from tests.support.cli import Spectui
 from tests.support.models import CLOSE_DRAFT, TARGET, TinyPath
@@ -171,7 +171,7 @@ def test_a_study_keeps_what_starts_the_command(
 
 @pytest.mark.usefixtures("study")
 def test_files_of_a_study_hold_what_starts_the_command(spectui: Spectui, tmp_path: Path) -> None:
-    url = own_storage()
+    url = address_of(None)
     study = optuna.load_study(study_name="mine", storage=url)
     outcome = study.user_attrs[OUTCOME]
     # As it was kept before there was such a field, and with it.

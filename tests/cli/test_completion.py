@@ -14,7 +14,7 @@ import pytest
 
 from spectui.cli import completion
 from spectui.cli.cockpit import command
-from spectui.tune.studies.storage import own_storage
+from spectui.tune.studies.storage import address_of, open_storage
 
 PROMPT = "ready> "
 _CLEAR = "\x15"
@@ -45,7 +45,7 @@ def bash(
     (folder / "target.gguf").touch()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPECTUI_HOME", surroundings["SPECTUI_HOME"])
-        optuna.create_study(storage=own_storage(), study_name="winter")
+        optuna.create_study(storage=open_storage(address_of(None)), study_name="winter")
     arguments = ["--norc", "--noprofile", "-i"]
     shell = pexpect.spawn("bash", arguments, cwd=folder, env=surroundings, encoding="utf-8")
     shell.delaybeforesend = None

@@ -80,7 +80,6 @@ def study(
         promise=None,
         report=Report(text="", document=document() if found is None else found),
         predictions=PREDICTIONS,
-        arguments={},
         trials=TRIALS if trials is None else trials,
     )
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from spectui.measure.arm import Arm
@@ -147,13 +148,13 @@ def test_a_page_has_the_gain_of_the_place() -> None:
 
 
 def test_a_study_without_a_document_says_what_it_lacks() -> None:
-    bare = replace(study(), report=None, predictions=None)
+    bare = msgspec.structs.replace(study(), report=None, predictions=None)
     page = page_of(content_of(bare))
     assert page.one("h1").text == "Use it"
     assert "What is not here" in {one.text for one in page.all("h2")}
     assert "older spectui" in page.text
     assert "only what was measured is on the map" in page.text
-    page = page_of(content_of(replace(bare, outcome=None, trials=())))
+    page = page_of(content_of(msgspec.structs.replace(bare, outcome=None, trials=())))
     assert page.one("h1").text == "No verdict yet"
 
 
@@ -215,7 +216,9 @@ def test_a_row_tells_facts_alone() -> None:
         "speedup (95 %)": "3.02× (2.37× to 3.68×)",
         "setting": "close: max 11, min 0, p\\_min 0.00",
     }
-    bare = cells_of(render_row(content_of(replace(study(), report=None, outcome=None))))
+    bare = cells_of(
+        render_row(content_of(msgspec.structs.replace(study(), report=None, outcome=None)))
+    )
     assert set(bare.values()) == {"–"}
 
 

@@ -22,9 +22,9 @@ from spectui.options.speculation import Speculation
 from spectui.tune.outcome import Gain, Outcome, advised, outcome_of
 from spectui.tune.pace import Spent
 from spectui.tune.result import TuneResult
-from spectui.tune.studies.listing import StudyEntry, find_study, list_studies
+from spectui.tune.studies.listing import StoredStudy, find_study, list_studies
 from spectui.tune.studies.records import OUTCOME, from_plain, to_plain
-from spectui.tune.studies.storage import own_storage
+from spectui.tune.studies.storage import address_of
 
 ENDED = datetime(2026, 5, 1, 12, tzinfo=UTC)
 BEST = Arm(draft="small", speculation=Speculation(DraftSimple(draft_max=8)))
@@ -130,7 +130,7 @@ def test_the_latest_study_comes_first(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list_studies(None) == ()
     assert not (tmp_path / "home").exists()
     (tmp_path / "home/data").mkdir(parents=True)
-    storage = own_storage()
+    storage = address_of(None)
     for name, day in (("first", 0), ("third", 2), ("second", 1)):
         study = optuna.create_study(study_name=name, storage=storage)
         study.set_user_attr(
@@ -146,8 +146,8 @@ def test_the_latest_study_comes_first(tmp_path: Path, monkeypatch: pytest.Monkey
     assert list_studies(None)[0].name == "never begun"
 
 
-def entries(*names: str) -> tuple[StudyEntry, ...]:
-    return tuple(StudyEntry(name=name, changed=ENDED, outcome=None) for name in names)
+def entries(*names: str) -> tuple[StoredStudy, ...]:
+    return tuple(StoredStudy(name=name, changed=ENDED) for name in names)
 
 
 def test_a_whole_name_wins_over_a_part_of_others() -> None:

@@ -9,7 +9,7 @@ from threading import Barrier
 import msgspec
 import optuna
 import pytest
-from optuna.storages import BaseStorage
+from optuna.storages import RDBStorage
 
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.arm import OFF, Arm
@@ -83,8 +83,9 @@ def test_a_trial_that_an_earlier_version_leased_is_interrupted(tmp_path: Path) -
         study.stored.set_user_attr("conductor", {"host": "elsewhere", "pid": 1, "beat": 7})
         study.stored.set_user_attr("offer", {"phase": "trials", "n_trials": 9, "chains": True})
         asked = study.ask()
-        trial, _heartbeat = study._held[asked.number]
-        trial.set_user_attr("owner", {"host": "elsewhere", "pid": 1, "worker": True, "beat": 7})
+        trial_id, _heartbeat = study._held[asked.number]
+        owner = {"host": "elsewhere", "pid": 1, "worker": True, "beat": 7}
+        study._storage.set_trial_user_attr(trial_id, "owner", owner)
     with open_study(tmp_path) as resumed:
         assert [one.state for one in resumed.records()] == [TrialState.INTERRUPTED]
         assert resumed.ask().number == 1
@@ -93,7 +94,7 @@ def test_a_trial_that_an_earlier_version_leased_is_interrupted(tmp_path: Path) -
 def test_a_new_storage_is_made_once(tmp_path: Path) -> None:
     url, together = f"sqlite:///{tmp_path / 'studies.sqlite3'}", Barrier(4)
 
-    def opened() -> BaseStorage:
+    def opened() -> RDBStorage:
         together.wait()
         return open_storage(url)
 

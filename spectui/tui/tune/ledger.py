@@ -7,7 +7,7 @@ from spectui.measure.arm import OFF, Arm
 from spectui.tune.forecast import Forecast, promising
 from spectui.tune.progress import Phase, TuningState
 from spectui.tune.race import finalist
-from spectui.tune.trials import TrialRecord, TrialState, speedup_estimate
+from spectui.tune.trials import TrialRecord, TrialState, speedup_estimates
 
 _STARTING = frozenset({"begin", "start", "source"})
 _FOUND = frozenset({"apply", "export"})
@@ -83,8 +83,7 @@ def digest(state: TuningState) -> Ledger:
 
 
 def _trials(state: TuningState) -> Iterator[Row]:
-    estimates = [speedup_estimate(one, state.records) for one in state.records]
-    for record, speedup in zip(state.records, estimates, strict=True):
+    for record, speedup in zip(state.records, speedup_estimates(state.records), strict=True):
         yield Row(
             arm=record.arm,
             record=record,

@@ -1,39 +1,40 @@
-"""The studies of a storage, with their results."""
+"""The studies of a storage: what each of them keeps, and how they are found, read and deleted."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal
 
 import msgspec
 import optuna
+from optuna.storages import RDBStorage
 from optuna.study._frozen import FrozenStudy
 
 from spectui.documents import Json
 from spectui.errors import BadInputError, UsageError
 from spectui.measure.promise import Promise
 from spectui.paths import STORAGE_VARIABLE, own_storage_file
+from spectui.tune.layouts import Layouts
 from spectui.tune.outcome import Outcome, Predictions
+from spectui.tune.places import Placing
 from spectui.tune.studies import records
 from spectui.tune.studies.storage import (
     address_of,
-    check_writable,
     close_storage,
     file_of,
     is_file,
     is_locked,
     lock_study,
     open_storage,
+    release,
     storage_errors,
 )
 from spectui.tune.trials import TrialRecord
 
-REPORT = "report"
-"""Under which a study keeps what ``tune`` printed in the end."""
 _SHOWN = 12
 """Names that one message lists."""
+_NEVER = datetime.fromtimestamp(0, UTC)
 
 
 class StudyState(StrEnum):
@@ -55,27 +56,53 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     document: Json
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StudyEntry:
-    """One study."""
+class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a study keeps beside its trials, under the fields' names.
 
-    name: str
-    changed: datetime
-    """When it ended, or began its last trial."""
-    outcome: Outcome | None
-    """None where it was interrupted, or made by a spectui that did not keep it."""
+    A part is None where nothing is kept that this spectui reads.
+    """
+
+    spec: dict[str, Any] | None = None
+    """What its trials have in common."""
+    layouts: Layouts | None = None
+    placing: Placing | None = None
+    outcome: Outcome | None = None
+    """None where the search was interrupted, or a spectui that did not keep it made the study."""
     promise: Promise | None = None
     """None where no setting was confirmed."""
-    problem: str | None = None
-    """Why it cannot be read; None where it can."""
-    target: str | None = None
-    """File name of the target; None where it is not kept."""
-    drafts: frozenset[str] = frozenset()
-    """File names of the drafts that it searched."""
+    predictions: Predictions | None = None
+    """What every replayed setting was predicted to gain; None where none was replayed."""
+    report: Report | None = None
+    arguments: dict[str, Any] | None = None
+    """Options of its search as they were typed."""
     group: str | None = None
     """Name under which all machines have theirs; None where that is its own."""
     machine: str | None = None
     """Hardware; None in a file, and where an older spectui made it."""
+
+
+class StoredStudy(Kept, frozen=True, kw_only=True):
+    """One study."""
+
+    name: str
+    trials: tuple[TrialRecord, ...] = ()
+    """Trials that have begun, where they were asked for."""
+    changed: datetime = _NEVER
+    """When it ended, or began its last trial."""
+    problem: str | None = None
+    """Why it cannot be read; None where it can."""
+
+    @property
+    def target(self) -> str | None:
+        """File name of the target; None where it is not kept."""
+        found = (self.spec or {}).get("target", {}).get("file")
+        return found if isinstance(found, str) else None
+
+    @property
+    def drafts(self) -> frozenset[str]:
+        """File names of the drafts that it searched."""
+        found = [one.get("file") for one in (self.spec or {}).get("drafts", {}).values()]
+        return frozenset(one for one in found if isinstance(one, str))
 
     def state(self, storage: str | None) -> StudyState:
         """State of the study now, in the storage that it was found in."""
@@ -87,38 +114,99 @@ class StudyEntry:
         return StudyState.FINISHED if is_done else StudyState.INTERRUPTED
 
 
-def list_studies(storage: str | None) -> tuple[StudyEntry, ...]:
+_PARTS: dict[str, Any] = {one.name: one.type for one in msgspec.structs.fields(Kept)}
+_UNREAD = {key: _PARTS[key] for key in (records.SPEC, records.GROUP, records.MACHINE)}
+"""Parts that are shown of a study which cannot be read."""
+PORTABLE = _PARTS.keys() - {records.ARGUMENTS, records.GROUP, records.MACHINE}
+"""Parts that a study takes to another machine."""
+
+
+def list_studies(storage: str | None, *, with_trials: bool = False) -> tuple[StoredStudy, ...]:
     """All studies, the latest first.
 
     Args:
         storage: URL as Optuna takes it; None for the file in the user's data folder.
+        with_trials: whether to read the trials as well, which takes longer.
 
     Raises:
         BadInputError: the storage cannot be used.
     """
     if is_empty(storage):
         return ()
-    with opened(storage) as (_url, studies):
-        return entries_of(studies)
-
-
-def entries_of(studies: optuna.storages.BaseStorage) -> tuple[StudyEntry, ...]:
-    """All studies of an open storage, the latest first."""
-    # A summary of Optuna's would read all trials.
-    own = (one for one in studies.get_all_studies() if records.PART_OF not in one.user_attrs)
-    found = [_entry(studies, study) for study in own]
+    with opened(storage) as studies:
+        own = (one for one in studies.get_all_studies() if records.PART_OF not in one.user_attrs)
+        found = [_read(studies, one, with_trials=with_trials) for one in own]
     # What a wrong clock dates in the future is not the latest for ever.
     now = datetime.now(UTC)
     return tuple(sorted(found, key=lambda one: (one.changed <= now, one.changed), reverse=True))
 
 
-def machines_of(study: str, studies: Sequence[StudyEntry]) -> Sequence[StudyEntry]:
+def stored_study(storage: str | None, wanted: str | None) -> StoredStudy:
+    """Read a study of a storage with its trials.
+
+    Args:
+        storage: URL as Optuna takes it; None for the file in the user's data folder.
+        wanted: its name, or a part of one; None for the latest with a verdict.
+
+    Raises:
+        BadInputError: the storage cannot be used, or this spectui does not read the study.
+        UsageError: there is no such study, or more than one.
+    """
+    every = list_studies(storage)
+    return read_study(storage, find_study(decided(every) if wanted is None else every, wanted).name)
+
+
+def read_study(storage: str | None, name: str) -> StoredStudy:
+    """Read a study with its trials.
+
+    Raises:
+        BadInputError: the storage cannot be used, or this spectui does not read the study.
+    """
+    with opened(storage) as studies:
+        (study,) = (one for one in studies.get_all_studies() if one.study_name == name)
+        found = _read(studies, study, with_trials=True)
+    if found.problem is not None:
+        raise BadInputError(found.problem)
+    return found
+
+
+def _read(storage: RDBStorage, found: FrozenStudy, *, with_trials: bool) -> StoredStudy:
+    kept, name = found.user_attrs, found.study_name
+    study = optuna.load_study(study_name=name, storage=storage)
+    problem, known = None, _PARTS
+    trials: tuple[TrialRecord, ...] = ()
+    try:
+        records.check_study(name, kept)
+        if with_trials:
+            trials = records.trials_of(study)
+    except BadInputError as error:
+        problem, known = str(error), _UNREAD
+    parts = {key: records.from_plain(kept[key], known[key]) for key in known.keys() & kept.keys()}
+    outcome = parts.get(records.OUTCOME)
+    return StoredStudy(
+        **parts,
+        name=name,
+        trials=trials,
+        changed=_last_trial(study) if outcome is None else outcome.ended,
+        problem=problem,
+    )
+
+
+def _last_trial(study: optuna.Study) -> datetime:
+    """When the last trial of a study began."""
+    starts = (one.datetime_start for one in study.get_trials(deepcopy=False))
+    times = [one for one in starts if one is not None]
+    # Optuna's times are the machine's own.
+    return max(times).astimezone() if times else _NEVER
+
+
+def machines_of(study: str, studies: Sequence[StoredStudy]) -> Sequence[StoredStudy]:
     """The studies of all machines that have one under the name that ``study`` belongs to."""
     groups = {one.name: one.group or one.name for one in studies}
     return [one for one in studies if groups[one.name] == groups.get(study)]
 
 
-def decided(studies: Sequence[StudyEntry]) -> Sequence[StudyEntry]:
+def decided(studies: Sequence[StoredStudy]) -> Sequence[StoredStudy]:
     """Studies with a confirmed verdict; all of them where none has one.
 
     A search that was stopped must not hide the verdict of the one before.
@@ -126,7 +214,7 @@ def decided(studies: Sequence[StudyEntry]) -> Sequence[StudyEntry]:
     return [one for one in studies if one.outcome and one.outcome.is_confirmed] or studies
 
 
-def find_study(studies: Sequence[StudyEntry], wanted: str | None) -> StudyEntry:
+def find_study(studies: Sequence[StoredStudy], wanted: str | None) -> StoredStudy:
     """The study of that name, the only one whose name contains it, or the latest.
 
     Raises:
@@ -146,7 +234,7 @@ def find_study(studies: Sequence[StudyEntry], wanted: str | None) -> StudyEntry:
     return found[0]
 
 
-def _names(studies: Sequence[StudyEntry]) -> str:
+def _names(studies: Sequence[StoredStudy]) -> str:
     names = [entry.name for entry in studies]
     more = len(names) - _SHOWN
     return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
@@ -174,8 +262,8 @@ def is_empty(storage: str | None) -> bool:
 
 
 @contextmanager
-def opened(storage: str | None) -> Iterator[tuple[str, optuna.storages.BaseStorage]]:
-    """Open a storage for a while, by its URL or None for spectui's own; yields both.
+def opened(storage: str | None) -> Iterator[RDBStorage]:
+    """Open a storage for a while, by its URL or None for spectui's own.
 
     Raises:
         BadInputError: the storage cannot be used, or fails inside the block.
@@ -184,7 +272,7 @@ def opened(storage: str | None) -> Iterator[tuple[str, optuna.storages.BaseStora
     studies = open_storage(url)
     try:
         with storage_errors(url):
-            yield url, studies
+            yield studies
     finally:
         close_storage(studies)
 
@@ -195,85 +283,8 @@ def has_study(storage: str | None, name: str) -> bool:
     Raises:
         BadInputError: the storage cannot be used.
     """
-    with opened(storage) as (_url, studies):
+    with opened(storage) as studies:
         return name in optuna.get_all_study_names(studies)
-
-
-def kept_trials(storage: str | None, names: Sequence[str]) -> dict[str, tuple[TrialRecord, ...]]:
-    """All trials of studies that have begun, by the study's name.
-
-    Raises:
-        BadInputError: the storage cannot be used, or a trial is damaged.
-    """
-    if not names:
-        return {}
-    with opened(storage) as (_url, studies):
-        return {
-            name: trials_of(optuna.load_study(study_name=name, storage=studies)) for name in names
-        }
-
-
-def trials_of(study: optuna.Study) -> tuple[TrialRecord, ...]:
-    """All trials of a study that have begun.
-
-    Raises:
-        BadInputError: one is damaged.
-    """
-    try:
-        return records.stored(study)
-    except msgspec.ValidationError as error:
-        raise BadInputError(
-            f"a trial of the study {study.study_name} cannot be read ({error}); update spectui, or "
-            "delete the study"
-        ) from error
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredStudy:
-    """A study as it is kept. A part is None where nothing is kept that this spectui reads."""
-
-    name: str
-    outcome: Outcome | None
-    promise: Promise | None
-    report: Report | None
-    """Output of ``tune``; of the screen, the document alone."""
-    predictions: Predictions | None
-    arguments: Mapping[str, Any]
-    """Options of its search as they were typed; empty where they are not kept."""
-    trials: tuple[TrialRecord, ...]
-
-
-def stored_study(storage: str | None, wanted: str | None) -> StoredStudy:
-    """Read a study of a storage.
-
-    Args:
-        storage: URL as Optuna takes it; None for the file in the user's data folder.
-        wanted: its name, or a part of one; None for the latest with a verdict.
-
-    Raises:
-        BadInputError: the storage cannot be used, or this spectui does not read the study.
-        UsageError: there is no such study, or more than one.
-    """
-    if is_empty(storage):
-        find_study((), wanted)
-    with opened(storage) as (_url, studies):
-        entries = entries_of(studies)
-        name = find_study(decided(entries) if wanted is None else entries, wanted).name
-        study = optuna.load_study(study_name=name, storage=studies)
-        return study_of(name, study.user_attrs, trials_of(study))
-
-
-def study_of(name: str, kept: Mapping[str, Any], trials: tuple[TrialRecord, ...]) -> StoredStudy:
-    """The study with these attributes."""
-    return StoredStudy(
-        name=name,
-        outcome=records.from_plain(kept.get(records.OUTCOME), Outcome),
-        promise=records.from_plain(kept.get(records.PROMISE), Promise),
-        report=records.from_plain(kept.get(REPORT), Report),
-        predictions=records.from_plain(kept.get(records.PREDICTIONS), Predictions),
-        arguments=records.from_plain(kept.get(records.ARGUMENTS), dict[str, Any]) or {},
-        trials=trials,
-    )
 
 
 def keep_report(storage: str | None, name: str, text: str, document: Json) -> None:
@@ -282,9 +293,9 @@ def keep_report(storage: str | None, name: str, text: str, document: Json) -> No
     Raises:
         BadInputError: the storage cannot be used.
     """
-    report = msgspec.to_builtins(Report(text=text, document=document))
-    with opened(storage) as (_url, studies):
-        optuna.load_study(study_name=name, storage=studies).set_user_attr(REPORT, report)
+    report = records.to_plain(Report(text=text, document=document))
+    with opened(storage) as studies:
+        optuna.load_study(study_name=name, storage=studies).set_user_attr("report", report)
 
 
 def delete_studies(storage: str | None, names: Sequence[str]) -> None:
@@ -294,57 +305,17 @@ def delete_studies(storage: str | None, names: Sequence[str]) -> None:
         BadInputError: the storage cannot be used.
         UsageError: a process is working on one; then none is deleted.
     """
-    check_writable(storage)
-    with opened(storage) as (url, studies):
-        locks = []
-        try:
-            for name in names:
-                locks.append(lock_study(url, name))
-                if is_file(url):
-                    continue
-                busy = records.at_work(optuna.load_study(study_name=name, storage=studies))
-                if busy is not None:
-                    raise UsageError(
-                        f"{busy} is working on the study {name}, or has ended within the last "
-                        "minute; nothing is deleted, so end it, and delete then"
-                    )
-            belonging = {
-                one.study_name
-                for one in studies.get_all_studies()
-                if one.user_attrs.get(records.PART_OF, one.study_name) in names
-            }
-            for name in belonging:
-                optuna.delete_study(study_name=name, storage=studies)
-        finally:
-            for lock in filter(None, locks):
-                lock.release()
-
-
-def _entry(storage: optuna.storages.BaseStorage, study: FrozenStudy) -> StudyEntry:
-    kept, name = study.user_attrs, study.study_name
-    outcome, problem = records.from_plain(kept.get(records.OUTCOME), Outcome), None
-    try:
-        records.check_study(name, kept)
-    except BadInputError as error:
-        problem, outcome = str(error), None
-    spec = kept.get(records.SPEC, {})
-    target = spec.get("target", {}).get("file")
-    drafts = (draft.get("file") for draft in spec.get("drafts", {}).values())
-    return StudyEntry(
-        name=name,
-        changed=_last_change(storage, name) if outcome is None else outcome.ended,
-        outcome=outcome,
-        promise=None if problem else records.from_plain(kept.get(records.PROMISE), Promise),
-        problem=problem,
-        target=target if isinstance(target, str) else None,
-        drafts=frozenset(draft for draft in drafts if isinstance(draft, str)),
-        group=records.from_plain(kept.get(records.GROUP), str),
-        machine=records.from_plain(kept.get(records.MACHINE), str),
-    )
-
-
-def _last_change(storage: optuna.storages.BaseStorage, name: str) -> datetime:
-    trials = optuna.load_study(study_name=name, storage=storage).get_trials(deepcopy=False)
-    times = [trial.datetime_start for trial in trials if trial.datetime_start is not None]
-    # Optuna's times are the machine's own.
-    return max(times).astimezone() if times else datetime.fromtimestamp(0, UTC)
+    url = address_of(storage)
+    with opened(storage) as studies, ExitStack() as held:
+        for name in names:
+            held.callback(release, lock_study(url, name))
+            study = optuna.load_study(study_name=name, storage=studies)
+            busy = None if is_file(url) else records.at_work(study)
+            if busy is not None:
+                raise UsageError(
+                    f"{busy} is working on the study {name}, or has ended within the last minute; "
+                    "nothing is deleted, so end it, and delete then"
+                )
+        for one in studies.get_all_studies():
+            if one.user_attrs.get(records.PART_OF, one.study_name) in names:
+                optuna.delete_study(study_name=one.study_name, storage=studies)

@@ -1,20 +1,18 @@
 """The parameters of an arm, as a study asks for them and as it stores them.
 
 A tree: the kind of drafter first, then what that kind has. So drafts of a model keep the names that
-they have always had, and a later kind brings its own.
+they have always had, and a later kind brings its own. Off has none.
 """
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from optuna.trial import BaseTrial, FixedTrial
 
-from spectui.measure.arm import OFF, Arm
+from spectui.measure.arm import Arm
 from spectui.options.drafters import (
-    FEWEST_SEARCHED,
-    MODEL_KIND,
     NGRAMS,
     DrafterOptions,
     DraftSimple,
@@ -33,34 +31,19 @@ _KIND = "kind"
 _MODEL = "model"
 _NGRAM = "ngram"
 _NGRAM_KIND = "ngram_kind"
-_FIRST_KIND = kind_of(NgramSimple)
 _DRAFT = "draft"
 _NOBODY = "none"
 """Is asked before the draft model."""
-_OFF: Mapping[type[DrafterOptions], int] = {DraftSimple: 0, NgramSimple: 1}
-"""Longest drafts that stand for off: no draft is that short."""
-
 
 _T = TypeVar("_T", bound=DrafterOptions)
 
 
-def suggest_arm(trial: BaseTrial, space: SearchSpace, *, is_off: bool) -> Arm:
-    """Choose an arm of ``space``.
-
-    Args:
-        trial: chooses.
-        space: space to choose from.
-        is_off: it is the off arm, whatever is chosen.
-    """
-    kinds = _kinds(space)
+def suggest_arm(trial: BaseTrial, space: SearchSpace) -> Arm:
+    """Have ``trial`` choose an arm of ``space`` that drafts."""
+    kinds = (_MODEL,) * bool(space.drafts) + (_NGRAM,) * space.with_ngrams
     kind = trial.suggest_categorical(_KIND, kinds) if len(kinds) > 1 else kinds[0]
-    suggest = _suggest_ngram if kind == _NGRAM else _suggest_model
-    arm = suggest(trial, space)
-    return space.placed(OFF if is_off else arm)
-
-
-def _kinds(space: SearchSpace) -> tuple[str, ...]:
-    return (_MODEL,) * bool(space.drafts) + (_NGRAM,) * space.with_ngrams
+    arm = _suggest_ngram(trial, space) if kind == _NGRAM else _suggest_model(trial, space)
+    return space.placed(arm)
 
 
 def _suggest_model(trial: BaseTrial, space: SearchSpace) -> Arm:
@@ -68,93 +51,72 @@ def _suggest_model(trial: BaseTrial, space: SearchSpace) -> Arm:
     if len(space.drafts) > 1:
         # Sorted: the same drafts named in another order are the same space.
         draft = trial.suggest_categorical(_DRAFT, sorted(space.drafts))
-    setting = _suggest_numbers(trial, DraftSimple, space)
-    if setting.longest == _OFF[DraftSimple]:
-        return OFF
-    return space.arm(draft, setting, _suggest_ahead(trial, space))
+    setting, by_kind = _suggest_numbers(trial, DraftSimple, space), _by_kind(space.ahead())
+    ahead = trial.suggest_categorical(Parameter.AHEAD, [_NOBODY, *by_kind]) if by_kind else _NOBODY
+    return space.arm(draft, setting, () if ahead == _NOBODY else (by_kind[ahead],))
+
+
+def _suggest_ngram(trial: BaseTrial, space: SearchSpace) -> Arm:
+    setting: Ngram = FIRST_NGRAM
+    if Parameter.DRAFT_MAX in space.tuned:
+        # Drafts of fixed length may be too long for the space.
+        has_room = space.max_draft >= NgramCache.LONGEST
+        drafters = {kind_of(one): one for one in NGRAMS if has_room or one is not NgramCache}
+        kind = trial.suggest_categorical(_NGRAM_KIND, list(drafters))
+        setting = _suggest_numbers(trial, drafters[kind], space)
+    return Arm(draft=None, speculation=Speculation(setting))
+
+
+def _by_kind(settings: tuple[Ngram, ...]) -> dict[str, Ngram]:
+    return {one.kind: one for one in settings}
 
 
 def _suggest_numbers(trial: BaseTrial, drafter: type[_T], space: SearchSpace) -> _T:
     """Choose the numbers of a drafter that are searched; of a draft model those that are tuned."""
     chosen: dict[str, float] = {}
-    for number, low, most in _searched(drafter):
-        high = space.max_draft if most is None else most
-        if drafter is DraftSimple and number.name not in space.tuned:
+    for name, number in _names(drafter):
+        if number.searched is None or (drafter is DraftSimple and number.name not in space.tuned):
             continue
+        low, most = number.searched
+        high = space.max_draft if most is None else most
         if number.type is int:
-            chosen[number.name] = trial.suggest_int(_name(number), int(low), int(high))
+            chosen[number.name] = trial.suggest_int(name, int(low), int(high))
         else:
-            value = trial.suggest_float(_name(number), low, high, step=number.step)
-            chosen[number.name] = round(value, 2)
+            chosen[number.name] = round(trial.suggest_float(name, low, high, step=number.step), 2)
     return drafter(**chosen).within_bounds()
 
 
-def _suggest_ahead(trial: BaseTrial, space: SearchSpace) -> tuple[Ngram, ...]:
-    by_kind = {setting.kind: setting for setting in space.ahead()}
-    if not by_kind:
-        return ()
-    kind = trial.suggest_categorical(Parameter.AHEAD, [_NOBODY, *by_kind])
-    return () if kind == _NOBODY else (by_kind[kind],)
-
-
-def _suggest_ngram(trial: BaseTrial, space: SearchSpace) -> Arm:
-    if Parameter.DRAFT_MAX not in space.tuned:
-        return Arm(draft=None, speculation=Speculation(FIRST_NGRAM))
-    kinds = [kind_of(one) for one in NGRAMS if _has_room(one, space)]
-    kind = trial.suggest_categorical(_NGRAM_KIND, kinds)
-    drafter = next(one for one in NGRAMS if kind_of(one) == kind)
-    setting = _suggest_numbers(trial, drafter, space)
-    if setting.longest == _OFF.get(drafter):
-        return OFF
-    return Arm(draft=None, speculation=Speculation(setting))
-
-
-def _has_room(drafter: type[Ngram], space: SearchSpace) -> bool:
-    """Whether drafts of fixed length are not too long for the space."""
-    return drafter is not NgramCache or space.max_draft >= NgramCache.LONGEST
-
-
-def _searched(drafter: type[DrafterOptions]) -> Iterator[tuple[Number, float, float | None]]:
-    """Searched numbers with least and most; the longest draft comes first."""
-    for number in sorted(numbers_of(drafter), key=lambda one: not one.bounds_drafts):
-        if number.searched is not None:
-            low, high = number.searched
-            yield number, _OFF.get(drafter, low) if number.bounds_drafts else low, high
-
-
-def _name(number: Number) -> str:
-    """Name of a parameter; those of the first kinds keep the names from when they were alone."""
-    if number.kind == MODEL_KIND:
-        return number.name
-    prefix = "ngram" if number.kind == _FIRST_KIND else number.kind.replace("-", "_")
-    return f"{prefix}_{number.name}"
+def _names(drafter: type[DrafterOptions]) -> Iterator[tuple[str, Number]]:
+    """Names of its parameters; those of the first kinds are from when they were alone."""
+    prefix = f"{kind_of(drafter).replace('-', '_')}_"
+    if drafter is NgramSimple:
+        prefix = "ngram_"
+    elif not issubclass(drafter, NgramDrafter):
+        prefix = ""
+    return ((f"{prefix}{number.name}", number) for number in numbers_of(drafter))
 
 
 def parameters_of(arm: Arm, space: SearchSpace) -> FixedTrial:
     """Parameters with which ``suggest_arm`` gives ``arm``; none where ``space`` is without it."""
-    trial = FixedTrial(_values(arm, space))
+    trial = FixedTrial(_values(arm))
     with warnings.catch_warnings():
-        # Optuna warns of numbers out of range, and refuses words.
+        # Optuna warns of numbers out of range, and refuses words, and parameters without a value.
         warnings.simplefilter("error")
         with suppress(UserWarning, ValueError):
-            if suggest_arm(trial, space, is_off=arm.is_off) == arm:
+            if suggest_arm(trial, space) == arm:
                 return trial
     return FixedTrial({})
 
 
-def _values(arm: Arm, space: SearchSpace) -> dict[str, Any]:
-    """Values of all parameters; ``suggest_arm`` asks for those that the space has."""
-    own: DrafterOptions = DraftSimple(draft_max=_OFF[DraftSimple])
-    if arm.speculation is not None:
-        own = arm.speculation.own
-    elif not space.drafts:
-        own = NgramSimple(size_m=_OFF[NgramSimple], size_n=FEWEST_SEARCHED)
-    ahead = () if arm.speculation is None else arm.speculation.ahead
-    shared = {
-        _DRAFT: arm.draft or next(iter(space.drafts), None),
+def _values(arm: Arm) -> dict[str, Any]:
+    """Values of all parameters that it may have; ``suggest_arm`` asks for those of the space."""
+    if arm.speculation is None:
+        return {}
+    own, ahead = arm.speculation.own, arm.speculation.ahead
+    return {
+        _KIND: _NGRAM if isinstance(own, NgramDrafter) else _MODEL,
+        _DRAFT: arm.draft,
+        _NGRAM_KIND: own.kind,
         Parameter.AHEAD: ahead[0].kind if ahead else _NOBODY,
+        **{name: getattr(own, number.name) for name, number in _names(type(own))},
     }
-    if not isinstance(own, NgramDrafter):
-        return {_KIND: _MODEL, **shared, **own.numbers}
-    numbers = {_name(one): getattr(own, one.name) for one in numbers_of(type(own))}
-    return {_KIND: _NGRAM, **shared, _NGRAM_KIND: own.kind, **numbers}

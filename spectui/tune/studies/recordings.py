@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import optuna
 from optuna.storages import BaseStorage
 
 from spectui.errors import BadInputError
@@ -48,22 +47,20 @@ class Recordings:
         Raises:
             BadInputError: the storage failed, or takes no text of this length.
         """
-        kept = {_RECORDING: base64.b64encode(packed).decode()}
         with storage_errors(self.url):
-            self._stored().add_trial(optuna.trial.create_trial(value=n_prompts, user_attrs=kept))
+            self._part().add(_RECORDING, base64.b64encode(packed).decode(), value=n_prompts)
 
     def read(self) -> Iterator[bytes]:
         """Yield all traces, the latest first."""
         with storage_errors(self.url):
-            found = self._stored().get_trials(deepcopy=False)
-        for trial in reversed(found):
-            try:
-                yield base64.b64decode(trial.user_attrs[_RECORDING], validate=True)
-            except (KeyError, TypeError, ValueError):
-                continue
+            found = self._part().read(_RECORDING)
+        for one in reversed(found):
+            with suppress(TypeError, ValueError):
+                yield base64.b64decode(one, validate=True)
 
-    def _stored(self) -> optuna.Study:
-        return records.part_of(self.storage, self.study, ".recordings")
+    def _part(self) -> records.Part:
+        # Opened each time: it would keep all recordings in memory.
+        return records.Part(self.storage, self.study, ".recordings")
 
 
 @dataclass(eq=False)

@@ -1,20 +1,17 @@
-"""Storage of studies: an Optuna storage, its errors as sentences, and who may write a study.
+"""The storage of studies: an Optuna storage, its errors as sentences, and who may write a study.
 
 A file of SQLite is for one process at a study at a time, PostgreSQL for several machines: a trial
-that is measured has Optuna's heartbeat there. What a database that is away cannot do is done once
-it is back.
+that is measured has Optuna's heartbeat there, and connections wait for a database that is away.
 """
 
-import functools
 import hashlib
 import logging
 import os
-import re
 import sys
-import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,9 +19,10 @@ from typing import Any
 
 import optuna
 from filelock import FileLock, Timeout
-from optuna.storages import BaseStorage
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from optuna.exceptions import StorageInternalError
+from optuna.storages import BaseStorage, RDBStorage
+from sqlalchemy import URL, Dialect, Engine, event, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from spectui.errors import BadInputError, UsageError
 from spectui.files import PRIVATE
@@ -42,33 +40,68 @@ _PROBED_S = 0.5
 """Time for which a lock may be held by others who only look whether it is."""
 _CONNECT_S = 10
 _WAITS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, *(15.0,) * 7)
-"""Pauses between attempts at an operation while a database is away."""
+"""Pauses between attempts to connect to a database that is away."""
 _QUIET = 2
 """Attempts that fail before that is worth a line."""
-_PAUSE = threading.Event()
-"""Never set."""
 _HEARTBEAT_S = 10
 _STALE_S = 60
 """Time without a heartbeat after which the process of a trial has ended."""
-_CLASS = re.compile(r"^\([\w.]+\) ")
 _PSYCOPG = "postgresql+psycopg"
-_OPERATIONS = (
-    *BaseStorage.__abstractmethods__,
-    *("_get_trials", "_create_new_trial", "_set_trial_param", "_get_stale_trial_ids"),
-)
-"""Operations of Optuna's and of its cache before a database."""
 
 
 def address_of(storage: str | None) -> str:
-    """Address of a storage; of None the environment's, or that of spectui's own file."""
-    return storage or os.environ.get(STORAGE_VARIABLE) or own_storage()
+    """URL of a storage; of None the environment's, or that of spectui's own file."""
+    return storage or os.environ.get(STORAGE_VARIABLE) or f"sqlite:///{own_storage_file()}"
 
 
-def own_storage() -> str:
-    """URL of the default storage; its folder is created if needed.
+def is_file(storage: str | None) -> bool:
+    """Whether a storage is SQLite's, where one process at a time works on a study."""
+    return address_of(storage).startswith("sqlite")
+
+
+def file_of(storage: str | None) -> Path | None:
+    """The file of a storage, which need not be there; None where it has none."""
+    try:
+        address = make_url(address_of(storage))
+    except ArgumentError:
+        return None
+    path = address.database or ":memory:"
+    is_kept = address.get_backend_name() == "sqlite" and path != ":memory:" and not address.query
+    return Path(path) if is_kept else None
+
+
+def open_storage(url: str, say: Callable[[str], None] = lambda _text: None) -> RDBStorage:
+    """Open what is there, or make it.
+
+    Args:
+        url: its address.
+        say: told when a database is away, and when it is back.
 
     Raises:
-        BadInputError: there is none, and none can be made.
+        BadInputError: the storage cannot be used.
+    """
+    try:
+        if not is_file(url):
+            return _open_database(_with_driver(url), say)
+        # Two that make the tables of a new file at once would both fail.
+        if file_of(url) == own_storage_file():
+            _make_own_file()
+        lock = _acquired(_lock_of(url, ""), _OPEN_S)
+        try:
+            return RDBStorage(url)
+        finally:
+            release(lock)
+    except BadInputError:
+        raise
+    except Exception as error:
+        raise _unusable(url, error) from error
+
+
+def _make_own_file() -> None:
+    """Make spectui's own file, for its user alone, if it is not there.
+
+    Raises:
+        BadInputError: its folder cannot be made.
     """
     file = own_storage_file()
     try:
@@ -80,106 +113,58 @@ def own_storage() -> str:
     # SQLite gives its journals the mode of the file.
     with suppress(OSError):
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE))
-    return f"sqlite:///{file}"
 
 
-def is_file(storage: str | None) -> bool:
-    """Whether a storage is SQLite's, where one process at a time works on a study."""
-    return address_of(storage).startswith("sqlite")
-
-
-def file_of(storage: str | None) -> Path | None:
-    """The file of a storage, which need not be there; None where it has none."""
-    url = storage or os.environ.get(STORAGE_VARIABLE)
-    if not url:
-        return own_storage_file()
-    try:
-        address = make_url(url)
-    except ArgumentError:
-        return None
-    is_kept = address.get_backend_name() == "sqlite" and address.database not in {
-        None,
-        "",
-        ":memory:",
-    }
-    return Path(str(address.database)) if is_kept and not address.query else None
-
-
-def check_writable(storage: str | None) -> None:
-    """Refuse a storage whose file or folder takes nothing, before hours of measuring.
-
-    Raises:
-        BadInputError: says what to do.
-    """
-    file = file_of(storage)
-    if file is None:
-        return
-    if file == own_storage_file():
-        ensure_dir(data_dir())
-    # SQLite needs a journal beside it.
-    for one in (file, file.parent):
-        if one.exists() and not os.access(one, os.W_OK):
-            raise BadInputError(
-                f"{one} cannot be written, and trials are kept there; make it writable, or give "
-                "another --storage"
-            )
-
-
-def open_storage(url: str, say: Callable[[str], None] = lambda _text: None) -> BaseStorage:
-    """Open what is there, or make it.
-
-    Args:
-        url: its address.
-        say: told when a database is away, and when it is back.
-
-    Raises:
-        BadInputError: the storage cannot be used.
-    """
-    try:
-        address = _with_driver(url)
-        if is_file(url):
-            # Two that make the tables of a new file at once would both fail.
-            with ExitStack() as held:
-                lock = _lock_of(url, "open")
-                if lock is not None:
-                    with suppress(OSError, NotImplementedError):
-                        held.enter_context(lock.acquire(timeout=_OPEN_S))
-                return optuna.storages.RDBStorage(url)
-        return _patient(_open_database(address), say)
-    except BadInputError:
-        raise
-    except Exception as error:
-        raise _unusable(url, error) from error
-
-
-class _Database(optuna.storages.RDBStorage):
+class _Database(RDBStorage):
     """A database that several machines share; a heartbeat that it misses is no failure."""
 
-    def __init__(self, url: str, options: dict[str, Any]) -> None:
-        super().__init__(
-            url,
-            options,
+    def record_heartbeat(self, trial_id: int) -> None:
+        with suppress(SQLAlchemyError, StorageInternalError):
+            super().record_heartbeat(trial_id)
+
+
+def _open_database(address: URL, say: Callable[[str], None]) -> RDBStorage:
+    limits = {"connect_timeout": _CONNECT_S} if address.drivername == _PSYCOPG else {}
+
+    def opened() -> _Database:
+        return _Database(
+            # Text of the URL with its password: it stays in this process.
+            address.render_as_string(hide_password=False),
+            {"pool_pre_ping": True, "connect_args": limits},
             heartbeat_interval=_HEARTBEAT_S,
             grace_period=_STALE_S,
         )
 
-    def record_heartbeat(self, trial_id: int) -> None:
-        with suppress(SQLAlchemyError, optuna.exceptions.StorageInternalError):
-            super().record_heartbeat(trial_id)
-        # It is called on a thread of its own, with a connection of its own.
-        self.remove_session()
-
-
-def _open_database(address: URL) -> BaseStorage:
-    limits = {"connect_timeout": _CONNECT_S} if address.drivername == _PSYCOPG else {}
-    options = {"pool_pre_ping": True, "connect_args": limits}
-    # Text of the URL with its password: it stays in this process.
-    url = address.render_as_string(hide_password=False)
     try:
-        return _Database(url, options)
-    except (SQLAlchemyError, optuna.exceptions.StorageInternalError):
+        database = opened()
+    except (SQLAlchemyError, StorageInternalError):
         # Another one may have made the tables meanwhile.
-        return _Database(url, options)
+        database = opened()
+    # Only now: an address that is wrong is an error at once.
+    _wait_for(database.engine, say)
+    return database
+
+
+def _wait_for(engine: Engine, say: Callable[[str], None]) -> None:
+    """Have connections wait for a database that is away; the pool tries each before its use."""
+
+    @event.listens_for(engine, "do_connect")
+    def connect(
+        dialect: Dialect, _record: object, words: list[Any], options: dict[str, Any]
+    ) -> object:
+        for n, wait_s in enumerate(_WAITS_S):
+            try:
+                connection = dialect.connect(*words, **options)
+            except dialect.loaded_dbapi.OperationalError:
+                if n == _QUIET:
+                    say(f"the storage is away; waiting {sum(_WAITS_S):.0f} s for it at most")
+                time.sleep(wait_s)
+            else:
+                if n > _QUIET:
+                    say("the storage is back")
+                return connection
+        # SQLAlchemy's own attempt is the last one.
+        return None
 
 
 def _with_driver(url: str) -> URL:
@@ -200,60 +185,19 @@ def _with_driver(url: str) -> URL:
     return address
 
 
-def _patient(storage: BaseStorage, say: Callable[[str], None]) -> BaseStorage:
-    """Have each operation of a storage wait for a database that is away.
-
-    An operation is one transaction: where it failed it did nothing, and where it only seems so it
-    can be done twice (``TuningStudy`` sees to what that does to a trial).
-    """
-    for name in _OPERATIONS:
-        operation = getattr(storage, name, None)
-        if operation is not None:
-            setattr(storage, name, _retried(operation, say))
-    return storage
+def close_storage(storage: BaseStorage) -> None:
+    """Let go of its connections."""
+    storage.remove_session()
+    if isinstance(storage, RDBStorage):
+        storage.engine.dispose()
 
 
-def _retried(operation: Callable[..., Any], say: Callable[[str], None]) -> Callable[..., Any]:
-    @functools.wraps(operation)
-    def patient(*args: object, **options: object) -> object:
-        for n, wait_s in enumerate(_WAITS_S):
-            try:
-                result = operation(*args, **options)
-            except Exception as error:
-                if not _is_away(error):
-                    raise
-                if n == _QUIET:
-                    say(f"the storage is away; waiting {sum(_WAITS_S):.0f} s for it at most")
-                _PAUSE.wait(wait_s)
-            else:
-                if n > _QUIET:
-                    say("the storage is back")
-                return result
-        return operation(*args, **options)
-
-    return patient
-
-
-def _is_away(error: BaseException) -> bool:
-    """Whether a database could not be reached, or has ended the connection."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, DBAPIError):
-            state = getattr(cause.orig, "sqlstate", None)
-            # Of connections, of shutdowns, and of those that had to give way to others.
-            return cause.connection_invalidated or state is None or state[:2] in {"08", "57", "40"}
-        # Optuna tries once more on the connection that has just ended.
-        cause = cause.__cause__ or cause.__context__
-    return False
-
-
-def lock_study(url: str, name: str, wait_s: float = _PROBED_S) -> FileLock | None:
+def lock_study(url: str, name: str) -> FileLock | None:
     """Keep a study for this process until it ends, however that comes, or releases the lock.
 
     Args:
         url: address of the storage.
         name: name of the study.
-        wait_s: time for which others may hold it who only look.
 
     Returns:
         None where the storage has no file beside which a lock could be, or its file system has no
@@ -262,52 +206,60 @@ def lock_study(url: str, name: str, wait_s: float = _PROBED_S) -> FileLock | Non
     Raises:
         UsageError: another process has it.
     """
-    lock = _lock_of(url, f"study {name}")
-    if lock is None:
-        return None
     try:
-        lock.acquire(timeout=wait_s, poll_interval=_PROBED_S / 20)
+        return _acquired(_lock_of(url, name), _PROBED_S)
     except Timeout:
         raise UsageError(
             f"another spectui is working on the study {name}; wait for it, or choose another "
             "--study"
         ) from None
-    except (OSError, NotImplementedError):
-        return None
-    return lock
 
 
 def is_locked(url: str, name: str) -> bool:
     """Whether another process keeps a study for itself, as far as can be told."""
-    lock = _lock_of(url, f"study {name}")
+    lock = _lock_of(url, name)
     if lock is None or not Path(lock.lock_file).exists():
         return False
     try:
-        lock = lock_study(url, name, wait_s=0)
-    except UsageError:
+        release(_acquired(lock, 0))
+    except Timeout:
         return True
-    if lock is not None:
-        lock.release()
     return False
 
 
-def _lock_of(url: str, purpose: str) -> FileLock | None:
-    """A lock beside the file of a storage."""
+def _lock_of(url: str, name: str) -> FileLock | None:
+    """The lock of a study beside the file of its storage, of no name for the opening of that."""
     file = file_of(url)
-    if file is None:
+    # A lock would make the folder, whose name may be a slip of the pen.
+    if file is None or not file.parent.is_dir():
         return None
     # Names may hold anything, and be longer than a file's.
+    purpose = f"study {name}" if name else "open"
     digest = hashlib.sha256(purpose.encode(errors="surrogateescape")).hexdigest()[:16]
-    path = Path(f"{file}.{digest}.lock")
-    # It would make the folder, whose name may be a slip of the pen.
-    return FileLock(path, mode=PRIVATE, thread_local=False) if path.parent.is_dir() else None
+    return FileLock(f"{file}.{digest}.lock", mode=PRIVATE, thread_local=False)
 
 
-def close_storage(storage: BaseStorage) -> None:
-    """Let go of its connections."""
-    storage.remove_session()
-    if isinstance(storage, optuna.storages.RDBStorage):
-        storage.engine.dispose()
+def _acquired(lock: FileLock | None, wait_s: float) -> FileLock | None:
+    """The lock, once this process has it; None without one, and where it cannot be had.
+
+    Raises:
+        Timeout: another process has it for so long.
+    """
+    try:
+        if lock is not None:
+            lock.acquire(timeout=wait_s, poll_interval=_PROBED_S / 20)
+    except Timeout:
+        raise
+    except (OSError, NotImplementedError):
+        # The folder takes no file, or the file system has no locks.
+        return None
+    return lock
+
+
+def release(lock: FileLock | None) -> None:
+    """Let go of a lock, if there is one."""
+    if lock is not None:
+        lock.release()
 
 
 @contextmanager
@@ -319,48 +271,42 @@ def storage_errors(url: str) -> Iterator[None]:
     """
     try:
         yield
-    except (optuna.exceptions.StorageInternalError, SQLAlchemyError) as error:
+    except (StorageInternalError, SQLAlchemyError) as error:
         raise _unusable(url, error) from error
 
 
-def _unusable(storage: str, error: Exception) -> BadInputError:
-    if (of_optuna := _of_another_optuna(error)) is not None:
-        return BadInputError(f"the storage {without_passwords(storage)} {of_optuna}")
-    # Storages raise classes of their drivers, or ImportError for a driver that is missing; and
-    # Optuna guesses where the database has said what is wrong.
-    if isinstance(error, optuna.exceptions.StorageInternalError) and error.__cause__ is not None:
-        error = Exception(str(error.__cause__))
-    lines = str(error).splitlines() or [type(error).__name__]
-    # SQLAlchemy may begin with when it happened.
-    words = (*_ADVICE, _DAMAGED)
-    reason = next((one for one in lines if any(word in one for word in words)), lines[0])
-    # Drivers repeat the address, and SQLAlchemy heads what they say with the name of a class.
-    reason = without_passwords(_CLASS.sub("", reason.replace(storage, "it")))
-    file = file_of(storage)
+_BESIDE = ("-journal", "-wal", "-shm", "")
+"""Endings of files that SQLite keeps beside its own, and of that."""
+
+
+def _unusable(url: str, error: Exception) -> BadInputError:
+    """The sentence for an error of a storage; a damaged file of studies is moved aside."""
+    # Optuna guesses where the database has said what is wrong, and SQLAlchemy adds the statement.
+    is_guess = isinstance(error, StorageInternalError) and error.__cause__ is not None
+    cause = error.__cause__ if is_guess else error
+    cause = getattr(cause, "orig", None) or cause
+    reason = without_passwords((str(cause).splitlines() or [type(cause).__name__])[0])
+    file = file_of(url)
     # Another file than spectui's own may be something else.
-    is_garbage = _GARBAGE in reason and file == own_storage_file()
-    if file is not None and (_DAMAGED in reason or is_garbage):
+    is_garbage = "file is not a database" in reason and file == own_storage_file()
+    if file is not None and ("malformed" in reason or is_garbage):
         return _moved_aside(file)
-    advice = next((advice for word, advice in _ADVICE.items() if word in reason), _USUAL_ADVICE)
-    return BadInputError(
-        f"the storage {without_passwords(storage)} cannot be used ({reason}); {advice}"
-    )
-
-
-_USUAL_ADVICE = (
-    f"check --storage and {STORAGE_VARIABLE}; without both, spectui uses a file of its own"
-)
-_ADVICE = {
-    "disk is full": "make room there; what was stored before is kept",
-    "disk I/O error": "make room there, or check the disk; what was stored before is kept",
-    "readonly database": "make it and its folder writable, or give another --storage",
-}
-"""Remedies, by a word of SQLite's."""
-_DAMAGED = "malformed"
-_GARBAGE = "file is not a database"
-"""SQLite's words for files that are damaged, and for one of which nothing can be read."""
-_BESIDE = ("", "-journal", "-wal", "-shm")
-"""Endings of a file of SQLite, and of those that it keeps beside."""
+    optuna_program = Path(sys.executable).with_name("optuna")
+    cannot = f"cannot be used ({reason})"
+    sentences = {
+        "optuna storage upgrade": "was made by an older Optuna; copy it, and bring it up to date "
+        f"with {optuna_program} storage upgrade --storage URL",
+        "table schema": "was made by a newer Optuna; update spectui, or give another --storage",
+        "disk is full": f"{cannot}; make room there; what was stored before is kept",
+        "disk I/O error": f"{cannot}; make room there, or check the disk; what was stored before "
+        "is kept",
+        "readonly database": f"{cannot}; make it and its folder writable, or give another "
+        "--storage",
+        "": f"{cannot}; check --storage and {STORAGE_VARIABLE}; without both, spectui uses a file "
+        "of its own",
+    }
+    said = next(text for word, text in sentences.items() if word in reason)
+    return BadInputError(f"the storage {without_passwords(url)} {said}")
 
 
 def _moved_aside(file: Path) -> BadInputError:
@@ -368,7 +314,7 @@ def _moved_aside(file: Path) -> BadInputError:
     aside = f"{file}.damaged-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"
     try:
         # A journal that is left would be played back into a new file.
-        for ending in reversed(_BESIDE):
+        for ending in _BESIDE:
             with suppress(FileNotFoundError):
                 Path(f"{file}{ending}").rename(f"{aside}{ending}")
     except OSError as error:
@@ -380,16 +326,3 @@ def _moved_aside(file: Path) -> BadInputError:
         f"{file} was damaged, and is {aside} now; the same command begins with a new file, and "
         "studies import takes exported studies back"
     )
-
-
-def _of_another_optuna(error: Exception) -> str | None:
-    """The remedy for tables of another version of Optuna; None where they are not that."""
-    text = str(error)
-    if not isinstance(error, RuntimeError) or "table schema" not in text:
-        return None
-    if "storage upgrade" in text:
-        return (
-            "was made by an older Optuna; copy it, and bring it up to date with "
-            f"{Path(sys.executable).with_name('optuna')} storage upgrade --storage URL"
-        )
-    return "was made by a newer Optuna; update spectui, or give another --storage"

@@ -2,18 +2,19 @@
 
 import math
 import os
-import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import msgspec
 import optuna
 from filelock import FileLock
-from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.distributions import CategoricalDistribution
 from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import BaseStorage
 from optuna.storages._heartbeat import BaseHeartbeatThread, get_heartbeat_thread
+from optuna.trial import TrialState as States
 
 from spectui.closing import Closing
 from spectui.errors import DoesNotFitError, EngineDiedError, SpectuiError, UsageError
@@ -24,7 +25,7 @@ from spectui.tune.layouts import Layouts
 from spectui.tune.places import Knob, PlaceTrial, Placing
 from spectui.tune.space import Parameter, SearchSpace
 from spectui.tune.studies import records
-from spectui.tune.studies.parameters import suggest_arm
+from spectui.tune.studies.parameters import parameters_of, suggest_arm
 from spectui.tune.studies.recordings import Recordings
 from spectui.tune.studies.storage import (
     address_of,
@@ -32,9 +33,10 @@ from spectui.tune.studies.storage import (
     is_file,
     lock_study,
     open_storage,
+    release,
     storage_errors,
 )
-from spectui.tune.trials import TrialRecord, TrialState, deadly
+from spectui.tune.trials import LEFT, TrialRecord, TrialState, deadly, speedup_estimate
 
 
 class PlaceStudy:
@@ -48,37 +50,30 @@ class PlaceStudy:
             study: name of that one.
             knobs: what may be varied.
         """
-        self._stored = records.part_of(storage, study, ".places")
+        self._part = records.Part(storage, study, ".places")
         self.knobs = tuple(knobs)
         """Parameters that may vary."""
-        self._choices: dict[str, BaseDistribution] = {
-            one.name: CategoricalDistribution(one.values) for one in knobs
-        }
 
     def trials(self) -> tuple[PlaceTrial, ...]:
         """Places that were tried, in that order."""
-        kept = [one.user_attrs[records.RECORD] for one in self._stored.get_trials(deepcopy=False)]
-        return tuple(msgspec.convert(one, PlaceTrial) for one in kept)
+        return msgspec.convert(self._part.read(records.RECORD), tuple[PlaceTrial, ...])
 
     def add(self, trial: PlaceTrial, request_s: float) -> None:
         """Keep a trial; ``request_s`` is infinite where the place could not be measured."""
-        is_measured, states = math.isfinite(request_s), optuna.trial.TrialState
-        self._stored.add_trial(
-            optuna.trial.create_trial(
-                state=states.COMPLETE if is_measured else states.FAIL,
-                value=1 / request_s if is_measured else None,
-                params=dict(trial.values),
-                distributions=self._choices,
-                user_attrs={records.RECORD: msgspec.to_builtins(trial)},
-            )
+        is_measured = math.isfinite(request_s)
+        self._part.add(
+            records.RECORD,
+            records.to_plain(trial),
+            state=States.COMPLETE if is_measured else States.FAIL,
+            value=1 / request_s if is_measured else None,
+            params=dict(trial.values),
+            distributions={one.name: CategoricalDistribution(one.values) for one in self.knobs},
         )
 
 
 T = TypeVar("T")
 _MOST_DRAWS = 100
 """Settings that a sampler may propose in vain."""
-_DRAWS_APART = 10
-"""As many may be those that others are at."""
 _N_SEEDS = 2**32
 """Number of seeds that numpy's generators take."""
 _STARTUP_TRIALS = 5
@@ -136,74 +131,74 @@ class TuningStudy(Closing):
         self.spec = spec
         self.space = space
         self._url = address_of(options.storage)
-        self._owner = {"host": os.uname().nodename, "pid": os.getpid()}
+        self._is_shared = not is_file(self._url)
+        """Whether other processes may work on the study."""
         self._queue: list[Arm] = []
         """Arms to measure before the sampler chooses."""
         self._lock: FileLock | None = None
-        self._held: dict[int, tuple[optuna.Trial, BaseHeartbeatThread]] = {}
-        """Trials that this process is at, by the number of their record."""
-        self._storage = open_storage(self._url, say)
+        self._held: dict[int, tuple[int, BaseHeartbeatThread]] = {}
+        """Trials that this process is at, as the storage numbers them, by the number of their
+        record."""
+        self._database = open_storage(self._url, say)
+        self._storage = optuna.storages.get_storage(self._database)
         try:
             self._lock = lock_study(self._url, name)
             with storage_errors(self._url):
                 self._load(options)
+                self._take_up()
         except BaseException:
             self.close()
             raise
 
     def _load(self, options: StudyOptions) -> None:
-        """Load or create the study."""
-        name, is_shared = self.name, not self._is_alone
-        if not self._loaded(options) and is_shared:
+        """Load or create the study, in a database that of this kind of machine."""
+        name, is_shared = self.name, self._is_shared
+        self.stored = self._created(name, options)
+        """The study as Optuna has it."""
+        known = self.stored.user_attrs[records.SPEC]
+        if not records.check_same(name, known, self.spec, is_shared=is_shared):
             self.name = f"{name}@{spec_digest(self.spec)}"
-            self._loaded(options)
+            self.stored = self._created(self.name, options)
             self.stored.set_user_attr(records.GROUP, name)
+        group = self.stored.user_attrs.get(records.GROUP, self.name)
+        self.recordings = Recordings(self._url, self._database, group) if is_shared else None
+        """Recordings of all machines; None in a file."""
         self.stored.set_user_attr(records.SCHEMA, records.STUDY_SCHEMA)
         if options.arguments:
             self.stored.set_user_attr(records.ARGUMENTS, dict(options.arguments))
-        group = self.stored.user_attrs.get(records.GROUP, self.name)
-        self.recordings = Recordings(self._url, self._storage, group) if is_shared else None
-        """Recordings of all machines; None in a file."""
         if is_shared:
             self.stored.set_user_attr(records.MACHINE, this_machine().label)
-        records.close_left(self.stored, is_alone=self._is_alone)
-        self._keep_layouts()
-
-    def _loaded(self, options: StudyOptions) -> bool:
-        """Load or create the study of this name; whether its trials compare with new ones."""
-        name, storage, is_shared = self.name, self._storage, not self._is_alone
-        if options.must_exist and name not in optuna.get_all_study_names(storage):
-            raise UsageError(f"there is no study {name} to resume; leave out --resume")
-        self.stored = optuna.create_study(
-            study_name=name, storage=storage, direction="maximize", load_if_exists=True
-        )
-        """The study as Optuna has it."""
         # Machines that begin alike would all measure the same, and so would a search that goes on.
-        seed = options.seed + secrets.randbelow(_N_SEEDS) * is_shared
+        n_trials = len(self.stored.get_trials(deepcopy=False))
+        seed = None if is_shared else (options.seed + n_trials) % _N_SEEDS
         self.stored.sampler = optuna.samplers.TPESampler(
-            seed=(seed + len(self.stored.get_trials(deepcopy=False))) % _N_SEEDS,
-            n_startup_trials=_STARTUP_TRIALS,
+            seed=seed, n_startup_trials=_STARTUP_TRIALS
         )
-        known = self.stored.user_attrs
+
+    def _created(self, name: str, options: StudyOptions) -> optuna.Study:
+        if options.must_exist and name not in optuna.get_all_study_names(self._storage):
+            raise UsageError(f"there is no study {name} to resume; leave out --resume")
+        found = optuna.create_study(
+            study_name=name, storage=self._storage, direction="maximize", load_if_exists=True
+        )
+        known = found.user_attrs
         records.check_study(name, known)
         if records.SPEC not in known:
-            self.stored.set_user_attr(records.SPEC, self.spec)
-            # Another machine may have begun it in the same moment.
-            known = self.stored.user_attrs
-        return records.check_same(name, known[records.SPEC], self.spec, is_shared=is_shared)
+            found.set_user_attr(records.SPEC, self.spec)
+        return found
 
-    @property
-    def _is_alone(self) -> bool:
-        """Whether no other process works on the study."""
-        return is_file(self._url)
-
-    def _keep_layouts(self) -> None:
-        found = self.space.layouts
-        if found is None:
+    def _take_up(self) -> None:
+        """Close the trials of processes that have ended, and go on with the study's layouts."""
+        optuna.storages.fail_stale_trials(self.stored)
+        for trial in self.stored.get_trials(deepcopy=False, states=(States.RUNNING,)):
+            if not self._is_shared or records.is_of_older(trial):
+                with suppress(UpdateFinishedTrialError):
+                    self._end(self._id_of(trial.number), States.FAIL)
+        if self.space.layouts is None:
             return
         kept = self.stored.user_attrs.get(records.LAYOUTS)
         if kept is None:
-            self.stored.set_user_attr(records.LAYOUTS, msgspec.to_builtins(found))
+            self.keep(layouts=self.space.layouts)
         else:
             self.space = replace(self.space, layouts=msgspec.convert(kept, Layouts))
 
@@ -220,7 +215,7 @@ class TuningStudy(Closing):
     def places(self, knobs: Sequence[Knob]) -> PlaceStudy:
         """The study of the places that ``knobs`` give, which goes with this one."""
         with storage_errors(self._url):
-            return PlaceStudy(self._storage, self.name, knobs)
+            return PlaceStudy(self._database, self.name, knobs)
 
     def ask(self) -> TrialRecord:
         """Choose the next arm and note that this process is at it.
@@ -234,50 +229,49 @@ class TuningStudy(Closing):
         with storage_errors(self._url):
             optuna.storages.fail_stale_trials(self.stored)
             known = self.records()
-            running = [one for one in known if one.state is TrialState.RUNNING]
+            running = {one.arm for one in known if one.state is TrialState.RUNNING}
             # Every machine measures off, which its trials are compared with.
-            taken = _taken(known) | {one.arm for one in running if not one.arm.is_off}
-            waiting = (*self._queue, *records.left(known, self.space))
-            arm = next((one for one in waiting if one not in taken), None)
+            taken = _taken(known) | {one for one in running if not one.is_off}
+            last = {one.arm: one for one in known}
+            left = [arm for arm, one in last.items() if one.error == LEFT and self._has(arm)]
+            arm = next((one for one in (*self._queue, *left) if one not in taken), None)
             if arm is None:
-                elsewhere = {one.arm for one in running if one.number not in self._held}
-                return self._begun(*self._sampled(deadly(known), elsewhere))
+                return self._begun(*self._sampled(deadly(known)))
             self._queue = [one for one in self._queue if one != arm]
-            return self._begun(records.begin(self.stored, arm, self.space), arm)
+            chosen = parameters_of(arm, self.space)
+            template = optuna.trial.create_trial(
+                state=States.RUNNING, params=chosen.params, distributions=chosen.distributions
+            )
+            return self._begun(self._storage.create_new_trial(self._study_id, template), arm)
 
-    def _begun(self, trial: optuna.Trial, arm: Arm) -> TrialRecord:
-        # Optuna's own numbers have gaps, where the sampler proposed what is not measured; but only
-        # who is alone can choose others.
-        number = trial.number
-        if self._is_alone:
-            number = 1 + max((record.number for record in self.records()), default=-1)
+    def _has(self, arm: Arm) -> bool:
+        """Whether the space has an arm."""
+        return arm.is_off or bool(parameters_of(arm, self.space).params)
+
+    def _begun(self, trial_id: int, arm: Arm) -> TrialRecord:
+        number = self._storage.get_trial_number_from_id(trial_id)
         proposal = TrialRecord(number=number, state=TrialState.RUNNING, arm=arm)
         # Without a beat, a trial whose process is killed would be at work for ever.
-        heartbeat = get_heartbeat_thread(records.id_of(trial), self._storage)
+        heartbeat = get_heartbeat_thread(trial_id, self._storage)
         heartbeat.start()
-        trial.set_user_attr(records.OWNER, self._owner)
-        trial.set_user_attr(records.RECORD, msgspec.to_builtins(proposal))
-        self._held[number] = trial, heartbeat
+        owner = {"host": os.uname().nodename, "pid": os.getpid()}
+        self._storage.set_trial_user_attr(trial_id, records.OWNER, owner)
+        self._keep(trial_id, proposal)
+        self._held[number] = trial_id, heartbeat
         return proposal
 
-    def _sampled(
-        self, never: Collection[Arm], elsewhere: Collection[Arm]
-    ) -> tuple[optuna.Trial, Arm]:
-        """The sampler's next choice that may be measured.
-
-        Args:
-            never: arms that may not.
-            elsewhere: arms that others are at, which wait for a few draws.
+    def _sampled(self, never: Collection[Arm]) -> tuple[int, Arm]:
+        """The sampler's next choice, and its trial; none of ``never``.
 
         Raises:
             EngineDiedError: it finds none.
         """
-        for draw in range(_MOST_DRAWS):
+        for _draw in range(_MOST_DRAWS):
             trial = self.stored.ask()
-            arm = suggest_arm(trial, self.space, is_off=False)
-            if arm not in never and (arm not in elsewhere or draw >= _DRAWS_APART):
-                return trial, arm
-            records.end(self.stored, records.id_of(trial), optuna.trial.TrialState.FAIL)
+            trial_id, arm = self._id_of(trial.number), suggest_arm(trial, self.space)
+            if arm not in never:
+                return trial_id, arm
+            self._end(trial_id, States.FAIL)
         raise EngineDiedError(
             f"every setting that the study {self.name} would try has ended its process twice; "
             "search other drafts or ranges, with another --study"
@@ -290,17 +284,35 @@ class TuningStudy(Closing):
             False where another process has taken its arm for left, as after a sleep of this
             machine; then this measurement is dropped.
         """
-        trial, heartbeat = self._held.pop(record.number)
+        trial_id, heartbeat = self._held.pop(record.number)
         heartbeat.join()
-        trial_id = records.id_of(trial)
         with storage_errors(self._url):
             try:
-                trial.set_user_attr(records.RECORD, msgspec.to_builtins(record))
-                records.tell(self.stored, trial_id, record)
+                self._keep(trial_id, record)
+                value = speedup_estimate(record, self.records())
+                if record.state is TrialState.COMPLETE and value is not None:
+                    self._end(trial_id, States.COMPLETE, value)
+                else:
+                    is_pruned = record.state is TrialState.PRUNED
+                    self._end(trial_id, States.PRUNED if is_pruned else States.FAIL)
             except UpdateFinishedTrialError:
-                # A connection may have ended after it was kept; then it is.
-                return records.decode_trial(self._storage.get_trial(trial_id)) == record
+                return False
         return True
+
+    def _keep(self, trial_id: int, record: TrialRecord) -> None:
+        self._storage.set_trial_user_attr(trial_id, records.RECORD, records.to_plain(record))
+
+    def _end(self, trial_id: int, state: States, *values: float) -> None:
+        # ``Study.tell`` looks first and then writes, in two transactions.
+        self._storage.set_trial_state_values(trial_id, state, values or None)
+
+    @property
+    def _study_id(self) -> int:
+        return self._storage.get_study_id_from_name(self.name)
+
+    def _id_of(self, number: int) -> int:
+        """Number of a trial in its storage, of all studies."""
+        return self._storage.get_trial_id_from_study_id_trial_number(self._study_id, number)
 
     def fail(self, proposal: TrialRecord, error: SpectuiError) -> TrialRecord:
         """Store that a trial could not be measured, or was pruned, and why."""
@@ -320,10 +332,10 @@ class TuningStudy(Closing):
     def records(self) -> tuple[TrialRecord, ...]:
         """All trials that have begun, by number."""
         with storage_errors(self._url):
-            return records.stored(self.stored)
+            return records.trials_of(self.stored)
 
     def keep(self, **parts: object) -> None:
-        """Store what the search found by its name in ``records``; None is left out."""
+        """Store what the search found by its name in ``listing.Kept``; None is left out."""
         with storage_errors(self._url):
             for name, part in parts.items():
                 if part is not None:
@@ -353,9 +365,8 @@ class TuningStudy(Closing):
     def enqueue(self, arms: Sequence[Arm]) -> None:
         """Queue the arms that are neither tried nor waiting: they come before the sampler's."""
         taken = _taken(self.records())
-        self._queue = list(
-            dict.fromkeys((*self._queue, *(arm for arm in arms if arm not in taken)))
-        )
+        untried = [arm for arm in arms if arm not in taken]
+        self._queue = list(dict.fromkeys((*self._queue, *untried)))
 
     def close(self) -> None:
         """Let go of the storage."""
@@ -363,9 +374,8 @@ class TuningStudy(Closing):
             for _trial, heartbeat in self._held.values():
                 heartbeat.join()
         finally:
-            close_storage(self._storage)
-            if self._lock is not None:
-                self._lock.release()
+            close_storage(self._database)
+            release(self._lock)
 
 
 def _taken(known: Sequence[TrialRecord]) -> frozenset[Arm]:
