@@ -115,7 +115,7 @@ _KEYS = (
     *("n_max", "n_min", "p_min", "heads", "mtp_heads", "cross_ctx", "dflash_cross_ctx"),
     *("ngram_size_n", "ngram_size_m", "ngram_min_hits", *IK_NUMBERS["suffix"].values()),
 )
-_PAIR = re.compile(r"""(?:\\.|'[^']*'|"[^"]*"|[^,])+""")
+_PAIR = r"""(?:\\.|'[^']*'|"[^"]*"|[^,])+"""
 """A part between commas outside quotes."""
 
 
@@ -139,7 +139,7 @@ def stages_of(value: str) -> list[Stage]:
     It is one kind with its numbers, or, as in llama.cpp, kinds between commas.
     """
     kinds, colon, settings = value.partition(":")
-    pairs = [pair.partition("=") for pair in _PAIR.findall(settings)]
+    pairs = [pair.partition("=") for pair in re.findall(_PAIR, settings)]
     kinds = kinds.replace("_", "-")
     return [
         Stage(kind=IK_KINDS.get(name, name), numbers={_key(key): text for key, _, text in pairs})
@@ -152,7 +152,7 @@ def fault_of_stage(value: str) -> str | None:
     name, _, settings = value.partition(":")
     if name.replace("_", "-") not in KNOWN_TO_IK:
         return f"it takes one of {', '.join(KNOWN_TO_IK)}, and the option again for another"
-    for pair in _PAIR.findall(settings):
+    for pair in re.findall(_PAIR, settings):
         key, equals, _ = pair.partition("=")
         if not equals:
             return f"it takes KEY=NUMBER behind the colon, and stops at {pair!r}"

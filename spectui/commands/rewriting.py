@@ -27,7 +27,6 @@ from spectui.options.drafters import MODEL_KIND, NGRAM_KINDS
 from spectui.options.placement import LOAD_MODE, LOAD_MODES
 from spectui.options.setup import FlashAttention
 
-_ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
 _OF_LOADING = (*LOADING, LOAD_MODE.name)
 _ALIKE = 0.9
 """Similarity of two names, from 0 to 1, above which one is a typo of the other."""
@@ -42,7 +41,7 @@ def meant_by(item: Item) -> tuple[str, ...] | None:
     if equals and name.startswith("-"):
         # No build reads a value so.
         return (name, value, *values)
-    attached = _ATTACHED.fullmatch(flag)
+    attached = re.fullmatch(r"(-[A-Za-z]+)(-?\d.*)", flag)
     if attached is not None:
         option = server_option(attached[1])
         is_value = option is not None and option.arity_of(attached[1]) is Arity.ONE
@@ -112,7 +111,15 @@ def likely_variable(name: str, reader: Reader) -> str | None:
 
 
 def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:
-    """Equivalent words; none of them if the flag has no effect any more; None if unknown."""
+    """Equivalent words; none of them if the flag has no effect any more; None if unknown.
+
+    An option that no table has is the one that it spells otherwise.
+    """
+    if not _is_known(item):
+        words = meant_by(item)
+        meant = tuple(divide(words or ()))
+        is_other = len(meant) == 1 and reader.takes(meant[0].flag) is False
+        return instead_of(meant[0], command, reader) if is_other else words
     if not (reader.is_current and item.name in LENGTHS and command.kinds):
         spellings = () if item.option is None else item.option.flags
         if item.server is not None:
@@ -122,8 +129,6 @@ def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str,
         other = next(filter(reader.takes, spellings), None)
         if other is not None:
             return (other, *item.values)
-    if not _is_known(item):
-        return meant_by(item)
     if item.name == LOAD_MODE.name and not reader.takes(item.flag):
         switches = (f"--{name}" for name in LOAD_MODES.get(item.value, ()))
         return tuple(filter(reader.takes, switches))

@@ -11,13 +11,13 @@ from spectui.commands.drafting import SPEC_DEFAULT, drafting, old_lengths, own_w
 from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.measured import is_made_up
 from spectui.commands.recognition import recognise
-from spectui.commands.renames import SERVED
+from spectui.commands.renames import LOADING, SERVED
 from spectui.commands.rewriting import is_of_ngrams
 from spectui.commands.server_options import new_names
 from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, NGRAMS, numbers_of
-from spectui.options.placement import LOAD_MODES
+from spectui.options.placement import LOAD_MODE, LOAD_MODES
 from spectui.options.reading import read_setup
 from spectui.options.setup import EXPERTS, Setup, SplitMode
 
@@ -31,25 +31,12 @@ _BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-gemma-")
 """Prefixes of switches that stand for a model of the hub and its settings."""
 _MOST_LAYERS = 256
 _OF_EXPERTS = ("cpu-moe", "n-cpu-moe")
-_EXPERTS = re.compile(rf"blk\.(\d+)\.{EXPERTS}\.weight")
-_PREDICTING = re.compile(r"blk\.(\d+)\.nextn\.")
-"""Names of tensors of experts, and of layers that predict several tokens."""
 _OVERRIDES = {"override-tensor": "", "override-tensor-draft": "-draft"}
 """Suffix of the names of the other placements of the same model."""
 _CPUS = frozenset(f"cpu-{one}{which}" for one in ("mask", "range") for which in ("", "-batch"))
 _REPEATABLE = frozenset({*_OVERRIDES, "override-kv", *_CPUS})
 _LAYER_FLAGS = {"gpu-layers": "-ngl", "gpu-layers-draft": "-ngld"}
 _NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
-_THREADS = frozenset({"threads", "threads-batch", "threads-draft", "threads-batch-draft"})
-_UNDOES = {
-    "mmap": ("no-mmap",),
-    "no-direct-io": ("direct-io",),
-    "load-mode": ("no-mmap", "mlock", "direct-io"),
-    "kv-offload": ("no-kv-offload",),
-    "op-offload": ("no-op-offload",),
-    "repack": ("no-repack",),
-}
-"""Options that take others back."""
 _STANDS_FOR: dict[tuple[str, tuple[str, ...]], dict[str, tuple[str, ...]]] = {
     **{(name, ()): {} for name in ("mmap", "no-direct-io", "kv-offload", "op-offload", "repack")},
     ("seed", ("-1",)): {},
@@ -227,7 +214,10 @@ def taken_options(
         found = _taken(item, through_server=through_server)
         if found is None or item.option is None or not item.option.is_written:
             extra += item.separate
-        for undone in _UNDOES.get(item.name, ()):
+        # A switch takes its opposite back, and the mode of loading its switches.
+        is_off = item.name.startswith("no-")
+        opposite = item.name.removeprefix("no-") if is_off else f"no-{item.name}"
+        for undone in LOADING if item.name == LOAD_MODE.name else (opposite,):
             options.pop(undone, None)
         for name, values in (found or {}).items():
             _add(options, name, values)
@@ -295,7 +285,7 @@ def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | 
     if item.option is None or is_beyond:
         return None
     match item.name, item.values:
-        case "load-mode", (mode,):
+        case LOAD_MODE.name, (mode,):
             switches = LOAD_MODES.get(mode)
             return {item.name: item.values} if switches is None else dict.fromkeys(switches, ())
         case "spec-type", (kind,):
@@ -305,7 +295,7 @@ def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | 
             return {name: (FLASH_ATTENTION.get(wanted, wanted),)}
         case given if given in _STANDS_FOR:
             return _STANDS_FOR[given]
-        case name, ("0",) | ("-1",) if name in _THREADS:
+        case name, ("0",) | ("-1",) if name.startswith("threads"):
             # Every core's second thread too: more than what llama-server takes unless told.
             return {name: (str(os.cpu_count() or 1),)}
         case name, values if item.option.is_ours:
@@ -331,12 +321,17 @@ def from_first(command: ServerCommand, tensors: Iterable[str]) -> ServerCommand:
         tensors: names of its model's tensors.
     """
     names = tuple(tensors)
-    predicting = {found[1] for found in map(_PREDICTING.match, names) if found is not None}
-    experts = {found[1] for found in map(_EXPERTS.fullmatch, names) if found is not None}
+    experts = _numbers_in(rf"blk\.(\d+)\.{EXPERTS}\.weight$", names)
+    predicting = _numbers_in(r"blk\.(\d+)\.nextn\.", names)
     n_layers = _layers((command.value(*_OF_EXPERTS) or "",))
-    layers = sorted(map(int, experts - predicting))[-n_layers:]
+    layers = sorted(experts - predicting)[-n_layers:]
     pattern = rf"blk\.({'|'.join(map(str, layers))})\.{EXPERTS}"
     # The last of them counts there, and behind every -ot.
     items = (item for item in command.items if item.name not in _OF_EXPERTS)
     written = divide(("-ot", f"{pattern}=CPU")) if layers else ()
     return replace(command, items=(*items, *written))
+
+
+def _numbers_in(pattern: str, names: Iterable[str]) -> set[int]:
+    """Numbers of the layers whose tensors' names begin so."""
+    return {int(found[1]) for name in names if (found := re.match(pattern, name)) is not None}

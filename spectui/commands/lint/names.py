@@ -10,7 +10,7 @@ from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import is_of_stage
 from spectui.commands.finding import Edits, Finding, Severity, Topic, about, error, note, warning
 from spectui.commands.home import shell_line
-from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide
+from spectui.commands.items import DASHES, FLASH_ATTENTION, Item
 from spectui.commands.measured import is_adding
 from spectui.commands.programs import SERVER, as_server, program_of, started_by
 from spectui.commands.reader import Reader
@@ -25,7 +25,6 @@ _ON_IN_IK = ("1", "true")
 """Values of a switch's variable that ik_llama.cpp takes for on."""
 _STOPPING = frozenset({"LLAMA_ARG_DRAFT_MAX", "LLAMA_ARG_DRAFT_MIN"})
 """Variables that builds since spring 2026 recognise only to refuse them."""
-_BUILD = re.compile(r"b\d+")
 
 
 def program_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
@@ -159,7 +158,7 @@ def _odd(item: Item) -> str:
 
 
 def _unknown(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
-    words = _instead(item, command, reader)
+    words = rewriting.instead_of(item, command, reader)
     if words is not None:
         what = f"{reader.name} does not know {item.flag}"
         return error((at, item), what, f"it stops at it{_odd(item)}", fix=words)
@@ -172,26 +171,12 @@ def _unknown(at: int, item: Item, command: ServerCommand, reader: Reader) -> Fin
     )
 
 
-def _instead(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:
-    """Words in place of an option that the reader does not take, in its own names.
-
-    An option that no table has is the one that it spells otherwise.
-    """
-    if item.server is not None or item.option is not None:
-        return rewriting.instead_of(item, command, reader)
-    words = rewriting.meant_by(item)
-    meant = () if words is None else tuple(divide(words))
-    if len(meant) == 1 and reader.takes(meant[0].flag) is False:
-        return rewriting.instead_of(meant[0], command, reader)
-    return words
-
-
 def _known_builds(reader: Reader) -> str:
     return f"its list of options is that of {drawn_from(reader.dialect)}"
 
 
 def _refused(at: int, item: Item, command: ServerCommand, reader: Reader) -> Finding:
-    words = _instead(item, command, reader)
+    words = rewriting.instead_of(item, command, reader)
     shared = rewriting.merged(item, command, reader)
     edits = shared or ({} if words is None else {at: words})
     # What takes the place of several is told of each.
@@ -238,7 +223,7 @@ def _day(until: str) -> str:
     """When an option went, by its table: a season, or a build or commit and a day."""
     commit, _, day = until.rpartition(" ")
     is_day = day[:4].isdigit() and "-" in day
-    build = commit if _BUILD.fullmatch(commit) else f"commit {commit}"
+    build = commit if re.fullmatch(r"b\d+", commit) else f"commit {commit}"
     return f"{day} ({build})" if is_day else until
 
 

@@ -20,7 +20,7 @@ from spectui.options.setup import EXPERTS
 _HURTS = "a draft guesses worse with a quantised cache, and its cache is small"
 _SLOTS = 4
 """Default number of slots in llama-server since winter 2025."""
-_EXPERT = re.compile(rf"blk\.(\d+)\.{EXPERTS}")
+_EXPERT = rf"blk\.(\d+)\.{EXPERTS}"
 _IN_TOKENS = frozenset(
     {"ctx-size", "ctx-size-draft", "batch-size", "ubatch-size", "predict", "keep", "fit-ctx"}
 )
@@ -28,12 +28,12 @@ _IN_MIB = frozenset({"cache-ram", "fit-target"})
 _TOKENS = {"k": 1 << 10, "m": 1 << 20}
 _MIB = {"m": 1, "g": 1 << 10}
 """Multipliers of letters behind a number."""
-_WHOLE = re.compile(r"\s*[-+]?\d+")
-_DECIMAL = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
-"""Part of a number that the server reads (``std::stoi``, ``std::stof``)."""
-_GROUPED = re.compile(r"[-+]?\d{1,3}([,.'_\u2009\u00a0 ]\d{3})+|\d+(_\d+)+")
-_WITH_COMMA = re.compile(r"[-+]?\d*,\d+")
-_WITH_UNIT = re.compile(r"(\d+) ?([kmg])(i?b)?", re.IGNORECASE)
+_WHOLE = r"\s*[-+]?\d+"
+_DECIMAL = r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
+"""Pattern of the part of a number that the server reads (``std::stoi``, ``std::stof``)."""
+_GROUPED = r"[-+]?\d{1,3}([,.'_\u2009\u00a0 ]\d{3})+|\d+(_\d+)+"
+_WITH_COMMA = r"[-+]?\d*,\d+"
+_WITH_UNIT = r"(\d+) ?([kmg])(i?b)?"
 _JINJA_KNOWS = "chatml"
 """The only name that llama-server looks up with Jinja as well."""
 
@@ -80,7 +80,9 @@ def _number(at: int, item: Item) -> Iterator[Finding]:
     is_sized = item.name in _IN_TOKENS | _IN_MIB
     is_list = item.name == "fit-target" and "," in item.value
     is_number = (is_sized or isinstance(values, Whole | Layers | Decimal)) and not is_list
-    read = ahead.match(item.value) if is_number else None
+    if item.value.isdigit() or not is_number:
+        return
+    read = re.match(ahead, item.value)
     # What begins with no number stops the server.
     if read is not None and read[0] != item.value:
         meant = _meant(item, is_whole=ahead is _WHOLE)
@@ -97,10 +99,10 @@ def _meant(item: Item, *, is_whole: bool) -> str | None:
     """The number that a text stands for, as the server reads it; None where it is not clear."""
     text = item.value
     if not is_whole:
-        return text.replace(",", ".") if _WITH_COMMA.fullmatch(text) else None
-    if _GROUPED.fullmatch(text):
+        return text.replace(",", ".") if re.fullmatch(_WITH_COMMA, text) else None
+    if re.fullmatch(_GROUPED, text):
         return re.sub(r"[^-\d]", "", text)
-    sized = _WITH_UNIT.fullmatch(text)
+    sized = re.fullmatch(_WITH_UNIT, text, re.IGNORECASE)
     factors = _MIB if item.name in _IN_MIB else _TOKENS if item.name in _IN_TOKENS else {}
     factor = None if sized is None else factors.get(sized[2].lower())
     return None if sized is None or factor is None else str(int(sized[1]) * factor)
@@ -201,7 +203,7 @@ def _unmatched(
             if pattern is not None and not any(map(pattern.search, tensors)):
                 what = f"{item.flag} {text} matches no tensor of {who}"
                 yield warning((at, item), what, "a pattern that is part of no name does nothing")
-    layers = {int(one[1]) for one in map(_EXPERT.match, tensors) if one is not None}
+    layers = {int(one[1]) for name in tensors if (one := re.match(_EXPERT, name)) is not None}
     first = f"n-cpu-moe{suffix}"
     for at, item in () if layers else command.all(f"cpu-moe{suffix}", first):
         yield warning(
