@@ -10,8 +10,7 @@ from spectui.cli.taken import with_home_of_here
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.home import own_path
-from spectui.commands.last_layers import counts_from_last, from_first
-from spectui.commands.takeover import Takeover, take_over
+from spectui.commands.takeover import Takeover, counts_from_last, from_first, take_over
 from spectui.doctor.examination import examine, surroundings
 from spectui.doctor.findings import findings
 from spectui.engine.fit import fitted

@@ -11,10 +11,9 @@ from spectui.cli.output import complain
 from spectui.commands.command import ServerCommand, Start
 from spectui.commands.drafting import OLD_LENGTHS, old_lengths
 from spectui.commands.home import own_path, places_at_home
-from spectui.commands.last_layers import counts_from_last, from_first
 from spectui.commands.measured import config_files, held_back, tuning_variables, unmeasured
 from spectui.commands.sources.source import OF_LLAMA, with_all_paths
-from spectui.commands.takeover import Takeover
+from spectui.commands.takeover import Takeover, counts_from_last, from_first
 from spectui.errors import SpectuiError, UsageError
 from spectui.options.setup import Setup
 from spectui.options.speculation import Speculation

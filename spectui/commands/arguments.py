@@ -2,14 +2,17 @@
 
 import csv
 import io
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from spectui.commands.home import is_at_home
+from spectui.commands.renames import Stage
 from spectui.commands.server_options import flags_of
 from spectui.errors import BadInputError
+from spectui.options import context as contexts
 from spectui.options import placement
-from spectui.options.context import CPU, NUMA, SWA_FULL, THREADS_BATCH_DRAFT, THREADS_DRAFT
+from spectui.options.catalogue import BY_FLAG
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import DrafterSetting, DraftSimple, HiddenStateDrafter, numbers_of
 from spectui.options.option import Option
@@ -26,21 +29,19 @@ from spectui.options.setup import (
 )
 from spectui.options.speculation import Speculation
 
-_DEFAULT_CACHE_TYPE = placement.CACHE_TYPE_K.default
+MACHINE = frozenset(
+    {
+        *(*placement.LOADING, placement.LAZY_MODE, placement.NO_REPACK, placement.NO_HOST),
+        *(*contexts.CPU, contexts.NUMA),
+    }
+)
+"""Options that change no result: they are written for dialects that lack them, too, and left out
+there with a note."""
+_N_CPU_MOE = (placement.N_CPU_MOE, placement.N_CPU_MOE_DRAFT)
+_CACHE_TYPE = placement.CACHE_TYPE_K.default
 
-
-_Pair = tuple[Option, Option]
-"""An option of the target, and the draft's."""
-_MODEL: _Pair = (placement.MODEL, placement.MODEL_DRAFT)
-_LAYERS: _Pair = (placement.GPU_LAYERS, placement.GPU_LAYERS_DRAFT)
-_OVERRIDE: _Pair = (placement.OVERRIDE_TENSOR, placement.OVERRIDE_TENSOR_DRAFT)
-_DEVICE: _Pair = (placement.DEVICE, placement.DEVICE_DRAFT)
-_CPU_MOE: _Pair = (placement.CPU_MOE, placement.CPU_MOE_DRAFT)
-_N_CPU_MOE: _Pair = (placement.N_CPU_MOE, placement.N_CPU_MOE_DRAFT)
-_CACHE_K: _Pair = (placement.CACHE_TYPE_K, placement.CACHE_TYPE_K_DRAFT)
-_CACHE_V: _Pair = (placement.CACHE_TYPE_V, placement.CACHE_TYPE_V_DRAFT)
-_TARGET, _DRAFT = 0, 1
-"""Places in a pair."""
+_Given = tuple[Option | str, str | bool]
+"""An option or its flag with a value, or whether a switch is given; what is empty is left out."""
 
 
 def server_arguments(
@@ -60,183 +61,203 @@ def server_arguments(
         BadInputError: the dialect has no words for a placement or a drafter that was asked for.
         ValueError: speculation is on without a draft.
     """
-    arguments = [
-        # Before what names a device: the server knows those of its RPC servers from here on.
-        *_rpc(target.devices),
-        *_placement(target, _TARGET, dialect),
-        *_cache_types(target, _TARGET, dialect, explicit=False),
-        *_shared_devices(target, dialect),
-        *_fit(target, dialect),
-        *_metadata(target, dialect),
-        # One load mode serves both models in every dialect: the target's, by far the larger.
-        *_loading(target, dialect),
-        *_context(context, dialect),
-        *_processors(context),
-    ]
+    words = _words((*_target(target, dialect), *_context(context)), dialect)
     if speculation is None:
-        return arguments
+        return words
     if speculation.is_mtp and draft is None:
         own = replace(
             target, cache_type_k=target.cache_type_k_mtp, cache_type_v=target.cache_type_v_mtp
         )
-        arguments += _cache_types(own, _DRAFT, dialect, explicit=False)
-    if not speculation.takes_draft or (draft is None and not speculation.needs_draft):
-        return [*arguments, *speculation_arguments(speculation, dialect)]
-    if draft is None:
+        words += _words(_cache_types(own), dialect, draft=own)
+    elif speculation.takes_draft and draft is None and speculation.needs_draft:
         raise ValueError("speculation is on, but there is no draft to write")
-    # ik_llama.cpp and older llama.cpp give the draft the target's cache types unless told.
-    explicit = {target.cache_type_k, target.cache_type_v} != {_DEFAULT_CACHE_TYPE}
-    return [
-        *arguments,
-        *_placement(draft, _DRAFT, dialect, inherits=target.devices.names),
-        *_cache_types(draft, _DRAFT, dialect, explicit=explicit),
-        *_threads_of_draft(context, dialect),
-        *speculation_arguments(speculation, dialect),
-    ]
+    elif speculation.takes_draft and draft is not None:
+        # ik_llama.cpp and older llama.cpp give the draft the target's cache types unless told.
+        explicit = {target.cache_type_k, target.cache_type_v} != {_CACHE_TYPE}
+        placed = _placement(draft, dialect, beside=target)
+        words += _words((*placed, *_cache_types(draft, explicit=explicit)), dialect, draft=draft)
+        threads = (
+            (contexts.THREADS_DRAFT, _positive(context.threads_draft)),
+            (contexts.THREADS_BATCH_DRAFT, _positive(context.threads_batch_draft)),
+        )
+        words += _words(threads, dialect)
+    return [*words, *_drafting(speculation, dialect)]
 
 
-def _flag_in(option: Option, dialect: Dialect) -> str | None:
-    """The flag that is written in a dialect; None where it has none of the same meaning."""
-    if dialect is Dialect.IK and option in _N_CPU_MOE:
-        # It counts from the last layer there.
-        return None
-    if dialect is Dialect.LLAMA_CPP and option.written:
-        return option.written
-    return next((flag for flag in option.flags if flag in flags_of(dialect)), None)
+def _words(
+    given: Iterable[_Given], dialect: Dialect, *, draft: ModelOptions | None = None
+) -> list[str]:
+    """Options as words; with ``draft`` those of the draft in place of the target's.
 
-
-def all_layers(dialect: Dialect) -> str:
-    """The value of ``-ngl`` that puts every layer on the GPU."""
-    # "all" is newer than most other builds; a number above the layer count never was wrong.
-    return "all" if dialect is Dialect.LLAMA_CPP else "999"
-
-
-def _loading(target: ModelOptions, dialect: Dialect) -> list[str]:
-    """How weights come into RAM, where that is no default."""
-    default, mode = LazyMode.AUTO, target.load_mode
-    said = (
-        (placement.NO_MMAP, not target.mmap and not target.direct_io),
-        (placement.MLOCK, target.mlock),
-        (placement.DIRECT_IO, target.direct_io),
-    )
-    words = [option.long_flag for option, is_said in said if is_said]
-    if dialect is Dialect.LLAMA_CPP and words:
-        # It replaced these switches, which current builds reject.
-        words = [placement.LOAD_MODE.long_flag, mode]
-    if target.lazy_mode is not default:
-        words += [placement.LAZY_MODE.long_flag, target.lazy_mode]
-    words += [] if target.repack else [placement.NO_REPACK.long_flag]
-    return [*words, placement.NO_HOST.long_flag] if target.no_host else words
-
-
-def _threads_of_draft(context: ContextOptions, dialect: Dialect) -> list[str]:
-    said = (
-        (THREADS_DRAFT, context.threads_draft),
-        (THREADS_BATCH_DRAFT, context.threads_batch_draft),
-    )
-    numbers = ((_flag_in(option, dialect), number) for option, number in said)
-    return [word for flag, n in numbers if flag is not None and n for word in (flag, str(n))]
-
-
-def _processors(context: ContextOptions) -> list[str]:
-    """Where threads run, and how they wait, where that is no default."""
-    words = [] if context.numa is None else [NUMA.long_flag, str(context.numa)]
-    half = len(CPU) // 2
-    # Those of batches count with a number of threads of their own, and are none else.
-    for cpu, options in (
-        (context.cpu, CPU[:half]),
-        (context.cpu_batch, CPU[half:]),
-    ):
-        mask, _range, strict, prio, poll = (option.long_flag for option in options)
-        default = CpuOptions()
-        words += [mask, f"{sum(1 << one for one in cpu.cpus):#x}"] if cpu.cpus else []
-        words += [strict, "1"] if cpu.strict else []
-        words += [prio, str(cpu.prio)] if cpu.prio != default.prio else []
-        words += [poll, str(cpu.poll)] if cpu.poll != default.poll else []
+    Raises:
+        BadInputError: the dialect has no option of the same meaning.
+    """
+    words: list[str] = []
+    for option, value in given:
+        if value:
+            flag = option if isinstance(option, str) else _flag(option, dialect, draft)
+            words += [flag] if value is True else [flag, value]
     return words
 
 
+def _flag(option: Option, dialect: Dialect, draft: ModelOptions | None) -> str:
+    flag = _flag_in(option, dialect, of_draft=draft is not None)
+    if flag is not None:
+        return flag
+    if option in MACHINE:
+        return option.long_flag
+    if draft is not None:
+        shown = BY_FLAG[f"{option.long_flag}-draft"].flags[0]
+        raise BadInputError(
+            f"{dialect} cannot place parts of a draft ({shown} of {draft.path.name}); "
+            f"choose another draft or export for another dialect"
+        )
+    raise BadInputError(
+        f"{dialect} has no {option.long_flag} that spectui knows; measure without it, or "
+        "export for another dialect"
+    )
+
+
+def _flag_in(option: Option, dialect: Dialect, *, of_draft: bool) -> str | None:
+    """The flag that is written in a dialect; None where it has none of the same meaning."""
+    own = BY_FLAG.get(f"{option.long_flag}-draft") if of_draft else option
+    if own is None or (dialect is Dialect.IK and own in _N_CPU_MOE):
+        # ik_llama.cpp counts from the last layer.
+        return None
+    if dialect is Dialect.LLAMA_CPP and own.written:
+        return own.written
+    return next((flag for flag in own.flags if flag in flags_of(dialect)), None)
+
+
+def _target(target: ModelOptions, dialect: Dialect) -> Iterator[_Given]:
+    # Before what names a device: the server knows those of its RPC servers from here on.
+    yield placement.RPC, ",".join(target.devices.rpc)
+    yield from _placement(target, dialect)
+    yield from _cache_types(target)
+    default, devices = Devices(), target.devices
+    yield placement.SPLIT_MODE, _unless(devices.split_mode, default.split_mode)
+    yield placement.MAIN_GPU, _unless(devices.main, default.main)
+    if _is_fitted(target, dialect) and target.fit is not None:
+        mib = ",".join(map(str, target.fit.targets_mib))
+        yield placement.FIT_TARGET.long_flag, mib
+        yield placement.FIT_CTX.long_flag, _unless(target.fit.min_ctx, Fit().min_ctx)
+    else:
+        yield placement.TENSOR_SPLIT, ",".join(f"{one:g}" for one in devices.split)
+    # Target and draft have one list; builds deprecate a repeated option.
+    texts = [override.text for override in target.override_kv]
+    for text in [_csv_row(texts)] if dialect is Dialect.LLAMA_CPP else texts:
+        yield placement.OVERRIDE_KV, text
+    # One load mode serves both models in every dialect: the target's, by far the larger.
+    yield from _loading(target, dialect)
+
+
 def _placement(
-    options: ModelOptions,
-    which: int,
-    dialect: Dialect,
-    *,
-    inherits: tuple[str, ...] | None = None,
-) -> list[str]:
-    arguments = [_known(_MODEL[which], options, dialect), _path(options.path)]
+    model: ModelOptions, dialect: Dialect, *, beside: ModelOptions | None = None
+) -> Iterator[_Given]:
+    """Yield where a model is put; with ``beside`` a draft, whose devices are its target's."""
+    yield placement.MODEL, _path(model.path)
     # "All layers" is written out. The server's default is another thing in each dialect: current
     # llama.cpp fits layers and experts into the free memory, old builds put no layer on the GPU.
     # A written -ngl also makes that fit step aside, and a written -c keeps the context's size.
     # What --fit has chosen is left to the server, where it fits as well.
-    is_fitted = _is_fitted(options, dialect)
+    is_fitted = _is_fitted(model, dialect)
     if not is_fitted:
-        layers = all_layers(dialect) if options.n_gpu_layers < 0 else str(options.n_gpu_layers)
-        arguments += [_known(_LAYERS[which], options, dialect), layers]
-    names = options.devices.names
-    if names != inherits and names is not None:
-        flag = _known(_DEVICE[which], options, dialect)
-        arguments += [flag, ",".join(names) or "none"]
+        # "all" is newer than most other builds; a number above the layer count never was wrong.
+        every = "all" if dialect is Dialect.LLAMA_CPP else "999"
+        yield placement.GPU_LAYERS, every if model.n_gpu_layers < 0 else str(model.n_gpu_layers)
+    names = model.devices.names
+    if names is not None and (beside is None or names != beside.devices.names):
+        yield placement.DEVICE, ",".join(names) or "none"
     # First match wins in the server, so the user's own patterns come before the MoE options.
-    overrides = [] if is_fitted else list(options.override_tensor)
-    n_cpu_moe = _flag_in(_N_CPU_MOE[which], dialect)
-    n_cpu_ffn = _flag_in(placement.N_CPU_FFN, dialect)
-    arguments_moe: list[str] = []
-    if options.cpu_moe:
-        arguments_moe = [_known(_CPU_MOE[which], options, dialect)]
-    elif options.n_cpu_moe > 0 and n_cpu_moe is not None:
-        arguments_moe = [n_cpu_moe, str(options.n_cpu_moe)]
-    elif options.n_cpu_moe > 0:
-        overrides.append(first_experts(options.n_cpu_moe))
-    if options.n_cpu_ffn > 0 and n_cpu_ffn is not None:
-        arguments_moe += [n_cpu_ffn, str(options.n_cpu_ffn)]
-    elif options.n_cpu_ffn > 0:
-        overrides.append(first_dense(options.n_cpu_ffn))
-    if overrides:
-        flag = _known(_OVERRIDE[which], options, dialect)
-        arguments += [flag, _override_value(overrides)]
-    return arguments + arguments_moe
+    overrides = [] if is_fitted else list(model.override_tensor)
+    in_ram: list[_Given] = [(placement.CPU_MOE, model.cpu_moe)]
+    for option, first, n_layers in (
+        (placement.N_CPU_MOE, first_experts, 0 if model.cpu_moe else model.n_cpu_moe),
+        (placement.N_CPU_FFN, first_dense, model.n_cpu_ffn),
+    ):
+        if _flag_in(option, dialect, of_draft=beside is not None) is not None:
+            in_ram.append((option, _positive(n_layers)))
+        elif n_layers > 0:
+            overrides.append(first(n_layers))
+    yield placement.OVERRIDE_TENSOR, _override_value(overrides)
+    yield from in_ram
 
 
-def _is_fitted(options: ModelOptions, dialect: Dialect) -> bool:
-    return options.fit is not None and dialect is Dialect.LLAMA_CPP
+def _is_fitted(model: ModelOptions, dialect: Dialect) -> bool:
+    return model.fit is not None and dialect is Dialect.LLAMA_CPP
 
 
-def _fit(options: ModelOptions, dialect: Dialect) -> list[str]:
-    """Options of ``--fit``, where they are no defaults."""
-    if options.fit is None or not _is_fitted(options, dialect):
-        return []
-    default, words = Fit(), []
-    if options.fit.targets_mib != default.targets_mib:
-        words += [placement.FIT_TARGET.long_flag, ",".join(map(str, options.fit.targets_mib))]
-    if options.fit.min_ctx != default.min_ctx:
-        words += [placement.FIT_CTX.long_flag, str(options.fit.min_ctx)]
-    return words
+def _loading(target: ModelOptions, dialect: Dialect) -> Iterator[_Given]:
+    """Yield how weights come into RAM, where that is no default."""
+    if dialect is Dialect.LLAMA_CPP:
+        # It replaced three switches, which current builds reject.
+        yield placement.LOAD_MODE, _unless(target.load_mode, "auto")
+    else:
+        yield placement.NO_MMAP, not target.mmap and not target.direct_io
+        yield placement.MLOCK, target.mlock
+        yield placement.DIRECT_IO, target.direct_io
+    yield placement.LAZY_MODE, _unless(target.lazy_mode, LazyMode.AUTO)
+    yield placement.NO_REPACK, not target.repack
+    yield placement.NO_HOST, target.no_host
 
 
-def _rpc(devices: Devices) -> list[str]:
-    return [placement.RPC.flags[0], ",".join(devices.rpc)] if devices.rpc else []
+def _cache_types(model: ModelOptions, *, explicit: bool = False) -> Iterator[_Given]:
+    for option, value in (
+        (placement.CACHE_TYPE_K, model.cache_type_k),
+        (placement.CACHE_TYPE_V, model.cache_type_v),
+    ):
+        yield option, value if explicit else _unless(value, _CACHE_TYPE)
 
 
-def _shared_devices(target: ModelOptions, dialect: Dialect) -> list[str]:
-    """Options of devices that serve target and draft, where they are no defaults."""
-    default, devices = Devices(), target.devices
-    split = () if _is_fitted(target, dialect) else devices.split
-    said = (
-        (placement.SPLIT_MODE, str(devices.split_mode), devices.split_mode != default.split_mode),
-        (placement.MAIN_GPU, str(devices.main), devices.main != default.main),
-        (placement.TENSOR_SPLIT, ",".join(f"{one:g}" for one in split), split),
-    )
-    return [word for option, text, is_said in said if is_said for word in (option.flags[0], text)]
+def _context(context: ContextOptions) -> Iterator[_Given]:
+    # Always written, since their defaults differ between builds. -fa in its value form: the bare
+    # one ended in autumn 2025.
+    yield "-c", str(context.ctx_size)
+    yield "-b", str(context.batch_size)
+    yield "-ub", str(context.ubatch_size)
+    yield "-fa", context.flash_attn.value
+    yield contexts.THREADS, _positive(context.threads)
+    yield contexts.THREADS_BATCH, _positive(context.threads_batch)
+    yield placement.NO_KV_OFFLOAD, not context.kv_offload
+    yield placement.NO_OP_OFFLOAD, not context.op_offload
+    yield contexts.SWA_FULL, context.swa_full
+    yield placement.MOE_CACHE_MIB, _positive(context.moe_cache_mib)
+    yield contexts.NUMA, "" if context.numa is None else str(context.numa)
+    half = len(contexts.CPU) // 2
+    # Those of batches count with a number of threads of their own, and are none else.
+    yield from _processors(context.cpu, contexts.CPU[:half])
+    yield from _processors(context.cpu_batch, contexts.CPU[half:])
 
 
-def _known(option: Option, options: ModelOptions, dialect: Dialect) -> str:
-    flag = _flag_in(option, dialect)
-    if flag is None:
-        raise BadInputError(
-            f"{dialect} cannot place parts of a draft ({option.flags[0]} of {options.path.name}); "
-            f"choose another draft or export for another dialect"
-        )
-    return flag
+def _processors(cpu: CpuOptions, options: tuple[Option, ...]) -> Iterator[_Given]:
+    """Yield where threads run, and how they wait, where that is no default."""
+    mask, _range, strict, prio, poll = options
+    default = CpuOptions()
+    yield mask, f"{sum(1 << one for one in cpu.cpus):#x}" if cpu.cpus else ""
+    yield strict, "1" if cpu.strict else ""
+    yield prio, _unless(cpu.prio, default.prio)
+    yield poll, _unless(cpu.poll, default.poll)
+
+
+def _unless(value: object, default: object) -> str:
+    """The value as a text; empty where it is the default."""
+    return "" if value == default else str(value)
+
+
+def _positive(number: int) -> str:
+    return str(number) if number > 0 else ""
+
+
+def _path(path: Path) -> str:
+    """The path as an argument that no program takes for an option, and no shell for another."""
+    text = str(path)
+    return f"./{text}" if text.startswith("-") or is_at_home(text) else text
+
+
+def _csv_row(values: list[str]) -> str:
+    row = io.StringIO()
+    csv.writer(row, lineterminator="").writerow(values)
+    return row.getvalue()
 
 
 def first_experts(n_layers: int) -> TensorOverride:
@@ -250,7 +271,7 @@ def first_dense(n_layers: int) -> TensorOverride:
 
 
 def _first(n_layers: int, part: str) -> TensorOverride:
-    layers = "|".join(str(layer) for layer in range(n_layers))
+    layers = "|".join(map(str, range(n_layers)))
     return TensorOverride(pattern=rf"blk\.({layers})\.{part}", buffer="CPU")
 
 
@@ -271,67 +292,7 @@ def _override_value(overrides: list[TensorOverride]) -> str:
     return ",".join(f"{override.pattern}={override.buffer}" for override in overrides)
 
 
-def _metadata(options: ModelOptions, dialect: Dialect) -> list[str]:
-    """``--override-kv`` for target and draft together, since builds deprecate a repeated option."""
-    texts = [override.text for override in options.override_kv]
-    if dialect is Dialect.LLAMA_CPP and texts:
-        return ["--override-kv", _csv_row(texts)]
-    return [word for text in texts for word in ("--override-kv", text)]
-
-
-def _csv_row(values: list[str]) -> str:
-    row = io.StringIO()
-    csv.writer(row, lineterminator="").writerow(values)
-    return row.getvalue()
-
-
-def _cache_types(
-    options: ModelOptions, which: int, dialect: Dialect, *, explicit: bool
-) -> list[str]:
-    types = ((_CACHE_K, options.cache_type_k), (_CACHE_V, options.cache_type_v))
-    return [
-        word
-        for pair, value in types
-        if explicit or value != _DEFAULT_CACHE_TYPE
-        for word in (_known(pair[which], options, dialect), value)
-    ]
-
-
-def _context(context: ContextOptions, dialect: Dialect) -> list[str]:
-    # Always written, since their defaults differ between builds. -fa in its value form: the bare
-    # one ended in autumn 2025.
-    arguments = ["-c", str(context.ctx_size), "-b", str(context.batch_size)]
-    arguments += ["-ub", str(context.ubatch_size), "-fa", context.flash_attn.value]
-    if context.threads > 0:
-        arguments += ["-t", str(context.threads)]
-    if context.threads_batch > 0:
-        arguments += ["-tb", str(context.threads_batch)]
-    if not context.kv_offload:
-        arguments.append(placement.NO_KV_OFFLOAD.flags[0])
-    cache_mib = context.moe_cache_mib
-    for option, is_on in (
-        (placement.NO_OP_OFFLOAD, not context.op_offload),
-        (SWA_FULL, context.swa_full),
-        (placement.MOE_CACHE_MIB, cache_mib > 0),
-    ):
-        flag = _flag_in(option, dialect)
-        if is_on and flag is None:
-            raise BadInputError(
-                f"{dialect} has no {option.long_flag} that spectui knows; measure without it, or "
-                "export for another dialect"
-            )
-        if is_on and flag is not None:
-            arguments += [flag] if option.is_switch else [flag, str(cache_mib)]
-    return arguments
-
-
-def _path(path: Path) -> str:
-    """The path as an argument that no program takes for an option, and no shell for another."""
-    text = str(path)
-    return f"./{text}" if text.startswith("-") or is_at_home(text) else text
-
-
-def speculation_arguments(speculation: Speculation, dialect: Dialect) -> list[str]:
+def _drafting(speculation: Speculation, dialect: Dialect) -> list[str]:
     """The drafting parameters, all of them: their defaults changed between versions.
 
     Raises:
@@ -339,8 +300,7 @@ def speculation_arguments(speculation: Speculation, dialect: Dialect) -> list[st
     """
     if dialect is Dialect.LLAMA_CPP:
         kinds = ",".join(one.kind for one in speculation.chain)
-        flags = [word for one in speculation.chain for word in _words(one, -1)]
-        return ["--spec-type", kinds, *flags]
+        return ["--spec-type", kinds, *_numbers(speculation.chain, -1)]
     if dialect is Dialect.IK:
         return _ik_stages(speculation)
     for one in speculation.chain:
@@ -351,15 +311,17 @@ def speculation_arguments(speculation: Speculation, dialect: Dialect) -> list[st
                 f"{Dialect.LLAMA_CPP}, or choose a setting with a draft model"
             )
     # A draft model is reason enough for these builds to draft.
-    return _words(speculation.own, 0)
+    return _numbers(speculation.chain, 0)
 
 
-def _words(drafter: DrafterSetting, spelling: int) -> list[str]:
-    """The numbers of a drafter, by the first or the last of their flags."""
-    words = []
-    for number in numbers_of(type(drafter)):
-        words += [number.flags[spelling], number.argument(getattr(drafter, number.name))]
-    return words
+def _numbers(chain: Iterable[DrafterSetting], spelling: int) -> list[str]:
+    """The numbers of drafters, by the first or the last of their flags."""
+    return [
+        word
+        for drafter in chain
+        for one in numbers_of(type(drafter))
+        for word in (one.flags[spelling], one.argument(getattr(drafter, one.name)))
+    ]
 
 
 def _ik_stages(speculation: Speculation) -> list[str]:
@@ -377,14 +339,13 @@ def _ik_stages(speculation: Speculation) -> list[str]:
             f"ahead of a draft model or of MTP layers; export for {Dialect.LLAMA_CPP}, or choose "
             "another setting"
         )
-    return [word for one in speculation.chain for word in ("--spec-type", _ik_stage(one))]
+    return [word for one in speculation.chain for word in _ik_stage(one).words]
 
 
-def _ik_stage(drafter: DrafterSetting) -> str:
+def _ik_stage(drafter: DrafterSetting) -> Stage:
     numbers = numbers_of(type(drafter))
+    texts = [(one.ik, one.argument(getattr(drafter, one.name))) for one in numbers]
     # A number that became one of two stands under both.
-    keys = [(key, one) for one in numbers for key in one.ik[:-1]]
-    keys += [(one.ik[-1], one) for one in numbers]
-    settings = ",".join(f"{key}={one.argument(getattr(drafter, one.name))}" for key, one in keys)
-    kind = drafter.ik_kind or drafter.kind
-    return f"{kind}:{settings}" if settings else kind
+    found = {key: text for keys, text in texts for key in keys[:-1]}
+    found |= {keys[-1]: text for keys, text in texts}
+    return Stage(kind=drafter.ik_kind or drafter.kind, numbers=found)

@@ -1,6 +1,7 @@
 """The two YAML formats: llama-swap's configuration, and Docker Compose."""
 
 import os
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_address
@@ -23,7 +24,6 @@ _ANY = "0"
 """Value that lets llama-server choose a port."""
 _LOOPBACK = "127.0.0.1"
 _SOCKET = ".sock"
-_IPV6 = 6
 _FOLDERS = ("/models", "/models-draft")
 """Mount points of the models: one folder, or another one for the draft."""
 MOUNTED = frozenset({"model", "model-draft"})
@@ -69,34 +69,28 @@ def llama_swap(launch: Launch) -> str:
         BadInputError: llama-swap would change a value.
     """
     own = launch.elsewhere("llama-swap")
-    lines = [f"{_swap_line(own.start.program)} --port ${{PORT}}"]
-    lines += [_swap_line(item.words) for item in own.command.items]
+    lines = [f"{_kept(shlex.join(own.start.program))} --port ${{PORT}}"]
+    lines += [_kept(shlex.join(item.words)) for item in own.command.items]
     model: dict[str, Any] = {"cmd": _Block("\n".join(lines) + "\n")}
     if own.start.environment:
-        model["env"] = [_swap_variable(f"{name}={value}") for name, value in own.start.environment]
+        model["env"] = [_kept(f"{name}={value}") for name, value in own.start.environment]
     entry = launch.command.entry(LLAMA_SWAP) or Entry(format=LLAMA_SWAP, name=None)
     models = {launch.command.known_as or slug(own.name): {**model, **entry.settings}}
     return _document(own, {**entry.around, "models": models}, entry.notes)
 
 
-def _swap_variable(text: str) -> str:
-    if "${" in text:
+def _kept(text: str) -> str:
+    """A line of a command, or a variable, that llama-swap leaves as it is.
+
+    Raises:
+        BadInputError: it replaces macros, and takes lines apart before it looks for quotes.
+    """
+    if "${" in text or "\n" in text:
         raise BadInputError(
-            f"{text.partition('=')[0]}: llama-swap cannot hold a value with '${{'; choose another "
-            "format"
+            f"{re.split('[ =]', text)[0]}: llama-swap cannot hold a value with '${{' or a line "
+            "end; choose another format, or rename the file"
         )
     return text
-
-
-def _swap_line(words: Sequence[str]) -> str:
-    line = shlex.join(words)
-    # It replaces macros and takes lines apart before it looks for quotes.
-    if "${" in line or "\n" in line:
-        raise BadInputError(
-            f"{words[0]}: llama-swap cannot hold a value with '${{' or a line end; "
-            f"choose another format, or rename the file"
-        )
-    return line
 
 
 def compose(launch: Launch) -> str:
@@ -125,7 +119,9 @@ def compose(launch: Launch) -> str:
     }
     if launch.start.environment:
         service["environment"] = dict(launch.start.environment)
-    if launch.has_gpu and _uses_gpu(launch):
+    has_layers = command.value("gpu-layers") != "0"
+    is_of_draft = command.has("model-draft") and command.value("gpu-layers-draft") != "0"
+    if launch.has_gpu and (has_layers or is_of_draft):
         service["image"] = f"{_IMAGE}-cuda"
         device = {"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}
         service["deploy"] = {"resources": {"reservations": {"devices": [device]}}}
@@ -157,30 +153,22 @@ def _published(host: str, port: str) -> Iterator[str]:
 def _bracketed(address: str) -> str:
     """An address in the syntax of ``ports``; the loopback for a host name, which it refuses."""
     try:
-        found = ip_address(address)
+        found = str(ip_address(address))
     except ValueError:
         return _LOOPBACK
-    return f"[{found}]" if found.version == _IPV6 else str(found)
+    return f"[{found}]" if ":" in found else found
 
 
 def _own_service(launch: Launch, entry: Entry) -> str:
     """The service that the command was taken from, with other arguments."""
     service = {**entry.settings, "command": [*entry.ahead, *launch.arguments]}
-    others = {
-        name: value for name, value in launch.start.environment if name not in entry.variables
-    }
+    environment = launch.start.environment
+    others = {name: value for name, value in environment if name not in entry.variables}
     if others:
         own = entry.settings.get("environment")
         service["environment"] = {**(own if isinstance(own, dict) else {}), **others}
     document = {"services": {slug(launch.name): service}, **entry.around}
     return _document(launch, _escaped(document), entry.notes)
-
-
-def _uses_gpu(launch: Launch) -> bool:
-    command = launch.command
-    if command.value("gpu-layers") != "0":
-        return True
-    return command.has("model-draft") and command.value("gpu-layers-draft") != "0"
 
 
 def _notes(launch: Launch, items: Sequence[Item]) -> Iterator[str]:

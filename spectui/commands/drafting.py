@@ -1,29 +1,15 @@
 """How commands name their drafters and the drafters' numbers, in every build's form."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import PurePath
 
+from spectui.commands import renames
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Edits
 from spectui.commands.items import Item
 from spectui.commands.reader import Reader
-from spectui.commands.renames import (
-    BY_SWITCH,
-    DRAFTS,
-    FORMER_KINDS,
-    IK_KINDS,
-    IK_LENGTHS,
-    IK_NUMBERS,
-    KINDS_BY_NAME,
-    LENGTHS,
-    NONE,
-    OWN_OPTIONS,
-)
 from spectui.commands.server_options import new_names
-from spectui.commands.stages import Stage, in_order, read_stage
 from spectui.errors import BadInputError
-from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.drafters import (
     HIDDEN_STATE_KINDS,
     MODEL_KIND,
@@ -37,25 +23,29 @@ from spectui.options.drafters import (
     NgramSimple,
     kind_of,
     ngram_of,
+    number_of,
     numbers_of,
 )
 
-_OWN_ENGINE = (DraftSimple, DraftMtp, *NGRAMS)
-_KNOWN = frozenset({NONE, *map(kind_of, _OWN_ENGINE)})
-
+_OWN_ENGINE = {kind_of(one): one for one in (DraftSimple, DraftMtp, *NGRAMS)}
 SPEC_DEFAULT: dict[str, tuple[str, ...]] = {
     "spec-type": (kind_of(NgramMod),),
     **{one.option: (one.argument(one.default),) for one in numbers_of(NgramMod)},
 }
 """Options that ``--spec-default`` stands for."""
-_SHORTEST = ("draft-min", "spec-ngram-mod-n-min")
+_SHORTEST = number_of(NgramMod, "n_min").option
 _CHANGED = tuple(one for one in numbers_of(DraftSimple) if one.earlier_default != one.default)
 OLD_LENGTHS = {one.option: f"{one.earlier_default:g}" for one in _CHANGED}
 """Defaults until spring 2026, and in ik_llama.cpp."""
 NEW_LENGTHS = {one.option: one.argument(one.default) for one in _CHANGED}
 
 _OF_STAGES = frozenset(
-    {"spec-type", BY_SWITCH, *IK_LENGTHS, *(name for one in IK_NUMBERS.values() for name in one)}
+    {
+        "spec-type",
+        renames.BY_SWITCH,
+        *renames.IK_LENGTHS,
+        *(name for one in renames.IK_NUMBERS.values() for name in one),
+    }
 )
 
 
@@ -71,123 +61,77 @@ def drafting(value: str, *, through_server: bool = False) -> dict[str, tuple[str
     Raises:
         BadInputError: spectui cannot draft like that.
     """
-    stage = _parse_stage(value) if ":" in value else None
-    kinds = value.replace("_", "-").split(",") if stage is None else [stage.kind]
-    named = [FORMER_KINDS.get(one, one) for one in kinds]
-    for one in HIDDEN_STATE_KINDS:
-        if one in named and not through_server:
-            raise BadInputError(
-                f"--spec-type {value} asks for {one}: {ONLY_BY_SERVER}; take it out"
-            )
-    if not _KNOWN.union(HIDDEN_STATE_KINDS).issuperset(named):
-        raise _unknown(value)
-    found = {} if stage is None else _settings(value, named[0], stage.numbers)
-    # llama-server takes a list with none in it for none.
-    return found if NONE in named else {"spec-type": (",".join(named),), **found}
-
-
-def _parse_stage(value: str) -> Stage:
-    kind, _, settings = value.partition(":")
-    try:
-        return read_stage(f"{IK_KINDS.get(kind, kind)}:{settings}")
-    except ValueError as error:
+    stages = renames.stages_of(value)
+    _, colon, settings = value.partition(":")
+    fault = renames.fault_of_stage(f"{stages[0].kind}:{settings}") if colon else None
+    if fault is not None:
         raise BadInputError(
-            f"--spec-type {value} is no stage of ik_llama.cpp: {error}; write it anew"
-        ) from error
+            f"--spec-type {value} is no stage of ik_llama.cpp: {fault}; write it anew"
+        )
+    kinds = [renames.FORMER_KINDS.get(one.kind, one.kind) for one in stages]
+    for kind in kinds:
+        if kind in HIDDEN_STATE_KINDS and not through_server:
+            raise BadInputError(
+                f"--spec-type {value} asks for {kind}: {ONLY_BY_SERVER}; take it out"
+            )
+    keys, numbers = _options_by_key(kinds[0]), stages[0].numbers
+    if (
+        not {renames.NONE, *HIDDEN_STATE_KINDS, *_OWN_ENGINE}.issuperset(kinds)
+        or numbers.keys() - keys
+    ):
+        raise BadInputError(
+            f"--spec-type {value}: spectui drafts with a model and as "
+            f"{', '.join((MTP_KIND, *NGRAM_KINDS))}; take the rest out"
+        )
+    # llama-server takes a list with none in it for none.
+    found = {name: numbers[key] for key, name in keys.items() if key in numbers}
+    if renames.NONE not in kinds:
+        found = {"spec-type": ",".join(kinds), **found}
+    return {name: (value,) for name, value in found.items()}
 
 
-def joined(earlier: tuple[str, ...], later: tuple[str, ...]) -> tuple[str, ...]:
-    """Two values of ``--spec-type`` as one: the option adds to previous values."""
-    return (",".join(dict.fromkeys(",".join((*earlier, *later)).split(","))),)
+def _options_by_key(kind: str) -> Mapping[str, str]:
+    """Options of a kind by ik_llama.cpp's keys; of two for one option the last counts."""
+    drafter = _OWN_ENGINE.get(kind)
+    return {} if drafter is None else {k: one.option for one in numbers_of(drafter) for k in one.ik}
 
 
-def _settings(value: str, kind: str, numbers: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Options that the numbers behind a kind stand for.
-
-    Raises:
-        BadInputError: one is not the kind's.
-    """
-    drafter = next((one for one in _OWN_ENGINE if kind_of(one) == kind), None)
-    own = () if drafter is None else numbers_of(drafter)
-    # Of two that became one the last counts.
-    keys = {key: one.option for one in own for key in one.ik}
-    if not numbers.keys() <= keys.keys():
-        raise _unknown(value)
-    return {name: (numbers[key],) for key, name in keys.items() if key in numbers}
+def numbers_behind_kinds(command: ServerCommand) -> Mapping[str, str]:
+    """Numbers behind ``--spec-type`` in ik_llama.cpp's form, by spectui's names of the options."""
+    found: dict[str, str] = {}
+    for _at, item in command.all("spec-type"):
+        for stage in renames.stages_of(item.value):
+            keys = _options_by_key(renames.FORMER_KINDS.get(stage.kind, stage.kind))
+            found |= {keys[key]: text for key, text in stage.numbers.items() if key in keys}
+    return found
 
 
-def _unknown(value: str) -> BadInputError:
-    return BadInputError(
-        f"--spec-type {value}: spectui drafts with a model and as "
-        f"{', '.join((MTP_KIND, *NGRAM_KINDS))}; take the rest out"
-    )
+def own_words(item: Item, command: ServerCommand) -> tuple[str, ...]:
+    """Options of the command's n-gram drafters that replace an option they once shared."""
+    found: dict[str, str] = {}
+    for kind in command.kinds:
+        own = renames.OWN_OPTIONS.get(kind, {}).get(item.name)
+        if own is None or command.has(own):
+            continue
+        found[own] = item.value
+        if item.name == "draft-max" and kind == kind_of(NgramSimple):
+            found[own] = _at_least_lookup_size(item.value, command)
+        elif item.name == "draft-max" and kind == kind_of(NgramMod):
+            # Its shortest draft was 0 unless told, and is 48 today.
+            found |= {} if command.has("draft-min", _SHORTEST) else {_SHORTEST: "0"}
+    return tuple(word for name, value in found.items() for word in (f"--{name}", value))
 
 
-def own_options(
-    kind: str, name: str, values: tuple[str, ...], given: Callable[[str], str | None]
-) -> dict[str, tuple[str, ...]]:
-    """Options of ``kind`` with the effect of the former option ``name``; empty if none.
-
-    Args:
-        kind: the drafter's kind.
-        name: name of a shared option.
-        values: values of that option.
-        given: the value of any other option of the command; None where it is not given.
-    """
-    own = OWN_OPTIONS.get(kind, {}).get(name)
-    if own is None:
-        return {}
-    if (kind, name) == (kind_of(NgramSimple), "draft-max"):
-        return {own: (_at_least_lookup_size(values[-1], given),)}
-    if (kind, name) == (kind_of(NgramMod), "draft-max") and not any(map(given, _SHORTEST)):
-        # Its shortest draft was 0 unless told, and is 48 today.
-        return {own: values, _SHORTEST[1]: ("0",)}
-    return {own: values}
-
-
-def told_of_length(longest: str, size_m: str) -> str | None:
-    """Reason why ``ngram-simple`` drafts more than requested; None if it does not."""
-    if longest == size_m:
-        return None
-    return f"ngram-simple drops drafts shorter than the {size_m} tokens that it looks up"
-
-
-def _at_least_lookup_size(longest: str, given: Callable[[str], str | None]) -> str:
+def _at_least_lookup_size(longest: str, command: ServerCommand) -> str:
     """A longest draft of at least the length that ``ngram-simple`` looks up.
 
     It cut drafts off there, and today drops all that are shorter (``common_ngram_simple_draft``).
     """
-    looked_up = given("spec-ngram-simple-size-n") or given("spec-ngram-size-n")
-    size_n = NgramSimple().size_n if looked_up is None else _whole(looked_up)
-    n_max = _whole(longest)
-    return str(size_n) if n_max is not None and size_n is not None and n_max < size_n else longest
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() else None
-
-
-def told_apart(
-    options: Mapping[str, tuple[str, ...]], kinds: Sequence[str], *, has_old_lengths: bool
-) -> dict[str, tuple[str, ...]]:
-    """Replace the shared options by each drafter's own.
-
-    Args:
-        options: values by name.
-        kinds: the drafters' kinds.
-        has_old_lengths: whether lengths of drafts stand under names that served all drafters.
-    """
-    ngrams = [kind for kind in kinds if kind in OWN_OPTIONS]
-    lengths = LENGTHS if has_old_lengths and kinds and ngrams == list(kinds) else ()
-    # Of two that became one, the drafter's own size counts.
-    shared = (*SHARED_BY_NGRAMS, *lengths)
-    found = {name: values for name, values in options.items() if name not in shared}
-    for name in shared:
-        for kind in ngrams:
-            if name in options:
-                own = own_options(kind, name, options[name], lambda n: options.get(n, (None,))[-1])
-                found = {**own, **found}
-    return found
+    default = str(NgramSimple().size_n)
+    names = (number_of(NgramSimple, "size_n").option, "spec-ngram-size-n")
+    looked_up = next((value for name in names if (value := command.value(name))), default)
+    is_known = all(text.isascii() and text.isdigit() for text in (longest, looked_up))
+    return looked_up if is_known and int(longest) < int(looked_up) else longest
 
 
 def assumed_lengths(command: ServerCommand, reader: Reader) -> dict[str, str]:
@@ -197,33 +141,13 @@ def assumed_lengths(command: ServerCommand, reader: Reader) -> dict[str, str]:
     """
     if not command.drafts_with_model:
         return {}
-    is_old = command.is_old or (not reader.is_current and not _has_new_names(command))
+    is_new = any(item.spelling in new_names() for item in command.items) or any(
+        kind.startswith("draft-") for kind in command.kinds
+    )
+    is_old = command.is_old or (not reader.is_current and not is_new)
+    given = numbers_behind_kinds(command)
     lengths = OLD_LENGTHS if is_old else NEW_LENGTHS
-    given = _behind_kinds(command)
     return {n: value for n, value in lengths.items() if not command.has(n) and n not in given}
-
-
-def _behind_kinds(command: ServerCommand) -> frozenset[str]:
-    """Names of the numbers behind ``--spec-type`` in ik_llama.cpp's form."""
-    found: set[str] = set()
-    for _at, item in command.all("spec-type"):
-        # What cannot be read says nothing of lengths.
-        with suppress(BadInputError):
-            found |= drafting(item.value).keys()
-    return frozenset(found)
-
-
-def kind_by_name(command: ServerCommand) -> str | None:
-    """The kind that the draft's name stands for; None for a name that says nothing."""
-    name = PurePath(command.value(*DRAFTS) or "").name.lower()
-    return next((kind for mark, kind in KINDS_BY_NAME.items() if mark in name), None)
-
-
-def kind_of_draft(command: ServerCommand) -> str:
-    """The draft's kind by its file, or else by its name."""
-    if command.draft_tensors is not None:
-        return command.draft_kind or MODEL_KIND
-    return command.draft_kind or kind_by_name(command) or MODEL_KIND
 
 
 def old_lengths(command: ServerCommand) -> dict[str, str]:
@@ -232,10 +156,17 @@ def old_lengths(command: ServerCommand) -> dict[str, str]:
     return {name: value for name, value in lengths.items() if value == OLD_LENGTHS[name]}
 
 
-def _has_new_names(command: ServerCommand) -> bool:
-    return any(item.spelling in new_names() for item in command.items) or any(
-        kind.startswith("draft-") for kind in command.kinds
-    )
+def kind_by_name(command: ServerCommand) -> str | None:
+    """The kind that the draft's name stands for; None for a name that says nothing."""
+    name = PurePath(command.value(*renames.DRAFTS) or "").name.lower()
+    return next((kind for mark, kind in renames.KINDS_BY_NAME.items() if mark in name), None)
+
+
+def kind_of_draft(command: ServerCommand) -> str:
+    """The draft's kind by its file, or else by its name."""
+    if command.draft_tensors is not None:
+        return command.draft_kind or MODEL_KIND
+    return command.draft_kind or kind_by_name(command) or MODEL_KIND
 
 
 def is_of_stage(item: Item) -> bool:
@@ -248,16 +179,18 @@ def to_ik_stages(command: ServerCommand) -> Edits:
     items = [(at, item) for at, item in enumerate(command.items) if is_of_stage(item)]
     if not items:
         return {}
-    named = [at for at, item in items if item.name in {"spec-type", BY_SWITCH}]
+    named = [at for at, item in items if item.name in {"spec-type", renames.BY_SWITCH}]
     place = named[0] if named else items[0][0]
     words = tuple(word for stage in _stages(command) for word in stage.words)
     return {at: words if at == place else () for at, _item in items}
 
 
-def _stages(command: ServerCommand) -> list[Stage]:
-    stages: list[Stage] = []
-    for _at, item in command.all("spec-type", BY_SWITCH):
-        for stage in _named(item):
+def _stages(command: ServerCommand) -> list[renames.Stage]:
+    """The command's stages, those that need no model first, as ik_llama.cpp takes them."""
+    stages: list[renames.Stage] = []
+    for _at, item in command.all("spec-type", renames.BY_SWITCH):
+        value = renames.IK_KINDS[MTP_KIND] if item.name == renames.BY_SWITCH else item.value
+        for stage in () if item.is_negation else renames.stages_of(value):
             same = next((one for one in stages if one.kind == stage.kind), None)
             if same is None or (same.numbers and stage.numbers):
                 # Of two with numbers only their author knows which counts.
@@ -265,36 +198,18 @@ def _stages(command: ServerCommand) -> list[Stage]:
             else:
                 same.numbers |= stage.numbers
     if not stages and command.has_draft:
-        stages.append(Stage(kind=IK_KINDS[MODEL_KIND]))
-    of_models = [one for one in stages if one.kind in IK_KINDS.values()]
+        stages.append(renames.Stage(kind=renames.IK_KINDS[MODEL_KIND]))
+    has_model = any(one.kind in renames.IK_KINDS.values() for one in stages)
     for item in command.items:
         for stage in stages:
-            stage.numbers |= _numbers(item, stage.kind, has_model=bool(of_models))
-    return in_order(stages)
+            key = _key_of(item, stage.kind, has_model=has_model)
+            stage.numbers |= {} if key is None else {key: item.value}
+    return sorted(stages, key=lambda stage: stage.kind not in renames.BY_ITSELF)
 
 
-def _named(item: Item) -> Iterator[Stage]:
-    if item.name == BY_SWITCH:
-        if not item.is_negation:
-            yield Stage(kind=IK_KINDS[MTP_KIND])
-        return
-    kinds, colon, settings = item.value.partition(":")
-    try:
-        stages = [read_stage(item.value)] if colon else []
-    except ValueError:
-        # What is wrong stays, and is told in its place.
-        pairs = (pair.partition("=") for pair in settings.split(",") if pair)
-        numbers = {key: text for key, _, text in pairs}
-        stages = [Stage(kind=IK_KINDS.get(kinds, kinds), numbers=numbers)]
-    names = () if stages else kinds.replace("_", "-").split(",")
-    yield from (*stages, *(Stage(kind=IK_KINDS.get(kind, kind)) for kind in names))
-
-
-def _numbers(item: Item, kind: str, *, has_model: bool) -> Mapping[str, str]:
-    """Numbers that one of the separate options adds to a stage."""
-    key = IK_NUMBERS.get(kind, {}).get(item.name)
+def _key_of(item: Item, kind: str, *, has_model: bool) -> str | None:
+    """The key by which one of the separate options is a number of a stage; None for no number."""
+    key = renames.IK_NUMBERS.get(kind, {}).get(item.name)
     # Beside a model's the lengths are not those of an n-gram drafter, which has no probability.
     is_models = kind in NGRAM_KINDS and (has_model or item.name == "draft-p-min")
-    if key is None and not is_models:
-        key = IK_LENGTHS.get(item.name)
-    return {} if key is None else {key: item.value}
+    return renames.IK_LENGTHS.get(item.name) if key is None and not is_models else key

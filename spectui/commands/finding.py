@@ -84,7 +84,7 @@ def about(
     why: str,
     *,
     write: Sequence[str] | None = None,
-    fix: Sequence[str] | None = None,
+    fix: Sequence[str] | Edits | None = None,
     topic: Topic | None = None,
 ) -> Finding:
     """Finding on one item, or on what is none.
@@ -96,18 +96,21 @@ def about(
         why: its reason.
         write: words with the intended meaning, for the author to choose; none to leave it out.
         fix: the same, where they may take the item's place, or be appended, without asking, since
-            the server does not run the command as it is.
+            the server does not run the command as it is; or edits at other places, beside
+            ``write``.
         topic: see ``Finding``.
     """
     at, flag = (-1, found) if isinstance(found, str) else (found[0], found[1].shown)
-    words = write if fix is None else fix
+    words, edits = write, fix if isinstance(fix, Mapping) else {}
+    if fix is not None and not isinstance(fix, Mapping):
+        words, edits = fix, {at if at >= 0 else None: tuple(fix)}
     return Finding(
         flag=flag,
         severity=severity,
         what=what,
         why=why,
         replacement=None if words is None else shell_line(words),
-        edits={} if fix is None else {at if at >= 0 else None: tuple(fix)},
+        edits=edits,
         at=at,
         topic=topic,
     )

@@ -30,112 +30,167 @@ _READS_IT = "--models-preset"
 _CUTS = re.compile(r"[;#\r\n]|^[ \t]|[ \t]$")
 
 
-def variables_file(launch: Launch) -> str:
+class Format(StrEnum):
+    """Format of the rendered flags."""
+
+    LLAMA_SERVER = "llama-server"
+    ARGS = "args"
+    ENV = "env"
+    INI = "ini"
+    LLAMA_SWAP = "llama-swap"
+    COMPOSE = "compose"
+    JSON = "json"
+
+
+def render(launch: Launch, format_: Format) -> str:
+    """The text of a file, ended by a newline.
+
+    Raises:
+        BadInputError: the format has no words for what the launch says.
+    """
+    launch.check()
+    return _WRITERS[format_][0](launch)
+
+
+def file_name(name: str, format_: Format) -> str:
+    """A name for the file that holds the rendering of the model ``name``."""
+    return f"{slug(name)}.{_WRITERS[format_][1]}"
+
+
+def _command(launch: Launch) -> str:
+    """The command on one line for a POSIX shell, below the comments."""
+    return f"{commented(launch.comments)}{launch.text}\n"
+
+
+def _args(launch: Launch) -> str:
+    """One argument per line and nothing else, for ``mapfile -t arguments < FILE``.
+
+    Raises:
+        BadInputError: an argument holds a line end.
+    """
+    for argument in launch.arguments:
+        if "\n" in argument or "\r" in argument:
+            raise BadInputError(
+                f"{argument!r} holds a line end, and a file of arguments has one per line; choose "
+                "another format"
+            )
+    return "".join(f"{argument}\n" for argument in launch.arguments)
+
+
+def _json(launch: Launch) -> str:
+    document: dict[str, object] = {
+        **head("export"),
+        "name": launch.name,
+        "dialect": str(launch.reader.dialect),
+        **launch.document,
+        "environment": dict(launch.start.environment),
+        "program": list(launch.start.program),
+        "arguments": list(launch.arguments),
+        "command": launch.text,
+    }
+    text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+    # A terminal obeys more than JSON has to escape.
+    return "".join(
+        one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text
+    )
+
+
+def _variables(launch: Launch) -> str:
     """Assignments for a POSIX shell, or for systemd's ``EnvironmentFile=``.
 
     Raises:
         BadInputError: the dialect reads no variables, or has none for an argument.
     """
-    dialect = launch.reader.dialect
-    if dialect is Dialect.IK:
+    reader = launch.reader
+    if reader.dialect is Dialect.IK:
         raise BadInputError(
-            f"{dialect} reads no environment variables about drafting; choose another format"
+            f"{reader.dialect} reads no environment variables about drafting; choose another format"
         )
-    check_placing(launch, "variables", in_order=PLACING)
+    _check_placing(launch, "variables", is_in_order=True)
     assigned = {name: shell_word(value) for name, value in launch.start.environment}
-    for name, value in _assigned(launch):
-        if name in assigned:
+    missing: list[str] = []
+    for item in launch.command.items:
+        name = _variable(item, reader)
+        if name is None or len(item.values) > 1:
+            missing.append(item.flag)
+        elif name in assigned:
             raise BadInputError(
                 f"{name} would be given twice, but the environment holds each variable once; "
                 "choose another format"
             )
-        assigned[name] = value
+        else:
+            quote = shell_word if item.is_path else shlex.quote
+            assigned[name] = quote(item.values[0]) if item.values else "1"
+    if missing:
+        flags = dict.fromkeys(missing)
+        program = reader.dialect if reader.accepted is None else reader.accepted.program
+        raise BadInputError(
+            f"{printable(', '.join(flags))} {'has' if len(flags) == 1 else 'have'} no environment "
+            f"variable in {program}; choose another format"
+        )
     start = f"set -a; . ./FILE; set +a; {' '.join(map(shell_word, launch.start.program))}"
     lines = (f"{name}={value}\n" for name, value in assigned.items())
     return commented((*launch.comments, start)) + "".join(lines)
 
 
-def check_placing(launch: Launch, where: str, *, in_order: tuple[str, ...] = ()) -> None:
+def _variable(item: Item, reader: Reader) -> str | None:
+    """The variable that the reader reads an option from; None if there is none."""
+    server = item.server
+    if item.spelling in _OTHERS or server is None:
+        return _OTHERS.get(item.spelling)
+    is_off = item.spelling in server.negations
+    names = (name.replace(PREFIX, NEGATION, 1) if is_off else name for name in server.variables)
+    return next(filter(reader.reads, names), None)
+
+
+def _check_placing(launch: Launch, where: str, *, is_in_order: bool) -> None:
     """Refuse placements whose order matters but would be lost.
 
     Args:
         launch: launch to export.
         where: format that would lose the order.
-        in_order: names of the options in the order in which they are read there; empty for none
-            that can be relied on.
+        is_in_order: whether options are read there in the order of llama-server's table.
 
     Raises:
         BadInputError: there are such placements.
     """
-    placing = [item for item in launch.command.items if _name(item) in PLACING]
-    names = [_name(item) for item in placing]
-    is_kept = bool(in_order) and names == sorted(names, key=PLACING.index)
-    moved = (one.value for one in placing if _name(one) == PLACING[0])
+    servers = ((item, item.server) for item in launch.command.items)
+    placing = [(one, own.long_flag) for one, own in servers if own and own.long_flag in PLACING]
+    names = [name for _item, name in placing]
+    is_kept = is_in_order and names == sorted(names, key=PLACING.index)
+    moved = (item.value for item, name in placing if name == PLACING[0])
     if len(set(names)) > 1 and not is_kept and any(map(puts_elsewhere, moved)):
-        flags = " and ".join(dict.fromkeys(item.flag for item in placing))
+        flags = " and ".join(dict.fromkeys(item.flag for item, _name in placing))
         raise BadInputError(
             f"the first of {flags} that matches a tensor counts, and {where} would not keep their "
             "order; choose another format"
         )
 
 
-def _name(item: Item) -> str:
-    server = item.server
-    return "" if server is None else server.long_flag
-
-
-def _assigned(launch: Launch) -> Iterator[tuple[str, str]]:
-    missing: list[str] = []
-    for item in launch.command.items:
-        name = _variable(item, launch.reader)
-        if name is None or len(item.values) > 1:
-            missing.append(item.flag)
-        else:
-            quote = shell_word if item.is_path else shlex.quote
-            yield name, quote(item.values[0]) if item.values else "1"
-    if missing:
-        accepted, flags = launch.reader.accepted, dict.fromkeys(missing)
-        reader = launch.reader.dialect if accepted is None else accepted.program
-        raise BadInputError(
-            f"{printable(', '.join(flags))} {'has' if len(flags) == 1 else 'have'} no environment "
-            f"variable in {reader}; choose another format"
-        )
-
-
-def _variable(item: Item, reader: Reader) -> str | None:
-    """The variable that the reader reads an option from; None if there is none."""
-    if item.spelling in _OTHERS:
-        return _OTHERS[item.spelling]
-    server = item.server
-    if server is None:
-        return None
-    is_off = item.spelling in server.negations
-    names = (name.replace(PREFIX, NEGATION, 1) if is_off else name for name in server.variables)
-    return next(filter(reader.reads, names), None)
-
-
-def preset_file(launch: Launch) -> str:
-    """The file with this one model in it.
+def _preset(launch: Launch) -> str:
+    """A models preset file with this one model in it.
 
     Raises:
         BadInputError: the dialect reads no such file, or it cannot hold a value.
     """
-    if launch.reader.dialect is Dialect.IK:
+    dialect, accepted = launch.reader.dialect, launch.reader.accepted
+    if dialect is Dialect.IK:
         raise BadInputError(
-            f"{launch.reader.dialect} reads no models preset file; choose another format, such as "
-            "llama-swap"
+            f"{dialect} reads no models preset file; choose another format, such as llama-swap"
         )
-    accepted = launch.reader.accepted
     if accepted is not None and _READS_IT not in accepted.flags:
         raise BadInputError(
             f"{accepted.program} reads no models preset file; choose another format"
         )
     own = launch.elsewhere("the router that reads the file")
-    check_placing(own, "a models preset file")
+    _check_placing(own, "a models preset file", is_in_order=False)
     entry = launch.command.entry(INI)
     entries = {**_entries(own), **({} if entry is None else entry.settings)}
     lines = "".join(f"{key} = {value}\n" for key, value in entries.items())
-    name = _section(launch)
+    # The name that clients use, if the syntax can hold it.
+    known_as = launch.command.known_as or ""
+    is_name = _SECTION.fullmatch(known_as) and known_as.isprintable()
+    name = known_as if is_name else slug(launch.name)
     start = (f"start it with: {launch.start.text} {_READS_IT} FILE", *_renamed(name))
     comments = commented((*own.comments, *start), ";")
     return f"{comments}version = 1\n\n[{name}]\n{lines}"
@@ -149,12 +204,6 @@ def _renamed(name: str) -> Iterator[str]:
     called = (suffix[1] if suffix else tag).translate(_CAPITALS)
     if colon and called != tag:
         yield f"clients have to ask for {base}:{called}: the router writes tags so"
-
-
-def _section(launch: Launch) -> str:
-    """The section's name: the one that clients use, if the syntax can hold it."""
-    name = launch.command.known_as or ""
-    return name if _SECTION.fullmatch(name) and name.isprintable() else slug(launch.name)
 
 
 def _entries(launch: Launch) -> dict[str, str]:
@@ -202,87 +251,13 @@ def _value(item: Item) -> str:
     return value
 
 
-class Format(StrEnum):
-    """Format of the rendered flags."""
-
-    LLAMA_SERVER = "llama-server"
-    ARGS = "args"
-    ENV = "env"
-    INI = "ini"
-    LLAMA_SWAP = "llama-swap"
-    COMPOSE = "compose"
-    JSON = "json"
-
-
-def render(launch: Launch, format_: Format) -> str:
-    """The text of a file, ended by a newline.
-
-    Raises:
-        BadInputError: the format has no words for what the launch says.
-    """
-    launch.check()
-    return _RENDERERS[format_](launch)
-
-
-def file_name(name: str, format_: Format) -> str:
-    """A name for the file that holds the rendering of the model ``name``."""
-    return f"{slug(name)}.{_SUFFIXES[format_]}"
-
-
-def _command(launch: Launch) -> str:
-    """The command on one line for a POSIX shell, below the comments."""
-    return f"{commented(launch.comments)}{launch.text}\n"
-
-
-def _args(launch: Launch) -> str:
-    """One argument per line and nothing else, for ``mapfile -t arguments < FILE``.
-
-    Raises:
-        BadInputError: an argument holds a line end.
-    """
-    for argument in launch.arguments:
-        if "\n" in argument or "\r" in argument:
-            raise BadInputError(
-                f"{argument!r} holds a line end, and a file of arguments has one per line; choose "
-                "another format"
-            )
-    return "".join(f"{argument}\n" for argument in launch.arguments)
-
-
-def _json(launch: Launch) -> str:
-    document: dict[str, object] = {
-        **head("export"),
-        "name": launch.name,
-        "dialect": str(launch.reader.dialect),
-        **launch.document,
-        "environment": dict(launch.start.environment),
-        "program": list(launch.start.program),
-        "arguments": list(launch.arguments),
-        "command": launch.text,
-    }
-    text = json.dumps(document, ensure_ascii=False, indent=2) + "\n"
-    # A terminal obeys more than JSON has to escape.
-    return "".join(
-        one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text
-    )
-
-
-_RENDERERS: dict[Format, Callable[[Launch], str]] = {
-    Format.LLAMA_SERVER: _command,
-    Format.ARGS: _args,
-    Format.ENV: variables_file,
-    Format.INI: preset_file,
-    Format.LLAMA_SWAP: llama_swap,
-    Format.COMPOSE: compose,
-    Format.JSON: _json,
+_WRITERS: dict[Format, tuple[Callable[[Launch], str], str]] = {
+    Format.LLAMA_SERVER: (_command, "sh"),
+    Format.ARGS: (_args, "args"),
+    Format.ENV: (_variables, "env"),
+    Format.INI: (_preset, "ini"),
+    Format.LLAMA_SWAP: (llama_swap, "llama-swap.yaml"),
+    Format.COMPOSE: (compose, "compose.yaml"),
+    Format.JSON: (_json, "json"),
 }
-
-_SUFFIXES: dict[Format, str] = {
-    Format.LLAMA_SERVER: "sh",
-    Format.ARGS: "args",
-    Format.ENV: "env",
-    Format.INI: "ini",
-    Format.LLAMA_SWAP: "llama-swap.yaml",
-    Format.COMPOSE: "compose.yaml",
-    Format.JSON: "json",
-}
+"""What writes each format, and the end of its files' names."""

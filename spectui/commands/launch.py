@@ -6,18 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from spectui.commands.arguments import server_arguments
+from spectui.commands.arguments import MACHINE, server_arguments
 from spectui.commands.command import LAYERS, ServerCommand, Start
 from spectui.commands.home import shell_words
 from spectui.commands.items import Item, divide, words_of
 from spectui.commands.lint.checking import check
 from spectui.commands.reader import Accepted, Reader
 from spectui.commands.rewriting import passed_on, spelled
+from spectui.documents import or_reason
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
-from spectui.options import context, placement
+from spectui.options import placement
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import NGRAMS, DrafterSetting, DraftSimple, numbers_of
+from spectui.options.drafters import NGRAMS, DraftSimple, numbers_of
 from spectui.options.setup import ContextOptions, ModelOptions, Setup
 from spectui.options.speculation import Speculation
 
@@ -39,21 +40,13 @@ _PLACED = frozenset({"gpu-layers", "tensor-split", "override-tensor"})
 _ONCE = LAYERS | _FITTING
 """Options that are not written where the user's own have them, or remain auto there."""
 _LOADING = frozenset(option.name for option in placement.LOADING)
-_STANDS_FOR = {
+_STANDS_FOR: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(_LOADING, _LOADING),
     "override-tensor": frozenset({"n-cpu-moe", "n-cpu-ffn"}),
     "cpu-mask": frozenset({"cpu-range"}),
     "cpu-mask-batch": frozenset({"cpu-range-batch"}),
 }
 """Options in whose place one is written, in some dialect or in all of them."""
-_MACHINE = frozenset(
-    option.name
-    for option in (
-        *(*placement.LOADING, placement.LAZY_MODE, placement.NO_REPACK, placement.NO_HOST),
-        *(*context.CPU, context.NUMA),
-    )
-)
-"""Options that change no result: a dialect that lacks one gets the command without it."""
 _NGRAM_DEFAULTS = {
     one.option: one.argument(one.default) for drafter in NGRAMS for one in numbers_of(drafter)
 }
@@ -88,7 +81,7 @@ class Launch:
         """
         variables = (word for pair in self.start.environment for word in pair)
         for word in (*self.start.program, *variables, *self.arguments):
-            if not _is_text(word):
+            if word.encode("utf-8", "ignore").decode() != word:
                 raise BadInputError(
                     f"{word!r} is not valid UTF-8, which export files are; rename the file"
                 )
@@ -126,14 +119,6 @@ def commented(lines: tuple[str, ...], mark: str = "#") -> str:
     # A line can hold what some reader takes for a line's end.
     parts = (part for line in lines for part in line.splitlines())
     return "".join(f"{mark} {printable(part)}\n" for part in parts)
-
-
-def _is_text(word: str) -> bool:
-    try:
-        word.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,12 +212,11 @@ class ExportSetup(Setup):
         extra = self._extra()
         # A value that is no number, such as auto, remains there.
         said = {item.name for item in extra} & _ONCE
-        words = server_arguments(
-            self.target, self.draft, self.context, self.speculation, dialect=dialect
-        )
+        setup = (self.target, self.draft, self.context, self.speculation)
+        words = server_arguments(*setup, dialect=dialect)
         wanted = [one for one in divide(words) if one.name not in said and self._is_wanted(one)]
         reader = Reader(dialect=dialect)
-        unknown = [one for one in wanted if one.name in _MACHINE and not reader.takes(one.flag)]
+        unknown = [one for one in wanted if one.option in MACHINE and not reader.takes(one.flag)]
         own = [one for one in wanted if one not in unknown]
         if dialect is not Dialect.LLAMA_CPP:
             # What is left to the server is its default there, and has no word.
@@ -250,36 +234,29 @@ class ExportSetup(Setup):
         return tuple(one for one in divide(self.extra) if not (is_off and one.is_speculative))
 
     def _is_wanted(self, written: Item) -> bool:
-        name = "" if written.option is None else written.option.name
+        name = written.name
         if self.given is None or name in _ALWAYS:
             return True
-        if name in _NGRAM_DEFAULTS and written.values != (_NGRAM_DEFAULTS[name],):
-            # What the server would not do of itself.
-            return True
-        return not self.given.isdisjoint({name, *_STANDS_FOR.get(name, ())})
+        # What the server would not do of itself is wanted, too.
+        is_other = written.value != _NGRAM_DEFAULTS.get(name, written.value)
+        return is_other or not self.given.isdisjoint({name, *_STANDS_FOR.get(name, ())})
 
     def _document(self) -> dict[str, object]:
-        target, draft = self.target, self.used_draft
-        document: dict[str, object] = {
-            "target": str(target.path),
-            "draft": None if draft is None else str(draft.path),
-            "speculation": None if self.speculation is None else told(self.speculation),
+        draft, speculation = self.used_draft, self.speculation
+        reason, drafting = OFF, None
+        if speculation is not None:
+            reason, drafting = f"{speculation.own.kind} needs no draft model", told(speculation)
+        return {
+            "target": str(self.target.path),
+            **or_reason("draft", None if draft is None else str(draft.path), reason),
+            **or_reason("speculation", drafting, OFF),
         }
-        if self.speculation is None:
-            document |= {"draft_reason": OFF, "speculation_reason": OFF}
-        elif draft is None:
-            document["draft_reason"] = f"{self.speculation.own.kind} needs no draft model"
-        return document
 
 
 def told(speculation: Speculation) -> dict[str, object]:
     """A setting for the JSON of an export."""
-    *ahead, own = map(_drafter, speculation.chain)
+    *ahead, own = ({"kind": one.label, **one.numbers} for one in speculation.chain)
     return {**own, "ahead": ahead} if ahead else own
-
-
-def _drafter(drafter: DrafterSetting) -> dict[str, object]:
-    return {"kind": drafter.label, **drafter.numbers}
 
 
 def placement_text(setup: Setup) -> str:

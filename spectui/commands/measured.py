@@ -24,9 +24,10 @@ def _by_kind() -> Mapping[str, frozenset[str]]:
     ``place`` and ``model`` place a model or change it, ``beside`` runs beside it, ``choice``
     changes which tokens are chosen. ``neutral=N`` has no effect at N; ``off`` affects the speed, or
     the prompts, when it is switched off. llama-server reads what is ``ignored`` and never applies
-    it. What is ``made-up`` replaces the target's judgement of drafts by chance. Each
-    ``tuning-variable`` of llama.cpp, its backends and their libraries selects devices,
-    sizes and ways to compute: none names a file or a library. A ``path-variable`` holds paths.
+    it. What is ``made-up`` replaces the target's judgement of drafts by chance. What is ``adding``
+    adds to its earlier values, where others replace them. Each ``tuning-variable`` of llama.cpp,
+    its backends and their libraries selects devices, sizes and ways to compute: none names a file
+    or a library. A ``path-variable`` holds paths.
     """
     found: dict[str, set[str]] = {}
     for kind, *names in map(str.split, table("measured")):
@@ -41,6 +42,11 @@ def _is(name: str, *kinds: str) -> bool:
 def is_ignored(item: Item) -> bool:
     """Whether llama-server reads the option and never applies it."""
     return _is(_long(item), "ignored")
+
+
+def is_adding(item: Item) -> bool:
+    """Whether the option adds to what it was given before."""
+    return _is(_long(item), "adding")
 
 
 def is_made_up(item: Item) -> bool:

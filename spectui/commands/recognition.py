@@ -7,9 +7,8 @@ import msgspec
 
 from spectui.commands.command import ServerCommand
 from spectui.commands.items import Item
-from spectui.commands.renames import NONE
+from spectui.commands.renames import KNOWN_TO_IK, NONE
 from spectui.commands.server_options import Arity
-from spectui.commands.stages import KNOWN_TO_IK
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import NGRAM_KINDS
 

@@ -1,10 +1,13 @@
 """Renames of llama.cpp and ik_llama.cpp: kinds of drafters, options, and modes of loading.
 
 When a name went, and who takes it, stands in ``tables/``; a drafter's numbers under all of their
-names stand in ``options/drafters.py``.
+names stand in ``options/drafters.py``. ik_llama.cpp drafts in stages: a kind behind each
+``--spec-type``, with its numbers, such as ``ngram-mod:n_max=32,n_min=2``. Of two the first drafts,
+and the next where it finds nothing. What the numbers may be, its own parser judges.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -12,12 +15,12 @@ from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.drafters import (
     MODELS,
     MTP_KIND,
+    NGRAM_KINDS,
     NGRAMS,
     DraftSimple,
     kind_of,
     numbers_of,
 )
-from spectui.options.placement import LOAD_MODES
 
 NONE = "none"
 """Kind of ``--spec-type`` that drafts nothing."""
@@ -43,6 +46,13 @@ KINDS_BY_NAME = {
     "dspark": "draft-dspark",
 }
 """Kinds of drafts, by parts of their files' names."""
+UNFINISHED = "eagle3"
+"""Kind that ik_llama.cpp takes, and that drafts nothing there."""
+BY_ITSELF = (*NGRAM_KINDS, "suffix")
+"""Kinds that need no model to draft."""
+KNOWN_TO_IK = (NONE, *IK_KINDS.values(), UNFINISHED, *BY_ITSELF)
+_BEHIND = ("mtp", "draft")
+"""Kinds that may draft in ik_llama.cpp where one without a model finds nothing."""
 
 SERVED = ("model", "hf-repo", "model-url", "docker-repo", "models-preset", "models-dir")
 """Options that name the served model, or where models are, the most specific first."""
@@ -60,23 +70,15 @@ class Rename(msgspec.Struct, frozen=True, kw_only=True):
     now: str | None = None
     """Rule that holds in its place."""
 
-    def today(self, values: tuple[str, ...]) -> tuple[str, ...]:
-        """Today's words with these values."""
-        return tuple(v for word in self.words for v in (values if word == VALUE else (word,)))
 
-
-_NO_LOAD_MODE = "builds before b10114 of 2026-07-24 have no --load-mode"
+LOADING = ("no-mmap", "mmap", "mlock", "direct-io", "no-direct-io")
+"""Switches that ``--load-mode`` replaced."""
 RENAMES: Mapping[str, Rename] = {
     "draft-max": Rename(words=("--spec-draft-n-max", VALUE)),
     "draft-min": Rename(words=("--spec-draft-n-min", VALUE)),
     "no-flash-attn": Rename(words=("-fa", "off")),
     BY_SWITCH: Rename(words=("--spec-type", MTP_KIND)),
-    "mmap": Rename(words=("--load-mode", "mmap"), now=_NO_LOAD_MODE),
-    **{
-        switches[0]: Rename(words=("--load-mode", mode), now=_NO_LOAD_MODE)
-        for mode, switches in LOAD_MODES.items()
-        if len(switches) == 1
-    },
+    **dict.fromkeys(LOADING, Rename(now="builds before b10114 of 2026-07-24 have no --load-mode")),
     "ctx-size-draft": Rename(now="the draft has the context of -c"),
     "fused-moe": Rename(now="experts are fused unless -no-fmoe is given"),
     "offload-only-active-experts": Rename(now="it is on unless -no-ooae is given"),
@@ -90,7 +92,6 @@ MODEL_FLAGS = {one.option: one.flags[-1] for one in numbers_of(DraftSimple)}
 OWN_OPTIONS: Mapping[str, Mapping[str, str]] = {
     kind_of(drafter): {name: one.option for one in numbers_of(drafter) for name in one.shared}
     for drafter in NGRAMS
-    if numbers_of(drafter)
 }
 """Options of each n-gram drafter in place of those that all of them shared."""
 IK_LENGTHS = {one.option: one.ik[-1] for one in numbers_of(DraftSimple)}
@@ -110,9 +111,74 @@ IK_NUMBERS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """Keys behind one kind alone; what the keys stand for in llama.cpp, ``Number.ik`` has as well."""
+_KEYS = (
+    *("n_max", "n_min", "p_min", "heads", "mtp_heads", "cross_ctx", "dflash_cross_ctx"),
+    *("ngram_size_n", "ngram_size_m", "ngram_min_hits", *IK_NUMBERS["suffix"].values()),
+)
+_PAIR = r"""(?:\\.|'[^']*'|"[^"]*"|[^,])+"""
+"""A part between commas outside quotes."""
 
 
-def load_mode(switches: Iterable[str]) -> str:
-    """The mode of loading that these switches stand for together."""
-    given = set(switches)
-    return next(mode for mode, names in LOAD_MODES.items() if given == set(names))
+class Stage(msgspec.Struct, kw_only=True):
+    """A drafter of ik_llama.cpp with its numbers."""
+
+    kind: str
+    numbers: dict[str, str] = msgspec.field(default_factory=dict)
+    """Their texts, unchanged."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The option that stands for it."""
+        settings = ",".join(f"{key}={text}" for key, text in self.numbers.items())
+        return ("--spec-type", f"{self.kind}:{settings}" if settings else self.kind)
+
+
+def stages_of(value: str) -> list[Stage]:
+    """The stages that a value of ``--spec-type`` means, whether or not ik_llama.cpp takes it so.
+
+    It is one kind with its numbers, or, as in llama.cpp, kinds between commas.
+    """
+    kinds, colon, settings = value.partition(":")
+    pairs = [pair.partition("=") for pair in re.findall(_PAIR, settings)]
+    kinds = kinds.replace("_", "-")
+    return [
+        Stage(kind=IK_KINDS.get(name, name), numbers={_key(key): text for key, _, text in pairs})
+        for name in ([kinds] if colon else kinds.split(","))
+    ]
+
+
+def fault_of_stage(value: str) -> str | None:
+    """Why ik_llama.cpp stops at a value of ``--spec-type``; None where it takes it."""
+    name, _, settings = value.partition(":")
+    if name.replace("_", "-") not in KNOWN_TO_IK:
+        return f"it takes one of {', '.join(KNOWN_TO_IK)}, and the option again for another"
+    for pair in re.findall(_PAIR, settings):
+        key, equals, _ = pair.partition("=")
+        if not equals:
+            return f"it takes KEY=NUMBER behind the colon, and stops at {pair!r}"
+        if _key(key) not in _KEYS:
+            return f"it takes {', '.join(_KEYS)} behind the colon, and stops at {key!r}"
+    return None
+
+
+def _key(key: str) -> str:
+    return key.lstrip("-").replace("-", "_")
+
+
+def fault_of_chain(kinds: Sequence[str]) -> str | None:
+    """Why ik_llama.cpp refuses stages beside each other; None where it takes them.
+
+    See ``common_speculative_validate_chain``.
+    """
+    found = [kind for kind in kinds if kind != NONE]
+    match found:
+        case [] | [_]:
+            return None
+        case [first, second] if first == second:
+            return f"both are {first}, and two have to differ"
+        case [first, second]:
+            if first in BY_ITSELF and second in _BEHIND:
+                return None
+            behind = " or ".join(_BEHIND)
+            return f"the first of two has to draft without a model, and the second is {behind}"
+    return f"it takes two drafters at most, and there are {len(found)}"

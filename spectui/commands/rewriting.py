@@ -1,17 +1,17 @@
-"""Rewrites a whole command for its reader; what the reader takes stays unchanged, in its place."""
+"""Rewrites options for their reader; what the reader takes stays unchanged, in its place."""
 
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 
 from spectui.commands.command import ServerCommand
-from spectui.commands.drafting import is_of_stage, own_options, to_ik_stages
+from spectui.commands.drafting import drafting, is_of_stage, own_words, to_ik_stages
 from spectui.commands.finding import Edits
 from spectui.commands.items import DASHES, FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.reader import Accepted, Reader
-from spectui.commands.renames import IK_KINDS, LENGTHS, RENAMES, load_mode
+from spectui.commands.renames import IK_KINDS, LENGTHS, LOADING, RENAMES, VALUE
 from spectui.commands.server_options import (
     PREFIX,
     Arity,
@@ -23,15 +23,11 @@ from spectui.errors import BadInputError
 from spectui.format import printable
 from spectui.options.catalogue import SHARED_BY_NGRAMS
 from spectui.options.dialect import Dialect
-from spectui.options.drafters import MODEL_KIND, DraftSimple, numbers_of
+from spectui.options.drafters import MODEL_KIND, NGRAM_KINDS
 from spectui.options.placement import LOAD_MODE, LOAD_MODES
 from spectui.options.setup import FlashAttention
 
-_ATTACHED = re.compile(r"(-[A-Za-z]+)(-?\d.*)")
-_LOADING = ("no-mmap", "mmap", "mlock", "direct-io", "no-direct-io")
-"""Switches that ``--load-mode`` replaced."""
-_IK_FLAGS = {one.ik[-1]: one.flags[0] for one in numbers_of(DraftSimple)}
-"""Options of ik_llama.cpp before its ``--spec-type`` took settings."""
+_OF_LOADING = (*LOADING, LOAD_MODE.name)
 _ALIKE = 0.9
 """Similarity of two names, from 0 to 1, above which one is a typo of the other."""
 
@@ -45,14 +41,13 @@ def meant_by(item: Item) -> tuple[str, ...] | None:
     if equals and name.startswith("-"):
         # No build reads a value so.
         return (name, value, *values)
-    attached = _ATTACHED.fullmatch(flag)
+    attached = re.fullmatch(r"(-[A-Za-z]+)(-?\d.*)", flag)
     if attached is not None:
         option = server_option(attached[1])
         is_value = option is not None and option.arity_of(attached[1]) is Arity.ONE
         return (attached[1], attached[2], *values) if is_value else None
     bare = flag.lstrip(f"-{DASHES}")
-    spellings = (f"--{bare}", f"-{bare}", f"--{bare.lower()}", f"-{bare.lower()}")
-    for spelling in spellings:
+    for spelling in (f"--{bare}", f"-{bare}", f"--{bare.lower()}", f"-{bare.lower()}"):
         option = server_option(spelling)
         if option is not None:
             # Without its values it would be no option either.
@@ -67,149 +62,131 @@ def as_meant(command: ServerCommand) -> ServerCommand:
 
 
 def _as_meant(item: Item) -> Item:
-    is_known = item.server is not None or item.option is not None
-    words = None if is_known else meant_by(item)
-    meant = tuple(divide(words or ()))
+    meant = () if _is_known(item) else tuple(divide(meant_by(item) or ()))
     return meant[0] if len(meant) == 1 else item
 
 
-def is_unknown(item: Item, reader: Reader) -> bool:
-    """Whether no table has the option, so that only a newer build may take it."""
-    return reader.takes(item.flag) is None and item.flag.startswith("-") and meant_by(item) is None
+def _is_known(item: Item) -> bool:
+    return item.server is not None or item.option is not None
 
 
 def passed_on(items: Iterable[Item], reader: Reader) -> tuple[str, ...]:
-    """A note on options that no table has, and that are written unchanged; none without any."""
-    words = words_of(item for item in items if is_unknown(item, reader))
+    """A note on options that no table has, so that only a newer build may take them; or none."""
+    words = words_of(
+        item
+        for item in items
+        if reader.takes(item.flag) is None and item.flag.startswith("-") and meant_by(item) is None
+    )
     told = f"passed on unchanged, since {drawn_from(reader.dialect)} has no such option"
     return (printable(f"{told}: {shlex.join(words)}"),) if words else ()
 
 
 def likely(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...]:
     """The reader's words for an unknown option that is a plain typo; none where it is not."""
-    bare = item.spelling
-    if not bare.startswith("--"):
+    flag = item.spelling
+    if not flag.startswith("--"):
         return ()
-    of_draft = _of_draft(bare, reader)
-    if of_draft is not None:
-        return (of_draft, *item.values)
+    # Another option's name with a "d" behind it is the draft's, whose short names end so.
+    own = server_option(flag.removesuffix("d")) if flag.endswith("d") else None
+    draft = None if own is None else server_option(f"{own.long_flag}-draft")
+    names = () if draft is None else [one for one in draft.flags if one in reader.flags]
+    if names:
+        return (min(names, key=lambda one: (not one.endswith("d"), len(one))), *item.values)
     for flags in (reader.flags, every_flag() - reader.flags):
-        for flag in get_close_matches(bare, sorted(flags), 1, _ALIKE):
-            meant = item.renamed(flag)
-            words = meant.words if flag in reader.flags else instead_of(meant, command, reader)
+        for alike in get_close_matches(flag, sorted(flags), 1, _ALIKE):
+            meant = item.renamed(alike)
+            words = meant.words if alike in reader.flags else instead_of(meant, command, reader)
             if words:
                 return words
     return ()
-
-
-def _of_draft(flag: str, reader: Reader) -> str | None:
-    """The draft's own option, where ``flag`` is another option's name with a ``d`` behind it."""
-    option = server_option(flag.removesuffix("d")) if flag.endswith("d") else None
-    draft = None if option is None else server_option(f"{option.long_flag}-draft")
-    # Short names of the draft's options end so.
-    names = [one for one in draft.flags if one in reader.flags] if draft is not None else []
-    return min(names, key=lambda one: (not one.endswith("d"), len(one)), default=None)
 
 
 def likely_variable(name: str, reader: Reader) -> str | None:
     """The reader's variable of the option that a name spells, or of which it is a plain typo."""
     spelled = name.removeprefix(PREFIX).lower().replace("_", "-")
     options = (server_option(f"{dashes}{spelled}") for dashes in ("--", "-"))
-    named = (one.variable for one in options if one is not None)
+    named = (own for one in options if one is not None for own in one.variables)
     alike = get_close_matches(name, sorted(reader.variables), 1, _ALIKE)
     return next((one for one in (*named, *alike) if one in reader.variables), None)
 
 
 def instead_of(item: Item, command: ServerCommand, reader: Reader) -> tuple[str, ...] | None:
-    """Equivalent words; none of them if the flag has no effect any more; None if unknown."""
-    has_own = reader.is_current and item.name in LENGTHS and command.kinds
-    other = None if has_own else _other_spelling(item, reader)
-    if other is not None:
-        return (other, *item.values)
-    if item.server is None and item.option is None:
-        return meant_by(item)
-    if reader.is_current and not (item.name == LOAD_MODE.name and not reader.takes(item.flag)):
-        return _current(item, command)
-    return () if reader.dialect is Dialect.IK and is_of_stage(item) else _modes(item, reader)
+    """Equivalent words; none of them if the flag has no effect any more; None if unknown.
+
+    An option that no table has is the one that it spells otherwise.
+    """
+    if not _is_known(item):
+        words = meant_by(item)
+        meant = tuple(divide(words or ()))
+        is_other = len(meant) == 1 and reader.takes(meant[0].flag) is False
+        return instead_of(meant[0], command, reader) if is_other else words
+    if not (reader.is_current and item.name in LENGTHS and command.kinds):
+        spellings = () if item.option is None else item.option.flags
+        if item.server is not None:
+            is_negation = item.spelling in item.server.negations
+            own = item.server.negations if is_negation else item.server.flags
+            spellings = (*own, *spellings)
+        other = next(filter(reader.takes, spellings), None)
+        if other is not None:
+            return (other, *item.values)
+    if item.name == LOAD_MODE.name and not reader.takes(item.flag):
+        switches = (f"--{name}" for name in LOAD_MODES.get(item.value, ()))
+        return tuple(filter(reader.takes, switches))
+    return _current(item, command) if reader.is_current else ()
+
+
+def _current(item: Item, command: ServerCommand) -> tuple[str, ...]:
+    """The item in llama.cpp's words since spring 2026."""
+    if is_of_ngrams(item, command):
+        return own_words(item, command)
+    if item.name in _OF_LOADING:
+        given = [one for _at, one in command.all(*_OF_LOADING)] or [item]
+        return _load_mode(given) if item.name == given[0].name else ()
+    renamed = RENAMES.get(item.name)
+    if renamed is None or (item.is_negation and item.name != "no-flash-attn"):
+        return ()
+    return tuple(v for word in renamed.words for v in (item.values if word == VALUE else (word,)))
+
+
+def is_of_ngrams(item: Item, command: ServerCommand) -> bool:
+    """Whether a former option gives a number of the command's n-gram drafters.
+
+    A length is a model's, if there is one or no other drafter.
+    """
+    drafts_alone = not command.drafts_with_model and not set(NGRAM_KINDS).isdisjoint(command.kinds)
+    return item.name in SHARED_BY_NGRAMS or (item.name in LENGTHS and drafts_alone)
 
 
 def merged(item: Item, command: ServerCommand, reader: Reader) -> Edits:
     """Edits that replace several items by one option; empty if the item stands alone."""
-    if reader.is_current and item.name in _LOADING:
-        given = list(command.all(*_LOADING, LOAD_MODE.name))
+    if reader.is_current and item.name in LOADING:
+        given = list(command.all(*_OF_LOADING))
         if len(given) > 1:
-            mode = _load_mode([one for _at, one in given])
+            mode = _load_mode(one for _at, one in given)
             return {at: mode if at == given[0][0] else () for at, _one in given}
     if reader.dialect is Dialect.IK and is_of_stage(item):
         return to_ik_stages(command)
     return {}
 
 
-def _other_spelling(item: Item, reader: Reader) -> str | None:
-    option, server = item.option, item.server
-    spellings: list[str] = []
-    if server is not None:
-        is_negation = item.spelling in server.negations
-        spellings += server.negations if is_negation else server.flags
-    spellings += () if option is None else option.flags
-    return next((flag for flag in spellings if reader.takes(flag)), None)
-
-
-def _current(item: Item, command: ServerCommand) -> tuple[str, ...]:
-    """The item in llama.cpp's words since spring 2026."""
-    is_ngrams = any(kind.startswith("ngram-") for kind in command.kinds)
-    if item.name in SHARED_BY_NGRAMS or (
-        # A length is a model's, if there is one or no other drafter.
-        item.name in LENGTHS and is_ngrams and not command.drafts_with_model
-    ):
-        return own_words(item, command)
-    if item.name in {*_LOADING, LOAD_MODE.name}:
-        given = [one for _at, one in command.all(*_LOADING, LOAD_MODE.name)] or [item]
-        return _load_mode(given) if item.name == given[0].name else ()
-    renamed = RENAMES.get(item.name)
-    is_off = item.is_negation and item.name not in {"no-mmap", "no-flash-attn"}
-    return () if renamed is None or is_off else renamed.today(item.values)
-
-
-def own_words(item: Item, command: ServerCommand) -> tuple[str, ...]:
-    """Options of the command's n-gram drafters that replace an option they once shared."""
-    found: dict[str, tuple[str, ...]] = {}
-    for kind in command.kinds:
-        own = own_options(kind, item.name, item.values, command.value)
-        found |= {name: values for name, values in own.items() if not command.has(name)}
-    return tuple(word for name, values in found.items() for word in (f"--{name}", *values))
-
-
-def _load_mode(given: Sequence[Item]) -> tuple[str, ...]:
+def _load_mode(given: Iterable[Item]) -> tuple[str, ...]:
     """One option in place of the switches that it replaced, and of itself; none without effect.
 
     Of ``--mmap`` and ``--no-mmap`` the last counts; ``--direct-io`` reads the file whatever they
     say, and no mode has it beside ``--mlock``.
     """
-    names = [name for one in given for name in _switches(one)]
-    direct = [name for name in names if name in {"direct-io", "no-direct-io"}]
-    mapped = [name for name in names if name in {"mmap", "no-mmap"}]
-    is_direct = direct[-1:] == ["direct-io"]
-    is_read = is_direct or mapped[-1:] == ["no-mmap"]
+    names: list[str] = []
+    for one in given:
+        is_mode = one.name == LOAD_MODE.name
+        names += LOAD_MODES.get(one.value) or (one.value,) if is_mode else (one.name,)
+    mapped = [name for name in names if name in {"mmap", "no-mmap"}][-1:]
+    is_direct = [name for name in names if name.endswith("direct-io")][-1:] == ["direct-io"]
+    is_read = is_direct or mapped == ["no-mmap"]
     if "mlock" in names:
-        mode = load_mode(("mlock", "no-mmap") if is_read else ("mlock",))
-    elif is_direct:
-        mode = load_mode(("direct-io",))
+        mode = "mlock" if is_read else "mmap+mlock"
     else:
-        mode = load_mode(("no-mmap",)) if is_read else "".join(mapped[-1:])
+        mode = "dio" if is_direct else "none" if is_read else "".join(mapped)
     return (LOAD_MODE.long_flag, mode) if mode else ()
-
-
-def _switches(item: Item) -> tuple[str, ...]:
-    """The switches that an option for loading stands for."""
-    if item.name != LOAD_MODE.name:
-        return (item.name,)
-    return LOAD_MODES.get(item.value) or ((item.value,) if item.value == "mmap" else ())
-
-
-def _modes(item: Item, reader: Reader) -> tuple[str, ...]:
-    switches = LOAD_MODES.get(item.value, ()) if item.name == LOAD_MODE.name else ()
-    return tuple(flag for name in switches if reader.takes(flag := f"--{name}"))
 
 
 def spelled(items: Iterable[Item], accepted: Accepted) -> tuple[Item, ...]:
@@ -243,26 +220,24 @@ def _untaken(what: str, accepted: Accepted) -> BadInputError:
 
 def _drafting(item: Item, accepted: Accepted) -> tuple[str, ...]:
     """The drafter kinds; nothing where the draft model alone selects them."""
-    flag, value = item.spelling, item.value
-    drafter, _, settings = value.partition(":")
-    if flag not in accepted.flags and settings and drafter == "draft":
-        pairs = (setting.partition("=") for setting in settings.split(","))
-        words = [w for key, _, text in pairs for w in (_IK_FLAGS[key], text)]
+    if item.spelling not in accepted.flags:
+        options = drafting(item.value, through_server=True)
+        if options.pop("spec-type", (MODEL_KIND,)) != (MODEL_KIND,):
+            raise _untaken(item.text, accepted)
+        words = [word for name, values in options.items() for word in (f"--{name}", *values)]
         return words_of(spelled(divide(words), accepted))
-    if flag not in accepted.flags and value != MODEL_KIND:
-        raise _untaken(f"{flag} {value}", accepted)
-    if flag in accepted.flags and (settings or not accepted.drafters):
-        return (flag, value)
+    if ":" in item.value or not accepted.drafters:
+        return (item.flag, item.value)
     # Builds whose list lacks it draft with a draft model wherever one is given.
-    named = [one for one in value.split(",") if one in accepted.drafters or one != MODEL_KIND]
-    return (flag, ",".join(_drafter(one, accepted) for one in named)) if named else ()
+    named = [one for one in item.value.split(",") if one in accepted.drafters or one != MODEL_KIND]
+    return (item.flag, ",".join(_drafter(one, accepted) for one in named)) if named else ()
 
 
-def _drafter(name: str, accepted: Accepted) -> str:
-    for known in (name, IK_KINDS.get(name, name)):
+def _drafter(kind: str, accepted: Accepted) -> str:
+    for known in (kind, IK_KINDS.get(kind, kind)):
         if known in accepted.drafters:
             return known
-    raise _untaken(f"--spec-type {name}", accepted)
+    raise _untaken(f"--spec-type {kind}", accepted)
 
 
 def _switched(item: Item, accepted: Accepted) -> tuple[str, ...]:

@@ -50,6 +50,15 @@ class Arity(Enum):
     UNTOLD = "builds disagree"
 
 
+_ARITIES = {
+    **dict.fromkeys(((), (0,)), Arity.NONE),
+    (1,): Arity.ONE,
+    (2,): Arity.TWO,
+    (0, 1): Arity.MAYBE,
+}
+"""Arities by the numbers of values that builds take."""
+
+
 class _Line(NamedTuple):
     """One line of a table."""
 
@@ -72,6 +81,11 @@ class _Line(NamedTuple):
         """Every spelling."""
         return (*self.flags, *self.negations)
 
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """Every spelling that is taken no more."""
+        return self.names if self.until else ()
+
 
 class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     """One option of llama-server, whatever the dialects call it."""
@@ -82,10 +96,9 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     arity: Arity
     is_file: bool
     """Whether its value is a path."""
-    variable: str | None
     taken: Mapping[Dialect, frozenset[str]]
     """The spellings that each dialect takes, without dialects that take none."""
-    until: Mapping[tuple[Dialect, str], str]
+    until: Mapping[tuple[Dialect | None, str], str]
     """Until when a dialect took a spelling that it takes no more."""
     since: Mapping[str, str]
     """The first builds that are known to take newer spellings, and to read newer variables."""
@@ -119,7 +132,7 @@ class ServerOption(msgspec.Struct, frozen=True, kw_only=True):
     def known_to(self, flag: str) -> frozenset[Dialect]:
         """The dialects that take a spelling, or did."""
         taking = {dialect for dialect, names in self.taken.items() if flag in names}
-        return frozenset(taking | {dialect for dialect, name in self.until if name == flag})
+        return frozenset(taking | {one for one, name in self.until if name == flag and one})
 
     def arity_of(self, flag: str) -> Arity:
         """Number of words that ``flag``, one of the option's spellings, takes."""
@@ -272,58 +285,39 @@ def _options() -> tuple[list[_Line], ...]:
 def _option(place: int) -> ServerOption:
     """The option at a place of ``_options``; few of them are asked for."""
     lines = _options()[place]
-    negations = dict.fromkeys(name for line in lines for name in line.negations)
+    negations = tuple(dict.fromkeys(name for line in lines for name in line.negations))
     flags = dict.fromkeys(name for line in lines for name in line.flags if name not in negations)
     # A line of what switches it off alone says nothing of its values.
     whole = [line for line in lines if not flags.keys().isdisjoint(line.flags)]
-    taken: dict[Dialect, frozenset[str]] = {}
-    until: dict[tuple[Dialect, str], str] = {}
-    since: dict[str, str] = {}
-    variables: dict[str, frozenset[Dialect]] = {}
-    for line in lines:
-        if line.variable is not None:
-            readers = variables.setdefault(line.variable, frozenset())
-        if line.dialect is None:
-            continue
-        known = taken.get(line.dialect, frozenset())
-        if line.until:
-            until |= {(line.dialect, name): line.until for name in line.names}
-            continue
-        if line.since:
-            since |= {name: line.since for name in line.names if name not in known}
-        taken[line.dialect] = known.union(line.names)
-        if line.variable is not None:
-            if line.since and line.dialect not in readers:
-                since[line.variable] = line.since
-            variables[line.variable] = readers | {line.dialect}
+    today = [(line.dialect, line) for line in lines if line.dialect and not line.until]
+    spelled = [
+        (one, line, name)
+        for one, line in today
+        for name in filter(None, (*line.names, line.variable))
+    ]
+    older = {name for one, line, name in spelled if one is Dialect.LLAMA_CPP and not line.since}
     return ServerOption(
         flags=tuple(flags),
-        negations=tuple(negations),
-        arity=_arity({line.n_values for line in whole}),
+        negations=negations,
+        arity=_ARITIES.get(tuple(sorted({line.n_values for line in whole})), Arity.UNTOLD),
         is_file=any(line.is_file for line in lines),
-        variable=next(iter(variables), None),
-        taken=taken,
-        until=until,
-        since=since,
-        variables=variables,
+        taken={
+            dialect: frozenset(name for one, line in today if one is dialect for name in line.names)
+            for dialect in dict.fromkeys(one for one, _line in today)
+        },
+        until={(line.dialect, name): line.until for line in lines for name in line.gone},
+        since={
+            name: line.since for _one, line, name in spelled if line.since and name not in older
+        },
+        variables={
+            name: frozenset(one for one, line in today if line.variable == name)
+            for name in dict.fromkeys(line.variable for line in lines)
+            if name is not None
+        },
         counts={one.dialect: one.n_values for one in reversed(whole) if one.dialect is not None},
         is_harmless=lines[0].is_harmless,
         programs=tuple(dict.fromkeys(name for line in lines for name in line.programs)),
     )
-
-
-def _arity(counts: set[int]) -> Arity:
-    """Number of values by those that the dialects take."""
-    match sorted(counts):
-        case [0] | []:
-            return Arity.NONE
-        case [1]:
-            return Arity.ONE
-        case [2]:
-            return Arity.TWO
-        case [0, 1]:
-            return Arity.MAYBE
-    return Arity.UNTOLD
 
 
 @cache

@@ -1,26 +1,23 @@
 """Reads the user's existing llama-server command into spectui's options."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spectui.commands.arguments import first_dense, first_experts, puts_elsewhere
 from spectui.commands.command import LAYERS, ServerCommand, Start
-from spectui.commands.drafting import (
-    SPEC_DEFAULT,
-    drafting,
-    joined,
-    old_lengths,
-    told_apart,
-)
+from spectui.commands.drafting import SPEC_DEFAULT, drafting, old_lengths, own_words
 from spectui.commands.items import FLASH_ATTENTION, Item, divide, words_of
 from spectui.commands.measured import is_made_up
-from spectui.commands.renames import LENGTHS, SERVED
+from spectui.commands.recognition import recognise
+from spectui.commands.renames import LOADING, SERVED
+from spectui.commands.rewriting import is_of_ngrams
 from spectui.commands.server_options import new_names
 from spectui.errors import BadInputError
-from spectui.options.catalogue import SHARED_BY_NGRAMS
+from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, NGRAMS, numbers_of
-from spectui.options.placement import LOAD_MODES
+from spectui.options.placement import LOAD_MODE, LOAD_MODES
 from spectui.options.reading import read_setup
 from spectui.options.setup import EXPERTS, Setup, SplitMode
 
@@ -33,28 +30,20 @@ _PRINTING = frozenset(
 _BUNDLES = ("--fim-qwen-", "--gpt-oss-", "--vision-gemma-", "--embd-gemma-")
 """Prefixes of switches that stand for a model of the hub and its settings."""
 _MOST_LAYERS = 256
+_OF_EXPERTS = ("cpu-moe", "n-cpu-moe")
 _OVERRIDES = {"override-tensor": "", "override-tensor-draft": "-draft"}
 """Suffix of the names of the other placements of the same model."""
 _CPUS = frozenset(f"cpu-{one}{which}" for one in ("mask", "range") for which in ("", "-batch"))
 _REPEATABLE = frozenset({*_OVERRIDES, "override-kv", *_CPUS})
 _LAYER_FLAGS = {"gpu-layers": "-ngl", "gpu-layers-draft": "-ngld"}
 _NGRAM_OPTIONS = frozenset(one.option for drafter in NGRAMS for one in numbers_of(drafter))
-_THREADS = frozenset({"threads", "threads-batch", "threads-draft", "threads-batch-draft"})
-_UNDOES = {
-    "mmap": ("no-mmap",),
-    "no-direct-io": ("direct-io",),
-    "load-mode": ("no-mmap", "mlock", "direct-io"),
-    "kv-offload": ("no-kv-offload",),
-    "op-offload": ("no-op-offload",),
-    "repack": ("no-repack",),
+_STANDS_FOR: dict[tuple[str, tuple[str, ...]], dict[str, tuple[str, ...]]] = {
+    **{(name, ()): {} for name in ("mmap", "no-direct-io", "kv-offload", "op-offload", "repack")},
+    ("seed", ("-1",)): {},
+    ("no-flash-attn", ()): {"flash-attn": ("off",)},
+    ("spec-default", ()): SPEC_DEFAULT,
 }
-"""Options that take others back."""
-_SWITCHES: dict[str, dict[str, tuple[str, ...]]] = {
-    **{name: {} for name in ("mmap", "no-direct-io", "kv-offload", "op-offload", "repack")},
-    "no-flash-attn": {"flash-attn": ("off",)},
-    "spec-default": SPEC_DEFAULT,
-}
-"""Switches that stand for options of other names."""
+"""Options with values that spell a default out, or stand for options of other names."""
 
 
 def names_model(items: Sequence[Item]) -> bool:
@@ -67,29 +56,25 @@ def prints_and_ends(items: Sequence[Item]) -> Item | None:
     return next((item for item in items if item.name in _PRINTING), None)
 
 
-def check_local(items: Sequence[Item]) -> None:
+def _check_local(items: Sequence[Item]) -> None:
     """Make sure that the models are local files.
 
     Raises:
         BadInputError: one comes from the hub, the server is a router, or there is no model.
     """
-    has_model = False
     for item in items:
-        flag, shown = item.spelling, item.text
-        needed = _HUB.get(item.name)
-        if needed is not None:
+        if item.name in _HUB:
             raise BadInputError(
-                f"the command takes a model from the hub ({shown}), and spectui reads local GGUF "
-                f"files; write {needed} instead, with the file that llama-server keeps in the "
-                f"Hugging Face cache"
+                f"the command takes a model from the hub ({item.text}), and spectui reads local "
+                f"GGUF files; write {_HUB[item.name]} instead, with the file that llama-server "
+                f"keeps in the Hugging Face cache"
             )
-        if flag.startswith(_BUNDLES) and not item.values:
+        if item.spelling.startswith(_BUNDLES) and not item.values:
             raise BadInputError(
-                f"{flag} stands for a model of the hub and its settings; write them out, with "
-                f"-m FILE"
+                f"{item.spelling} stands for a model of the hub and its settings; write them out, "
+                f"with -m FILE"
             )
-        has_model = has_model or (item.option is not None and item.option.name == "model")
-    if has_model:
+    if any(item.name == "model" for item in items):
         return
     router = next((item for item in items if item.name in _ROUTER), None)
     if router is not None:
@@ -100,36 +85,6 @@ def check_local(items: Sequence[Item]) -> None:
     raise BadInputError(
         "the command names no model file; spectui reads local GGUF files, so add -m FILE"
     )
-
-
-def _patterns_first(options: dict[str, tuple[str, ...]], suffix: str) -> tuple[str, ...]:
-    """Patterns in place of the options for experts and FFN weights, which are removed.
-
-    llama-server takes the first placement that matches a tensor. spectui, as its export, writes
-    ``-ot`` before these options; so where an ``-ot`` behind them puts weights elsewhere, they have
-    to become patterns before it.
-
-    Args:
-        options: options taken over so far.
-        suffix: end of the names of the model's options.
-    """
-    experts = _number_of_layers(options, f"n-cpu-moe{suffix}")
-    dense = 0 if suffix else _number_of_layers(options, "n-cpu-ffn")
-    found = []
-    if f"cpu-moe{suffix}" in options:
-        found.append(rf"\.{EXPERTS}")
-    elif experts:
-        found.append(first_experts(experts).pattern)
-    if dense:
-        found.append(first_dense(dense).pattern)
-    for name in (f"cpu-moe{suffix}", f"n-cpu-moe{suffix}", *(("n-cpu-ffn",) if dense else ())):
-        options.pop(name, None)
-    return tuple(f"{pattern}=CPU" for pattern in found)
-
-
-def _number_of_layers(options: Mapping[str, tuple[str, ...]], name: str) -> int:
-    given = options.get(name, ("0",))[-1]
-    return min(int(given), _MOST_LAYERS) if given.isascii() and given.isdigit() else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,11 +171,11 @@ def take_over(
             measure.
     """
     items = command.items
-    check_local(items)
+    _check_local(items)
     elsewhere = tuple(item for item in items if other_drafts and _is_elsewhere(item))
     if elsewhere:
         # Their draft is none that drafts on its own.
-        elsewhere += tuple(item for item in items if _names(item, "model-draft"))
+        elsewhere += tuple(item for item in items if item.name == "model-draft")
         items = tuple(item for item in items if item not in elsewhere)
     options, extra = taken_options(items, through_server=through_server)
     # What is set aside leaves no draft whose lengths would matter.
@@ -234,13 +189,19 @@ def take_over(
     )
 
 
+def _is_elsewhere(item: Item) -> bool:
+    """Whether the option names a drafter that only llama-server has."""
+    kinds = ",".join(item.values).split(",")
+    return item.name == "spec-type" and not set(kinds).isdisjoint(HIDDEN_STATE_KINDS)
+
+
 def taken_options(
-    items: Iterable[Item], *, through_server: bool = False
+    given: Iterable[Item], *, through_server: bool = False
 ) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
     """The items in spectui's options, whatever models they name, and the words of the others.
 
     Args:
-        items: options of a command.
+        given: options of a command.
         through_server: as ``take_over``.
 
     Raises:
@@ -248,73 +209,83 @@ def taken_options(
     """
     options: dict[str, tuple[str, ...]] = {}
     extra: list[str] = []
-    has_old_lengths = False
-    for item in items:
-        is_former = item.name in LENGTHS and item.spelling not in new_names()
-        has_old_lengths = has_old_lengths or is_former
+    command = ServerCommand(items=tuple(given))
+    for item in (own for one in command.items for own in _of_drafters(one, command)):
         found = _taken(item, through_server=through_server)
-        if found is None or not _is_written(item):
+        if found is None or item.option is None or not item.option.is_written:
             extra += item.separate
-        for undone in _UNDOES.get(item.name, ()):
+        # A switch takes its opposite back, and the mode of loading its switches.
+        is_off = item.name.startswith("no-")
+        opposite = item.name.removeprefix("no-") if is_off else f"no-{item.name}"
+        for undone in LOADING if item.name == LOAD_MODE.name else (opposite,):
             options.pop(undone, None)
         for name, values in (found or {}).items():
-            options[name] = _joined(options, name, values)
-    kinds = [kind for value in options.get("spec-type", ()) for kind in value.split(",")]
-    options = told_apart(options, kinds, has_old_lengths=has_old_lengths)
-    if kinds == [MODEL_KIND]:
+            _add(options, name, values)
+    if options.get("spec-type") == (MODEL_KIND,):
         # A draft model is reason enough to draft with it.
         del options["spec-type"]
     return options, tuple(extra)
 
 
-def _names(item: Item, name: str) -> bool:
-    return item.option is not None and item.option.name == name
+def _of_drafters(item: Item, command: ServerCommand) -> Iterable[Item]:
+    """The item, or options of each n-gram drafter in place of one that they once shared."""
+    is_former = item.spelling not in new_names()
+    is_shared = is_former and is_of_ngrams(item, command)
+    return divide(own_words(item, command)) if is_shared else (item,)
 
 
-def _is_elsewhere(item: Item) -> bool:
-    """Whether the option names a drafter that only llama-server has."""
-    kinds = ",".join(item.values).split(",")
-    return _names(item, "spec-type") and not set(kinds).isdisjoint(HIDDEN_STATE_KINDS)
-
-
-def _counted(name: str, values: tuple[str, ...]) -> tuple[str, ...]:
-    """Values of an option; of threads a number, where the machine is to use all it has.
-
-    That is every core's second thread too: more than what llama-server takes unless told.
-    """
-    is_all = name in _THREADS and values in {("0",), ("-1",)}
-    return (str(os.cpu_count() or 1),) if is_all else values
-
-
-def _is_written(item: Item) -> bool:
-    return item.option is not None and item.option.is_written
-
-
-def _joined(
-    options: dict[str, tuple[str, ...]], name: str, values: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Values merged with previous ones; options that they override are removed from ``options``."""
+def _add(options: dict[str, tuple[str, ...]], name: str, values: tuple[str, ...]) -> None:
+    """Add an option to others, some of which it joins or overrides."""
+    if name not in {*_REPEATABLE, "spec-type"}:
+        options[name] = values
+        return
+    joined = (*options.pop(name, ()), *values)
     if name == "spec-type":
-        return joined(options.pop(name, ()), values)
-    if name not in _REPEATABLE:
-        return values
-    before = options.pop(name, ())
-    if name in _OVERRIDES and any(map(puts_elsewhere, values)):
-        before += _patterns_first(options, _OVERRIDES[name])
-    return (*before, *values)
+        joined = (",".join(dict.fromkeys(",".join(joined).split(","))),)
+    elif name in _OVERRIDES and any(map(puts_elsewhere, values)):
+        ahead = len(joined) - len(values)
+        joined = (*joined[:ahead], *_patterns_first(options, _OVERRIDES[name]), *values)
+    options[name] = joined
 
 
-def _is_beyond(item: Item) -> bool:
-    """Whether only llama-server can split a model so."""
-    return item.name == "split-mode" and not set(item.values) <= set(SplitMode)
+def _patterns_first(options: dict[str, tuple[str, ...]], suffix: str) -> tuple[str, ...]:
+    """Patterns in place of the options for experts and FFN weights, which are removed.
+
+    llama-server takes the first placement that matches a tensor. spectui, as its export, writes
+    ``-ot`` before these options; so where an ``-ot`` behind them puts weights elsewhere, they have
+    to become patterns before it.
+
+    Args:
+        options: options taken over so far.
+        suffix: end of the names of the model's options.
+    """
+    every = options.pop(f"cpu-moe{suffix}", None)
+    experts = _layers(options.pop(f"n-cpu-moe{suffix}", ()))
+    dense = 0 if suffix else _layers(options.get("n-cpu-ffn", ()))
+    found = []
+    if every is not None:
+        found.append(rf"\.{EXPERTS}")
+    elif experts:
+        found.append(first_experts(experts).pattern)
+    if dense:
+        del options["n-cpu-ffn"]
+        found.append(first_dense(dense).pattern)
+    return tuple(f"{pattern}=CPU" for pattern in found)
+
+
+def _layers(given: tuple[str, ...]) -> int:
+    text = "".join(given[-1:])
+    return min(int(text), _MOST_LAYERS) if text.isascii() and text.isdigit() else 0
 
 
 def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | None:
     """The option in spectui's names; None if spectui does not know it."""
-    if item.option is None or _is_beyond(item):
+    # Only llama-server can split a model in other ways.
+    is_beyond = item.name == "split-mode" and not set(item.values) <= set(SplitMode)
+    if item.option is None or is_beyond:
         return None
-    match item.option.name, item.values:
-        case "load-mode", (mode,):
+    match item.name, item.values:
+        case LOAD_MODE.name, (mode,):
             switches = LOAD_MODES.get(mode)
             return {item.name: item.values} if switches is None else dict.fromkeys(switches, ())
         case "spec-type", (kind,):
@@ -322,10 +293,45 @@ def _taken(item: Item, *, through_server: bool) -> dict[str, tuple[str, ...]] | 
         case ("fit" | "flash-attn") as name, values:
             wanted = values[0] if values else "on"
             return {name: (FLASH_ATTENTION.get(wanted, wanted),)}
-        case name, () if name in _SWITCHES:
-            return _SWITCHES[name]
-        case "seed", ("-1",):
-            return {}  # the default, spelled out
-        case name, values if item.option.is_ours or name in SHARED_BY_NGRAMS:
-            return {name: _counted(name, values)}
+        case given if given in _STANDS_FOR:
+            return _STANDS_FOR[given]
+        case name, ("0",) | ("-1",) if name.startswith("threads"):
+            # Every core's second thread too: more than what llama-server takes unless told.
+            return {name: (str(os.cpu_count() or 1),)}
+        case name, values if item.option.is_ours:
+            return {name: values}
     return None
+
+
+def counts_from_last(command: ServerCommand) -> bool:
+    """Whether the command keeps experts of the last layers in RAM, as ik_llama.cpp counts."""
+    found = command.last(*_OF_EXPERTS)
+    is_number = found is not None and found[1].name == "n-cpu-moe" and _layers(found[1].values) > 0
+    return is_number and recognise(command).dialect is Dialect.IK
+
+
+def from_first(command: ServerCommand, tensors: Iterable[str]) -> ServerCommand:
+    """A command that counts from the last layer, with a pattern for the layers that it means.
+
+    It is right for one GPU, and for ``-sm graph``: with several, ``-sm layer`` spreads as many
+    layers over all of them.
+
+    Args:
+        command: the command.
+        tensors: names of its model's tensors.
+    """
+    names = tuple(tensors)
+    experts = _numbers_in(rf"blk\.(\d+)\.{EXPERTS}\.weight$", names)
+    predicting = _numbers_in(r"blk\.(\d+)\.nextn\.", names)
+    n_layers = _layers((command.value(*_OF_EXPERTS) or "",))
+    layers = sorted(experts - predicting)[-n_layers:]
+    pattern = rf"blk\.({'|'.join(map(str, layers))})\.{EXPERTS}"
+    # The last of them counts there, and behind every -ot.
+    items = (item for item in command.items if item.name not in _OF_EXPERTS)
+    written = divide(("-ot", f"{pattern}=CPU")) if layers else ()
+    return replace(command, items=(*items, *written))
+
+
+def _numbers_in(pattern: str, names: Iterable[str]) -> set[int]:
+    """Numbers of the layers whose tensors' names begin so."""
+    return {int(found[1]) for name in names if (found := re.match(pattern, name)) is not None}

@@ -18,6 +18,7 @@ from spectui.commands.renames import SERVED
 from spectui.commands.rewriting import passed_on, spelled
 from spectui.commands.server_options import canonical, flags_of
 from spectui.commands.takeover import names_model, prints_and_ends, taken_options
+from spectui.documents import or_reason
 from spectui.errors import BadInputError, UsageError
 from spectui.format import printable
 from spectui.options.dialect import Dialect
@@ -84,18 +85,21 @@ def _check_dialect(command: ServerCommand, reader: Reader) -> None:
 def _left_out(findings: Sequence[Finding], reader: Reader) -> dict[int, Finding]:
     """Options that others overrule and that cannot stay, with the findings that say so."""
     refused = {one.at for one in findings if one.severity is Severity.ERROR}
-    overruled = {one.at: one for one in findings if one.topic is Topic.OVERRULED}
     # ik_llama.cpp's variables overrule its arguments; written as arguments they would not.
-    kept = set() if reader.dialect is Dialect.IK else overruled.keys() - refused
-    return {at: one for at, one in overruled.items() if at not in kept}
+    is_ik = reader.dialect is Dialect.IK
+    return {
+        one.at: one
+        for one in findings
+        if one.topic is Topic.OVERRULED and (is_ik or one.at in refused)
+    }
 
 
 def _without(command: ServerCommand, overruled: dict[int, Finding]) -> ServerCommand:
     """The command with its variables as arguments, and without what others overrule."""
-    left = [one for at, one in enumerate(command.items) if at not in overruled]
+    items = (one for at, one in enumerate(command.items) if at not in overruled)
     return replace(
         command,
-        items=tuple(replace(one, variable=None) for one in left),
+        items=tuple(replace(one, variable=None) for one in items),
         remarks=tuple(one for one in command.remarks if one.replacement is None),
     )
 
@@ -194,25 +198,18 @@ def _name(command: ServerCommand) -> str:
 
 
 def _document(command: ServerCommand, written: ServerCommand) -> dict[str, object]:
+    """The models' files and how the written command drafts, or why spectui cannot tell."""
     document: dict[str, object] = {}
     for key, (name, flag) in _FILES.items():
-        document[key] = command.value(name)
-        if document[key] is None:
-            document[f"{key}_reason"] = f"the command names no file with {flag}"
-    return document | _speculation(written)
-
-
-def _speculation(command: ServerCommand) -> dict[str, object]:
-    """How the written command drafts, or why spectui cannot tell."""
+        missing = f"the command names no file with {flag}"
+        document |= or_reason(key, command.value(name), missing)
     speculation, reason = None, "nothing drafts"
     try:
-        if command.kinds:
-            options, _extra = taken_options(command.items)
-            lengths = {name: (value,) for name, value in old_lengths(command).items()}
-            speculation = read_speculation(lengths | options)
+        if written.kinds:
+            options, _extra = taken_options(written.items)
+            lengths = {name: (value,) for name, value in old_lengths(written).items()}
+            speculation = told(read_speculation(lengths | options))
     except (BadInputError, UsageError) as error:
         # What spectui would not measure its server may take all the same.
         reason = f"spectui cannot draft so: {error}"
-    if speculation is None:
-        return {"speculation": None, "speculation_reason": reason}
-    return {"speculation": told(speculation)}
+    return document | or_reason("speculation", speculation, reason)

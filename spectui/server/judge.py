@@ -14,7 +14,7 @@ from pathlib import Path
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, error
 from spectui.commands.items import FILE_LISTS, Item
-from spectui.commands.lint.kinds import respelled
+from spectui.commands.lint.drafters import respelled
 from spectui.commands.reader import Reader
 from spectui.commands.server_options import canonical
 from spectui.commands.takeover import names_model, prints_and_ends

@@ -12,10 +12,10 @@ from spectui.cli.taken import with_experts_from_first
 from spectui.commands.command import ServerCommand
 from spectui.commands.drafting import drafting
 from spectui.commands.items import divide
-from spectui.commands.last_layers import counts_from_last, from_first
 from spectui.commands.lint.checking import lint
+from spectui.commands.renames import Stage, fault_of_stage, stages_of
 from spectui.commands.sources.reading import read_command
-from spectui.commands.stages import Stage, read_stage
+from spectui.commands.takeover import counts_from_last, from_first
 from spectui.errors import BadInputError
 from spectui.options.setup import EXPERTS
 from tests.commands.test_lint import ERROR, IK, WARNING, found
@@ -40,8 +40,8 @@ def of(words: tuple[str, ...]) -> ServerCommand:
 )
 def test_a_stage(text: str, kind: str, numbers: dict[str, str]) -> None:
     stage = Stage(kind=kind, numbers=numbers)
-    assert read_stage(text) == stage
-    assert read_stage(stage.words[1]) == stage
+    assert fault_of_stage(text) is None
+    assert stages_of(text) == stages_of(stage.words[1]) == [stage]
 
 
 @table(
@@ -51,8 +51,7 @@ def test_a_stage(text: str, kind: str, numbers: dict[str, str]) -> None:
     ],
 )
 def test_no_stage(text: str) -> None:
-    with pytest.raises(ValueError, match=r"\w"):
-        read_stage(text)
+    assert fault_of_stage(text)
     assert any(one.severity is ERROR for one in lint(of(("--spec-type", text)), IK))
 
 

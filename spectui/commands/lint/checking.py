@@ -9,31 +9,27 @@ import msgspec
 from spectui.commands.command import ServerCommand
 from spectui.commands.finding import Finding, Severity
 from spectui.commands.items import divide
-from spectui.commands.lint.caches import caches_rule, serving_rule
-from spectui.commands.lint.drafters import drafters_rule
-from spectui.commands.lint.kinds import kinds_rule
+from spectui.commands.lint import names, settings
+from spectui.commands.lint.drafters import drafters_rule, kinds_rule
 from spectui.commands.lint.lengths import lengths_rule, ngrams_rule
-from spectui.commands.lint.misread import misread_rule
-from spectui.commands.lint.placement import placement_rule
-from spectui.commands.lint.programs import own_options, program_rule
-from spectui.commands.lint.spelling import repeats_rule, spelling_rule
 from spectui.commands.programs import as_server
 from spectui.commands.reader import Reader
+from spectui.commands.rewriting import as_meant
 
 Rule = Callable[[ServerCommand, Reader], Iterator[Finding]]
 
 _RULES: tuple[Rule, ...] = (
-    program_rule,
+    names.program_rule,
     lengths_rule,
-    spelling_rule,
+    names.spelling_rule,
     kinds_rule,
-    misread_rule,
-    repeats_rule,
+    settings.misread_rule,
+    names.repeats_rule,
     drafters_rule,
     ngrams_rule,
-    caches_rule,
-    placement_rule,
-    serving_rule,
+    settings.caches_rule,
+    settings.placement_rule,
+    settings.serving_rule,
 )
 """Rules in the order of their corrections: old names reveal which defaults were meant."""
 _MOST_ROUNDS = 500
@@ -68,7 +64,7 @@ def check(command: ServerCommand, reader: Reader, *, always: bool = False) -> Re
         always: whether a command that the server runs is corrected too.
     """
     findings = left = lint(command, reader)
-    right = as_server(command.edited(dict.fromkeys(own_options(command, reader), ())))
+    right = as_server(command.edited(dict.fromkeys(names.own_options(command, reader), ())))
     if always or any(finding.severity is Severity.ERROR for finding in findings):
         remarks = tuple(one for one in command.remarks if one.replacement is None)
         right, left = _corrected(replace(right, remarks=remarks), reader)
@@ -95,10 +91,11 @@ def _corrected(command: ServerCommand, reader: Reader) -> tuple[ServerCommand, t
 
 def _found(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield what the rules say, and then what the reader itself does of all other options."""
-    others = own_options(command, reader)
+    others, meant = names.own_options(command, reader), as_meant(command)
     refused = set(others)
     for rule in _RULES:
-        for finding in rule(command, reader):
+        # What is spelled otherwise counts as what it is put right to.
+        for finding in rule(command if rule is names.spelling_rule else meant, reader):
             if finding.at in others:
                 continue
             if finding.severity is Severity.ERROR:
@@ -131,13 +128,11 @@ def _worst_first(command: ServerCommand, found: Iterable[Finding]) -> tuple[Find
 
 def _without_unread(command: ServerCommand, reader: Reader) -> ServerCommand:
     """The command without variables that the server ignores, and would stop at as options."""
-    return replace(
-        command,
-        items=tuple(
-            one
-            for one in command.items
-            if not one.variable
-            or reader.reads(one.variable) is not False
-            or reader.takes(one.flag) is not False
-        ),
-    )
+    unread = [
+        one
+        for one in command.items
+        if one.variable is not None
+        and reader.reads(one.variable) is False
+        and reader.takes(one.flag) is False
+    ]
+    return replace(command, items=tuple(one for one in command.items if one not in unread))

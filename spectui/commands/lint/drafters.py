@@ -1,44 +1,151 @@
-"""Rules for drafts and drafters that do not match."""
+"""Rules for what drafts: the kinds of ``--spec-type``, and drafts that do not match them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 
+from spectui.commands import renames
 from spectui.commands.command import ServerCommand
-from spectui.commands.drafting import is_of_stage, kind_by_name, kind_of_draft
+from spectui.commands.drafting import (
+    drafting,
+    is_of_stage,
+    kind_by_name,
+    kind_of_draft,
+    to_ik_stages,
+)
 from spectui.commands.finding import Finding, Severity, about, error, note, warning
+from spectui.commands.items import Item
 from spectui.commands.measured import is_made_up
 from spectui.commands.reader import Reader
-from spectui.commands.renames import (
-    BY_LAYERS,
-    BY_SWITCH,
-    DRAFTS,
-    IK_KINDS,
-    MODEL_FLAGS,
-    NEED_DRAFT,
-    SERVED,
-)
-from spectui.commands.rewriting import as_meant
-from spectui.commands.stages import BY_ITSELF
+from spectui.errors import BadInputError
 from spectui.options.dialect import Dialect
 from spectui.options.drafters import HIDDEN_STATE_KINDS, MODEL_KIND, MTP_KIND
 
-_FOUND_OUT = (MTP_KIND, "draft-dflash", "draft-dspark")
-"""Kinds of drafts that llama-server recognises by their files."""
+_MEANT = {"yes": "on", "y": "on", "no": "off", "n": "off"}
 _SIGN_OF_MTP = ".nextn.eh_proj.weight"
 """Tensor of a file's last layer by which llama-server recognises MTP layers
 (``common_speculative_types_from_gguf``)."""
 _OF_THE_DRAFT = re.compile(r".+-draft|spec-draft-.+|spec-replace")
 """Names of options for a draft model."""
 _OF_DRAFTING = (
-    *(*MODEL_FLAGS, "spec-draft-p-split"),
+    *(*renames.MODEL_FLAGS, "spec-draft-p-split"),
     *("spec-draft-sampling", "spec-draft-backend-sampling"),
 )
 """Options for drafting with any model, MTP layers included."""
 
 
+def kinds_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
+    """Yield findings on every ``--spec-type``."""
+    if reader.dialect is Dialect.IK:
+        yield from _kinds_of_ik(command)
+    elif reader.is_current:
+        for at, item in command.all("spec-type"):
+            yield from _ik_form(at, item) if ":" in item.value else _kinds(at, item)
+        yield from _of_one_context(command)
+
+
+def _kinds(at: int, item: Item) -> Iterator[Finding]:
+    given = item.value.split(",")
+    kinds = [_known(kind) for kind in given]
+    if kinds == given:
+        return
+    alike = [
+        kind or next(iter(get_close_matches(own, renames.KINDS, 1)), None)
+        for kind, own in zip(kinds, given, strict=True)
+    ]
+    words = (item.flag, ",".join(filter(None, alike)))
+    yield error(
+        (at, item),
+        f"llama-server knows no {item.flag} {item.value}",
+        f"it takes {', '.join(renames.KINDS)}, or several with commas, and stops at anything else",
+        write=None if None in alike else words,
+        fix=None if None in kinds else words,
+    )
+
+
+def _known(kind: str) -> str | None:
+    """llama-server's name for a kind in another spelling, or without its prefix."""
+    spellings = (kind, renames.FORMER_KINDS.get(kind, kind), f"draft-{kind}", f"ngram-{kind}")
+    return next(filter(None, (respelled(one, renames.KINDS) for one in spellings)), None)
+
+
+def respelled(value: str, words: Iterable[str]) -> str | None:
+    """The valid word that the value is another spelling of; None if there is none."""
+    spelled = _MEANT.get(value.casefold(), value.casefold())
+    others = {spelled, spelled.replace("_", "-"), spelled.replace("-", "_")}
+    return next((word for word in words if word in others), None)
+
+
+def _ik_form(at: int, item: Item) -> Iterator[Finding]:
+    """Find ik_llama.cpp's numbers behind the kind, which are separate options elsewhere."""
+    try:
+        options = drafting(item.value).items()
+    except BadInputError:
+        words: tuple[str, ...] | None = None
+    else:
+        words = tuple(
+            w for n, values in options for w in (renames.MODEL_FLAGS.get(n, f"--{n}"), *values)
+        )
+    yield error(
+        (at, item),
+        f"{item.flag} {item.value} is ik_llama.cpp's form",
+        "llama-server takes a kind alone, and stops at anything else",
+        fix=words,
+    )
+
+
+def _of_one_context(command: ServerCommand) -> Iterator[Finding]:
+    """Find several kinds that draft with a model: llama-server has one draft context."""
+    found, kinds = command.last("spec-type"), command.kinds
+    of_models = [kind for kind in kinds if kind in renames.OF_MODELS]
+    if found is None or len(of_models) < 2:  # noqa: PLR2004 - two of them
+        return
+    kind = kind_of_draft(command) if command.has_draft else MTP_KIND
+    named = ",".join((*(one for one in kinds if one not in renames.OF_MODELS), kind))
+    yield error(
+        found,
+        f"{' and '.join(of_models)} cannot draft beside each other",
+        "llama-server has one draft context, and ends while it loads or drafts nothing; name one "
+        "of them",
+        write=(found[1].flag, named) if kind in of_models else None,
+    )
+
+
+def _kinds_of_ik(command: ServerCommand) -> Iterator[Finding]:
+    """Find values that are no stages of ik_llama.cpp, and stages that cannot follow each other."""
+    found = list(command.all("spec-type"))
+    faults = [(at, item, renames.fault_of_stage(item.value)) for at, item in found]
+    for at, item, fault in faults:
+        if fault is not None:
+            yield _no_stage(at, item, command, fault)
+        elif renames.stages_of(item.value)[0].kind == renames.UNFINISHED:
+            yield warning(
+                (at, item),
+                f"{item.flag} {renames.UNFINISHED} drafts nothing in ik_llama.cpp",
+                "it takes the name, and has no drafter behind it",
+                write=(),
+            )
+    kinds = [renames.stages_of(item.value)[0].kind for _at, item in found]
+    chain = None if any(fault for _at, _item, fault in faults) else renames.fault_of_chain(kinds)
+    if chain is not None:
+        what = f"ik_llama.cpp does not draft with {', '.join(kinds)}"
+        yield error(found[-1], what, f"it stops: {chain}")
+
+
+def _no_stage(at: int, item: Item, command: ServerCommand, why: str) -> Finding:
+    edits = to_ik_stages(command)
+    words = next(filter(None, edits.values()), ())
+    # What is no stage then either only its author can tell.
+    if any(map(renames.fault_of_stage, words[1::2])):
+        edits, words = {}, ()
+    elif unfit := renames.fault_of_chain([renames.stages_of(one)[0].kind for one in words[1::2]]):
+        edits, words, why = {}, (), f"{why}; {unfit}"
+    what = f"ik_llama.cpp's llama-server knows no {item.flag} {item.value}"
+    return error((at, item), what, why, write=words or None, fix=edits)
+
+
 def drafters_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
     """Yield findings on drafts and drafters that do not match."""
-    command = as_meant(command)
     if command.has_draft:
         yield from _of_draft(command, reader)
         yield from _without_model(command)
@@ -56,9 +163,8 @@ def drafters_rule(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 
 def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    found = command.last(*DRAFTS)
+    found, kinds = command.last(*renames.DRAFTS), command.kinds
     at, shown = (-1, "the draft") if found is None else (found[0], found[1].shown)
-    kinds = command.kinds
     if not command.has("spec-type", "spec-default"):
         yield from _no_kind(at, shown, command, reader)
     elif not kinds:
@@ -69,7 +175,7 @@ def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
             "the draft is loaded, --fit counts its memory, and it is dropped again: nothing drafts",
             write=(none.flag, kind_of_draft(command)),
         )
-    elif set(kinds) <= set(BY_ITSELF):
+    elif set(kinds) <= set(renames.BY_ITSELF):
         yield warning(
             found or shown,
             f"{shown} is given, but only {', '.join(kinds)} drafts",
@@ -81,28 +187,29 @@ def _of_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
 
 
 def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    kind = kind_of_draft(command)
+    """Find a draft of which no option says as what it drafts."""
+    kind, by_name, tensors = kind_of_draft(command), kind_by_name(command), command.draft_tensors
+    # llama-server takes such a file for MTP layers.
+    has_sign = tensors is not None and any(name.endswith(_SIGN_OF_MTP) for name in tensors)
+    what = "there is a draft, but no --spec-type"
+    why = "since spring 2026 llama-server loads the draft and then drafts nothing with it"
     if reader.dialect is Dialect.IK:
         # Where something is of a stage, that is told of it.
-        if not any(map(is_of_stage, command.items)):
-            does = "ik_llama.cpp neither loads the draft nor drafts with it"
-            yield _undrafted(at, IK_KINDS.get(kind), _NO_KIND, f"since spring 2026 {does}")
-    elif reader.is_current and _is_taken_for_mtp(command) and kind == MODEL_KIND:
-        yield _undrafted(
-            at,
-            kind,
-            f"{shown} is a whole model whose last layer predicts tokens, without --spec-type",
-            "llama-server takes such a file for MTP layers of the target",
-        )
-    elif reader.is_current and kind_by_name(command) == MTP_KIND and command.draft_tensors is None:
-        yield _undrafted(
-            at,
-            kind,
-            f"whether {shown} drafts depends on its file",
+        if any(map(is_of_stage, command.items)):
+            return
+        why = "since spring 2026 ik_llama.cpp neither loads the draft nor drafts with it"
+    elif not reader.is_current:
+        return
+    elif has_sign and kind == MODEL_KIND:
+        what = f"{shown} is a whole model whose last layer predicts tokens, without --spec-type"
+        why = "llama-server takes such a file for MTP layers of the target"
+    elif by_name == MTP_KIND and tensors is None:
+        what = f"whether {shown} drafts depends on its file"
+        why = (
             "llama-server knows MTP layers by a tensor that some files lack, such as Gemma's, and "
-            "then drafts nothing; with --spec-type it drafts with either",
+            "then drafts nothing; with --spec-type it drafts with either"
         )
-    elif reader.is_current and kind_by_name(command) and command.value("spec-draft-hf"):
+    elif by_name and command.value("spec-draft-hf"):
         yield note(
             (at, command.items[at]),
             f"whether {shown} drafts depends on the files of its repository",
@@ -110,32 +217,20 @@ def _no_kind(at: int, shown: str, command: ServerCommand, reader: Reader) -> Ite
             f"with --spec-type {kind} it always does",
             write=("--spec-type", kind),
         )
-    elif reader.is_current and (
-        kind not in _FOUND_OUT or (kind == MTP_KIND and not _is_taken_for_mtp(command))
-    ):
-        does = "llama-server loads the draft and then drafts nothing with it"
-        yield _undrafted(at, kind, _NO_KIND, f"since spring 2026 {does}")
-
-
-_NO_KIND = "there is a draft, but no --spec-type"
-
-
-def _undrafted(at: int, kind: str | None, what: str, why: str) -> Finding:
-    return Finding(
+        return
+    elif kind in {"draft-dflash", "draft-dspark"} or (kind == MTP_KIND and has_sign):
+        # It recognises them by their files.
+        return
+    named = renames.IK_KINDS.get(kind) if reader.dialect is Dialect.IK else kind
+    yield Finding(
         flag="--spec-type",
         severity=Severity.WARNING,
         what=what,
         why=why,
-        replacement=None if kind is None else f"--spec-type {kind}",
-        edits={} if kind is None else {None: ("--spec-type", kind)},
+        replacement=None if named is None else f"--spec-type {named}",
+        edits={} if named is None else {None: ("--spec-type", named)},
         at=at,
     )
-
-
-def _is_taken_for_mtp(command: ServerCommand) -> bool:
-    """Whether llama-server takes the draft's file for MTP layers, as far as it was read."""
-    names = command.draft_tensors
-    return names is not None and any(name.endswith(_SIGN_OF_MTP) for name in names)
 
 
 def _other_kind(command: ServerCommand) -> Iterator[Finding]:
@@ -143,7 +238,7 @@ def _other_kind(command: ServerCommand) -> Iterator[Finding]:
     kind = command.draft_kind
     if kind is None or kind in command.kinds:
         return
-    *_, (at, item) = command.all("spec-type", BY_SWITCH)
+    *_, (at, item) = command.all("spec-type", renames.BY_SWITCH)
     named = [one for one in command.kinds if not one.startswith("draft")]
     yield error(
         (at, item),
@@ -154,10 +249,8 @@ def _other_kind(command: ServerCommand) -> Iterator[Finding]:
 
 
 def _without_model(command: ServerCommand) -> Iterator[Finding]:
-    if command.has(*SERVED) or command.is_section:
-        return
-    found = command.last(*DRAFTS)
-    if found is not None:
+    found = command.last(*renames.DRAFTS)
+    if found is not None and not command.has(*renames.SERVED) and not command.is_section:
         yield Finding(
             flag="-m",
             severity=Severity.WARNING,
@@ -169,31 +262,26 @@ def _without_model(command: ServerCommand) -> Iterator[Finding]:
 
 
 def _without_draft(command: ServerCommand, reader: Reader) -> Iterator[Finding]:
-    kinds = command.kinds
-    does = "starts, and drafts nothing with it"
-    severity = Severity.WARNING
-    if reader.dialect is Dialect.IK:
-        does, severity = "stops without one", Severity.ERROR
+    kinds, is_ik = command.kinds, reader.dialect is Dialect.IK
+    does = "stops without one" if is_ik else "starts, and drafts nothing with it"
     # llama-server fetches drafts of these kinds from the target's repository, if they are there.
     beside = HIDDEN_STATE_KINDS if reader.is_current and command.has("hf-repo") else ()
     for at, item in command.all("spec-type"):
         named = item.value.partition(":")[0].split(",")
-        needing = [kind for kind in named if kind in NEED_DRAFT.difference(beside)]
+        needing = [kind for kind in named if kind in renames.NEED_DRAFT.difference(beside)]
         if needing:
             yield about(
-                severity,
+                Severity.ERROR if is_ik else Severity.WARNING,
                 (at, item),
                 f"{item.flag} {', '.join(needing)}, but there is no draft",
                 f"the server {does}",
                 write=("-md", "FILE"),
             )
-    if any(kind in BY_LAYERS | NEED_DRAFT for kind in kinds):
+    if any(kind in renames.BY_LAYERS | renames.NEED_DRAFT for kind in kinds):
         return
     for at, item in enumerate(command.items):
-        if reader.takes(item.flag) is False:
-            # It is told of its name first.
-            continue
-        is_of_any = item.name in _OF_DRAFTING
-        if not kinds if is_of_any else _OF_THE_DRAFT.fullmatch(item.name):
+        is_idle = not kinds if item.name in _OF_DRAFTING else _OF_THE_DRAFT.fullmatch(item.name)
+        # What the reader does not take is told of by its name first.
+        if is_idle and reader.takes(item.flag) is not False:
             what = f"{item.shown} is about a draft, and there is none"
             yield warning((at, item), what, "it does nothing", write=())
