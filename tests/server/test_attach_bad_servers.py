@@ -76,7 +76,11 @@ def test_a_server_that_tells_all() -> None:
         (error(503, "Loading model"), Trouble.LOADING, "is loading its model"),
         (error(500, "out of order"), Trouble.STRANGE, "status 500: out of order; is it a llama"),
         (page("<html>hello</html>"), Trouble.STRANGE, "not what llama-server answers"),
-        (page({"status": "error"}), Trouble.STRANGE, "says of itself: error"),
+        (
+            page({"status": "error"}),
+            Trouble.STRANGE,
+            "says of the server: error; is it a",
+        ),
         (
             page("", 302, Location="https://other/llama/health?x=1"),
             Trouble.STRANGE,

@@ -241,7 +241,7 @@ class Interview:
 def _check_health(page: Page) -> None:
     status = page.decode(HealthReply).status
     if status != "ok":
-        raise MalformedError(f" says of itself: {one_line(status)}", status)
+        raise MalformedError(f"{page.path} says of the server: {one_line(status)}", status)
 
 
 def _read_counters(page: Page) -> Counters:

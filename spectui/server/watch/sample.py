@@ -166,14 +166,15 @@ class ServerSample:
     @property
     def work(self) -> Work:
         """The activity of the server."""
-        if self.took_s is not None and self.slots.value is not None:
-            phases = {slot.phase for slot in self.slots.value}
-            if SlotPhase.GENERATING in phases:
-                return Work.GENERATING
-            return Work.PROMPT if SlotPhase.PROMPT in phases else Work.IDLE
-        if self.took_s is not None and self.counters.value is not None:
-            return Work.WORKING if self.counters.value.n_processing else Work.IDLE
-        return Work.UNKNOWN
+        slots, counters = self.slots.value, self.counters.value
+        if self.took_s is None or (slots is None and counters is None):
+            return Work.UNKNOWN
+        if slots is None:
+            return Work.WORKING if counters is not None and counters.n_processing else Work.IDLE
+        phases = {slot.phase for slot in slots}
+        if SlotPhase.GENERATING in phases:
+            return Work.GENERATING
+        return Work.PROMPT if SlotPhase.PROMPT in phases else Work.IDLE
 
     @property
     def drafters(self) -> tuple[str, ...]:
