@@ -109,7 +109,7 @@ def usable_processors(root: Path = Path("/")) -> int:
     """
     usable = [len(os.sched_getaffinity(0))]
     for folder, _version in cgroups(root):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, ArithmeticError):
             allowed = cores_allowed(folder)
             # A thread that is held back for part of the time holds back all.
             usable += [] if allowed is None else [int(allowed)]
@@ -121,15 +121,8 @@ def cores_allowed(folder: Path) -> float | None:
 
     Raises:
         OSError: its files cannot be read.
-        ValueError: they hold something else.
+        ArithmeticError, ValueError: they hold something else.
     """
-    try:
-        return _cores_allowed(folder)
-    except ArithmeticError as error:
-        raise ValueError(f"no period: {error}") from error
-
-
-def _cores_allowed(folder: Path) -> float | None:
     if (folder / "cpu.max").is_file():
         quota, period = (folder / "cpu.max").read_text().split()
         return None if quota == "max" else int(quota) / int(period)

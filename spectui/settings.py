@@ -4,8 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from spectui.errors import BadInputError
-from spectui.files import SMALL_BYTES, read_file
+from spectui.files import read_toml
 from spectui.paths import config_dir
 
 
@@ -48,25 +47,12 @@ def read_settings() -> Settings:
         BadInputError: the file is no TOML, or says something that there is not.
     """
     path = settings_path()
-    return _decoded(path, _content(path))
+    if not path.exists():
+        return Settings()
+    return read_toml(path, Settings, other="a file that can be read, or delete it", advice=_advice)
 
 
-def _content(path: Path) -> bytes:
-    try:
-        return read_file(path, SMALL_BYTES)
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise BadInputError(
-            f"{path} cannot be read ({error.strerror}); make it readable or delete it"
-        ) from error
-
-
-def _decoded(path: Path, content: bytes) -> Settings:
-    try:
-        return msgspec.toml.decode(content, type=Settings)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        if "unknown field `isolate`" in str(error):
-            reason = "isolate is gone, as the models always have a process of their own"
-            raise BadInputError(f"{path}: {reason}; delete the line") from error
-        raise BadInputError(f"{path}: {error}; correct it or delete it") from error
+def _advice(problem: str) -> str:
+    if "unknown field `isolate`" in problem:
+        return "the models always have a process of their own; delete the line"
+    return "correct it or delete it"

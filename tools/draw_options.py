@@ -235,7 +235,7 @@ def source_text(source: Path, commit: str = "HEAD") -> str:
         FileNotFoundError: the folder holds none.
     """
     if _is_program(source):
-        return ask(source.absolute(), ("--help",), TIMEOUT_S).text
+        return ask(source.absolute(), ("--help",), TIMEOUT_S).output.text
     if source.is_file():
         return source.read_text("utf-8")
     for names in _PARSERS:

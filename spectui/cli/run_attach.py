@@ -10,13 +10,14 @@ from spectui.cli.failure import report_failure
 from spectui.cli.guard import greet, ignore_signals, in_child, take_back_greeting, writable_log
 from spectui.cli.output import check_writable, write_document
 from spectui.cli.running_server import api_key_from_environment, look, unlocked
-from spectui.documents import Json, Known, fields_of, or_reason
+from spectui.documents import Json, fields_of, or_reason
 from spectui.errors import UsageError
 from spectui.monitor.readings import GpuReading, Reading, Snapshot
 from spectui.server.address import parse_address
+from spectui.server.replies import SlotReply
 from spectui.server.watch.poller import Attachment
 from spectui.server.watch.sample import HostState, ServerFacts
-from spectui.server.watch.tracker import AttachState, SlotState
+from spectui.server.watch.tracker import AttachState
 from spectui.settings import read_settings
 
 _SHORTEST_S = 0.1
@@ -45,7 +46,7 @@ def attach(request: Attach) -> None:
     if json_path is not None:
         check_writable(json_path, ())
         state = look(attachment, interval_s)
-        snapshot = _read_machine() if state.host.is_here else None
+        snapshot = _read_machine() if state.sample.host.is_here else None
         write_document(_document(state, snapshot, interval_s=interval_s), json_path)
         return
     _show(unlocked(attachment), interval_s, request)
@@ -109,19 +110,19 @@ def _document(state: AttachState, snapshot: Snapshot | None, *, interval_s: floa
         snapshot: readings of this machine, if the server runs here.
         interval_s: between two looks.
     """
-    facts = state.facts.value
+    facts = state.sample.facts.value
     server = None if facts is None else _server_document(facts)
     return {
         "schema": "spectui.attach/1",
         "spectui": __version__,
         "url": state.url,
         "interval_s": interval_s,
-        "answered_in_s": state.took_s,
-        **or_reason("server", server, state.facts.reason or _UNTOLD),
+        "answered_in_s": state.sample.took_s,
+        **or_reason("server", server, state.sample.facts.reason or _UNTOLD),
         "throughput": _throughput_document(state),
         **_acceptance_document(state),
-        **_slots_document(state.slots),
-        "machine": {**_process(state.host), **_readings(snapshot)},
+        **_slots_document(state),
+        "machine": {**_process(state.sample.host), **_readings(snapshot)},
     }
 
 
@@ -141,7 +142,7 @@ def _server_document(facts: ServerFacts) -> Json:
 
 
 def _throughput_document(state: AttachState) -> Json:
-    counters = state.counters.value
+    counters = state.sample.counters.value
     counted_since: Json | None = None
     mean = mean_prompt = None
     if counters is not None:
@@ -156,18 +157,20 @@ def _throughput_document(state: AttachState) -> Json:
             "n_deferred": counters.n_deferred,
         }
     return {
-        "state": str(state.work),
+        "state": str(state.sample.work),
         **_reading("tokens_per_s", state.now_tokens_per_s),
-        **or_reason("mean_tokens_per_s", mean, state.counters.reason or _NEVER),
-        **or_reason("mean_prompt_tokens_per_s", mean_prompt, state.counters.reason or _NEVER),
-        **or_reason("counters", counted_since, state.counters.reason or _UNTOLD),
+        **or_reason("mean_tokens_per_s", mean, state.sample.counters.reason or _NEVER),
+        **or_reason(
+            "mean_prompt_tokens_per_s", mean_prompt, state.sample.counters.reason or _NEVER
+        ),
+        **or_reason("counters", counted_since, state.sample.counters.reason or _UNTOLD),
     }
 
 
 def _acceptance_document(state: AttachState) -> Json:
-    counts = None if state.counters.value is None else state.counters.value.drafts
+    counts = None if state.sample.counters.value is None else state.sample.counters.value.drafts
     if counts is None:
-        return or_reason("acceptance", None, state.undrafted or _UNTOLD)
+        return or_reason("acceptance", None, state.sample.undrafted or _UNTOLD)
     return {
         "acceptance": {
             "n_drafts": counts.n_drafts,
@@ -179,24 +182,25 @@ def _acceptance_document(state: AttachState) -> Json:
     }
 
 
-def _slots_document(slots: Known[tuple[SlotState, ...]]) -> Json:
-    found = None if slots.value is None else list(map(_slot, slots.value))
+def _slots_document(state: AttachState) -> Json:
+    slots, speeds = state.sample.slots, state.slot_tokens_per_s
+    found = None if slots.value is None else [_slot(one, speeds.get(one.id)) for one in slots.value]
     return or_reason("slots", found, slots.reason or _UNTOLD)
 
 
-def _slot(slot: SlotState) -> Json:
-    sample, no_request = slot.sample, "it has had no request"
+def _slot(slot: SlotReply, tokens_per_s: float | None) -> Json:
+    no_request = "it has had no request"
     return {
-        "id": sample.id,
-        "state": str(sample.phase),
-        **fields_of(sample, _UNTOLD, "n_ctx"),
-        **fields_of(sample, f"{no_request}, or the server does not tell", "n_used"),
-        **fields_of(sample, no_request, "n_decoded"),
-        **fields_of(sample, "there is no limit, or no request", "n_remaining"),
-        **fields_of(slot, "it generates nothing, or was seen once", "tokens_per_s"),
-        **fields_of(sample, no_request, "task"),
-        **fields_of(sample, _UNTOLD, "speculates"),
-        "drafters": list(sample.drafters),
+        "id": slot.id,
+        "state": str(slot.phase),
+        **fields_of(slot, _UNTOLD, "n_ctx"),
+        **fields_of(slot, f"{no_request}, or the server does not tell", "n_used"),
+        **fields_of(slot, no_request, "n_decoded"),
+        **fields_of(slot, "there is no limit, or no request", "n_remaining"),
+        **or_reason("tokens_per_s", tokens_per_s, "it generates nothing, or was seen once"),
+        **fields_of(slot, no_request, "task"),
+        **fields_of(slot, _UNTOLD, "speculates"),
+        "drafters": list(slot.drafters),
     }
 
 

@@ -354,7 +354,7 @@ class _Bench:
             )
         timeout_s = self.given["timeout"]
         client = LlamaClient(url, api_key=attachment.api_key, request_timeout_s=timeout_s)
-        return client, facts, sample.whereabouts
+        return client, facts, sample.host
 
 
 def _of_library() -> tuple[str, ...]:

@@ -211,44 +211,52 @@ def examine(
     """
     # Every question is asked by several who need not know of each other.
     plan: PlanCall = cache(planner.plan)
-    free = around.free
-
-    def looked_at(name: str, one: PlanRequest) -> ExaminedDraft:
+    target, tried = plan(alone(request)).target, []
+    bound = speed_bound(target.traffic, around.bandwidth)
+    candidates = {name: request.beside(draft) for name, draft in drafts.items()}
+    if mtp or (mtp is None and target.info.mtp_layers):
+        candidates[MTP_KIND] = replace(request, mtp=True)
+    for name, one in candidates.items():
         say(f"planning memory with {name}")
-        return try_draft(plan, name, one, free)
-
-    tried = [looked_at(name, request.beside(draft)) for name, draft in drafts.items()]
-    target = plan(alone(request))
-    if mtp or (mtp is None and target.target.info.mtp_layers):
-        own = looked_at(MTP_KIND, replace(request, mtp=True))
-        tried.append(replace(own, is_wanted=mtp is True))
+        draft = try_draft(plan, name, one, around.free)
+        is_wanted = name in drafts or mtp is True
+        tried.append(replace(draft, is_wanted=is_wanted, bound=_bound(draft, bound, around)))
     say("finding out what fits")
-    bound = speed_bound(target.target.traffic, around.bandwidth)
-    chosen = _chosen(tried) or alone(request)
-    planned = plan(chosen)
+    return _examined(plan, around, _chosen(tried) or alone(request), tuple(tried), bound)
+
+
+def _bound(
+    draft: ExaminedDraft, target: SpeedBound | None, around: Surroundings
+) -> DraftBound | None:
+    own = None if draft.plan is None else draft.plan.draft
+    if own is None or target is None or not draft.is_compatible:
+        return None
+    return draft_bound(target, own.traffic, around.bandwidth)
+
+
+def _examined(
+    plan: PlanCall,
+    around: Surroundings,
+    chosen: PlanRequest,
+    drafts: tuple[ExaminedDraft, ...],
+    bound: SpeedBound | None,
+) -> Examination:
+    """Find out what fits beside the ``chosen`` draft."""
+    planned, free = plan(chosen), around.free
     # Where --fit has placed experts, they are where they fit.
-    has_gpus = bool(around.backend.gpus) and request.target.fit is None
+    has_gpus = bool(around.backend.gpus) and chosen.target.fit is None
     return Examination(
         request=chosen,
         plan=planned,
         demands=demands(planned, free),
-        fits_alone=can_load(target, free),
+        fits_alone=can_load(plan(alone(chosen)), free),
         largest_context=largest_context(plan, chosen, free),
         from_disk=reads_from_disk(planned, free),
         always_from_disk=reads_from_disk(plan(with_smallest_context(chosen)), free),
         smallest_n_cpu_moe=smallest_n_cpu_moe(plan, chosen, free) if has_gpus else None,
-        drafts=tuple(_bounded(one, bound, around.bandwidth) for one in tried),
+        drafts=drafts,
         bound=bound,
     )
-
-
-def _bounded(
-    draft: ExaminedDraft, target: SpeedBound | None, bandwidth: Bandwidth
-) -> ExaminedDraft:
-    own = None if draft.plan is None else draft.plan.draft
-    if own is None or target is None or not draft.is_compatible:
-        return draft
-    return replace(draft, bound=draft_bound(target, own.traffic, bandwidth))
 
 
 def try_draft(plan: PlanCall, name: str, request: PlanRequest, free: FreeMemory) -> ExaminedDraft:

@@ -8,6 +8,7 @@ from spectui.options.setup import KvOverride
 
 _MAX_LAYERS, _MAX_EXPERTS = 512, 1024
 """``LLAMA_MAX_LAYERS``, ``LLAMA_MAX_EXPERTS``."""
+_MOST = (1 << 32) - 1
 _MAX_CONTEXT = 1 << 27
 """Tokens that a model may be trained for: ten times the most of any, as memory grows with it."""
 
@@ -23,6 +24,9 @@ def check_counts(numbers: Mapping[str, int]) -> None:
         BrokenError: no model has such.
     """
     counts = {key.partition(".")[2]: number for key, number in numbers.items()}
+    for number in counts.values():
+        if not 0 <= number <= _MOST:
+            raise BrokenError(f"{number} is no number of 32 bits without a sign")
     n_layers, n_experts = counts.get("block_count", 1), counts.get("expert_count", 0)
     n_used = counts.get("expert_used_count", min(n_experts, 1))
     if not 1 <= n_layers <= _MAX_LAYERS:
@@ -40,7 +44,6 @@ def check_counts(numbers: Mapping[str, int]) -> None:
 
 _LAYERS = ".block_count"
 _EXPERTS, _USED = ".expert_count", ".expert_used_count"
-_MOST = (1 << 32) - 1
 
 
 def check_overrides(
@@ -57,34 +60,26 @@ def check_overrides(
         UsageError: they make no model.
     """
     archs = tuple(key.removesuffix(_LAYERS) + "." for key in numbers if key.endswith(_LAYERS))
-    taken: dict[str, int] = {}
-    for one in overrides:
-        key = one.key
-        if type(one.value) is int and key.startswith(archs) and _is_read(key, numbers):
-            if not 0 <= one.value <= _MOST:
-                raise _refusal(path, (one,), f"{one.value} is no number of 32 bits without a sign")
-            taken[key] = one.value
+    # What it looks for in lists (``get_key_or_arr``), it passes over where the file lacks it.
+    taken = [
+        one
+        for one in overrides
+        if type(one.value) is int
+        and one.key.startswith(archs)
+        and (one.key in numbers or not one.key.endswith(_USED))
+    ]
     # A dense model's file does not say how many experts are used, and llama.cpp takes none.
     unused = {
-        key.removesuffix(_EXPERTS) + _USED: 0
-        for key in taken.keys() - numbers.keys()
-        if key.endswith(_EXPERTS)
+        one.key.removesuffix(_EXPERTS) + _USED: 0
+        for one in taken
+        if one.key.endswith(_EXPERTS) and one.key not in numbers
     }
+    given = {one.key: int(one.value) for one in taken}
     try:
-        check_counts({**unused, **numbers, **taken})
+        check_counts({**unused, **numbers, **given})
     except BrokenError as error:
-        counted = [one for one in overrides if one.key in taken]
-        raise _refusal(path, counted, str(error)) from error
-
-
-def _is_read(key: str, numbers: Mapping[str, int]) -> bool:
-    """Whether llama.cpp looks for it where the file does not have it (``get_key_or_arr``)."""
-    return key in numbers or not key.endswith(_USED)
-
-
-def _refusal(path: Path, overrides: Sequence[KvOverride], reason: str) -> UsageError:
-    texts = ",".join(one.text for one in overrides)
-    return UsageError(
-        f"--override-kv {texts}: {path} cannot be read like that ({reason}); correct it, or leave "
-        "it out"
-    )
+        texts = ",".join(one.text for one in taken)
+        raise UsageError(
+            f"--override-kv {texts}: {path} cannot be read like that ({error}); correct it, or "
+            "leave it out"
+        ) from error

@@ -257,17 +257,16 @@ def check_is_model(path: Path, gguf: GgufFile) -> None:
         BadInputError: it is one.
     """
     kind = kind_of_draft(gguf)
-    if kind == MTP_KIND:
-        raise BadInputError(
-            f"{path} is {_NAMES[kind]}, which drafts with --spec-type {kind}, not as a model of "
-            "its own"
+    if kind is None:
+        return
+    how = f"drafts with --spec-type {kind}, not as a model of its own"
+    if kind != MTP_KIND:
+        how = (
+            f"llama-server can run (--spec-type {kind}) and spectui's own engine cannot; bench and "
+            "tune measure it through yours with --backend server, or give a draft that is a model "
+            "of its own"
         )
-    if kind is not None:
-        raise BadInputError(
-            f"{path} is {_NAMES[kind]}, which llama-server can run (--spec-type {kind}) and "
-            "spectui's own engine cannot; bench and tune measure it through yours with "
-            "--backend server, or give a draft that is a model of its own"
-        )
+    raise BadInputError(f"{path} is {_NAMES[kind]}, which {how}")
 
 
 def check_is_target(path: Path, gguf: GgufFile) -> None:

@@ -29,7 +29,7 @@ _ARCHITECTURE_KEY, _SHOWN = "general.architecture", 40
 TOKENS_KEY = "tokenizer.ggml.tokens"
 _CHUNK_BYTES = 1 << 20
 
-_MAX_BYTES = 1 << 27
+MAX_BYTES = 1 << 27
 """Limit of a header. The largest vocabularies, of 260,000 tokens and 500,000 merges, take 20 MB."""
 _MAX_ENTRIES = 1 << 21
 """Values, texts in lists and tensors together, far above any model's. Of values and tensors alone
@@ -311,7 +311,7 @@ class _Walk:
 
     def _skip_strings(self, n: int) -> None:
         start, known = self.at, _vocabularies.get(n, b"")
-        if known and start + len(known) <= min(self.size_bytes, _MAX_BYTES):
+        if known and start + len(known) <= min(self.size_bytes, MAX_BYTES):
             self._need(self.at + len(known))
             if self.data.startswith(known, start):
                 self.at += len(known)
@@ -368,8 +368,8 @@ class _Walk:
     def _allow(self, end: int) -> None:
         if end > self.size_bytes:
             raise CutError
-        if end > _MAX_BYTES:
-            raise BrokenError(f"it takes more than {_MAX_BYTES >> 20} MiB")
+        if end > MAX_BYTES:
+            raise BrokenError(f"it takes more than {MAX_BYTES >> 20} MiB")
 
     def _need(self, end: int) -> None:
         """Have the first ``end`` bytes of the file at hand."""

@@ -1,4 +1,4 @@
-"""Hugging Face's hub, through ``huggingface_hub``: searches, headers by ranges of bytes, downloads.
+"""Hugging Face's hub, through ``huggingface_hub``: searches, headers of files, downloads.
 
 Endpoint, token and cache are those of ``huggingface_hub``: ``HF_ENDPOINT``, ``HF_TOKEN`` or ``hf
 auth login``, ``HF_HUB_CACHE``. Its errors are told in one sentence each, which holds neither a
@@ -41,14 +41,11 @@ from spectui.gguf_names import is_part_of_model, series_of
 from spectui.models.beside import Header
 from spectui.models.candidates import HubModel, Repository
 from spectui.models.facts import facts_of
-from spectui.models.header import parse_header
+from spectui.models.header import MAX_BYTES, parse_header
 
 _PATIENCE_S = 20.0
 """Longest silence of the hub."""
-_RANGE_BYTES = 1 << 22
-"""Fewest bytes of a header that are asked for at a time: most take 5 to 20 MB."""
 _EXPANDED: Any = ["downloads", "gated", "gguf", "siblings"]
-_PARTIAL = 206
 
 
 class Hub:
@@ -117,11 +114,14 @@ class Hub:
             BadInputError: the file is gone, not open to this user, or its header is broken.
             HubError: the hub cannot be reached, or fails.
         """
-        texts = list[bytes]()
-        url = hf_hub_url(model.repository, model.files[0])
+        name, texts = str(model.path), list[bytes]()
         headers = self._api._build_hf_headers()  # noqa: SLF001 - as its own requests have them
-        ranges = _Ranges(url, headers, model)
-        gguf = parse_header(ranges, model.first_bytes, str(model.path), texts.append)
+        # Compressed, the range would be of something else.
+        headers |= {"Accept-Encoding": "identity", "Range": f"bytes=0-{MAX_BYTES - 1}"}
+        url = hf_hub_url(model.repository, model.files[0])
+        with _one_sentence(name), get_session().stream("GET", url, headers=headers) as response:
+            hf_raise_for_status(response)
+            gguf = parse_header(_Body(response), model.first_bytes, name, texts.append)
         facts = facts_of(model.path, gguf, model.size_bytes)
         return Header(gguf=gguf, facts=facts, texts=texts)
 
@@ -188,36 +188,15 @@ def _gguf_names(names: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-class _Ranges:
-    """A file of the hub, read from front to back in ranges of bytes."""
+class _Body:
+    """The body of an answer, of which no more arrives than is read."""
 
-    def __init__(self, url: str, headers: dict[str, str], model: HubModel) -> None:
-        # Compressed, ranges would be of something else.
-        self._url, self._headers = url, {**headers, "Accept-Encoding": "identity"}
-        self._name, self._size_bytes = str(model.path), model.first_bytes
-        self._at = 0
+    def __init__(self, response: httpx2.Response) -> None:
+        self._chunks = response.iter_raw()
 
-    def read(self, n_bytes: int, /) -> bytes:
-        """Ask for the next bytes, at least so many; a server that sends others is refused."""
-        end = min(self._at + max(n_bytes, _RANGE_BYTES), self._size_bytes)
-        if self._at == end:
-            return b""
-        headers = {**self._headers, "Range": f"bytes={self._at}-{end - 1}"}
-        content = bytearray()
-        with (
-            _one_sentence(self._name),
-            get_session().stream("GET", self._url, headers=headers) as response,
-        ):
-            hf_raise_for_status(response)
-            if response.status_code != _PARTIAL:
-                raise HubError(
-                    f"{self._name}: the hub sends no part of a file (it answers "
-                    f"{response.status_code}, not {_PARTIAL}); fetch the file to look at it"
-                )
-            for chunk in response.iter_raw():
-                content += chunk[: end - self._at - len(content)]
-        self._at += len(content)
-        return bytes(content)
+    def read(self, _n_bytes: int, /) -> bytes:
+        """Return what comes next."""
+        return next(self._chunks, b"")
 
 
 def _client() -> httpx2.Client:

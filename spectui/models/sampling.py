@@ -17,6 +17,7 @@ _CHAIN = ("topk", "topp", "minp", "temperature")
 _IDLE = frozenset({"penalties", "dry", "topnsigma", "typp", "typ", "typicalp", "xtc"})
 """Samplers that do nothing, unless a number says so."""
 _ALIASES = {"nucleus": "topp", "temp": "temperature"}
+_NOTHING = GgufFile(metadata={}, array_lengths={}, tensors=())
 _XTC_OFF = 0.5
 """Threshold above which XTC removes nothing."""
 
@@ -27,8 +28,6 @@ def model_sampling(path: Path) -> dict[str, float]:
     A file that cannot be read has none: it is refused where it is loaded.
     """
     header = _header(path)
-    if header is None:
-        return {}
     top_k = _number(header, "top_k")
     found = {
         "temp": _within(_number(header, "temp"), math.inf),
@@ -45,8 +44,6 @@ def unmeasured_sampling(path: Path) -> dict[str, str]:
     Only what changes the output; nothing of a file that cannot be read.
     """
     header = _header(path)
-    if header is None:
-        return {}
     found = {}
     penalty = _number(header, "penalty_repeat") or 1.0
     if penalty != 1 and _number(header, "penalty_last_n") != 0:
@@ -73,12 +70,12 @@ def unmeasured_sentences(path: Path) -> tuple[str, ...]:
     return (f"{text_of(path.name)} asks for {asked}, which {verb} not measured",)
 
 
-def _header(path: Path) -> GgufFile | None:
+def _header(path: Path) -> GgufFile:
     try:
         # A server that runs already may not tell which file it has.
-        return read_gguf(path) if path.name else None
+        return read_gguf(path) if path.name else _NOTHING
     except BadInputError:
-        return None
+        return _NOTHING
 
 
 def _number(header: GgufFile, name: str) -> float | None:

@@ -166,7 +166,7 @@ def _throttling(root: Path) -> tuple[_Throttling | str, float | None]:
     """
     found, limits, is_seen = [], list[float](), False
     for folder, version in cgroups(root):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, ArithmeticError):
             is_seen = is_seen or (folder / "cpu.stat").is_file()
             n_cores = cores_allowed(folder)
             if n_cores is not None:

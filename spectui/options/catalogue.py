@@ -13,9 +13,9 @@ from spectui.options.setup import SamplingConfig
 
 def _sampler(flags: str, values: Values, field: str, help_text: str) -> Option:
     return Option(
-        flags=tuple(flags.split()),
-        values=values,
-        help=help_text,
+        tuple(flags.split()),
+        help_text,
+        values,
         default=default_of(SamplingConfig, field),
         is_written=False,
     )
@@ -37,12 +37,7 @@ SAMPLING = (
         "Draw from those with this share of the likeliest one's probability; 0 for all.",
     ),
     _sampler("--seed -s", Whole(0, 2**32 - 1), "seed", "Of sampling, and of the search."),
-    Option(
-        flags=("--ignore-eos",),
-        values=Switch(),
-        help="Go on after the end of the text.",
-        is_written=False,
-    ),
+    Option(("--ignore-eos",), "Go on after the end of the text.", Switch(), is_written=False),
 )
 """The target's samplers, less the temperature."""
 
@@ -59,7 +54,7 @@ SHARED_BY_NGRAMS = tuple(
 
 
 NUMBERS = tuple(
-    Option(flags=one.flags, values=one.values, help=one.help, default=one.default)
+    Option(one.flags, one.help, one.values, default=one.default)
     for drafter in (DraftSimple, *NGRAMS)
     for one in numbers_of(drafter)
 )
@@ -69,23 +64,16 @@ RUN = (MODEL, MODEL_DRAFT, *PLACEMENT, *CONTEXT, TEMPERATURE, *SAMPLING)
 
 OPTIONS: tuple[Option, ...] = (
     *(MODEL, MODEL_DRAFT, *PLACEMENT),
-    Option(flags=("--mmap",), values=Switch(), is_ours=False),
-    Option(flags=("-kvo", "--kv-offload"), values=Switch(), is_ours=False),
-    Option(flags=("--op-offload",), values=Switch(), is_ours=False),
-    Option(flags=("--repack",), values=Switch(), is_ours=False),
-    Option(flags=("-ndio", "--no-direct-io"), values=Switch(), is_ours=False),
+    Option(("--mmap",), values=Switch(), is_ours=False),
+    Option(("-kvo", "--kv-offload"), values=Switch(), is_ours=False),
+    Option(("--op-offload",), values=Switch(), is_ours=False),
+    Option(("--repack",), values=Switch(), is_ours=False),
+    Option(("-ndio", "--no-direct-io"), values=Switch(), is_ours=False),
     *CONTEXT,
-    Option(
-        flags=("-no-fa", "--no-flash-attn"),
-        values=Switch(),
-        is_ours=False,
-    ),
-    Option(
-        flags=("--spec-type", "--spec-stage"),
-        help="What drafts.",
-    ),
-    Option(flags=("--spec-default",), values=Switch(), is_ours=False),
-    *(Option(flags=(f"--{name}",), is_ours=False) for name in SHARED_BY_NGRAMS),
+    Option(("-no-fa", "--no-flash-attn"), values=Switch(), is_ours=False),
+    Option(("--spec-type", "--spec-stage"), "What drafts."),
+    Option(("--spec-default",), values=Switch(), is_ours=False),
+    *(Option((f"--{name}",), is_ours=False) for name in SHARED_BY_NGRAMS),
     *NUMBERS,
     *(TEMPERATURE, *SAMPLING),
 )

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar
 import msgspec
 from msgspec import Meta
 
-from spectui.options.number import Facts, Number, described, read_number
+from spectui.options.number import Number, described, read_number
 from spectui.options.option import INT_MAX
 
 NGRAM_LARGEST = 1024
@@ -92,54 +92,6 @@ class DrafterOptions(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"
         return msgspec.structs.replace(self, **{shortest: least})
 
 
-DraftMax = Annotated[
-    int,
-    described(
-        1,
-        INT_MAX,
-        "Most tokens per draft.",
-        Facts(
-            short="max",
-            ik=("n_max",),
-            flags=("--draft-max", "--draft", "--draft-n", "--spec-draft-n-max"),
-            old_default=16,
-            bounds_drafts=True,
-            searched=(1, None),
-        ),
-    ),
-]
-DraftMin = Annotated[
-    int,
-    described(
-        0,
-        INT_MAX,
-        "Drop drafts shorter than this.",
-        Facts(
-            short="min",
-            ik=("n_min",),
-            flags=("--draft-min", "--draft-n-min", "--spec-draft-n-min"),
-            searched=(0, 4),
-        ),
-    ),
-]
-DraftPMin = Annotated[
-    float,
-    described(
-        0,
-        1,
-        "Stop drafting below this probability.",
-        Facts(
-            short="p_min",
-            ik=("p_min",),
-            flags=("--draft-p-min", "--spec-draft-p-min"),
-            old_default=0.75,
-            searched=(0.0, 0.95),
-            step=0.05,
-        ),
-    ),
-]
-
-
 class ModelDrafter(DrafterOptions, frozen=True, kw_only=True):
     """A model or layers in llama-server's one draft context; the defaults are llama-server's.
 
@@ -149,9 +101,46 @@ class ModelDrafter(DrafterOptions, frozen=True, kw_only=True):
     needs_draft = takes_draft = True
     bounds = ("draft_min", "draft_max")
 
-    draft_max: DraftMax = 3
-    draft_min: DraftMin = 0
-    draft_p_min: DraftPMin = 0.0
+    draft_max: Annotated[
+        int,
+        described(
+            1,
+            INT_MAX,
+            "Most tokens per draft.",
+            short="max",
+            ik=("n_max",),
+            flags=("--draft-max", "--draft", "--draft-n", "--spec-draft-n-max"),
+            old_default=16,
+            bounds_drafts=True,
+            searched=(1, None),
+        ),
+    ] = 3
+    draft_min: Annotated[
+        int,
+        described(
+            0,
+            INT_MAX,
+            "Drop drafts shorter than this.",
+            short="min",
+            ik=("n_min",),
+            flags=("--draft-min", "--draft-n-min", "--spec-draft-n-min"),
+            searched=(0, 4),
+        ),
+    ] = 0
+    draft_p_min: Annotated[
+        float,
+        described(
+            0,
+            1,
+            "Stop drafting below this probability.",
+            short="p_min",
+            ik=("p_min",),
+            flags=("--draft-p-min", "--spec-draft-p-min"),
+            old_default=0.75,
+            searched=(0.0, 0.95),
+            step=0.05,
+        ),
+    ] = 0.0
 
     @property
     def ends_early(self) -> bool:
@@ -210,13 +199,11 @@ def _size_n(*replayed: int, most: int = 12) -> Meta:
         1,
         NGRAM_LARGEST,
         "Tokens that {kind} looks up.",
-        Facts(
-            short="n",
-            ik=("ngram_size_n",),
-            shared=("spec-ngram-size-n",),
-            searched=(FEWEST_SEARCHED, most),
-            replayed=replayed,
-        ),
+        short="n",
+        ik=("ngram_size_n",),
+        shared=("spec-ngram-size-n",),
+        searched=(FEWEST_SEARCHED, most),
+        replayed=replayed,
     )
 
 
@@ -226,13 +213,11 @@ def _size_m() -> Meta:
         1,
         NGRAM_LARGEST,
         "Most tokens per draft of {kind}.",
-        Facts(
-            short="m",
-            ik=("n_max", "ngram_size_m"),
-            shared=("spec-ngram-size-m", "draft-max"),
-            bounds_drafts=True,
-            searched=(FEWEST_SEARCHED, None),
-        ),
+        short="m",
+        ik=("n_max", "ngram_size_m"),
+        shared=("spec-ngram-size-m", "draft-max"),
+        bounds_drafts=True,
+        searched=(FEWEST_SEARCHED, None),
     )
 
 
@@ -247,14 +232,12 @@ def _min_hits(
         1,
         NGRAM_LARGEST,
         help_text,
-        Facts(
-            short="hits",
-            ik=("ngram_min_hits",),
-            shared=("spec-ngram-min-hits",),
-            is_read=is_read,
-            searched=searched,
-            replayed=replayed,
-        ),
+        short="hits",
+        ik=("ngram_min_hits",),
+        shared=("spec-ngram-min-hits",),
+        is_read=is_read,
+        searched=searched,
+        replayed=replayed,
     )
 
 
@@ -324,9 +307,11 @@ class NgramMod(NgramDrafter, frozen=True, kw_only=True, tag="ngram-mod"):
             0,
             NGRAM_LARGEST,
             "Drafts of {kind} that end before this length are dropped.",
-            Facts(
-                short="min", ik=("n_min",), shared=("draft-min",), searched=(0, 4), replayed=(0, 2)
-            ),
+            short="min",
+            ik=("n_min",),
+            shared=("draft-min",),
+            searched=(0, 4),
+            replayed=(0, 2),
         ),
     ] = 48
     n_max: Annotated[
@@ -335,13 +320,11 @@ class NgramMod(NgramDrafter, frozen=True, kw_only=True, tag="ngram-mod"):
             1,
             NGRAM_LARGEST,
             "Most tokens per draft of {kind}.",
-            Facts(
-                short="max",
-                ik=("n_max",),
-                shared=("draft-max",),
-                bounds_drafts=True,
-                searched=(FEWEST_SEARCHED, None),
-            ),
+            short="max",
+            ik=("n_max",),
+            shared=("draft-max",),
+            bounds_drafts=True,
+            searched=(FEWEST_SEARCHED, None),
         ),
     ] = 64
 

@@ -97,9 +97,9 @@ class Number(Facts):
         return str(value) if self.type is int else str(round(float(value), 6))
 
 
-def described(low: float, high: float, help_text: str, facts: Facts) -> Meta:
-    """Describe a number in the annotation of a drafter's field."""
-    return Meta(ge=low, le=high, description=help_text, extra={"facts": facts})
+def described(low: float, high: float, help_text: str, **facts: Any) -> Meta:  # noqa: ANN401 - as many types as ``Facts`` has
+    """Describe a number in the annotation of a drafter's field, with the fields of ``Facts``."""
+    return Meta(ge=low, le=high, description=help_text, extra={"facts": Facts(**facts)})
 
 
 def read_number(field: msgspec.structs.FieldInfo, kind: str) -> Number:

@@ -1,6 +1,6 @@
 """One option of llama-server: its names in every dialect, what it takes, and what it does."""
 
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 
 INT_MAX = 2**31 - 1
 """llama.cpp's sizes and counts are 32-bit."""
@@ -53,16 +53,17 @@ _TEXT = Text()
 Values = Whole | Decimal | Words | Layers | Text | File | Switch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Option:
     """One option of a llama-server command."""
 
     flags: tuple[str, ...]
     """Every spelling in any dialect. The first long one is known to old and current builds."""
+    help: str = ""
     values: Values = _TEXT
+    _: KW_ONLY
     default: object = None
     """Default of spectui's own command line."""
-    help: str = ""
     metavar: str | None = None
     shows_default: bool = True
     """Whether the help shows the default, where its text does not."""

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -178,17 +179,9 @@ def target_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
     Raises:
         UsageError: an override is none.
     """
-    return ModelOptions(
-        path=path,
-        n_gpu_layers=max(values["gpu_layers"], -1),
-        devices=devices_of(values, values["device"]),
-        override_tensor=tensor_overrides(values["override_tensor"]),
-        **_experts(values, ""),
+    return replace(
+        _model_of(values, path, ""),
         n_cpu_ffn=values["n_cpu_ffn"],
-        override_kv=kv_overrides(values["override_kv"]),
-        **_loading(values),
-        cache_type_k=values["cache_type_k"],
-        cache_type_v=values["cache_type_v"],
         cache_type_k_mtp=values["cache_type_k_draft"],
         cache_type_v_mtp=values["cache_type_v_draft"],
     )
@@ -196,16 +189,24 @@ def target_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
 
 def draft_of(values: Mapping[str, Any], path: Path) -> ModelOptions:
     """Placement of a draft; arguments and errors as those of ``target_of``."""
+    return _model_of(values, path, "_draft")
+
+
+def _model_of(values: Mapping[str, Any], path: Path, suffix: str) -> ModelOptions:
+    """Placement of a model whose options end in ``suffix``."""
+    # Experts in RAM: those of all layers are more than those of some.
+    all_experts = values[f"cpu_moe{suffix}"]
     return ModelOptions(
         path=path,
-        n_gpu_layers=max(values["gpu_layers_draft"], -1),
-        devices=devices_of(values, values["device_draft"] or values["device"]),
-        override_tensor=tensor_overrides(values["override_tensor_draft"]),
-        **_experts(values, "_draft"),
+        n_gpu_layers=max(values[f"gpu_layers{suffix}"], -1),
+        devices=devices_of(values, values[f"device{suffix}"] or values["device"]),
+        override_tensor=tensor_overrides(values[f"override_tensor{suffix}"]),
+        cpu_moe=all_experts,
+        n_cpu_moe=0 if all_experts else values[f"n_cpu_moe{suffix}"],
         override_kv=kv_overrides(values["override_kv"]),
         **_loading(values),
-        cache_type_k=values["cache_type_k_draft"],
-        cache_type_v=values["cache_type_v_draft"],
+        cache_type_k=values[f"cache_type_k{suffix}"],
+        cache_type_v=values[f"cache_type_v{suffix}"],
     )
 
 
@@ -241,12 +242,6 @@ def margins_of(values: Mapping[str, Any]) -> Fit:
     if min(mib, default=0) < 0:
         raise UsageError(f"--fit-target {targets}: write MiB for each device, such as 1024,512")
     return Fit(targets_mib=mib, min_ctx=values["fit_ctx"])
-
-
-def _experts(values: Mapping[str, Any], suffix: str) -> dict[str, Any]:
-    """Experts in RAM: those of all layers are more than those of some."""
-    every = values[f"cpu_moe{suffix}"]
-    return {"cpu_moe": every, "n_cpu_moe": 0 if every else values[f"n_cpu_moe{suffix}"]}
 
 
 def _loading(values: Mapping[str, Any]) -> dict[str, Any]:

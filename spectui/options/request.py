@@ -42,16 +42,15 @@ def check_lengths(
         UsageError: one does not fit.
     """
     # As for prompts: a token stays free.
-    for one in requests:
-        n_answer = max(one.n_answer, n_predict)
-        if one.n_prompt + n_answer + 1 > n_ctx:
-            raise UsageError(
-                f"--request {one.n_prompt}+{one.n_answer} needs a context of "
-                f"{one.n_prompt + n_answer + 1}, but it has {n_ctx}; {remedy}"
-            )
+    needed = {
+        f"--request {one.n_prompt}+{one.n_answer} needs": (
+            one.n_prompt + max(one.n_answer, n_predict) + 1
+        )
+        for one in requests
+    }
     for depth in depths:
-        if depth + n_predict + 1 > n_ctx:
-            raise UsageError(
-                f"a depth of {depth} and {n_predict} tokens to predict need a context of "
-                f"{depth + n_predict + 1}, but it has {n_ctx}; {remedy}"
-            )
+        what = f"a depth of {depth} and {n_predict} tokens to predict need"
+        needed[what] = depth + n_predict + 1
+    for what, n_tokens in needed.items():
+        if n_tokens > n_ctx:
+            raise UsageError(f"{what} a context of {n_tokens}, but it has {n_ctx}; {remedy}")

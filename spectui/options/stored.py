@@ -36,18 +36,14 @@ def check_schema(found: object, known: str, where: str, *, what: str, advice: st
         return
     kind, _, version = known.rpartition("/")
     kind_found, _, version_found = str(found).rpartition("/")
-    if kind_found != kind or not _NUMBER.fullmatch(version_found):
+    is_other = kind_found != kind or not _NUMBER.fullmatch(version_found)
+    thing = f"no {what}" if is_other else f"another version's {what}"
+    sentence = f"{where} is {thing} ({found}, but this spectui reads {known})"
+    if not is_other and int(version_found) > int(version):
         raise BadInputError(
-            f"{where} is no {what} ({found}, but this spectui reads {known}); {advice}"
+            f"{sentence}: a newer spectui wrote it, so update spectui; it is left as it is"
         )
-    if int(version_found) > int(version):
-        raise BadInputError(
-            f"{where} is another version's {what} ({found}, but this spectui reads {known}): a "
-            "newer spectui wrote it, so update spectui; it is left as it is"
-        )
-    raise BadInputError(
-        f"{where} is another version's {what} ({found}, but this spectui reads {known}); {advice}"
-    )
+    raise BadInputError(f"{sentence}; {advice}")
 
 
 def schema_of(kept: object) -> object:
@@ -92,7 +88,7 @@ def _of_key(key: str, value: Any) -> Any:  # noqa: ANN401 - as above
 
 
 def speculation_from_flat(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The plain form of ``Speculation`` from the flat form of earlier versions.
+    """The plain form of ``Speculation`` from the flat form of documents, and of earlier versions.
 
     There ``draft_max`` was the longest draft of an n-gram drafter, too. What had its default may
     be missing. What is of another form stays, and fails to decode.
@@ -105,7 +101,7 @@ def speculation_from_flat(kept: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _model(kept: Mapping[str, Any]) -> dict[str, Any]:
-    kind = MTP_KIND if kept.get("mtp") else kept.get("reader") or MODEL_KIND
+    kind = MTP_KIND if kept.get("mtp") else kept.get("reader") or kept.get("spec_type", MODEL_KIND)
     return {"kind": kind, **{name: kept[name] for name in _MODEL_NUMBERS if name in kept}}
 
 

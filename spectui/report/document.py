@@ -15,8 +15,7 @@ from spectui.documents import Json
 from spectui.format import time_text
 from spectui.llama.facts import LibraryFacts
 from spectui.measure.arm import Arm
-from spectui.options.drafters import MODEL_KIND, MTP_KIND, DrafterSetting, Ngram
-from spectui.options.speculation import Speculation
+from spectui.options.stored import speculation_from_flat
 
 _LARGEST = 1e15
 _REASON = 300
@@ -281,26 +280,11 @@ def _is_plain(kept: Json) -> bool:
     return True
 
 
-_MODEL_NUMBERS = ("draft_max", "draft_min", "draft_p_min")
-
-
 def arm_of(params: Mapping[str, Any]) -> Arm | None:
     """The arm that ``Arm.document`` wrote; None where it is none."""
     try:
-        speculation = None
-        if "draft_max" in params:
-            own = msgspec.convert(_drafter(params), DrafterSetting)
-            ahead = msgspec.convert(list(map(_drafter, params.get("ahead", ()))), tuple[Ngram, ...])
-            speculation = Speculation(own, ahead)
+        plain = speculation_from_flat(params) if "draft_max" in params else None
         both = {name: params.get(name) for name in ("draft", "layout")}
-        return msgspec.convert({**both, "speculation": speculation}, Arm)
+        return msgspec.convert({**both, "speculation": plain}, Arm)
     except (msgspec.ValidationError, TypeError):
         return None
-
-
-def _drafter(params: Mapping[str, Any]) -> dict[str, Any]:
-    ngram = params.get("ngram")
-    if ngram is not None:
-        return {**ngram}
-    kind = MTP_KIND if params.get("mtp") else params.get("spec_type", MODEL_KIND)
-    return {"kind": kind, **{name: params[name] for name in _MODEL_NUMBERS if name in params}}

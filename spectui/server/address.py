@@ -11,36 +11,22 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _HOST = re.compile(r"[\w.:%~-]+")
 _PATH = re.compile(r"[\w.~%!$&'()*+,;=:@/-]*")
 _ROUTE = re.compile(
-    r"""
-    /v1(/(
-        chat/completions(/\w+)? | completions | embeddings | health | messages(/\w+)? | models
-        | rerank(ing)? | responses(/\w+)?
-    ))?
-    | /chat/completions(/\w+)? | /completions? | /health | /metrics | /props | /slots(/\d+)?
-    """,
-    re.VERBOSE,
+    r"/v1(/(chat/completions|completions|embeddings|health|messages|models|rerank(ing)?|responses)"
+    r"(/\w+)?)?$"
+    r"|/(chat/completions(/\w+)?|completions?|health|metrics|props|slots(/\d+)?)$"
 )
 """Route that llama-server serves below its address, and nobody would call a prefix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A server, and the path under which it answers."""
+    """A running server."""
 
-    scheme: str
-    """``http`` or ``https``."""
+    url: str
+    """The beginning of every endpoint, without a slash at its end."""
     host: str
     """A name or an IP address, IPv6 without brackets."""
     port: int
-    path: str
-    """The prefix of every endpoint, such as ``/llama``; empty for none."""
-
-    @property
-    def url(self) -> str:
-        """The whole, without a slash at the end."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        port = "" if self.port == _DEFAULT_PORTS[self.scheme] else f":{self.port}"
-        return f"{self.scheme}://{host}{port}{self.path}"
 
 
 def parse_address(text: str) -> Address:
@@ -75,10 +61,10 @@ def parse_address(text: str) -> Address:
         raise _refused(text, "names no port")
     if not _PATH.fullmatch(parts.path):
         raise _refused(text, "has a path with characters that belong into none")
-    path = parts.path.rstrip("/")
-    starts = (one.start() for one in re.finditer("/", path))
-    prefix = next((path[:start] for start in starts if _ROUTE.fullmatch(path, start)), path)
-    return Address(scheme=scheme, host=host, port=port, path=prefix)
+    prefix = _ROUTE.sub("", parts.path.rstrip("/"))
+    authority = f"[{host}]" if ":" in host else host
+    shown_port = "" if port == _DEFAULT_PORTS[scheme] else f":{port}"
+    return Address(url=f"{scheme}://{authority}{shown_port}{prefix}", host=host, port=port)
 
 
 def _refused(text: str, why: str) -> UsageError:

@@ -9,7 +9,7 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -22,7 +22,6 @@ from spectui.options.dialect import Dialect
 from spectui.paths import cache_dir, text_of
 from spectui.server.help_text import HelpOption, Version, read_help, read_version
 from spectui.server.kept import KeptProcess, manner_of
-from spectui.server.output import Output
 
 TIMEOUT_S = 30.0
 """Limit for an answer: a GPU's driver and a cold disk may take most of it."""
@@ -47,18 +46,6 @@ _OVERRIDES = ("LLAMA_ARG_", "MTMD_BACKEND_DEVICE")
 _FORMAT = 2
 """To be raised when what is read from a help text changes."""
 _FOLDER = "llama-server"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Printed:
-    """The output and exit code of a program."""
-
-    text: str
-    """Stdout and stderr together, in their order."""
-    last_words: str
-    """Clause with the end of them."""
-    code: int
-    """Exit code; less than 0 for the signal that ended it."""
 
 
 class ServerBinary(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,21 +142,23 @@ def examine(given: str, *, timeout_s: float = TIMEOUT_S) -> ServerBinary:
 
 def _asked(path: Path, timeout_s: float) -> ServerBinary:
     deadline_s = time.monotonic() + timeout_s
-    told = ask(path, ("--help",), timeout_s)
-    options = read_help(told.text)
+    helped = ask(path, ("--help",), timeout_s)
+    options = read_help(helped.output.text)
     if not _ITS_OWN.issubset(flag for option in options for flag in option.flags):
-        raise _no_server(path, told)
-    version = ask(path, ("--version",), max(deadline_s - time.monotonic(), 0.0))
-    return ServerBinary(path=str(path), options=options, version=read_version(version.text))
+        raise _no_server(path, helped)
+    version = ask(path, ("--version",), max(deadline_s - time.monotonic(), 0.0)).output.text
+    return ServerBinary(path=str(path), options=options, version=read_version(version))
 
 
-def _no_server(path: Path, told: Printed) -> ServerError:
-    if told.code < 0:
-        what = f"{path} --help ended with {manner_of(told.code)}"
+def _no_server(path: Path, helped: KeptProcess) -> ServerError:
+    code = helped.returncode or 0
+    if code < 0:
+        what = f"{path} --help ended with {manner_of(code)}"
     else:
         what = f"{path} is no llama-server: its --help lists no {', '.join(sorted(_ITS_OWN))}"
-        what += f", and it ended with {manner_of(told.code)}" if told.code else ""
-    return ServerError(f"{what}; {told.last_words}; give the path of a llama-server that runs")
+        what += f", and it ended with {manner_of(code)}" if code else ""
+    last_words = helped.output.last_words
+    return ServerError(f"{what}; {last_words}; give the path of a llama-server that runs")
 
 
 def _found(given: str) -> Path:
@@ -207,32 +196,28 @@ def ask(
     arguments: Sequence[str],
     timeout_s: float,
     variables: Mapping[str, str] | None = None,
-) -> Printed:
-    """Run a program to its end, with variables beside the user's own.
+) -> KeptProcess:
+    """Run a program to its end, with variables beside the user's own; return it, ended.
 
     Raises:
         ServerError: it cannot be started, or does not end in time.
     """
     own = own_environment(os.environ)
     environment = {k: v for k, v in own.items() if not k.startswith(_OVERRIDES)}
-    with Output() as output:
-        with KeptProcess(
-            [str(program), *arguments],
-            output=output.descriptor,
-            grace_s=0.0,
-            environment=environment | WITHOUT_CONFIG_FILE | dict(variables or {}),
-        ) as process:
-            output.follow()
-            code = process.wait(timeout_s)
-        output.close()
-        if code is None:
-            # What is left of the time for several questions is no round number.
-            shown = f"{timeout_s:.0f}" if timeout_s > 1 else f"{timeout_s:.2g}"
-            raise ServerError(
-                f"{program} {arguments[0]} did not end within {shown} s; {output.last_words}; give "
-                "the path of a llama-server that runs"
-            )
-        return Printed(text=output.text, last_words=output.last_words, code=code)
+    with KeptProcess(
+        [str(program), *arguments],
+        grace_s=0.0,
+        environment=environment | WITHOUT_CONFIG_FILE | dict(variables or {}),
+    ) as process:
+        code = process.wait(timeout_s)
+    if code is None:
+        # What is left of the time for several questions is no round number.
+        shown = f"{timeout_s:.0f}" if timeout_s > 1 else f"{timeout_s:.2g}"
+        raise ServerError(
+            f"{program} {arguments[0]} did not end within {shown} s; {process.output.last_words}; "
+            "give the path of a llama-server that runs"
+        )
+    return process
 
 
 def identity_of(path: Path) -> BinaryIdentity:

@@ -1,7 +1,6 @@
 """A blocking client of llama-server's HTTP interface, for decoding prompts."""
 
 import asyncio
-import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import wait
@@ -24,6 +23,7 @@ from spectui.server.connection import (
     ReplyError,
     UnreachableError,
 )
+from spectui.server.loop import LoopThread
 from spectui.server.replies import (
     STREAMED,
     CompletionReply,
@@ -130,19 +130,11 @@ class LlamaClient(Closing):
             # A stream has one, and the server may be asked for its state beside them.
             most_connections=MOST_SLOTS + 1,
         )
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._is_closed = False
+        self._thread = LoopThread("spectui-client")
 
     def close(self) -> None:
-        """Close the connection. May be called again."""
-        if not self._is_closed:
-            self._is_closed = True
-            if self._loop is not None and self._thread is not None:
-                self._wait(self._end())
-                self._loop.call_soon_threadsafe(self._loop.stop)
-                self._thread.join()
-                self._loop.close()
+        """End requests that were interrupted, and the connections. May be called again."""
+        self._thread.close(self._connection.close)
 
     def is_ready(self, *, timeout_s: float) -> bool:
         """Return whether the server answers that its model is loaded.
@@ -265,15 +257,7 @@ class LlamaClient(Closing):
 
     def _wait(self, request: Coroutine[Any, Any, T]) -> T:
         """Return the result of a request; end it where it is interrupted."""
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            # Not here: a signal may interrupt this thread anywhere, and what an event loop runs
-            # survives that only between its steps.
-            self._thread = threading.Thread(
-                target=self._loop.run_forever, name="spectui-client", daemon=True
-            )
-            self._thread.start()
-        future = asyncio.run_coroutine_threadsafe(request, self._loop)
+        future = self._thread.submit(request)
         try:
             # An interrupt that comes before the wait has begun is seen at the next look.
             while not wait([future], _LOOK_S).done:
@@ -281,14 +265,6 @@ class LlamaClient(Closing):
             return future.result()
         finally:
             future.cancel()
-
-    async def _end(self) -> None:
-        """End requests that were interrupted, and close the connections."""
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for one in others:
-            one.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        await self._connection.close()
 
     def _failure(self, asked: str, error: ReplyError) -> ServerError:
         """Return the error of a request that failed."""
@@ -373,32 +349,23 @@ async def keep_busy(
     """
     answers: dict[int, tuple[T, float]] = {}
     queue, rest = iter(enumerate(wanted)), cycle(fillers)
-    complete = asyncio.Event()
 
     async def stream() -> None:
+        """Ends once all are answered, or fails."""
         for number, request in queue:
             began_s = clock()
             answer = await ask(request)
             answers[number] = (answer, clock() - began_s)
-        if len(answers) == len(wanted):
-            complete.set()
-        while not complete.is_set():
+        while len(answers) < len(wanted):
             await ask(next(rest))
 
-    await _until(complete, [asyncio.ensure_future(stream()) for _ in range(n_streams)])
-    return [answers[number] for number in range(len(wanted))]
-
-
-async def _until(complete: asyncio.Event, streams: Sequence["asyncio.Future[None]"]) -> None:
-    """Let the streams run until it is complete, or one of them fails; end them all."""
-    end = asyncio.ensure_future(complete.wait())
-    every: list[asyncio.Future[Any]] = [end, *streams]
+    streams = [asyncio.ensure_future(stream()) for _ in range(n_streams)]
     try:
-        await asyncio.wait(every, return_when=asyncio.FIRST_COMPLETED)
-        for one in streams:
-            if one.done():
-                one.result()
+        ended, _others = await asyncio.wait(streams, return_when=asyncio.FIRST_COMPLETED)
+        for one in ended:
+            one.result()
     finally:
-        for one in every:
+        for one in streams:
             one.cancel()
-        await asyncio.gather(*every, return_exceptions=True)
+        await asyncio.gather(*streams, return_exceptions=True)
+    return [answers[number] for number in range(len(wanted))]

@@ -152,9 +152,9 @@ class Judge:
         key = (words, tuple(given.items()))
         if key not in self._answers:
             left_s = max(self._deadline_s - time.monotonic(), 0.0)
-            printed = ask(self._path, words, left_s, _ALONE | given)
+            ended = ask(self._path, words, left_s, _ALONE | given)
             # ik_llama.cpp's ends with 1 behind its help, too.
-            self._answers[key] = _complaint(printed.text) if printed.code else ""
+            self._answers[key] = _complaint(ended.output.text) if ended.returncode else ""
         return self._answers[key]
 
     def _first(self, items: Sequence[tuple[int, Item]]) -> int:

@@ -1,21 +1,36 @@
 """A program that ends with spectui, even if spectui is killed."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import IO, cast
 
 import psutil
 
 from spectui.closing import Closing
 from spectui.errors import ServerError
+from spectui.format import printable
 
 _KEEPER = Path(__file__).with_name("keeper.py")
 _REPORT_S = 5.0
 """Seconds that the keeper may take to end after the program."""
+HEAD_BYTES = 1 << 20
+TAIL_BYTES = 1 << 20
+"""Each a hundred times what llama-server says while it loads a model."""
+_AT_ONCE_BYTES = 1 << 16
+_LAST_BYTES = 4096
+_N_LAST_LINES = 5
+_MOST_CHARACTERS = 600
+_UNREADABLE = re.compile(r"\?{3,}")
+_PRINTED = bytes(code if code >= ord(" ") or code in b"\n\t" else ord("?") for code in range(256))
+"""The byte that is kept of each byte: no terminal acts on a log."""
+_JOIN_S = 1.0
 
 
 class KeptProcess(Closing):
@@ -29,7 +44,6 @@ class KeptProcess(Closing):
         self,
         command: Sequence[str],
         *,
-        output: int,
         grace_s: float,
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -37,7 +51,6 @@ class KeptProcess(Closing):
 
         Args:
             command: program and arguments; no shell sees them. Paths are absolute.
-            output: file descriptor for its stdout and stderr.
             grace_s: time to end after a request; 0 kills it at once.
             environment: its variables; None for this process's own.
 
@@ -52,13 +65,14 @@ class KeptProcess(Closing):
                 [sys.executable, "-I", "-S", _KEEPER, str(theirs), str(grace_s), *command],
                 # Held open and never written to: see keeper.py.
                 stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
                 pass_fds=(theirs,),
                 # Ctrl-C is for the owner, who ends the program.
                 start_new_session=True,
                 env=environment,
                 cwd=self._folder.name,
+                bufsize=0,
             )
         except BaseException:
             os.close(report)
@@ -66,6 +80,8 @@ class KeptProcess(Closing):
             raise
         finally:
             os.close(theirs)
+        self.output = Output(cast("IO[bytes]", self._keeper.stdout))
+        """Everything that it prints."""
         try:
             self.pid = _started(report, command[0])
         except BaseException:
@@ -91,20 +107,17 @@ class KeptProcess(Closing):
         except subprocess.TimeoutExpired:
             return None
 
-    def let_go(self) -> None:
-        """Have it end, and do not wait for that. May be called again, on any thread."""
-        if self._keeper.stdin is not None:
-            self._keeper.stdin.close()
-
     def close(self) -> None:
         """End it, by force if it does not go on request. May be called again."""
-        self.let_go()
+        if self._keeper.stdin is not None:
+            self._keeper.stdin.close()
         try:
             self.wait(self._grace_s + _REPORT_S)
         finally:
             # The keeper's end is the program's.
             self._keeper.kill()
             self._keeper.wait()
+            self.output.join()
             self._folder.cleanup()
 
 
@@ -140,3 +153,49 @@ def manner_of(code: int) -> str:
         return f"exit code {code}"
     known = -code in set(signal.Signals)
     return f"signal {signal.Signals(-code).name if known else -code}"
+
+
+class Output:
+    """Reads what a process prints, and keeps the beginning and the end of it."""
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        """Begin to read ``pipe``, which has no buffer, on a thread that closes it in the end."""
+        self.n_bytes = 0
+        """Printed so far."""
+        self._kept = bytearray()
+        self._thread = threading.Thread(
+            target=self._read, args=(pipe,), name="spectui-output", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def last_words(self) -> str:
+        """Clause with the last lines that were printed so far."""
+        lines = self._kept[-_LAST_BYTES:].decode("utf-8", "replace").splitlines()
+        spoken = " / ".join([line.strip() for line in lines if line.strip()][-_N_LAST_LINES:])
+        if not spoken:
+            return "it printed nothing"
+        words = _UNREADABLE.sub("??", printable(spoken))[-_MOST_CHARACTERS:]
+        return f"its last words were {words!r}"
+
+    @property
+    def text(self) -> str:
+        """All that is kept, with a line where bytes are left out; what is no UTF-8 is replaced."""
+        kept = bytes(self._kept)
+        n_left_out = self.n_bytes - len(kept)
+        if n_left_out > 0:
+            note = f"\n[{n_left_out} bytes are left out here]\n".encode()
+            kept = kept[:HEAD_BYTES] + note + kept[HEAD_BYTES:]
+        return kept.decode("utf-8", "replace")
+
+    def join(self) -> None:
+        """Wait for the rest; the process has ended."""
+        self._thread.join(_JOIN_S)
+
+    def _read(self, pipe: IO[bytes]) -> None:
+        with pipe:
+            while data := pipe.read(_AT_ONCE_BYTES):
+                self._kept += data.translate(_PRINTED)
+                self.n_bytes += len(data)
+                if len(self._kept) > HEAD_BYTES + 2 * TAIL_BYTES:
+                    del self._kept[HEAD_BYTES:-TAIL_BYTES]

@@ -14,19 +14,15 @@ from spectui.commands.sources.source import absolute
 from spectui.errors import ServerError
 from spectui.files import write_own_file
 from spectui.server.client import LlamaClient
-from spectui.server.connection import BrokenError, LateError, ReplyError, UnreachableError
+from spectui.server.connection import BrokenError, ReplyError, UnreachableError
 from spectui.server.kept import KeptProcess, manner_of
 from spectui.server.listeners import intruder
-from spectui.server.output import Output
 
 POLL_INTERVAL_S = 0.05
 HEALTH_TIMEOUT_S = 2.0
 GRACE_S = 10.0
 _BROKEN_S = 1.0
-"""A connection breaks a moment before the process is gone."""
 _LEFT_IT = " (a script that starts the server has to stay as long as that runs)"
-_ENDS = b": cleaning up before exit...\n"
-"""llama-server's line when it is told to end. It ends once it has nothing to do."""
 
 
 class LlamaServer(LlamaClient):
@@ -66,32 +62,22 @@ class LlamaServer(LlamaClient):
         )
         self._port = port
         self._log_path = log_path
-        self._is_serving = False
-        """Whether it is ready, and is not being ended."""
-        self._was_told_to_end = False
-        self._output = Output()
         own = words_of(absolute(item) for item in divide(arguments))
-        command = [str(binary.absolute()), *own, "--host", "127.0.0.1", "--port", str(port)]
-        environment = {**own_environment(os.environ), "LLAMA_API_KEY": api_key}
+        self._process = KeptProcess(
+            [str(binary.absolute()), *own, "--host", "127.0.0.1", "--port", str(port)],
+            grace_s=GRACE_S,
+            environment={**own_environment(os.environ), "LLAMA_API_KEY": api_key},
+        )
         try:
-            self._process = KeptProcess(
-                command, output=self._output.descriptor, grace_s=GRACE_S, environment=environment
-            )
-        except BaseException:
-            self._output.close()
-            raise
-        try:
-            self._output.follow(_ENDS, self._on_ending)
             self._wait_until_ready(ready_timeout_s)
         except BaseException:
             self.close()
             raise
-        self._is_serving = True
 
     @property
     def printed(self) -> str:
         """The output of the server so far; of a long one the middle is left out."""
-        return self._output.text
+        return self._process.output.text
 
     @property
     def pid(self) -> int:
@@ -100,19 +86,8 @@ class LlamaServer(LlamaClient):
 
     def close(self) -> None:
         """End the process, by force if it does not go on request. May be called again."""
-        self._is_serving = False
         self._process.close()
-        self._output.close()
         super().close()
-
-    def _on_ending(self) -> None:
-        """Stop waiting for a long answer once somebody else has told the server to end.
-
-        A server that cannot load its model prints the same, and ends by itself.
-        """
-        if self._is_serving:
-            self._was_told_to_end = True
-            self._process.let_go()
 
     def _wait_until_ready(self, timeout_s: float) -> None:
         deadline_s = time.monotonic() + timeout_s
@@ -132,11 +107,10 @@ class LlamaServer(LlamaClient):
         return self._process.wait(within_s) is not None
 
     def _exited(self, advice: str = "") -> ServerError:
-        self._output.close()
+        self._process.output.join()
         code = self._process.returncode
-        told = "was told to end by somebody else, and " if self._was_told_to_end else ""
         manner = f"{manner_of(code or 0)}{advice}"
-        return ServerError(f"{self.name} {told}ended with {manner}; {self._last_words()}")
+        return ServerError(f"{self.name} ended with {manner}; {self._last_words()}")
 
     def _check_listener(self, from_port: int) -> None:
         """Refuse to send a prompt and the key to a program that has taken the port.
@@ -158,22 +132,18 @@ class LlamaServer(LlamaClient):
             )
 
     def _failure(self, asked: str, error: ReplyError) -> ServerError:
-        is_gone = isinstance(error, BrokenError | LateError | UnreachableError)
-        if is_gone and self._has_exited(self._ends_within_s(error)):
+        # A connection breaks a moment before the process is gone.
+        is_gone = isinstance(error, BrokenError | UnreachableError)
+        if self._has_exited(_BROKEN_S if is_gone else 0.0):
             return self._exited()
         return ServerError(f"{super()._failure(asked, error)}; {self._last_words()}")
-
-    def _ends_within_s(self, error: ReplyError) -> float:
-        if self._was_told_to_end:
-            return GRACE_S + _BROKEN_S
-        return 0.0 if isinstance(error, LateError) else _BROKEN_S
 
     def _last_words(self) -> str:
         where = ""
         with suppress(OSError):
-            write_own_file(self._log_path, self._output.text.encode(), is_private=True)
+            write_own_file(self._log_path, self.printed.encode(), is_private=True)
             where = f" (all of it in {self._log_path})"
-        return f"{self._output.last_words}{where}"
+        return f"{self._process.output.last_words}{where}"
 
 
 def _free_port() -> int:

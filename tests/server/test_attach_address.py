@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spectui.errors import UsageError
-from spectui.server.address import Address, parse_address
+from spectui.server.address import parse_address
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,9 @@ def test_any_text_is_an_address_or_a_sentence(text: str) -> None:
     path=st.lists(st.from_regex(r"[a-z0-9_-]{1,8}", fullmatch=True)),
 )
 def test_an_address_is_read_back(scheme: str, host: str, port: int, path: list[str]) -> None:
-    address = Address(
-        scheme=scheme, host=host, port=port, path="".join(f"/{part}" for part in path)
-    )
+    prefix = "".join(f"/{part}" for part in path)
+    given = f"{scheme}://{host}:{port}{prefix}"
+    address = parse_address(given)
+    assert (address.host, address.port) == (host, port)
     assert parse_address(address.url) == address
+    assert address.url in {given, f"{scheme}://{host}{prefix}"}

@@ -8,7 +8,7 @@ import pytest
 
 from spectui.server.address import parse_address
 from spectui.server.connection import Connection, LateError, Page
-from spectui.server.watch.poller import Attachment, ask
+from spectui.server.watch.poller import Attachment, Interview, ask
 from spectui.server.watch.sample import Failure, Sample, ServerSample, Trouble
 from tests.support.attached import (
     METRICS,
@@ -66,8 +66,8 @@ def test_a_server_that_tells_all() -> None:
     assert found.counters.value is not None
     assert found.counters.value.started == "1700000000"
     # A program of any kind may listen here for a server somewhere else.
-    assert not found.whereabouts.is_here
-    assert "is no llama-server" in str(found.whereabouts.process.reason)
+    assert not found.host.is_here
+    assert "is no llama-server" in str(found.host.process.reason)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,11 @@ def test_a_server_that_tells_all() -> None:
         (error(503, "Loading model"), Trouble.LOADING, "is loading its model"),
         (error(500, "out of order"), Trouble.STRANGE, "status 500: out of order; is it a llama"),
         (page("<html>hello</html>"), Trouble.STRANGE, "not what llama-server answers"),
-        (page({"status": "error"}), Trouble.STRANGE, "says of itself: error"),
+        (
+            page({"status": "error"}),
+            Trouble.STRANGE,
+            "says of the server: error; is it a",
+        ),
         (
             page("", 302, Location="https://other/llama/health?x=1"),
             Trouble.STRANGE,
@@ -254,7 +258,7 @@ def test_what_is_known_is_not_asked_for_again() -> None:
 
 
 async def _asked_twice_at_once(wanted: Attachment) -> tuple[Sample, Sample]:
-    async with wanted.interview(lambda: 0.0) as interview:
+    async with Interview(wanted, clock=lambda: 0.0) as interview:
         return await interview.ask(), await interview.ask()
 
 
@@ -271,7 +275,7 @@ def test_a_late_answer_leaves_the_others_and_the_one_before(
 
     async def looks(wanted: Attachment) -> list[ServerSample]:
         found = []
-        async with wanted.interview() as interview:
+        async with Interview(wanted) as interview:
             for is_stalled in (True, False, True):
                 stalled.update({late} if is_stalled else ())
                 found.append(await interview.ask())
@@ -279,7 +283,7 @@ def test_a_late_answer_leaves_the_others_and_the_one_before(
         return [one for one in found if isinstance(one, ServerSample)]
 
     monkeypatch.setattr(Connection, "ask", timed)
-    monkeypatch.setattr("spectui.server.watch.interview._RENEWED_S", 0.0)
+    monkeypatch.setattr("spectui.server.watch.poller._RENEWED_S", 0.0)
     with serving() as script:
         never, before, after = asyncio.run(looks(attachment(script)))
     assert [one.is_late for one in (never, before, after)] == [True, False, True]

@@ -4,6 +4,7 @@ import asyncio
 import os
 import queue
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -49,7 +50,7 @@ def watching(script: Script, interval_s: float = 0.01, timeout_s: float = 30.0) 
         yield watch
     finally:
         watch.poller.close()
-        assert not watch.poller._thread.is_alive()
+        assert "spectui-attach" not in {thread.name for thread in threading.enumerate()}
         assert watch.failures == []
 
 
@@ -115,20 +116,19 @@ def test_it_ends_in_the_middle_of_a_question() -> None:
 
 def test_a_defect_is_told() -> None:
     with serving() as script:
-        failures: list[BaseException] = []
+        failures: queue.Queue[BaseException] = queue.Queue()
 
         def broken(_sample: Sample) -> None:
             raise ZeroDivisionError
 
-        asking = Poller(
+        with Poller(
             Attachment(address=parse_address(script.address)),
             broken,
             interval_s=0.01,
-            on_failure=failures.append,
-        )
-        asking.start()
-        asking._thread.join(WAIT_S)
-    assert [type(each) for each in failures] == [ZeroDivisionError]
+            on_failure=failures.put,
+        ) as asking:
+            asking.start()
+            assert isinstance(failures.get(timeout=WAIT_S), ZeroDivisionError)
 
 
 def test_trying_now_does_not_wait_for_the_interval() -> None:

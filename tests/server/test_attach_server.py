@@ -10,7 +10,7 @@ import pytest
 from spectui.server.address import parse_address
 from spectui.server.process import LlamaServer
 from spectui.server.replies import SlotPhase
-from spectui.server.watch import interview
+from spectui.server.watch import poller
 from spectui.server.watch.poller import Attachment, ask
 from spectui.server.watch.sample import Failure, Sample, ServerSample
 from spectui.server.watch.tracker import Tracker
@@ -58,7 +58,7 @@ def test_facts_of_the_real_server(speculating: LlamaServer) -> None:
     assert (facts.n_ctx, facts.n_slots, facts.quantization) == (512, 1, "Q4_1")
     assert facts.n_params == 134_515_008
     assert not facts.is_sleeping
-    process = found.whereabouts.process.value
+    process = found.host.process.value
     assert process is not None
     assert (process.pid, process.name) == (speculating.pid, "llama-server")
     assert found.counters.value is not None
@@ -86,9 +86,9 @@ def test_a_request_is_seen_while_it_runs_and_counted_when_it_ends(speculating: L
     assert state.last_drafts is not None
     assert state.last_drafts.n_drafted == done.n_drafted
     assert state.last_drafts.n_accepted == done.n_accepted
-    assert state.counters.value is not None
-    assert state.counters.value.drafts is not None
-    assert sum(state.counters.value.drafts.accepted_per_position) == done.n_accepted
+    assert state.sample.counters.value is not None
+    assert state.sample.counters.value.drafts is not None
+    assert sum(state.sample.counters.value.drafts.accepted_per_position) == done.n_accepted
     assert any(value for value in state.speeds)
 
 
@@ -117,7 +117,7 @@ def test_a_connection_is_used_longer_than_the_server_keeps_it(speculating: Llama
 def test_a_server_may_fall_asleep_while_it_is_watched(
     llama_server_binary: Path, tiny: TinyPath, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(interview, "_RENEWED_S", 0.1)
+    monkeypatch.setattr(poller, "_RENEWED_S", 0.1)
     arguments = ["-m", str(tiny(TARGET)), "--metrics", "--sleep-idle-seconds", "1", *SMALL]
     with LlamaServer(llama_server_binary, arguments, log_path=tmp_path / "log") as server:
         watch = watch_of(server)

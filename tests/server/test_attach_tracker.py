@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 from spectui.documents import Known
 from spectui.server.metrics import DraftCounts
 from spectui.server.replies import SlotPhase
-from spectui.server.watch.sample import Failure, Trouble
+from spectui.server.watch.sample import Failure, Trouble, Work
 from spectui.server.watch.tracker import (
     AttachState,
     Ended,
     SlotMeter,
     Tracker,
-    Work,
     decoded_between,
     is_exact_enough,
 )
@@ -117,29 +116,31 @@ def tracked(*samples: object) -> AttachState:
 
 def test_a_busy_server() -> None:
     state = tracked(*busy(40))
-    assert state.work is Work.GENERATING
+    assert state.sample.work is Work.GENERATING
     assert state.now_tokens_per_s.value is not None
     assert state.last_tokens_per_s == pytest.approx(25)
     assert state.last_prompt_tokens_per_s == pytest.approx(416 / 0.9)
-    assert [each.sample.phase for each in state.slots.value or ()] == [
+    assert [each.phase for each in state.sample.slots.value or ()] == [
         SlotPhase.GENERATING,
         SlotPhase.GENERATING,
         SlotPhase.PROMPT,
         SlotPhase.IDLE,
     ]
-    assert state.slots.value is not None
-    assert state.slots.value[0].tokens_per_s == pytest.approx(6)
+    assert state.sample.slots.value is not None
+    assert state.slot_tokens_per_s[0] == pytest.approx(6)
     assert state.last_drafts is not None
     assert state.last_drafts.n_drafts == 30
     assert state.rates == pytest.approx((0.5, 2 / 3, 8 / 15))
-    assert state.drafters == ("draft-simple",)
-    assert state.host.cores == pytest.approx(3.8)
+    assert state.sample.drafters == ("draft-simple",)
+    assert state.sample.host.cores == pytest.approx(3.8)
 
 
 def test_before_the_first_answer_and_after_one_look() -> None:
     state = tracked()
-    assert (state.took_s, state.failure) == (None, None)
-    assert state.slots.reason == state.undrafted == "the server has not been asked yet"
+    assert (state.sample.took_s, state.failure) == (None, None)
+    assert (
+        state.sample.slots.reason == state.sample.undrafted == "the server has not been asked yet"
+    )
     state = tracked(sample(0.0, slots=(slot(decoded=5, task=1, is_processing=True),)))
     assert state.now_tokens_per_s.value is None
     assert state.now_tokens_per_s.reason == "the server has been asked only once"
@@ -149,16 +150,16 @@ def test_before_the_first_answer_and_after_one_look() -> None:
 def test_history_and_counts_outlast_a_lost_connection() -> None:
     before = tracked(*busy(40))
     state = tracked(*busy(40), LOST, LOST)
-    assert (state.took_s, state.failure) == (None, LOST)
+    assert (state.sample.took_s, state.failure) == (None, LOST)
     assert state.speeds == (*before.speeds, None, None)
-    assert state.counters == before.counters
-    assert state.facts == before.facts
-    assert state.slots.reason == "there is no connection"
+    assert state.sample.counters == before.sample.counters
+    assert state.sample.facts == before.sample.facts
+    assert state.sample.slots.reason == "there is no connection"
     assert state.now_tokens_per_s.value is None
     # What happened meanwhile is counted.
     later = replace(COUNTERS, n_predicted=COUNTERS.n_predicted + 50, predicted_s=425.0)
     state = tracked(sample(0.0), LOST, sample(9.0, counters=later))
-    assert state.took_s is not None
+    assert state.sample.took_s is not None
     assert state.last_tokens_per_s == pytest.approx(10)
 
 
@@ -181,20 +182,20 @@ def test_why_nothing_was_drafted() -> None:
         slots = (slot(speculates=speculates),)
         counters = replace(COUNTERS, drafts=drafts, n_processing=n_processing)
         state = tracked(sample(0.0, slots=slots, counters=counters))
-        assert reason in str(state.undrafted)
+        assert reason in str(state.sample.undrafted)
 
 
 def test_without_slots_and_without_metrics_nothing_is_made_up() -> None:
     off = "/metrics is off; start the server with --metrics"
     state = tracked(sample(0.0, slots="/slots is off", counters=off))
-    assert state.work is Work.UNKNOWN
-    assert state.counters == Known(None, off)
-    assert state.slots.reason == "/slots is off"
+    assert state.sample.work is Work.UNKNOWN
+    assert state.sample.counters == Known(None, off)
+    assert state.sample.slots.reason == "/slots is off"
     # The counters tell whether it works.
     for n, work in ((0, Work.IDLE), (2, Work.WORKING)):
         state = tracked(sample(0.0, slots="off", counters=replace(COUNTERS, n_processing=n)))
-        assert state.work is work
-    assert not tracked(sample(0.0, where=ELSEWHERE)).host.is_here
+        assert state.sample.work is work
+    assert not tracked(sample(0.0, where=ELSEWHERE)).sample.host.is_here
 
 
 def test_why_panels_are_empty() -> None:
@@ -205,11 +206,14 @@ def test_why_panels_are_empty() -> None:
         (Trouble.UNREACHABLE, "there is no connection"),
     ):
         state = tracked(Failure(trouble=trouble, reason="it is so"))
-        reasons = {state.facts.reason, state.slots.reason, state.undrafted}
+        reasons = {state.sample.facts.reason, state.sample.slots.reason, state.sample.undrafted}
         assert reasons | {state.now_tokens_per_s.reason} == {reason}
     # Nothing is said any more of what the server told before.
     failure = Failure(trouble=Trouble.LOCKED, reason="it is so")
     for drafts in (NO_DRAFTS, None):
         quiet = replace(COUNTERS, drafts=drafts, n_processing=0)
         for slots in ((slot(speculates=False),), "/slots is off"):
-            assert tracked(sample(0.0, counters=quiet, slots=slots), failure).undrafted == locked
+            assert (
+                tracked(sample(0.0, counters=quiet, slots=slots), failure).sample.undrafted
+                == locked
+            )

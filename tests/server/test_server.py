@@ -272,14 +272,6 @@ def test_who_listens_or_has_the_connection_is_known_at_least_by_its_user(
         assert told == f"a process of user {os.getuid()}"
 
 
-def test_a_server_that_somebody_else_ends_is_not_waited_for(tmp_path: Path) -> None:
-    with (
-        scripted(tmp_path, "is told to end", name="the first") as server,
-        pytest.raises(ServerError, match="the first was told to end by somebody else, and ended"),
-    ):
-        server.complete(PROMPT, n_predict=1)
-
-
 def test_a_server_that_ignores_the_request_to_end_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,7 +149,7 @@ def test_the_users_settings_of_llama_server_do_not_matter(
     monkeypatch.setenv("LLAMA_ARG_CTX_SIZE", "many")
     source = f"#!/bin/sh\nenv | grep LLAMA_ARG >&2\ncat <<'END'\n{CURRENT}\nEND\n"
     told = ask(write_script(tmp_path / "llama-server", source), ("--help",), 20)
-    assert "LLAMA_ARG_CTX_SIZE=" not in told.text
+    assert "LLAMA_ARG_CTX_SIZE=" not in told.output.text
 
 
 MISBEHAVING = {

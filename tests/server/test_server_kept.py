@@ -22,8 +22,11 @@ _SOON_S = 20.0
 OWNER = """
 import json, os, signal, sys
 from spectui.server.kept import KeptProcess
-kept = KeptProcess(sys.argv[2:], output=2, grace_s=float(sys.argv[1]))
+kept = KeptProcess(sys.argv[2:], grace_s=float(sys.argv[1]))
 print(json.dumps([kept.pid, kept._keeper.pid]), flush=True)
+while "ready" not in kept.output.text and kept.wait(0.01) is None:
+    pass
+print("it is ready", file=sys.stderr, flush=True)
 signal.pause()
 """
 SERVED = """
@@ -58,7 +61,7 @@ child = subprocess.Popen(
 )
 for _ in range(2):
     sys.stdout.buffer.write(child.stdout.readline())
-sys.stdout.flush()
+print("all there", flush=True)
 """
 
 
@@ -110,7 +113,7 @@ def test_the_real_server_ends_with_its_owner(
 def test_who_does_not_go_is_killed_with_all_that_it_started() -> None:
     process, kept = owner(OWNER, 0.1, sys.executable, "-c", STUBBORN)
     assert process.stderr is not None
-    assert process.stderr.readline() == "ready\n"
+    assert process.stderr.readline() == "it is ready\n"
     started = kept[0].children()
     assert len(started) == 1
     end(process, signal.SIGKILL)
@@ -119,36 +122,32 @@ def test_who_does_not_go_is_killed_with_all_that_it_started() -> None:
 
 @pytest.mark.parametrize("then", ["signal.pause()", ""], ids=["beside it", "a daemon"])
 def test_who_has_left_for_a_session_of_its_own_ends_as_well(then: str) -> None:
-    mine, theirs = os.pipe()
     command = [sys.executable, "-c", LEAVING + then]
-    with os.fdopen(mine) as said, KeptProcess(command, output=theirs, grace_s=5) as kept:
-        os.close(theirs)
-        left = [int(said.readline()) for _ in range(2)]
+    with KeptProcess(command, grace_s=5) as kept:
+        while "all there" not in kept.output.text and kept.wait(0.01) is None:
+            pass
         if not then:
             kept.wait(_SOON_S)
+    left = [int(line) for line in kept.output.text.splitlines()[:2]]
     assert kept.returncode == (-signal.SIGTERM if then else 0)
     assert not any(map(psutil.pid_exists, left))
 
 
 def test_a_program_ends_with_its_keeper() -> None:
-    with Path(os.devnull).open("wb") as nowhere:
-        kept = KeptProcess(["sleep", "600"], output=nowhere.fileno(), grace_s=5)
-        program = psutil.Process(kept.pid)
-        kept._keeper.kill()
-        all_end([program])
-        kept.close()
+    kept = KeptProcess(["sleep", "600"], grace_s=5)
+    program = psutil.Process(kept.pid)
+    kept._keeper.kill()
+    all_end([program])
+    kept.close()
     assert kept.returncode == -signal.SIGKILL
 
 
 def test_a_program_starts_in_an_empty_folder_of_its_own() -> None:
     script = "import os; print(os.getcwd(), os.listdir(), oct(os.stat('.').st_mode)[-3:])"
-    mine, theirs = os.pipe()
-    command = [sys.executable, "-c", script]
-    with os.fdopen(mine) as said, KeptProcess(command, output=theirs, grace_s=5) as kept:
-        os.close(theirs)
-        folder, *found = said.readline().split()
+    with KeptProcess([sys.executable, "-c", script], grace_s=5) as kept:
         kept.wait(_SOON_S)
-        assert not Path(folder).exists()
+    folder, *found = kept.output.text.split()
+    assert not Path(folder).exists()
     assert found == ["[]", "700"]
     assert folder != str(Path.cwd())
 
@@ -163,9 +162,6 @@ def test_a_program_starts_in_an_empty_folder_of_its_own() -> None:
     ],
 )
 def test_its_end_is_told_as_it_was(script: str, code: int, manner: str) -> None:
-    with (
-        Path(os.devnull).open("wb") as nowhere,
-        KeptProcess([sys.executable, "-c", script], output=nowhere.fileno(), grace_s=5) as kept,
-    ):
+    with KeptProcess([sys.executable, "-c", script], grace_s=5) as kept:
         assert kept.wait(_SOON_S) == code
     assert manner_of(code) == manner

@@ -312,7 +312,7 @@ def sample(
         facts=Known(facts),
         slots=Known(None, slots) if isinstance(slots, str) else Known(slots),
         counters=Known(None, counters) if isinstance(counters, str) else Known(counters),
-        whereabouts=where,
+        host=where,
         took_s=0.0042,
     )
 

@@ -60,6 +60,7 @@ class LoopbackHub:
     endpoint: str = ""
     n_cut: int = 0
     """Answers that are still to be cut."""
+    share_before_cut: float = 0.5
     closing: Event = field(default_factory=Event)
 
     def asked(self, part: str) -> list[dict[str, str]]:
@@ -135,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
         data = repo.files["/".join(parts)].read_bytes()
         asked = None if repo.manner == "whole" else _RANGE.match(self.headers.get("Range", ""))
         begin = int(asked[1]) if asked else 0
-        end = int(asked[2]) + 1 if asked and asked[2] else len(data)
+        end = min(int(asked[2]) + 1, len(data)) if asked and asked[2] else len(data)
         self.send_response(206 if asked else 200)
         self.send_header("Content-Length", str(len(data[begin:end])))
         self.send_header("ETag", '"0"')
@@ -144,7 +145,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if repo.manner == "cut" and self.hub.n_cut:
             self.hub.n_cut -= 1
-            end = (begin + end) // 2
+            end = begin + int((end - begin) * self.hub.share_before_cut)
             self.close_connection = True
         if self.command != "HEAD":
             self.wfile.write(data[begin:end])

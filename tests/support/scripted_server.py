@@ -49,14 +49,6 @@ if manner == "aborts":
     os.abort()
 if manner == "never ready":
     signal.pause()
-if manner == "is told to end":
-
-    def end(*_):
-        # As llama-server does it, a request under way keeps it from ending the first time.
-        print("srv operator(): operator(): cleaning up before exit...", flush=True)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-    signal.signal(signal.SIGTERM, end)
 if manner == "stubborn":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 n_answers = 0
@@ -113,9 +105,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             signal.pause()
         if manner == "quits":
             os._exit(7)
-        if manner == "is told to end":
-            os.kill(os.getpid(), signal.SIGTERM)
-            signal.pause()
         if manner == "is killed":
             os.kill(os.getpid(), signal.SIGKILL)
         if manner == "is garbled":

@@ -133,7 +133,7 @@ PICTURES: dict[str, tuple[Sequence[object], Sequence[Snapshot], dict[str, Any]]]
         [*busy(60), LOST, replace(LOST, retry_s=8.0)],
         *(without_gpu(20), {}),
     ),
-    "remote 80": ([replace(each, whereabouts=ELSEWHERE) for each in busy()], (), {}),
+    "remote 80": ([replace(each, host=ELSEWHERE) for each in busy()], (), {}),
     "tells little 80": (
         [replace(LITTLE, time_s=step / 2) for step in range(9)],
         *(without_gpu(9), {}),

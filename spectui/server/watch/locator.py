@@ -4,7 +4,6 @@ import asyncio
 import ipaddress
 import math
 import socket
-from contextlib import suppress
 
 import psutil
 
@@ -40,18 +39,21 @@ class Locator:
         """Know nothing yet."""
         self._address = address
         self._is_here: bool | None = None
-        self._port: int | None = None
+        self._port = 0
         self.seek(None)
 
     def seek(self, port: int | None) -> None:
         """Look for who listens at a port of the machine: a router's server. None for its own."""
         wanted = port or self._address.port
-        if wanted == self._port:
-            return
-        self._port = wanted
-        self._process: psutil.Process | None = None
+        if wanted != self._port:
+            self._port = wanted
+            self._looked_s = -math.inf
+            self._watch(None)
+
+    def _watch(self, process: psutil.Process | None) -> None:
+        """Begin anew with a process."""
+        self._process = process
         self._last = HostState()
-        self._looked_s = -math.inf
         self._n_read_bytes: int | None = None
 
     async def look(self, now_s: float) -> HostState:
@@ -66,43 +68,39 @@ class Locator:
         return self._last
 
     def _read(self, since_s: float) -> HostState:
-        if self._process is None or not self._process.is_running():
-            found = listener(self._port or 0)
+        process = self._process
+        if process is None or not process.is_running():
+            found = listener(self._port)
             if found.value is None:
                 return _hidden(str(found.reason), is_here=True)
-            self._process, self._n_read_bytes = found.value, None
-        if not runs_llama(self._process):
-            name = name_of(self._process)
+            process = found.value
+            self._watch(process)
+        if not runs_llama(process):
+            name = name_of(process)
             where, is_here = _FORWARDERS.get(name, _ANY)
             return _hidden(f"{name} listens at port {self._port} {where}", is_here=is_here)
-        return self._rates(self._process, since_s)
-
-    def _rates(self, process: psutil.Process, since_s: float) -> HostState:
-        """The readings of the process, with rates since the last look."""
-        is_first = self._last.process.value is None or self._last.process.value.pid != process.pid
         try:
             with process.oneshot():
-                found = _sampled(process)
-                percent = process.cpu_percent()
+                sample, percent = _sampled(process), process.cpu_percent()
         except psutil.Error:
             return _hidden("the server's process cannot be read", is_here=True)
-        n_read_bytes = None
-        with suppress(psutil.Error, OSError):
-            n_read_bytes = process.io_counters().read_bytes
-        before, self._n_read_bytes = self._n_read_bytes, n_read_bytes
-        if n_read_bytes is None:
-            reason = "the system tells only the server's owner what it reads from disk"
-            read: Known[float] = Known(None, reason)
-        elif before is None or is_first:
-            read = Known(None, "a rate needs two readings")
-        else:
-            read = Known((n_read_bytes - before) / since_s)
         return HostState(
             is_here=True,
-            process=Known(found),
-            cores=None if is_first else percent / 100,
-            read_bytes_per_s=read,
+            process=Known(sample),
+            cores=None if self._last.process.value is None else percent / 100,
+            read_bytes_per_s=self._reading_rate(process, since_s),
         )
+
+    def _reading_rate(self, process: psutil.Process, since_s: float) -> Known[float]:
+        """What it reads from disk since the last look, in bytes/s."""
+        before, self._n_read_bytes = self._n_read_bytes, None
+        try:
+            self._n_read_bytes = process.io_counters().read_bytes
+        except (psutil.Error, OSError):
+            return Known(None, "the system tells only the server's owner what it reads from disk")
+        if before is None:
+            return Known(None, "a rate needs two readings")
+        return Known((self._n_read_bytes - before) / since_s)
 
 
 def _hidden(reason: str, *, is_here: bool) -> HostState:

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
+from typing import Any
 
 from spectui.documents import Known
 from spectui.server.metrics import Counters
@@ -10,6 +11,7 @@ from spectui.server.replies import (
     ModelMeta,
     ModelsReply,
     PropsReply,
+    SlotPhase,
     SlotReply,
     one_line,
 )
@@ -119,9 +121,8 @@ class ProcessSample:
     """Seconds since the epoch."""
 
 
-_NOT_SOUGHT = "the server has not been looked for yet"
-_UNREAD: Known[float] = Known(None, _NOT_SOUGHT)
-_UNSEEN: Known[ProcessSample] = Known(None, _NOT_SOUGHT)
+_NOT_SOUGHT: Known[Any] = Known(None, "the server has not been looked for yet")
+NOT_ASKED: Known[Any] = Known(None, "the server has not been asked yet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,26 +131,73 @@ class HostState:
 
     is_here: bool = False
     """Whether it is this machine, so that its readings are those of the server's."""
-    process: Known[ProcessSample] = _UNSEEN
+    process: Known[ProcessSample] = _NOT_SOUGHT
     cores: float | None = None
     """Cores that it keeps busy; None at the first look, as the rate below."""
-    read_bytes_per_s: Known[float] = _UNREAD
+    read_bytes_per_s: Known[float] = _NOT_SOUGHT
+
+
+class Work(StrEnum):
+    """The activity of a server."""
+
+    IDLE = "idle"
+    PROMPT = "reading a prompt"
+    GENERATING = "generating"
+    WORKING = "working"
+    """The server has requests; without ``/slots`` it does not report their progress."""
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSample:
-    """The answers to one round of questions."""
+    """The answers to one round of questions, or what is left of them without a connection."""
 
-    time_s: float
+    time_s: float = 0.0
     """On the poller's clock."""
-    facts: Known[ServerFacts]
-    slots: Known[tuple[SlotReply, ...]]
-    counters: Known[Counters]
-    whereabouts: HostState
-    took_s: float
-    """Duration of the round of questions."""
+    facts: Known[ServerFacts] = NOT_ASKED
+    slots: Known[tuple[SlotReply, ...]] = NOT_ASKED
+    counters: Known[Counters] = NOT_ASKED
+    host: HostState = HostState()
+    took_s: float | None = None
+    """Duration of the round of questions; None where there is no connection."""
     is_late: bool = False
     """Whether a question was left unanswered for too long; the former answer stands for it."""
+
+    @property
+    def work(self) -> Work:
+        """The activity of the server."""
+        slots, counters = self.slots.value, self.counters.value
+        if self.took_s is None or (slots is None and counters is None):
+            return Work.UNKNOWN
+        if slots is None:
+            return Work.WORKING if counters is not None and counters.n_processing else Work.IDLE
+        phases = {slot.phase for slot in slots}
+        if SlotPhase.GENERATING in phases:
+            return Work.GENERATING
+        return Work.PROMPT if SlotPhase.PROMPT in phases else Work.IDLE
+
+    @property
+    def drafters(self) -> tuple[str, ...]:
+        """Drafters of the requests at work."""
+        return tuple(dict.fromkeys(name for one in self.slots.value or () for name in one.drafters))
+
+    @property
+    def undrafted(self) -> str | None:
+        """Why there is no acceptance; None if there is one, in the counters."""
+        counters, slots = self.counters.value, self.slots.value
+        if counters is None:
+            return self.counters.reason
+        if counters.drafts is not None and counters.drafts.n_drafts:
+            return None
+        if self.took_s is None:
+            return self.slots.reason
+        if counters.drafts is None:
+            return "this llama-server does not count drafts in /metrics; newer ones do"
+        if slots and not any(slot.speculates for slot in slots):
+            return "this server does not speculate"
+        if counters.n_processing:
+            return "drafts count when their request has ended, and none has yet"
+        return "nothing was drafted since the server was started"
 
 
 Sample = ServerSample | Failure

@@ -2,14 +2,14 @@
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 from spectui.documents import Known
 from spectui.server.metrics import Counters, DraftCounts
 from spectui.server.replies import SlotPhase, SlotReply
-from spectui.server.watch.sample import Failure, HostState, Sample, ServerFacts, ServerSample
+from spectui.server.watch.sample import NOT_ASKED, Failure, HostState, Sample, ServerSample
 
 _N_LOOKS = 200
 """Looks, or ended requests, that a history holds."""
@@ -21,63 +21,31 @@ _WINDOW_S = 2.0
 """The window of a rate "now". With a shorter one, a round more or less moves the number."""
 
 
-class Work(StrEnum):
-    """The activity of a server."""
-
-    IDLE = "idle"
-    PROMPT = "reading a prompt"
-    GENERATING = "generating"
-    WORKING = "working"
-    """The server has requests; without ``/slots`` it does not report their progress."""
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlotState:
-    """One slot."""
-
-    sample: SlotReply
-    tokens_per_s: float | None = None
-    """While it generates."""
-
-
-_NOT_ASKED = "the server has not been asked yet"
-_UNKNOWN: Known[Any] = Known(None, _NOT_ASKED)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachState:
     """The state that is shown. Facts and counts are kept while the connection is lost."""
 
     url: str
-    took_s: float | None = None
-    """Duration of the last round of questions; None while there is no connection."""
+    sample: ServerSample = field(default_factory=ServerSample)
+    """The last answers."""
     failure: Failure | None = None
-    """Why there is none; None before the first answer, too."""
-    is_late: bool = False
-    """Whether the server left a question unanswered for too long."""
+    """Why there is no connection; None before the first answer, too."""
     n_restarts: int = 0
     """Restarts of the server since it is watched."""
-    facts: Known[ServerFacts] = _UNKNOWN
-    host: HostState = field(default_factory=HostState)
-    work: Work = Work.UNKNOWN
-    now_tokens_per_s: Known[float] = _UNKNOWN
+    now_tokens_per_s: Known[float] = NOT_ASKED
     """Generation of all slots over the last seconds, by the clock of the watcher."""
+    slot_tokens_per_s: Mapping[int, float | None] = field(default_factory=dict)
+    """The same of each slot that generates, by its number."""
     last_tokens_per_s: float | None = None
     """Generation of the requests that ended last, as the server measured them."""
     last_prompt_tokens_per_s: float | None = None
     """Rate of the prompts that were evaluated last, as the server measured them."""
-    counters: Known[Counters] = _UNKNOWN
     speeds: tuple[float | None, ...] = ()
     """Tokens per second at every look; None where nothing was known."""
-    undrafted: str | None = _NOT_ASKED
-    """Why there is no acceptance; None if there is one, in the counters."""
     last_drafts: DraftCounts | None = None
     """Counts of the requests that ended last, without positions."""
     rates: tuple[float | None, ...] = ()
     """Acceptance rates of the requests that ended, one after the other."""
-    drafters: tuple[str, ...] = ()
-    slots: Known[tuple[SlotState, ...]] = _UNKNOWN
 
 
 def is_exact_enough(difference: float, total: float) -> bool:
@@ -192,55 +160,50 @@ class Tracker:
             self._take(sample)
 
     def _fail(self, failure: Failure) -> None:
-        before, reason = self.state, failure.trouble.in_panels
-        unknown: Known[Any] = Known(None, reason)
+        unknown: Known[Any] = Known(None, failure.trouble.in_panels)
+        kept = self.state.sample
+        is_here = kept.host.is_here
         self._meter.add(0.0, None)
         self._speeds.append(None)
         self.state = replace(
-            before,
-            took_s=None,
+            self.state,
+            sample=ServerSample(
+                facts=unknown if kept.facts.value is None else kept.facts,
+                slots=unknown,
+                counters=unknown if kept.counters.value is None else kept.counters,
+                host=HostState(is_here=is_here, process=unknown, read_bytes_per_s=unknown),
+            ),
             failure=failure,
-            facts=unknown if before.facts.value is None else before.facts,
-            host=HostState(is_here=before.host.is_here, process=unknown, read_bytes_per_s=unknown),
-            work=Work.UNKNOWN,
             now_tokens_per_s=unknown,
-            counters=unknown if before.counters.value is None else before.counters,
+            slot_tokens_per_s={},
             speeds=tuple(self._speeds),
-            undrafted=before.undrafted and reason,
-            drafters=(),
-            slots=unknown,
         )
 
     def _take(self, sample: ServerSample) -> None:
-        before, counters, slots = self.state, sample.counters, sample.slots.value
-        is_anew = counters.value is not None and self._count(counters.value)
+        before, counters, slots = self.state, sample.counters.value, sample.slots.value
+        is_anew = counters is not None and self._count(counters)
         self._meter.add(sample.time_s, slots)
         now = self._meter.tokens_per_s
         self._speeds.append(now)
         why_not = sample.slots.reason or "the server has been asked only once"
+        if sample.facts.value is None and before.sample.facts.value is not None:
+            sample = replace(sample, facts=before.sample.facts)
         self.state = replace(
             before,
-            took_s=sample.took_s,
+            sample=sample,
             failure=None,
-            is_late=sample.is_late,
             n_restarts=before.n_restarts + is_anew,
-            facts=before.facts
-            if sample.facts.value is None and before.facts.value
-            else sample.facts,
-            host=sample.whereabouts,
-            work=_work(sample),
             now_tokens_per_s=Known(now, why_not if now is None else None),
+            slot_tokens_per_s={
+                slot.id: self._meter.of(slot)
+                for slot in slots or ()
+                if slot.phase is SlotPhase.GENERATING
+            },
             last_tokens_per_s=_rate(self._answers),
             last_prompt_tokens_per_s=_rate(self._prompts),
-            counters=counters,
             speeds=tuple(self._speeds),
-            undrafted=_undrafted(sample),
             last_drafts=_drafts(self._drafts),
             rates=tuple(self._rates),
-            drafters=tuple(dict.fromkeys(name for slot in slots or () for name in slot.drafters)),
-            slots=Known(
-                None if slots is None else tuple(map(self._slot, slots)), sample.slots.reason
-            ),
         )
 
     def _count(self, now: Counters) -> bool:
@@ -257,21 +220,6 @@ class Tracker:
                 self._rates.append(last.acceptance_rate)
         return is_anew
 
-    def _slot(self, slot: SlotReply) -> SlotState:
-        is_generating = slot.phase is SlotPhase.GENERATING
-        return SlotState(sample=slot, tokens_per_s=self._meter.of(slot) if is_generating else None)
-
-
-def _work(sample: ServerSample) -> Work:
-    if sample.slots.value is not None:
-        phases = {slot.phase for slot in sample.slots.value}
-        if SlotPhase.GENERATING in phases:
-            return Work.GENERATING
-        return Work.PROMPT if SlotPhase.PROMPT in phases else Work.IDLE
-    if sample.counters.value is not None:
-        return Work.WORKING if sample.counters.value.n_processing else Work.IDLE
-    return Work.UNKNOWN
-
 
 def _rate(ended: Ended) -> float | None:
     """Tokens per second of what ended last."""
@@ -286,19 +234,3 @@ def _drafts(ended: Ended) -> DraftCounts | None:
     return DraftCounts(
         n_drafts=n_drafts, n_drafted=n_drafted, n_accepted=n_accepted, accepted_per_position=()
     )
-
-
-def _undrafted(sample: ServerSample) -> str | None:
-    """The reason why there is no acceptance; None if there is one."""
-    counters, slots = sample.counters.value, sample.slots.value
-    if counters is None:
-        return sample.counters.reason
-    if counters.drafts is None:
-        return "this llama-server does not count drafts in /metrics; newer ones do"
-    if counters.drafts.n_drafts:
-        return None
-    if slots and not any(slot.speculates for slot in slots):
-        return "this server does not speculate"
-    if counters.n_processing:
-        return "drafts count when their request has ended, and none has yet"
-    return "nothing was drafted since the server was started"

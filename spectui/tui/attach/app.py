@@ -44,7 +44,7 @@ _NOT_COUNTED = Reading(None, "page faults are only counted of spectui itself")
 
 def title(state: AttachState) -> str:
     """Return which server, and which model."""
-    facts = state.facts.value
+    facts = state.sample.facts.value
     address = state.url.removeprefix("http://")
     return address if facts is None else f"{address}  {model_name(facts)}"
 
@@ -55,9 +55,9 @@ def connection(state: AttachState, *, is_paused: bool) -> str:
         return "paused"
     if state.failure is not None:
         return state.failure.trouble.brief
-    if state.took_s is None:
+    if state.sample.took_s is None:
         return "connecting"
-    return "connected, answers late" if state.is_late else "connected"
+    return "connected, answers late" if state.sample.is_late else "connected"
 
 
 def trouble(failure: Failure | None) -> str:
@@ -141,10 +141,10 @@ class AttachPanels(PanelStack):
 
     def show(self, state: AttachState, machine: Machine) -> None:
         """Hand every panel its part."""
-        self.set_class(not state.host.is_here, "-remote")
+        self.set_class(not state.sample.host.is_here, "-remote")
         for kind in (ServedPanel, DraftsPanel, SlotsPanel, ServerPanel):
             self.query_one(kind).state = state
-        if state.host.is_here:
+        if state.sample.host.is_here:
             self.query_one(MemoryPanel).state = machine.memory
             self.query_one(MachinePanel).state = machine.traffic
 
@@ -259,7 +259,7 @@ class AttachApp(BaseApp):
         for event in events:
             self._take(event)
         state = self._tracker.state
-        if state.host.is_here:
+        if state.sample.host.is_here:
             self.monitor.start(1 / self.settings.monitor_hz)
         with self.batch_update():
             self.watched.show(state, self._machine)
@@ -269,7 +269,7 @@ class AttachApp(BaseApp):
             case ServerSample() | Failure():
                 self._tracker.add(event)
             case Snapshot():
-                self._machine.add(event, self._tracker.state.host)
+                self._machine.add(event, self._tracker.state.sample.host)
             case MonitorFailed():
                 self._machine.fail(event.reason)
             case BaseException():

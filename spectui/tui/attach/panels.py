@@ -6,9 +6,9 @@ from pathlib import PurePath
 from spectui.format import bytes_text, count_text, counted
 from spectui.live.machine import TrafficState
 from spectui.server.metrics import DraftCounts
-from spectui.server.replies import SlotPhase
-from spectui.server.watch.sample import HostState, ServerFacts
-from spectui.server.watch.tracker import AttachState, SlotState, Work
+from spectui.server.replies import SlotPhase, SlotReply
+from spectui.server.watch.sample import HostState, ServerFacts, Work
+from spectui.server.watch.tracker import AttachState
 from spectui.tui import draw
 from spectui.tui.panels.base import (
     Block,
@@ -54,7 +54,7 @@ class ServedPanel(Panel[AttachState]):
 
     def blocks(self, state: AttachState, pen: Pen) -> Sequence[Block]:
         """Headline, what is missing, history, averages, prompts, counts."""
-        counters = state.counters.value
+        counters = state.sample.counters.value
         generated = read = None
         if counters is not None:
             generated, read = counters.tokens_per_s, counters.prompt_tokens_per_s
@@ -69,21 +69,21 @@ class ServedPanel(Panel[AttachState]):
 
 
 def _headline(state: AttachState, pen: Pen) -> Lines:
-    now = state.now_tokens_per_s.value
-    work: Line = ((str(state.work), Look.STRONG if state.work is not Work.IDLE else Look.MUTED),)
-    if state.work is Work.UNKNOWN:
+    now, work = state.now_tokens_per_s.value, state.sample.work
+    if work is Work.UNKNOWN:
         return ()
-    if now is None or state.work is Work.IDLE:
-        return (work,)
+    doing: Line = ((str(work), Look.STRONG if work is not Work.IDLE else Look.MUTED),)
+    if now is None or work is Work.IDLE:
+        return (doing,)
     speed: Line = ((draw.tokens_per_s(now), Look.STRONG), (" now", Look.MUTED))
-    return (pen.spread(speed, work),)
+    return (pen.spread(speed, doing),)
 
 
 def _missing(state: AttachState, pen: Pen) -> Iterator[Block]:
     """List the values that the server does not tell, once where the reason is the same for all."""
-    now, counters = state.now_tokens_per_s, state.counters
+    now, counters = state.now_tokens_per_s, state.sample.counters
     reasons = [counters.reason] if counters.value is None else []
-    if now.value is None and now.reason not in reasons and state.work is not Work.IDLE:
+    if now.value is None and now.reason not in reasons and state.sample.work is not Work.IDLE:
         reasons.append(now.reason)
     for reason in reasons:
         yield pen.prose(2, str(reason), step=28)
@@ -110,7 +110,7 @@ def _history(state: AttachState, pen: Pen) -> Block:
 
 
 def _counts(state: AttachState, pen: Pen) -> Lines:
-    counters = state.counters.value
+    counters = state.sample.counters.value
     if counters is None:
         return ()
     cached = counters.n_prompt_cached
@@ -131,16 +131,16 @@ class DraftsPanel(Panel[AttachState]):
 
     def blocks(self, state: AttachState, pen: Pen) -> Sequence[Block]:
         """Headline, the last requests, positions, history, counts."""
-        counters = state.counters.value
+        counters = state.sample.counters.value
         counts = None if counters is None else counters.drafts
-        if state.undrafted is not None or counts is None:
-            return (pen.prose(0, state.undrafted or ""),)
+        if state.sample.undrafted is not None or counts is None:
+            return (pen.prose(0, state.sample.undrafted or ""),)
         return (
             block((0, _rate("rate", counts, Look.STRONG, pen))),
             block((10, _rate("last request", state.last_drafts, Look.PLAIN, pen))),
             pen.positions(counts.share_per_position, "accepted by position, of all drafts"),
             _rates(state, pen),
-            block((50, _draft_counts(counts, state.drafters, pen))),
+            block((50, _draft_counts(counts, state.sample.drafters, pen))),
         )
 
 
@@ -179,17 +179,18 @@ class SlotsPanel(Panel[AttachState]):
 
     def blocks(self, state: AttachState, pen: Pen) -> Sequence[Block]:
         """A summary; a row per slot, those at work first if not all fit."""
-        slots = state.slots.value
+        slots = state.sample.slots.value
         if slots is None:
             waiting = _waiting(state)
-            why = pen.prose(0, state.slots.reason or "")
+            why = pen.prose(0, state.sample.slots.reason or "")
             return (why, block((5, (waiting,) if waiting else ())))
-        rows = [_slot(index, slot, pen) for index, slot in enumerate(slots)]
+        speeds = state.slot_tokens_per_s
+        rows = [_slot(n, slot, speeds.get(slot.id), pen) for n, slot in enumerate(slots)]
         return (block((1, (_summary(slots, state, pen),))), *rows)
 
 
-def _summary(slots: Sequence[SlotState], state: AttachState, pen: Pen) -> Line:
-    n_busy = sum(slot.sample.phase is not SlotPhase.IDLE for slot in slots)
+def _summary(slots: Sequence[SlotReply], state: AttachState, pen: Pen) -> Line:
+    n_busy = sum(slot.phase is not SlotPhase.IDLE for slot in slots)
     text = f"{n_busy} of {counted(len(slots), 'slot')} at work"
     left: Line = ((text, Look.STRONG if n_busy else Look.MUTED),)
     wide = pen.spread(left, _waiting(state))
@@ -198,7 +199,7 @@ def _summary(slots: Sequence[SlotState], state: AttachState, pen: Pen) -> Line:
 
 
 def _waiting(state: AttachState, *, is_short: bool = False) -> Line:
-    counters = None if state.took_s is None else state.counters.value
+    counters = None if state.sample.took_s is None else state.sample.counters.value
     n_deferred = 0 if counters is None else counters.n_deferred
     if not n_deferred:
         return ()
@@ -206,28 +207,27 @@ def _waiting(state: AttachState, *, is_short: bool = False) -> Line:
     return ((f"▲ {who} waiting", Look.WARNING),)
 
 
-def _slot(index: int, slot: SlotState, pen: Pen) -> Block:
-    row = _row(slot, pen)
-    rank = _FROM_IDLE if slot.sample.phase is SlotPhase.IDLE else _FROM_BUSY
+def _slot(index: int, slot: SlotReply, tokens_per_s: float | None, pen: Pen) -> Block:
+    row = _row(slot, tokens_per_s, pen)
+    rank = _FROM_IDLE if slot.phase is SlotPhase.IDLE else _FROM_BUSY
     # The first ones first: what is left out is at the end.
     details = _details(slot)
     one, two = rank + index, _FROM_DETAILS + index
     return block((one, (row,)), (two, (row, *details))) if details else block((one, (row,)))
 
 
-def _row(slot: SlotState, pen: Pen) -> Line:
-    sample = slot.sample
-    speed = f"{draw.number(slot.tokens_per_s, 1)}/s".rjust(_SPEED)
-    if slot.sample.phase is not SlotPhase.GENERATING:
+def _row(slot: SlotReply, tokens_per_s: float | None, pen: Pen) -> Line:
+    speed = f"{draw.number(tokens_per_s, 1)}/s".rjust(_SPEED)
+    if slot.phase is not SlotPhase.GENERATING:
         speed = " " * _SPEED
     left: Line = (
-        (f"{sample.id:>2} ", Look.PLAIN),
-        (str(slot.sample.phase).ljust(_PHASE), _LOOKS[slot.sample.phase]),
+        (f"{slot.id:>2} ", Look.PLAIN),
+        (str(slot.phase).ljust(_PHASE), _LOOKS[slot.phase]),
     )
     context = _context(slot)
     room = pen.width - cells(left) - len(context) - len(speed) - 2
-    if sample.n_ctx and sample.n_used is not None and room >= _SMALLEST_BAR:
-        used = draw.bar(sample.n_used / sample.n_ctx, room)
+    if slot.n_ctx and slot.n_used is not None and room >= _SMALLEST_BAR:
+        used = draw.bar(slot.n_used / slot.n_ctx, room)
         return (
             *left,
             (" ", ""),
@@ -240,31 +240,30 @@ def _row(slot: SlotState, pen: Pen) -> Line:
     return (*left, (gap, ""), (context, Look.MUTED), (speed, Look.STRONG))
 
 
-def _context(slot: SlotState) -> str:
+def _context(slot: SlotReply) -> str:
     """Used and whole context, right-aligned so that bars of all slots begin and end alike."""
-    n_ctx, n_used = slot.sample.n_ctx, slot.sample.n_used
+    n_ctx, n_used = slot.n_ctx, slot.n_used
     if n_ctx is None:
         return "" if n_used is None else str(n_used)
     used = draw.NONE if n_used is None else str(n_used)
     return f"{used.rjust(len(str(n_ctx)))}/{n_ctx}"
 
 
-def _details(slot: SlotState) -> Lines:
+def _details(slot: SlotReply) -> Lines:
     """Describe the slot's request, the last one if it rests."""
-    sample = slot.sample
     said = [
         _prompt(slot),
-        None if sample.n_decoded is None else f"{sample.n_decoded} generated",
+        None if slot.n_decoded is None else f"{slot.n_decoded} generated",
         None
-        if sample.n_remaining is None or slot.sample.phase is SlotPhase.IDLE
-        else f"{sample.n_remaining} left",
+        if slot.n_remaining is None or slot.phase is SlotPhase.IDLE
+        else f"{slot.n_remaining} left",
     ]
     text = ", ".join(filter(None, said))
     return ((((" " * _INDENT) + text, Look.MUTED),),) if text else ()
 
 
-def _prompt(slot: SlotState) -> str | None:
-    processed, cached = slot.sample.n_prompt_processed, slot.sample.n_prompt_cached
+def _prompt(slot: SlotReply) -> str | None:
+    processed, cached = slot.n_prompt_processed, slot.n_prompt_cached
     if not processed and not cached:
         return None
     reused = f" + {cached} cached" if cached else ""
@@ -278,17 +277,17 @@ class ServerPanel(Panel[AttachState]):
 
     def blocks(self, state: AttachState, pen: Pen) -> Sequence[Block]:
         """Model, context, sleep, process, address, build, connection."""
-        facts = state.facts.value
+        facts = state.sample.facts.value
         link = block((40, pen.sentence(_link(state))))
-        process = "" if state.failure is not None else _process(state.host)
+        process = "" if state.failure is not None else _process(state.sample.host)
         around = (
             pen.prose(20, process, look=Look.PLAIN, step=10),
             pen.prose(25, _where(state, facts), step=10),
         )
         if facts is None:
-            return (pen.prose(0, state.facts.reason or ""), *around, link)
+            return (pen.prose(0, state.sample.facts.reason or ""), *around, link)
         asleep = "asleep: the model is unloaded until the next request" if facts.is_sleeping else ""
-        drafters = f"drafts by {', '.join(state.drafters)}" if state.drafters else ""
+        drafters = f"drafts by {', '.join(state.sample.drafters)}" if state.sample.drafters else ""
         context = ", ".join(filter(None, (*_context_facts(facts), drafters)))
         return (
             pen.prose(0, model_name(facts), look=Look.STRONG, step=15),
@@ -344,7 +343,7 @@ def _where(state: AttachState, facts: ServerFacts | None) -> str:
 
 
 def _link(state: AttachState) -> str:
-    took = "" if state.took_s is None else f"answers in {draw.duration(state.took_s)}"
+    took = "" if state.sample.took_s is None else f"answers in {draw.duration(state.sample.took_s)}"
     restarts = f"restarted {counted(state.n_restarts, 'time')}" if state.n_restarts else ""
     return ", ".join(filter(None, (took, restarts)))
 
